@@ -1,0 +1,94 @@
+//! What libibverbs tells about a device and its ports.
+
+use std::net::Ipv6Addr;
+
+use serde::{Deserialize, Serialize};
+
+/// One RDMA device as `ibv_query_device` and `ibv_query_port` see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// The device's name, as in `/sys/class/infiniband`.
+    pub name: String,
+    /// Node GUID in host byte order (`ibv_get_device_guid`).
+    pub node_guid: u64,
+    /// Firmware version as the driver words it; empty where it has none.
+    pub firmware: String,
+    /// PCI vendor id as the driver reports it (`ibv_device_attr.vendor_id`).
+    pub vendor_id: u32,
+    /// Vendor's part id (`ibv_device_attr.vendor_part_id`).
+    pub vendor_part_id: u32,
+    /// Largest memory region in bytes (`max_mr_size`).
+    pub max_mr_size: u64,
+    /// Every port, in ascending order of number.
+    pub ports: Vec<Port>,
+}
+
+/// One port as `ibv_query_port` sees it, with its whole GID table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Port number, from 1.
+    pub number: u8,
+    /// `ibv_port_state`: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE, 5 ACTIVE_DEFER.
+    pub state: u8,
+    /// Physical state of the InfiniBand specification: 5 is LinkUp.
+    pub phys_state: u8,
+    /// `ibv_port_attr.link_layer`: 1 InfiniBand, 2 Ethernet, 0 unspecified.
+    pub link_layer: u8,
+    /// Active path MTU in bytes (256 to 4096); 0 where the driver's code is unknown.
+    pub active_mtu: u32,
+    /// Largest path MTU in bytes; 0 where the driver's code is unknown.
+    pub max_mtu: u32,
+    /// Base LID; 0 on Ethernet.
+    pub lid: u16,
+    /// LID of the subnet manager; 0 on Ethernet.
+    pub sm_lid: u16,
+    /// How many entries the GID table has room for.
+    pub gid_table_len: u32,
+    /// The entries in use, in ascending order of index.
+    pub gids: Vec<Gid>,
+}
+
+/// One entry of a port's GID table in use (`_ibv_query_gid_table`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gid {
+    /// Index in the table; what `NCCL_IB_GID_INDEX` names.
+    pub index: u32,
+    /// The GID, which has the form of an IPv6 address.
+    pub gid: Ipv6Addr,
+    /// What kind of address it is.
+    pub kind: GidType,
+    /// Index of the network device it belongs to; `None` on InfiniBand.
+    pub netdev_index: Option<u32>,
+}
+
+impl Gid {
+    /// Whether the GID is an IPv4 address in IPv6 form (`::ffff:a.b.c.d`).
+    pub fn is_ipv4_mapped(&self) -> bool {
+        self.gid.to_ipv4_mapped().is_some()
+    }
+}
+
+/// The kind of a GID (`ibv_gid_entry.gid_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum GidType {
+    /// InfiniBand.
+    #[serde(rename = "IB")]
+    Ib,
+    /// RoCE v1: Ethertype 0x8915, not routable.
+    #[serde(rename = "RoCE v1")]
+    RoceV1,
+    /// RoCE v2: UDP port 4791.
+    #[serde(rename = "RoCE v2")]
+    RoceV2,
+}
+
+impl GidType {
+    /// The name the kernel gives it in `gid_attrs/types`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ib => "IB",
+            Self::RoceV1 => "RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        }
+    }
+}

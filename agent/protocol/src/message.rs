@@ -1,0 +1,117 @@
+//! Requests, replies and events.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Device, ProbeReport, ProbeRequest};
+
+/// What the agent asks. `id` comes back in the [`Response`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Chosen by the agent, echoed by the helper.
+    pub id: u64,
+    /// What is asked.
+    #[serde(flatten)]
+    pub ask: Ask,
+}
+
+/// The question in a [`Request`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ask", content = "with")]
+pub enum Ask {
+    /// All devices with their ports and GID tables. A device that cannot be opened is told in its place.
+    Devices,
+    /// Run one probe; one at a time.
+    Probe(ProbeRequest),
+}
+
+/// What the helper sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "message", content = "with")]
+pub enum Message {
+    /// The first frame on every connection.
+    Greeting(Greeting),
+    /// The answer to a request.
+    Response(Response),
+    /// Something happened on a device; not asked for.
+    Event(AsyncEvent),
+}
+
+/// How the helper introduces itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// [`crate::PROTOCOL_VERSION`] of the helper.
+    pub protocol: u32,
+    /// The helper's own version.
+    pub version: String,
+}
+
+/// The answer to one [`Request`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// The request's.
+    pub id: u64,
+    /// What came of it.
+    pub reply: Reply,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reply", content = "with")]
+pub enum Reply {
+    /// To [`Ask::Devices`]: what each device said, in order of name.
+    Devices(Vec<Result<Device, HelperError>>),
+    /// To [`Ask::Probe`].
+    Probe(Box<ProbeReport>),
+    /// The request could not be carried out at all.
+    Failed(HelperError),
+}
+
+/// A verbs call that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HelperError {
+    /// The device it was made on; `None` where it was made on none.
+    pub device: Option<String>,
+    /// The call (`ibv_open_device`).
+    pub call: String,
+    /// The number, as in `errno.h`.
+    pub errno: i32,
+}
+
+/// An asynchronous event of a device (`ibv_get_async_event`), or its removal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsyncEvent {
+    /// The device's name.
+    pub device: String,
+    /// Port number, for events of a port.
+    pub port: Option<u8>,
+    /// What happened.
+    pub kind: AsyncEventKind,
+}
+
+/// What happened to a device or port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AsyncEventKind {
+    /// `IBV_EVENT_PORT_ACTIVE`.
+    PortActive,
+    /// `IBV_EVENT_PORT_ERR`.
+    PortError,
+    /// `IBV_EVENT_GID_CHANGE`.
+    GidChange,
+    /// `IBV_EVENT_LID_CHANGE`.
+    LidChange,
+    /// `IBV_EVENT_PKEY_CHANGE`.
+    PkeyChange,
+    /// `IBV_EVENT_SM_CHANGE`.
+    SmChange,
+    /// `IBV_EVENT_CLIENT_REREGISTER`.
+    ClientReregister,
+    /// `IBV_EVENT_DEVICE_FATAL`, which the kernel also sends to those who hold a device that goes away.
+    DeviceFatal,
+    /// A device that was there is no longer listed.
+    DeviceRemoved,
+    /// A device that was not there is listed.
+    DeviceAdded,
+    /// Any other event.
+    Other,
+}

@@ -1,0 +1,206 @@
+//! The loopback probe: what is asked for and what came of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Gid;
+
+/// One loopback RDMA WRITE measurement to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeRequest {
+    /// The device's name, as in `/sys/class/infiniband`.
+    pub device: String,
+    /// Port number, from 1.
+    pub port: u8,
+    /// Size of one bandwidth message in bytes.
+    pub message_size: u32,
+    /// How many writes may be outstanding.
+    pub depth: u32,
+    /// Never write more bytes than this in the bandwidth part.
+    pub byte_budget: u64,
+    /// Never run longer than this, setup included, in milliseconds.
+    pub time_budget_ms: u64,
+    /// How many small writes the latency part makes.
+    pub latency_samples: u32,
+    /// Size of one latency message in bytes.
+    pub latency_size: u32,
+    /// The GID index to use instead of the one an expert would choose.
+    pub gid_index: Option<u32>,
+    /// Start even where the port's counters show traffic.
+    pub even_if_busy: bool,
+    /// A port counts as busy from this many bytes per second on, both directions together.
+    pub busy_bytes_per_second: u64,
+}
+
+/// How far a probe got, in order: the name of the step that failed or [`Stage::Done`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Find and open the device (`ibv_open_device`).
+    Open,
+    /// Read the port's attributes and check that it is active (`ibv_query_port`).
+    QueryPort,
+    /// Read the port's traffic counters to see whether somebody is using it.
+    BusyCheck,
+    /// Choose a GID (`_ibv_query_gid_table`); not on InfiniBand, where a LID is enough.
+    Gid,
+    /// Allocate a protection domain (`ibv_alloc_pd`).
+    AllocPd,
+    /// Register the buffers (`ibv_reg_mr`).
+    RegMr,
+    /// Create the completion queues (`ibv_create_cq`).
+    CreateCq,
+    /// Create the two queue pairs (`ibv_create_qp`).
+    CreateQp,
+    /// Move them to INIT.
+    Init,
+    /// Move them to RTR (ready to receive).
+    Rtr,
+    /// Move them to RTS (ready to send).
+    Rts,
+    /// Post a write (`ibv_post_send`).
+    Write,
+    /// Wait for its completion (`ibv_poll_cq`).
+    Poll,
+    /// Compare the bytes that arrived with those sent.
+    Verify,
+    /// All of it worked.
+    Done,
+}
+
+impl Stage {
+    /// Every stage in order.
+    pub const ALL: [Self; 15] = [
+        Self::Open,
+        Self::QueryPort,
+        Self::BusyCheck,
+        Self::Gid,
+        Self::AllocPd,
+        Self::RegMr,
+        Self::CreateCq,
+        Self::CreateQp,
+        Self::Init,
+        Self::Rtr,
+        Self::Rts,
+        Self::Write,
+        Self::Poll,
+        Self::Verify,
+        Self::Done,
+    ];
+
+    /// The stage's name in messages, labels and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::QueryPort => "query_port",
+            Self::BusyCheck => "busy_check",
+            Self::Gid => "gid",
+            Self::AllocPd => "alloc_pd",
+            Self::RegMr => "reg_mr",
+            Self::CreateCq => "create_cq",
+            Self::CreateQp => "create_qp",
+            Self::Init => "init",
+            Self::Rtr => "rtr",
+            Self::Rts => "rts",
+            Self::Write => "write",
+            Self::Poll => "poll",
+            Self::Verify => "verify",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// Why a probe ended before [`Stage::Done`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ProbeFailure {
+    /// A call failed with an errno.
+    Errno {
+        /// The number, as in `errno.h`.
+        errno: i32,
+        /// Its symbol (`ENOMEM`) or the number where it has none.
+        name: String,
+    },
+    /// A completion came back with an error.
+    Completion(Completion),
+    /// The time budget ran out.
+    TimedOut,
+    /// The port carries traffic; nothing was written.
+    Busy {
+        /// Bytes per second seen, both directions together.
+        bytes_per_second: u64,
+    },
+    /// The port is not active; nothing was written.
+    NotActive {
+        /// `ibv_port_state`.
+        state: u8,
+    },
+    /// The port has no GID to use; nothing was written.
+    NoGid,
+    /// The bytes that arrived differ from those sent.
+    Corrupted {
+        /// Offset of the first difference in bytes.
+        offset: u64,
+    },
+    /// There is no such device or port.
+    NoSuchPort,
+}
+
+/// A failed completion (`ibv_wc`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    /// `ibv_wc_status` as a number; 4 is `LOC_PROT_ERR`.
+    pub status: u32,
+    /// Its name in `verbs.h` (`IBV_WC_LOC_PROT_ERR`).
+    pub name: String,
+    /// The vendor's own code; 0x81 (129) is mlx5's for a protection or translation fault.
+    pub vendor_error: u32,
+}
+
+/// What came of one probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// The device's name.
+    pub device: String,
+    /// Port number, from 1.
+    pub port: u8,
+    /// The stage that failed, or [`Stage::Done`].
+    pub stage: Stage,
+    /// Why it stopped; `None` exactly where `stage` is [`Stage::Done`].
+    pub failure: Option<ProbeFailure>,
+    /// The GID that was used; `None` on InfiniBand or before one was chosen.
+    pub gid: Option<Gid>,
+    /// The NUMA node that the probe ran on; `None` where the device tells none.
+    pub numa_node: Option<u32>,
+    /// The bandwidth part, where it ran.
+    pub bandwidth: Option<Bandwidth>,
+    /// The latency part, where it ran.
+    pub latency: Option<Latency>,
+    /// How long all of it took, in microseconds.
+    pub elapsed_us: u64,
+}
+
+/// Bandwidth over a byte budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bandwidth {
+    /// Bytes that were written and completed.
+    pub bytes: u64,
+    /// Time from the first post to the last completion, in seconds.
+    pub seconds: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Size of one message in bytes.
+    pub message_size: u32,
+}
+
+/// Latency of small writes, in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// How many writes were measured.
+    pub samples: u32,
+    /// The fastest.
+    pub min: f64,
+    /// Half were faster.
+    pub median: f64,
+    /// 99 of 100 were faster.
+    pub p99: f64,
+}

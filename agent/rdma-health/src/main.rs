@@ -1,0 +1,2 @@
+//! rdma-health.
+fn main() {}
