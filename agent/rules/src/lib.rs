@@ -1,1 +1,26 @@
-//! Judges.
+//! Judges a node: the rule catalogue, pure functions from facts to findings.
+//!
+//! No rule reads a file, keeps state or knows who will see its findings. [`CATALOGUE`] is the one list of rules; help,
+//! documentation, metrics and tests are made from it.
+
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod expectations;
+mod finding;
+mod verdict;
+
+mod domain {
+    //! One module per domain; each function is the judgement of one rule.
+    pub(crate) mod gpudirect;
+    pub(crate) mod iommu;
+    pub(crate) mod limits;
+    pub(crate) mod link;
+    pub(crate) mod probe;
+    pub(crate) mod reading;
+}
+
+pub use catalogue::{CATALOGUE, Domain, Rule, rule};
+pub use expectations::{Expectations, Profile};
+pub use finding::{Evidence, Finding, Severity, Subject};
+pub use verdict::{Status, Verdict, judge};

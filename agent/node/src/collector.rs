@@ -1,0 +1,465 @@
+//! Runs the readers so that nothing waits for a kernel that does not answer.
+//!
+//! Each source (the host, the IOMMU, each RDMA device, …) is read by a job of its own in the [`crate::pool`]. A refresh
+//! waits for its jobs until a deadline; what has not ended by then keeps its last facts, marked stale, and is not started
+//! again before it ends. So each stuck read holds one thread and loses one source.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, mpsc},
+    time::{Duration, Instant, SystemTime},
+};
+
+use crate::{
+    fact::{Fact, Unread},
+    host::Host,
+    infiniband::{CLASS, Hca, HcaReader},
+    iommu::Iommu,
+    kmsg,
+    limits::Limits,
+    modules::Modules,
+    node::{Node, SCHEMA, SourceStatus},
+    pci::Pci,
+    pool::Pool,
+    root::{Root, Scope},
+};
+
+/// A job that takes longer than this is taken for stuck, and another worker is added.
+const STUCK_AFTER: Duration = Duration::from_millis(50);
+
+/// What a refresh reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refresh {
+    /// Everything.
+    All,
+    /// Which RDMA devices there are, and their states, rates and counters.
+    Ports,
+}
+
+/// Reads a node again and again.
+#[derive(Debug)]
+pub struct Collector {
+    root: Arc<Root>,
+    exclude: Arc<[String]>,
+    pool: Pool,
+    sender: mpsc::Sender<Outcome>,
+    receiver: mpsc::Receiver<Outcome>,
+    slots: BTreeMap<String, Slot>,
+    facts: Facts,
+    readers: BTreeMap<String, HcaReader>,
+    errors: BTreeMap<(String, String), u64>,
+}
+
+/// What was read last, part by part; `None` where a part never was.
+#[derive(Debug, Default)]
+struct Facts {
+    host: Option<Arc<Host>>,
+    iommu: Option<Arc<Iommu>>,
+    modules: Option<Arc<Modules>>,
+    limits: Option<Arc<Limits>>,
+    kernel_log: Option<Arc<Fact<Vec<String>>>>,
+    pci: Option<Arc<Pci>>,
+    names: Option<Fact<Vec<String>>>,
+    hcas: BTreeMap<String, Arc<Hca>>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    status: Option<Arc<SourceStatus>>,
+    /// Since when a job for it has been under way.
+    started: Option<Instant>,
+    /// Whether the last refresh that wanted it ended without it.
+    stale: bool,
+}
+
+/// What a job brings back.
+struct Outcome {
+    source: String,
+    part: Part,
+    unread: Vec<Unread>,
+    took: Duration,
+}
+
+enum Part {
+    Host(Host),
+    Iommu(Iommu),
+    Modules(Modules),
+    Limits(Limits),
+    KernelLog(Fact<Vec<String>>),
+    Pci(Pci),
+    Names(Fact<Vec<String>>),
+    Hca(Box<HcaReader>, Box<Hca>),
+    /// The reader broke; a defect of ours, told like any other failure.
+    Panicked,
+}
+
+/// The sources whose names are not those of devices.
+mod source {
+    pub(super) const HOST: &str = "host";
+    pub(super) const IOMMU: &str = "iommu";
+    pub(super) const MODULES: &str = "modules";
+    pub(super) const LIMITS: &str = "limits";
+    pub(super) const KERNEL_LOG: &str = "kernel_log";
+    pub(super) const PCI: &str = "pci";
+    pub(super) const NAMES: &str = "infiniband";
+    /// Followed by the device's name.
+    pub(super) const DEVICE: &str = "infiniband/";
+}
+
+impl Collector {
+    /// Prepares to read `root`. Devices whose name matches a pattern in `exclude` (`*` stands for any characters) are not
+    /// touched at all.
+    pub fn new(root: Root, exclude: Vec<String>) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        Self {
+            root: Arc::new(root),
+            exclude: exclude.into(),
+            pool: Pool::new(),
+            sender,
+            receiver,
+            slots: BTreeMap::new(),
+            facts: Facts::default(),
+            readers: BTreeMap::new(),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Changes which devices are left out, from the next refresh on.
+    pub fn exclude(&mut self, exclude: Vec<String>) {
+        self.exclude = exclude.into();
+    }
+
+    /// Reads, and returns at the deadline at the latest; what did not end by then is stale.
+    pub fn refresh(&mut self, what: Refresh, deadline: Instant) {
+        let mut wanted = BTreeSet::new();
+        self.drain();
+        if what == Refresh::All {
+            self.start(&mut wanted, source::HOST, |scope| Part::Host(Host::read(scope)));
+            self.start(&mut wanted, source::IOMMU, |scope| {
+                Part::Iommu(Iommu::read(scope))
+            });
+            self.start(&mut wanted, source::MODULES, |scope| {
+                Part::Modules(Modules::read(scope))
+            });
+            self.start(&mut wanted, source::LIMITS, |scope| {
+                Part::Limits(Limits::read(scope))
+            });
+            self.start(&mut wanted, source::KERNEL_LOG, |scope| {
+                Part::KernelLog(kmsg::read(scope))
+            });
+        }
+        let exclude = Arc::clone(&self.exclude);
+        self.start(&mut wanted, source::NAMES, move |scope| {
+            Part::Names(scope.entries(CLASS).map(|mut names| {
+                names.retain(|name| !exclude.iter().any(|pattern| matches(pattern, name)));
+                names
+            }))
+        });
+        self.wait(
+            |slots| slots.get(source::NAMES).is_none_or(|slot| slot.started.is_none()),
+            deadline,
+        );
+
+        let names = self
+            .facts
+            .names
+            .as_ref()
+            .and_then(Fact::known)
+            .cloned()
+            .unwrap_or_default();
+        self.forget_others(&names);
+        for name in names {
+            let reader = self.readers.remove(&name);
+            let source = format!("{}{name}", source::DEVICE);
+            if self.slots.get(&source).is_some_and(|slot| slot.started.is_some()) {
+                wanted.insert(source);
+                continue;
+            }
+            self.start(&mut wanted, &source, move |scope| {
+                let mut reader = match reader {
+                    Some(mut reader) => {
+                        if what == Refresh::All {
+                            reader.identify(scope);
+                        }
+                        reader
+                    }
+                    None => HcaReader::new(scope, &name),
+                };
+                let hca = reader.read(scope);
+                Part::Hca(Box::new(reader), Box::new(hca))
+            });
+        }
+        self.wait_for(&wanted, deadline);
+        if what == Refresh::All {
+            let rdma = self
+                .facts
+                .hcas
+                .values()
+                .filter_map(|hca| hca.pci_address.known().cloned())
+                .collect();
+            self.start(&mut wanted, source::PCI, move |scope| {
+                Part::Pci(Pci::read(scope, &rdma))
+            });
+            self.wait_for(&wanted, deadline);
+        }
+        for (name, slot) in &mut self.slots {
+            if wanted.contains(name) {
+                slot.stale = slot.started.is_some();
+            }
+        }
+    }
+
+    /// The node as read last, without what the helper says.
+    pub fn node(&self) -> Node {
+        let never = |source: &str| Unread {
+            source: source.into(),
+            kind: "hung".into(),
+            detail: "reading it has not ended yet".into(),
+        };
+        let facts = &self.facts;
+        let part = |source| never(source);
+        let mut node = Node {
+            schema: SCHEMA,
+            time: now(),
+            live: self.root.is_live(),
+            host: facts
+                .host
+                .clone()
+                .unwrap_or_else(|| Arc::new(Host::unread(&part(source::HOST)))),
+            iommu: facts.iommu.clone().unwrap_or_else(|| {
+                let why = part(source::IOMMU);
+                Arc::new(Iommu {
+                    groups: why.clone().into(),
+                    units: why.into(),
+                })
+            }),
+            modules: facts.modules.clone().unwrap_or_else(|| {
+                Arc::new(Modules {
+                    loaded: part(source::MODULES).into(),
+                })
+            }),
+            pci: facts.pci.clone().unwrap_or_else(|| {
+                let why = part(source::PCI);
+                Arc::new(Pci {
+                    functions: why.clone().into(),
+                    nvidia_driver: why.into(),
+                })
+            }),
+            peer_memory: Fact::Absent,
+            limits: facts.limits.clone().unwrap_or_else(|| {
+                let why = part(source::LIMITS);
+                Arc::new(Limits {
+                    own: why.clone().into(),
+                    runtimes: why.into(),
+                })
+            }),
+            kernel_log: facts
+                .kernel_log
+                .clone()
+                .unwrap_or_else(|| Arc::new(part(source::KERNEL_LOG).into())),
+            hcas: match &facts.names {
+                None => part(source::NAMES).into(),
+                Some(names) => names.as_ref().map(|_| facts.hcas.clone()),
+            },
+            verbs: Fact::Absent,
+            probes: Vec::new(),
+            sources: self
+                .slots
+                .iter()
+                .map(|(name, slot)| (name.clone(), slot.status(name)))
+                .collect(),
+        };
+        node.derive();
+        node
+    }
+
+    /// Failing reads so far, by source (`infiniband` for all devices together) and kind.
+    pub fn errors(&self) -> impl Iterator<Item = (&str, &str, u64)> {
+        self.errors
+            .iter()
+            .map(|((source, kind), count)| (source.as_str(), kind.as_str(), *count))
+    }
+
+    /// Reader threads alive, stuck ones included.
+    pub fn workers(&self) -> usize {
+        self.pool.workers()
+    }
+
+    /// Starts a job for a source unless one is under way.
+    fn start(
+        &mut self,
+        wanted: &mut BTreeSet<String>,
+        source: &str,
+        read: impl FnOnce(&Scope<'_>) -> Part + Send + 'static,
+    ) {
+        wanted.insert(source.to_owned());
+        let slot = self.slots.entry(source.to_owned()).or_default();
+        if slot.started.is_some() {
+            return;
+        }
+        slot.started = Some(Instant::now());
+        let (root, sender, source) = (Arc::clone(&self.root), self.sender.clone(), source.to_owned());
+        self.pool.submit(move || {
+            let began = Instant::now();
+            let scope = Scope::new(&root);
+            // The scope is only appended to, so it is whole after a panic.
+            let part = catch_unwind(AssertUnwindSafe(|| read(&scope))).unwrap_or(Part::Panicked);
+            let unread = scope.finish();
+            // Nobody listens any more once the collector is gone.
+            let _ = sender.send(Outcome {
+                source,
+                part,
+                unread,
+                took: began.elapsed(),
+            });
+        });
+    }
+
+    fn wait_for(&mut self, wanted: &BTreeSet<String>, deadline: Instant) {
+        let ended = |slots: &BTreeMap<String, Slot>| {
+            wanted
+                .iter()
+                .all(|source| slots.get(source).is_none_or(|slot| slot.started.is_none()))
+        };
+        self.wait(ended, deadline);
+    }
+
+    fn wait(&mut self, until: impl Fn(&BTreeMap<String, Slot>) -> bool, deadline: Instant) {
+        while !until(&self.slots) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            match self.receiver.recv_timeout(left.min(STUCK_AFTER)) {
+                Ok(outcome) => {
+                    self.accept(outcome);
+                    self.drain();
+                }
+                // Disconnected cannot happen: we hold a sender.
+                Err(_) => self.pool.relieve(),
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Ok(outcome) = self.receiver.try_recv() {
+            self.accept(outcome);
+        }
+    }
+
+    fn accept(&mut self, outcome: Outcome) {
+        let Outcome {
+            source,
+            part,
+            mut unread,
+            took,
+        } = outcome;
+        match part {
+            Part::Host(host) => self.facts.host = Some(Arc::new(host)),
+            Part::Iommu(iommu) => self.facts.iommu = Some(Arc::new(iommu)),
+            Part::Modules(modules) => self.facts.modules = Some(Arc::new(modules)),
+            Part::Limits(limits) => self.facts.limits = Some(Arc::new(limits)),
+            Part::KernelLog(log) => self.facts.kernel_log = Some(Arc::new(log)),
+            Part::Pci(pci) => self.facts.pci = Some(Arc::new(pci)),
+            Part::Names(names) => self.facts.names = Some(names),
+            Part::Hca(reader, hca) => {
+                self.readers.insert(hca.name.clone(), *reader);
+                self.facts.hcas.insert(hca.name.clone(), Arc::new(*hca));
+            }
+            Part::Panicked => unread.push(Unread {
+                source: source.clone(),
+                kind: "panic".into(),
+                detail: "the reader failed; this is a defect of rdma-health".into(),
+            }),
+        }
+        // Devices share one label, so that their number does not multiply the series.
+        let family = source.split('/').next().unwrap_or_default();
+        for failure in &unread {
+            *self
+                .errors
+                .entry((family.to_owned(), failure.kind.clone()))
+                .or_default() += 1;
+        }
+        let slot = self.slots.entry(source).or_default();
+        slot.started = None;
+        slot.stale = false;
+        slot.status = Some(Arc::new(SourceStatus {
+            time: Some(now()),
+            seconds: took.as_secs_f64(),
+            stale: false,
+            unread,
+        }));
+    }
+
+    /// Drops devices that are no longer listed. One whose reading is stuck stays until it ends.
+    fn forget_others(&mut self, names: &[String]) {
+        let listed = |name: &str| names.iter().any(|listed| listed == name);
+        self.readers.retain(|name, _| listed(name));
+        self.facts.hcas.retain(|name, _| listed(name));
+        self.slots.retain(|source, slot| {
+            source
+                .strip_prefix(source::DEVICE)
+                .is_none_or(|name| listed(name) || slot.started.is_some())
+        });
+    }
+}
+
+impl Slot {
+    fn status(&self, name: &str) -> Arc<SourceStatus> {
+        match &self.status {
+            Some(status) if !self.stale => Arc::clone(status),
+            other => {
+                let mut status = other.as_deref().cloned().unwrap_or(SourceStatus {
+                    time: None,
+                    seconds: 0.0,
+                    stale: true,
+                    unread: Vec::new(),
+                });
+                status.stale = true;
+                let waiting = self.started.map_or(0, |started| started.elapsed().as_secs());
+                status.unread.push(Unread {
+                    source: name.to_owned(),
+                    kind: "hung".into(),
+                    detail: format!("reading it has not ended for {waiting} s"),
+                });
+                Arc::new(status)
+            }
+        }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Whether `name` matches `pattern`, in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len()).any(|n| rest.is_char_boundary(n) && matches(after, &rest[n..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expected) in [
+            ("mlx5_0", "mlx5_0", true),
+            ("mlx5_0", "mlx5_01", false),
+            ("mlx5_*", "mlx5_12", true),
+            ("*_bond_*", "mlx5_bond_0", true),
+            ("*", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! IOMMU groups and their domain types, and the default that the kernel logged.
+//!
+//! Source: `/sys/kernel/iommu_groups/N/{type,devices}` (`Documentation/ABI/testing/sysfs-kernel-iommu_groups`).
+//! `type` exists since Linux 5.11; `DMA-FQ` is told apart from `DMA` since 5.15.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cmdline::Domain,
+    fact::Fact,
+    root::{MAX_ENTRIES, Scope},
+};
+
+const GROUPS: &str = "/sys/kernel/iommu_groups";
+
+/// What the running kernel does about DMA addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iommu {
+    /// Groups by number. No groups at all: no IOMMU, or switched off.
+    pub groups: Fact<BTreeMap<u32, Group>>,
+    /// The IOMMU units that the kernel drives (`/sys/class/iommu`: `dmar0`, `ivhd0`, `smmu3.0x…`).
+    pub units: Fact<Vec<String>>,
+}
+
+/// One IOMMU group: the smallest set of devices that can be isolated from others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// How the group's DMA addresses are handled; absent before Linux 5.11.
+    pub domain: Fact<DomainType>,
+    /// PCI addresses (or platform device names) of its members.
+    pub devices: Fact<Vec<String>>,
+}
+
+/// The `type` of an IOMMU group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DomainType {
+    /// Passthrough: DMA addresses are physical.
+    #[serde(rename = "identity")]
+    Identity,
+    /// Translated with strict invalidation. Not passthrough, whatever older guides say.
+    #[serde(rename = "DMA")]
+    Strict,
+    /// Translated with lazy invalidation through a flush queue.
+    #[serde(rename = "DMA-FQ")]
+    Lazy,
+    /// All DMA blocked.
+    #[serde(rename = "blocked")]
+    Blocked,
+    /// Owned by a driver of its own, for example VFIO.
+    #[serde(rename = "unmanaged")]
+    Unmanaged,
+    /// The kernel answers `unknown` or a word of a newer kernel.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl DomainType {
+    /// The word that the kernel writes.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Identity => "identity",
+            Self::Strict => "DMA",
+            Self::Lazy => "DMA-FQ",
+            Self::Blocked => "blocked",
+            Self::Unmanaged => "unmanaged",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Whether DMA addresses are translated, strictly or lazily.
+    pub fn is_translated(&self) -> bool {
+        matches!(self, Self::Strict | Self::Lazy)
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "identity" => Self::Identity,
+            "DMA" => Self::Strict,
+            "DMA-FQ" => Self::Lazy,
+            "blocked" => Self::Blocked,
+            "unmanaged" => Self::Unmanaged,
+            // One short word: anything else is no group type of any kernel.
+            other if (1..=32).contains(&other.len()) && other.chars().all(|c| c.is_ascii_graphic()) => {
+                Self::Other(other.into())
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Iommu {
+    /// Reads every group.
+    pub fn read(scope: &Scope<'_>) -> Self {
+        let groups = scope.entries(GROUPS).map(|names| {
+            let numbers = names.iter().filter_map(|name| name.parse::<u32>().ok());
+            numbers
+                .map(|number| (number, Group::read(scope, number)))
+                .collect()
+        });
+        Self {
+            groups,
+            units: scope.entries("/sys/class/iommu"),
+        }
+    }
+
+    /// The group that a PCI function belongs to.
+    pub fn group_of(&self, address: &str) -> Option<(u32, &Group)> {
+        let holds = |group: &Group| {
+            group
+                .devices
+                .known()
+                .is_some_and(|all| all.iter().any(|d| d == address))
+        };
+        self.groups
+            .known()?
+            .iter()
+            .find(|(_, group)| holds(group))
+            .map(|(number, group)| (*number, group))
+    }
+}
+
+impl Group {
+    fn read(scope: &Scope<'_>, number: u32) -> Self {
+        let path = format!("{GROUPS}/{number}");
+        Self {
+            domain: scope.parsed(&format!("{path}/type"), "an IOMMU domain type", DomainType::parse),
+            devices: scope.entries(&format!("{path}/devices")),
+        }
+    }
+}
+
+/// The file that tells a group's domain type.
+pub fn type_path(group: u32) -> String {
+    format!("{GROUPS}/{group}/type")
+}
+
+/// The default domain type in the kernel's log: `iommu: Default domain type: Translated (set via kernel command
+/// line)`. Only a default, and printed even where no IOMMU is active: groups decide.
+pub fn logged_default(log: &str) -> Option<(Domain, String)> {
+    log.lines().take(MAX_ENTRIES).find_map(|line| {
+        let (_, rest) = line.split_once("iommu: Default domain type: ")?;
+        let domain = match rest.split_whitespace().next()? {
+            "Passthrough" => Domain::Passthrough,
+            "Translated" => Domain::Translated,
+            _ => return None,
+        };
+        Some((domain, rest.trim().to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_translation_is_not_taken_for_passthrough() {
+        assert!(DomainType::parse("DMA").is_some_and(|domain| domain.is_translated()));
+        assert!(DomainType::parse("DMA-FQ").is_some_and(|domain| domain.is_translated()));
+        assert!(DomainType::parse("identity").is_some_and(|domain| !domain.is_translated()));
+        assert_eq!(DomainType::parse(""), None);
+        assert_eq!(DomainType::parse("two words"), None);
+    }
+
+    #[test]
+    fn the_words_of_the_kernel_survive_json() {
+        for word in ["identity", "DMA", "DMA-FQ", "blocked", "unmanaged", "unknown"] {
+            let domain = DomainType::parse(word).unwrap();
+            let json = serde_json::to_string(&domain).unwrap();
+            assert_eq!(json, format!("\"{word}\""));
+            assert_eq!(serde_json::from_str::<DomainType>(&json).unwrap(), domain);
+        }
+    }
+
+    #[test]
+    fn the_logged_default_is_found_whatever_stands_before_it() {
+        let log = "DMAR: IOMMU enabled\n[    0.3] iommu: Default domain type: Translated \n";
+        assert_eq!(
+            logged_default(log),
+            Some((Domain::Translated, "Translated".into()))
+        );
+        let log = "6,1,2,-;iommu: Default domain type: Passthrough (set via kernel command line)";
+        assert!(matches!(logged_default(log), Some((Domain::Passthrough, _))));
+        assert_eq!(logged_default("iommu: Default domain type: "), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! The kernel's log.
+//!
+//! Source: `/dev/kmsg` (`Documentation/ABI/testing/dev-kmsg`) on a running machine; in a captured tree the same records
+//! as a regular file. Only lines about IOMMU, RDMA and the GPU driver are kept.
+
+use rustix::{fs::FileType, io::Errno};
+
+use crate::{
+    fact::Fact,
+    root::{MAX_FILE, ReadError, Scope, read_again},
+};
+
+const KMSG: &str = "/dev/kmsg";
+/// The most lines that are kept; the newest win.
+const MAX_LINES: usize = 512;
+/// A record of `/dev/kmsg` is at most this long (`CONSOLE_EXT_LOG_MAX`), in bytes.
+const MAX_RECORD: usize = 8192;
+
+/// Words that make a line worth keeping.
+const TOPICS: [&str; 14] = [
+    "iommu",
+    "DMAR",
+    "AMD-Vi",
+    "arm-smmu",
+    "mlx5",
+    "mlx4",
+    "infiniband",
+    "ib_register_peer_memory_client",
+    "nvidia",
+    "nv_peer_mem",
+    "rdma_rxe",
+    "AER:",
+    "irdma",
+    "bnxt_re",
+];
+
+/// Reads the lines that matter, oldest first, without the record prefix.
+pub fn read(scope: &Scope<'_>) -> Fact<Vec<String>> {
+    scope.settle(KMSG, records(scope), true)
+}
+
+fn records(scope: &Scope<'_>) -> Result<Vec<String>, ReadError> {
+    let (file, kind) = scope.root().open_any(KMSG)?;
+    let mut lines = std::collections::VecDeque::new();
+    let mut keep = |text: &str| {
+        if TOPICS.iter().any(|topic| text.contains(topic)) {
+            if lines.len() == MAX_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(text.to_owned());
+        }
+    };
+    match kind {
+        FileType::CharacterDevice => {
+            let mut record = [0; MAX_RECORD];
+            // The buffer of a kernel holds some 100,000 records; one that logs faster than we read must not hold us.
+            for _ in 0..200_000 {
+                match rustix::io::read(&file, &mut record[..]) {
+                    Ok(0) | Err(Errno::AGAIN) => break,
+                    Ok(n) => keep(message(&String::from_utf8_lossy(&record[..n]))),
+                    // EPIPE: records were overwritten before we read them; the next read goes on after the gap.
+                    Err(Errno::PIPE | Errno::INTR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        FileType::RegularFile => {
+            let mut bytes = Vec::new();
+            read_again(&file, &mut bytes, MAX_FILE)?;
+            String::from_utf8_lossy(&bytes)
+                .lines()
+                .for_each(|line| keep(message(line)));
+        }
+        _ => return Err(ReadError::NotAFile("no log")),
+    }
+    Ok(lines.into())
+}
+
+/// The text of a record: `priority,sequence,microseconds,flags;text`, followed by lines of key=value pairs.
+/// A line without that prefix (from `dmesg`) is its own text.
+fn message(record: &str) -> &str {
+    let first = record.lines().next().unwrap_or_default();
+    match first.split_once(';') {
+        Some((prefix, text)) if prefix.starts_with(|c: char| c.is_ascii_digit()) => text,
+        _ => first,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_and_the_dictionary_of_a_record_are_not_its_text() {
+        assert_eq!(
+            message("6,339,5140900,-;mlx5_core: up\n SUBSYSTEM=pci\n DEVICE=+pci:0"),
+            "mlx5_core: up"
+        );
+        assert_eq!(message("[    0.3] DMAR: fault; x"), "[    0.3] DMAR: fault; x");
+        assert_eq!(message(""), "");
+    }
+}

@@ -1,0 +1,168 @@
+//! The PCI configuration space: the capabilities that decide about peer-to-peer traffic.
+//!
+//! Source: `/sys/bus/pci/devices/ADDRESS/config`, laid out as in the PCI Express Base Specification and
+//! `include/uapi/linux/pci_regs.h`. Without `CAP_SYS_ADMIN` the kernel gives only the first 64 bytes.
+
+use serde::{Deserialize, Serialize};
+
+/// What the configuration space tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// Whether all of it could be read; only root reads beyond the first 64 bytes.
+    pub complete: bool,
+    /// Largest read request in bytes (Device Control, bits 14:12); `None` without a PCI Express capability.
+    pub max_read_request: Option<u32>,
+    /// Largest payload in bytes (Device Control, bits 7:5).
+    pub max_payload: Option<u32>,
+    /// Access Control Services; `None` where the function has none.
+    pub acs: Option<Acs>,
+}
+
+/// Access Control Services: the capability and control registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acs {
+    /// What the port can do.
+    pub capability: u16,
+    /// What is switched on.
+    pub control: u16,
+}
+
+impl Acs {
+    const REQUEST_REDIRECT: u16 = 1 << 2;
+    const COMPLETION_REDIRECT: u16 = 1 << 3;
+
+    /// Whether peer-to-peer requests or completions go through the root complex instead of straight to the peer.
+    pub fn redirects(self) -> bool {
+        self.control & (Self::REQUEST_REDIRECT | Self::COMPLETION_REDIRECT) != 0
+    }
+}
+
+impl Capabilities {
+    /// Reads a configuration space of 64, 256 or 4096 bytes; `None` where it is shorter than the standard header.
+    pub fn parse(space: &[u8]) -> Option<Self> {
+        if space.len() < 64 {
+            return None;
+        }
+        let control = express(space).and_then(|offset| word(space, offset + 8));
+        let size = |code: u16| 128_u32 << (code & 0b111).min(5);
+        Some(Self {
+            complete: space.len() > 64,
+            max_read_request: control.map(|control| size(control >> 12)),
+            max_payload: control.map(|control| size(control >> 5)),
+            acs: acs(space),
+        })
+    }
+}
+
+fn word(space: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(
+        space.get(offset..offset + 2)?.try_into().ok()?,
+    ))
+}
+
+fn double_word(space: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(
+        space.get(offset..offset + 4)?.try_into().ok()?,
+    ))
+}
+
+/// Offset of the PCI Express capability. Bounded: a list that loops ends after as many entries as there is room for.
+fn express(space: &[u8]) -> Option<usize> {
+    const STATUS: usize = 0x06;
+    const HAS_LIST: u16 = 1 << 4;
+    const LIST: usize = 0x34;
+    const EXPRESS: u8 = 0x10;
+    if word(space, STATUS)? & HAS_LIST == 0 {
+        return None;
+    }
+    let mut offset = usize::from(*space.get(LIST)? & !0b11);
+    for _ in 0..48 {
+        if offset < 0x40 {
+            return None;
+        }
+        if *space.get(offset)? == EXPRESS {
+            return Some(offset);
+        }
+        offset = usize::from(*space.get(offset + 1)? & !0b11);
+    }
+    None
+}
+
+/// The ACS extended capability.
+fn acs(space: &[u8]) -> Option<Acs> {
+    const FIRST: usize = 0x100;
+    const ACS: u32 = 0x0d;
+    let mut offset = FIRST;
+    for _ in 0..480 {
+        let header = double_word(space, offset)?;
+        // All zeroes or all ones: no extended capabilities.
+        if header == 0 || header == u32::MAX {
+            return None;
+        }
+        if header & 0xffff == ACS {
+            return Some(Acs {
+                capability: word(space, offset + 4)?,
+                control: word(space, offset + 6)?,
+            });
+        }
+        offset = usize::try_from(header >> 20).ok()? & !0b11;
+        if offset < FIRST {
+            return None;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A port with a power-management capability, then PCI Express, and with AER, then ACS.
+    fn port() -> Vec<u8> {
+        let mut space = vec![0; 4096];
+        space[0x06] = 0x10;
+        space[0x34] = 0x40;
+        space[0x40..0x42].copy_from_slice(&[0x01, 0x60]);
+        space[0x60..0x62].copy_from_slice(&[0x10, 0x00]);
+        space[0x68..0x6a].copy_from_slice(&0x2930_u16.to_le_bytes());
+        space[0x100..0x104].copy_from_slice(&0x1482_0001_u32.to_le_bytes());
+        space[0x148..0x14c].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+        space[0x14c..0x150].copy_from_slice(&[0x1f, 0x00, 0x1d, 0x00]);
+        space
+    }
+
+    #[test]
+    fn capabilities_are_found_behind_others() {
+        let found = Capabilities::parse(&port()).unwrap();
+        assert_eq!(found.max_read_request, Some(512));
+        assert_eq!(found.max_payload, Some(256));
+        let acs = found.acs.unwrap();
+        assert_eq!((acs.capability, acs.control), (0x1f, 0x1d));
+        assert!(acs.redirects());
+    }
+
+    #[test]
+    fn an_unprivileged_read_says_that_it_is_not_complete() {
+        let found = Capabilities::parse(&port()[..64]).unwrap();
+        assert!(!found.complete);
+        assert_eq!((found.max_read_request, found.acs), (None, None));
+        assert_eq!(Capabilities::parse(&[0; 63]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(space in proptest::collection::vec(any::<u8>(), 0..4200)) {
+            Capabilities::parse(&space);
+        }
+
+        #[test]
+        fn a_list_that_points_anywhere_ends(offset: u16, value: [u8; 4]) {
+            let mut space = port();
+            let offset = usize::from(offset) % 4092;
+            space[offset..offset + 4].copy_from_slice(&value);
+            Capabilities::parse(&space);
+        }
+    }
+}

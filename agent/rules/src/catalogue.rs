@@ -1,0 +1,142 @@
+//! The one list of rules.
+
+use rdma_health_node::Node;
+use serde::Serialize;
+
+use crate::{
+    Expectations, Finding, Severity,
+    domain::{gpudirect, iommu, limits, link, probe, reading},
+};
+
+/// What part of RDMA a rule concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Domain {
+    /// How DMA addresses are handled.
+    Iommu,
+    /// The path between GPU memory and NICs.
+    GpuDirect,
+    /// RDMA devices, ports and their links.
+    Link,
+    /// Limits of processes.
+    Limits,
+    /// What active measurements say.
+    Probe,
+    /// What could not be read.
+    Reading,
+}
+
+impl Domain {
+    /// Every domain, in the order of the catalogue.
+    pub const ALL: [Self; 6] = [
+        Self::Iommu,
+        Self::GpuDirect,
+        Self::Link,
+        Self::Limits,
+        Self::Probe,
+        Self::Reading,
+    ];
+
+    /// Its name in messages, labels and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iommu => "iommu",
+            Self::GpuDirect => "gpudirect",
+            Self::Link => "link",
+            Self::Limits => "limits",
+            Self::Probe => "probe",
+            Self::Reading => "reading",
+        }
+    }
+}
+
+/// One rule.
+#[derive(Debug)]
+pub struct Rule {
+    /// The one name that a user meets everywhere: `iommu-group-translated`.
+    pub id: &'static str,
+    /// What part of RDMA it concerns.
+    pub domain: Domain,
+    /// How bad it is unless the node's purpose or other evidence says otherwise.
+    pub severity: Severity,
+    /// What it finds, in one line.
+    pub title: &'static str,
+    /// Why that matters and when the severity differs.
+    pub explanation: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+    /// When it would be a false alarm, and what the rule does about it.
+    pub false_alarms: &'static str,
+    /// The judgement.
+    pub(crate) judge: fn(&Node, &Expectations) -> Vec<Finding>,
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Rule {}
+
+impl Rule {
+    /// The id as a Kubernetes condition's reason: `IommuGroupTranslated`.
+    pub fn reason(&self) -> String {
+        let words = self.id.split('-').map(|word| {
+            let mut letters = word.chars();
+            letters
+                .next()
+                .into_iter()
+                .flat_map(char::to_uppercase)
+                .chain(letters)
+                .collect::<String>()
+        });
+        words.collect()
+    }
+}
+
+/// Every rule.
+pub static CATALOGUE: &[&Rule] = &[
+    &iommu::GROUP_TRANSLATED,
+    &iommu::CMDLINE_MISMATCH,
+    &gpudirect::PEER_MEMORY_MISSING,
+    &link::PORT_DOWN,
+    &limits::MEMLOCK_LOW,
+    &probe::FAILED,
+    &reading::FACTS_UNREADABLE,
+];
+
+/// The rule with this id.
+pub fn rule(id: &str) -> Option<&'static Rule> {
+    CATALOGUE.iter().find(|rule| rule.id == id).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_kebab_case_and_every_text_is_there() {
+        let ids: BTreeSet<_> = CATALOGUE.iter().map(|rule| rule.id).collect();
+        assert_eq!(ids.len(), CATALOGUE.len());
+        for rule in CATALOGUE {
+            assert!(
+                rule.id
+                    .split('-')
+                    .all(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())),
+                "{}",
+                rule.id
+            );
+            for text in [rule.title, rule.explanation, rule.remedy, rule.false_alarms] {
+                assert!(!text.trim().is_empty(), "{}", rule.id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_reason_is_the_id_in_camel_case() {
+        assert_eq!(iommu::GROUP_TRANSLATED.reason(), "IommuGroupTranslated");
+    }
+}

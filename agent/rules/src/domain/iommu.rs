@@ -1,0 +1,185 @@
+//! How DMA addresses are handled.
+
+use std::collections::BTreeMap;
+
+use rdma_health_node::{
+    Node,
+    cmdline::Domain as Configured,
+    iommu::{DomainType, logged_default, type_path},
+    pci::Role,
+};
+
+use crate::{Domain, Expectations, Finding, Profile, Rule, Severity, Subject, domain::probe};
+
+/// `iommu-group-translated`.
+pub(crate) static GROUP_TRANSLATED: Rule = Rule {
+    id: "iommu-group-translated",
+    domain: Domain::Iommu,
+    severity: Severity::Warning,
+    title: "The IOMMU translates the DMA addresses of an RDMA function or GPU",
+    explanation: "The device's IOMMU group is of type DMA-FQ (translated, lazy invalidation) or DMA (translated, strict \
+        invalidation); only identity is passthrough. Each transfer then looks its address up in the IOMMU, and peer-to-peer \
+        traffic between GPU and NIC goes through the root complex or fails: NCCL ends with IBV_WC_LOC_PROT_ERR(4) \
+        vendor_err=81 or falls back to TCP. Host RDMA often still works, only slower. Critical where GPUDirect is expected \
+        (profile gpudirect, or GPUs and RDMA functions side by side in profile auto) or where a probe of the device failed; \
+        a warning otherwise; for information where no RDMA is expected.",
+    remedy: "Boot with iommu=pt. OpenShift: apply a MachineConfig with kernelArguments [iommu=pt] (Intel also \
+        intel_iommu=on). Other nodes: add it to GRUB_CMDLINE_LINUX, run update-grub (or grub2-mkconfig) and reboot. Then \
+        check again.",
+    false_alarms: "Groups of other devices (SATA, USB) are ignored. In a virtual machine without GPUs translation is the \
+        guest's own choice and costs little.",
+    judge: group_translated,
+};
+
+fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+    // Several RDMA devices may share a function, and several functions a group; each device is told once.
+    let names = names_by_address(node);
+    let gpus = node.pci.with_role(Role::Gpu).count();
+    let with_gpus = match expectations.profile {
+        Profile::GpuDirect => true,
+        Profile::Auto => gpus > 0 && !names.is_empty(),
+        Profile::Rdma | Profile::TcpOnly => false,
+    };
+    let rdma = names.keys().map(|address| (*address, Role::Rdma));
+    let gpus = node
+        .pci
+        .with_role(Role::Gpu)
+        .map(|(address, _)| (address.as_str(), Role::Gpu));
+    let mut findings = Vec::new();
+    for (address, role) in rdma.chain(gpus) {
+        let Some((number, group)) = node.iommu.group_of(address) else {
+            continue;
+        };
+        let Some(domain) = group.domain.known().filter(|domain| domain.is_translated()) else {
+            continue;
+        };
+        let subject = names.get(address).map_or(address, |names| names[0]);
+        let what = match role {
+            Role::Gpu => format!("GPU {address}"),
+            _ => format!(
+                "{} ({address})",
+                names
+                    .get(address)
+                    .map(|names| names.join(", "))
+                    .unwrap_or_default()
+            ),
+        };
+        let invalidation = if *domain == DomainType::Strict {
+            "strict"
+        } else {
+            "lazy"
+        };
+        let probe_failed = names
+            .get(address)
+            .is_some_and(|names| names.iter().any(|name| probe::failed_on(node, name)));
+        let severity = match expectations.profile {
+            Profile::TcpOnly => Severity::Info,
+            _ if with_gpus || probe_failed => Severity::Critical,
+            _ => Severity::Warning,
+        };
+        let mut finding = Finding::new(
+            &GROUP_TRANSLATED,
+            Subject::device(subject),
+            format!(
+                "{what}: IOMMU group {number} is {domain}, translated with {invalidation} invalidation",
+                domain = domain.as_str()
+            ),
+        )
+        .severity(severity)
+        .evidence(type_path(number), domain.as_str());
+        finding = with_configuration(finding, node);
+        findings.push(finding);
+    }
+    findings
+}
+
+/// The RDMA devices of each PCI function.
+fn names_by_address(node: &Node) -> BTreeMap<&str, Vec<&str>> {
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for hca in node.hcas() {
+        if let Some(address) = hca.pci_address.known() {
+            names.entry(address).or_default().push(&hca.name);
+        }
+    }
+    names
+}
+
+/// What was asked for and what the kernel logged: they explain, groups decide.
+fn with_configuration(mut finding: Finding, node: &Node) -> Finding {
+    if let Some(arguments) = node.host.iommu_arguments.known() {
+        let written = if arguments.arguments.is_empty() {
+            "no IOMMU argument".into()
+        } else {
+            arguments.arguments.join(" ")
+        };
+        finding = finding.evidence("/proc/cmdline", written);
+    }
+    if let Some((_, text)) = node
+        .kernel_log
+        .known()
+        .and_then(|lines| logged_default(&lines.join("\n")))
+    {
+        finding = finding.evidence("/dev/kmsg", format!("iommu: Default domain type: {text}"));
+    }
+    finding
+}
+
+/// `iommu-cmdline-mismatch`.
+pub(crate) static CMDLINE_MISMATCH: Rule = Rule {
+    id: "iommu-cmdline-mismatch",
+    domain: Domain::Iommu,
+    severity: Severity::Warning,
+    title: "The kernel command line asks for another IOMMU mode than the one in effect",
+    explanation: "The command line asks for passthrough but a group of an RDMA function or GPU is translated, or it asks for \
+        translation but the group is identity. The first means that something overrides the argument: memory encryption \
+        (SME, SEV), a device that the firmware marks untrusted, or a type written to sysfs. The second means that the node \
+        works now and will regress at the next boot.",
+    remedy: "Compare /proc/cmdline with the types under /sys/kernel/iommu_groups. Passthrough asked but not in effect: look \
+        for memory encryption (mem_encrypt=on) and firmware settings. In effect but not asked: put iommu=pt on the command \
+        line so that the next boot keeps it.",
+    false_alarms: "A command line that says nothing about the mode agrees with every mode: the kernel's build decides then. \
+        With the IOMMU switched off, or none there, nothing is translated and nothing is compared.",
+    judge: cmdline_mismatch,
+};
+
+fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Finding> {
+    let Some(arguments) = node.host.iommu_arguments.known() else {
+        return Vec::new();
+    };
+    let Some(configured) = arguments.domain else {
+        return Vec::new();
+    };
+    let names = names_by_address(node);
+    let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address.as_str());
+    let groups = names.keys().copied().chain(gpus).filter_map(|address| {
+        let (number, group) = node.iommu.group_of(address)?;
+        let differs = match (configured, group.domain.known()?) {
+            (Configured::Passthrough, domain) => domain.is_translated(),
+            (Configured::Translated, domain) => *domain == DomainType::Identity,
+        };
+        differs.then_some((number, address, group.domain.known()?))
+    });
+    let groups: BTreeMap<_, _> = groups
+        .map(|(number, address, domain)| (number, (address, domain)))
+        .collect();
+    let Some((first, (address, domain))) = groups.first_key_value() else {
+        return Vec::new();
+    };
+    let (asked, effect) = match configured {
+        Configured::Passthrough => ("passthrough", "translated"),
+        Configured::Translated => ("translation", "passthrough"),
+    };
+    let others = if groups.len() > 1 {
+        format!(" and {} more", groups.len() - 1)
+    } else {
+        String::new()
+    };
+    let finding = Finding::new(
+        &CMDLINE_MISMATCH,
+        Subject::node(),
+        format!("the command line asks for {asked}, but group {first} ({address}){others} is {effect}"),
+    )
+    .evidence("/proc/cmdline", arguments.arguments.join(" "))
+    .evidence(type_path(*first), domain.as_str());
+    vec![finding]
+}

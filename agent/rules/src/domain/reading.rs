@@ -1,0 +1,83 @@
+//! What could not be read.
+
+use rdma_health_node::{Node, fact::Unread, node::VerbsDevice};
+
+use crate::{Domain, Expectations, Finding, Rule, Severity, Subject};
+
+/// The most failures that are shown as evidence.
+const SHOWN: usize = 8;
+
+/// `facts-unreadable`.
+pub(crate) static FACTS_UNREADABLE: Rule = Rule {
+    id: "facts-unreadable",
+    domain: Domain::Reading,
+    severity: Severity::Info,
+    title: "Some facts could not be read",
+    explanation: "Each fact that could not be read is missing from the verdict: no finding about it means nothing. A warning \
+        where whole sources are missing or stale (a kernel that does not answer, a device that cannot be opened, no \
+        libibverbs) because problems may hide behind them; for information where single files failed, as many drivers do \
+        not offer every counter.",
+    remedy: "Look at the evidence for file and reason. EACCES or EPERM: run as root, or in the agent's pod. hung: the driver \
+        or device does not answer; look at the kernel's log. helper: install libibverbs and its providers (rdma-core).",
+    false_alarms: "Files that the kernel does not offer at all are absent, not unread, and are not counted.",
+    judge: facts_unreadable,
+};
+
+fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
+    let mut failures: Vec<(&Unread, bool)> = Vec::new();
+    for status in node.sources.values() {
+        failures.extend(status.unread.iter().map(|unread| (unread, is_grave(unread))));
+    }
+    failures.extend(node.verbs.unread().map(|unread| (unread, true)));
+    let devices: Vec<_> = node
+        .verbs
+        .known()
+        .into_iter()
+        .flat_map(|devices| devices.iter())
+        .filter_map(|(name, device)| match device {
+            VerbsDevice::Device(_) => None,
+            VerbsDevice::Error(error) => Some(Unread {
+                source: format!("{} of {name}", error.call),
+                kind: "helper".into(),
+                detail: std::io::Error::from_raw_os_error(error.errno).to_string(),
+            }),
+        })
+        .collect();
+    failures.extend(devices.iter().map(|unread| (unread, true)));
+    if failures.is_empty() {
+        return Vec::new();
+    }
+    let grave = failures.iter().filter(|(_, grave)| *grave).count();
+    // The grave ones first, each group in order of source.
+    failures.sort_by_key(|(unread, grave)| (!grave, &unread.source));
+    let count = failures.len();
+    let message = match (count, failures.first()) {
+        (1, Some((only, _))) => format!("could not be read: {}", only.source),
+        (_, Some((first, _))) => format!("{count} facts could not be read, among them {}", first.source),
+        (_, None) => return Vec::new(),
+    };
+    let mut finding = Finding::new(&FACTS_UNREADABLE, Subject::node(), message).severity(if grave > 0 {
+        Severity::Warning
+    } else {
+        Severity::Info
+    });
+    for (unread, _) in failures.iter().take(SHOWN) {
+        finding = finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind));
+    }
+    if count > SHOWN {
+        finding = finding.evidence("and more", count - SHOWN);
+    }
+    vec![finding]
+}
+
+/// Whether a failure hides more than one file's value.
+fn is_grave(unread: &Unread) -> bool {
+    const CENTRAL: [&str; 5] = [
+        "/proc/cmdline",
+        "/proc/modules",
+        "/proc/sys/kernel/osrelease",
+        "/sys/class/infiniband",
+        "/sys/kernel/iommu_groups",
+    ];
+    matches!(unread.kind.as_str(), "hung" | "panic" | "helper") || CENTRAL.contains(&unread.source.as_str())
+}
