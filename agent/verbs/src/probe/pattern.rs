@@ -1,0 +1,123 @@
+//! The bytes that a probe writes and looks for.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+};
+
+use crate::sys::MemoryRegion;
+
+/// A sequence of words that differs from probe to probe, so that what an earlier one left is never taken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pattern(u64);
+
+impl Pattern {
+    /// A new one.
+    pub(super) fn new() -> Self {
+        // The standard library's per-process random keys are as good a seed as any.
+        Self(RandomState::new().hash_one(std::process::id()))
+    }
+
+    /// The word at a position (`SplitMix64`).
+    fn word(self, at: u64) -> u64 {
+        let mut z = self
+            .0
+            .wrapping_add(at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn byte(self, at: usize) -> u8 {
+        self.word(at as u64 / 8).to_ne_bytes()[at % 8]
+    }
+
+    /// Fills the first `length` bytes of `source` with it, and those of `destination` with its complement, so that
+    /// every single byte must change.
+    pub(super) fn lay_out(self, source: &MemoryRegion, destination: &MemoryRegion, length: usize) {
+        self.fill(source.words(), source.bytes(), length, 0);
+        self.fill(destination.words(), destination.bytes(), length, !0);
+    }
+
+    /// Offset of the first byte among the first `length` that is not the pattern's.
+    pub(super) fn first_difference(self, region: &MemoryRegion, length: usize) -> Option<usize> {
+        self.difference(region.words(), region.bytes(), length)
+    }
+
+    fn fill(self, words: &[AtomicU64], bytes: &[AtomicU8], length: usize, flip: u64) {
+        let whole = length / 8;
+        for (at, word) in words[..whole].iter().enumerate() {
+            word.store(self.word(at as u64) ^ flip, Relaxed);
+        }
+        for at in whole * 8..length {
+            bytes[at].store(self.byte(at) ^ flip.to_ne_bytes()[0], Relaxed);
+        }
+    }
+
+    fn difference(self, words: &[AtomicU64], bytes: &[AtomicU8], length: usize) -> Option<usize> {
+        let whole = length / 8;
+        let word = words[..whole]
+            .iter()
+            .enumerate()
+            .position(|(at, word)| word.load(Relaxed) != self.word(at as u64));
+        let from = word.map_or(whole * 8, |at| at * 8);
+        (from..length).find(|&at| bytes[at].load(Relaxed) != self.byte(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words, and the same memory's contents as bytes.
+    fn views(pattern: Pattern, length: usize) -> (Vec<AtomicU64>, Vec<AtomicU8>) {
+        let words = (0..length as u64 / 8)
+            .map(|at| AtomicU64::new(pattern.word(at)))
+            .collect();
+        let bytes = (0..length).map(|at| AtomicU8::new(pattern.byte(at))).collect();
+        (words, bytes)
+    }
+
+    #[test]
+    fn the_first_difference_is_found_in_words_and_in_the_tail() {
+        let pattern = Pattern(42);
+        for length in [0, 1, 7, 8, 9, 64, 67] {
+            assert_eq!(
+                {
+                    let (w, b) = views(pattern, length);
+                    pattern.difference(&w, &b, length)
+                },
+                None
+            );
+            for at in 0..length {
+                let (words, bytes) = views(pattern, length);
+                bytes[at].fetch_xor(1, Relaxed);
+                if at / 8 < words.len() {
+                    words[at / 8].fetch_xor(1, Relaxed);
+                }
+                assert_eq!(
+                    pattern.difference(&words, &bytes, length),
+                    Some(at),
+                    "{length} {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_complement_differs_in_every_byte() {
+        let pattern = Pattern::new();
+        let (words, bytes) = views(Pattern(0), 19);
+        pattern.fill(&words, &bytes, 19, !0);
+        let kept = words
+            .iter()
+            .flat_map(|w| w.load(Relaxed).to_ne_bytes())
+            .chain(bytes[16..].iter().map(|b| b.load(Relaxed)));
+        assert!(kept.enumerate().all(|(at, byte)| byte == !pattern.byte(at)));
+    }
+
+    #[test]
+    fn two_probes_write_different_bytes() {
+        assert_ne!(Pattern::new(), Pattern::new());
+    }
+}

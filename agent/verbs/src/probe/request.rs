@@ -1,0 +1,92 @@
+//! Which requests are refused before anything is opened.
+
+use rdma_health_protocol::ProbeRequest;
+
+/// Largest bandwidth message in bytes. A probe holds two buffers of this size.
+pub const MAX_MESSAGE: u32 = 1 << 30;
+/// Largest latency message in bytes.
+pub const MAX_LATENCY_MESSAGE: u32 = 1 << 20;
+/// Most writes outstanding.
+pub const MAX_DEPTH: u32 = 4096;
+/// Most latency samples; each takes 8 bytes until the end.
+pub const MAX_SAMPLES: u32 = 1_000_000;
+/// Longest time budget in milliseconds.
+pub const MAX_TIME_MS: u64 = 600_000;
+/// Longest device name the kernel has (`IB_DEVICE_NAME_MAX`), its NUL included.
+const MAX_NAME: usize = 64;
+
+/// Whether the request is one that a probe can carry out. It is not where a size, the depth or a budget is 0 or
+/// beyond its maximum here, or the name is not that of a file. No samples are allowed: the latency part is left out.
+pub fn is_sane(request: &ProbeRequest) -> bool {
+    let name = request.device.as_str();
+    let named =
+        (1..MAX_NAME).contains(&name.len()) && !name.contains(['/', '\0']) && !matches!(name, "." | "..");
+    let latency = request.latency_samples == 0
+        || (request.latency_samples <= MAX_SAMPLES
+            && (1..=MAX_LATENCY_MESSAGE).contains(&request.latency_size));
+    named
+        && latency
+        && (1..=MAX_MESSAGE).contains(&request.message_size)
+        && (1..=MAX_DEPTH).contains(&request.depth)
+        && request.byte_budget > 0
+        && (1..=MAX_TIME_MS).contains(&request.time_budget_ms)
+}
+
+#[cfg(test)]
+pub(crate) fn sane() -> ProbeRequest {
+    ProbeRequest {
+        device: "mlx5_0".into(),
+        port: 1,
+        message_size: 65536,
+        depth: 128,
+        byte_budget: 64 << 20,
+        time_budget_ms: 5000,
+        latency_samples: 1000,
+        latency_size: 8,
+        gid_index: None,
+        even_if_busy: false,
+        busy_bytes_per_second: 1 << 20,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused() {
+        assert!(is_sane(&sane()));
+        let refused: [fn(&mut ProbeRequest); 15] = [
+            |r| r.message_size = 0,
+            |r| r.message_size = MAX_MESSAGE + 1,
+            |r| r.depth = 0,
+            |r| r.depth = MAX_DEPTH + 1,
+            |r| r.byte_budget = 0,
+            |r| r.time_budget_ms = 0,
+            |r| r.time_budget_ms = u64::MAX,
+            |r| r.latency_size = 0,
+            |r| r.latency_size = MAX_LATENCY_MESSAGE + 1,
+            |r| r.latency_samples = MAX_SAMPLES + 1,
+            |r| r.device = String::new(),
+            |r| r.device = "..".into(),
+            |r| r.device = "../../etc".into(),
+            |r| r.device = "a\0b".into(),
+            |r| r.device = "x".repeat(64),
+        ];
+        for (at, change) in refused.iter().enumerate() {
+            let mut request = sane();
+            change(&mut request);
+            assert!(!is_sane(&request), "{at}");
+        }
+    }
+
+    #[test]
+    fn latency_may_be_left_out() {
+        let request = ProbeRequest {
+            latency_samples: 0,
+            latency_size: 0,
+            ..sane()
+        };
+        assert!(is_sane(&request));
+    }
+}

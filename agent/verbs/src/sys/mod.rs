@@ -1,0 +1,76 @@
+//! A safe layer over libibverbs: the only module of the project with unsafe code.
+//!
+//! It covers what a loopback probe needs and no more. Ownership carries the rules of verbs: an object keeps
+//! alive what it was made from, so a context cannot be closed under a protection domain, nor a completion queue
+//! destroyed under its queue pair. What the HCA checks by itself (keys, bounds, rights) is left to it.
+//!
+//! Contexts may be shared between threads. Queue pairs, completion queues, protection domains and memory regions
+//! may not: providers leave their locks out where the environment tells them to (`MLX5_SINGLE_THREADED`).
+#![allow(unsafe_code)]
+
+mod context;
+mod device;
+mod event;
+mod ffi;
+mod gid;
+mod memory;
+mod queue;
+mod signal;
+
+pub use context::{Context, DeviceAttributes, PortAttributes};
+pub use device::{Device, DeviceList};
+pub use event::{AsyncEvents, RawEvent};
+pub use gid::GidEntry;
+pub use memory::{Access, MemoryRegion, ProtectionDomain, Remote, Segment};
+pub use queue::{
+    Capabilities, CompletionQueue, Destination, POST_LIST, PollBuffer, QueuePair, WorkCompletion, Write,
+};
+pub use signal::termination;
+
+/// A call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{call}: {}", crate::errno::name(*errno))]
+pub struct Error {
+    /// The verbs call, as it is spelled in `verbs.h`.
+    pub call: &'static str,
+    /// The number, as in `errno.h`; positive.
+    pub errno: i32,
+}
+
+impl Error {
+    /// The error that the calling thread's `errno` tells; `EIO` where the library left none.
+    fn last(call: &'static str) -> Self {
+        let errno = std::io::Error::last_os_error().raw_os_error().filter(|&n| n > 0);
+        Self {
+            call,
+            errno: errno.unwrap_or_else(|| rustix::io::Errno::IO.raw_os_error()),
+        }
+    }
+
+    /// Judges the result of a call that returns 0 or an errno. Providers disagree on the sign, and some
+    /// return -1 and set `errno`.
+    fn check(call: &'static str, result: i32) -> Result<(), Self> {
+        match result {
+            0 => Ok(()),
+            -1 => Err(Self::last(call)),
+            n => Err(Self {
+                call,
+                errno: n.saturating_abs(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    #[test]
+    fn an_errno_is_taken_with_either_sign() {
+        for (result, errno) in [(12, 12), (-12, 12), (i32::MIN, i32::MAX)] {
+            assert_eq!(Error::check("ibv_x", result), Err(Error { call: "ibv_x", errno }));
+        }
+        assert_eq!(Error::check("ibv_x", 0), Ok(()));
+        assert!(Error::check("ibv_x", -1).unwrap_err().errno > 0);
+    }
+}
