@@ -28,7 +28,7 @@ pub struct Device {
 pub struct Port {
     /// Port number, from 1.
     pub number: u8,
-    /// `ibv_port_state`: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE, 5 ACTIVE_DEFER.
+    /// `ibv_port_state`: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE, 5 `ACTIVE_DEFER`.
     pub state: u8,
     /// Physical state of the InfiniBand specification: 5 is LinkUp.
     pub phys_state: u8,

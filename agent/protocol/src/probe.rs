@@ -15,9 +15,9 @@ pub struct ProbeRequest {
     pub message_size: u32,
     /// How many writes may be outstanding.
     pub depth: u32,
-    /// Never write more bytes than this in the bandwidth part.
+    /// Never write more bytes than this, all parts together.
     pub byte_budget: u64,
-    /// Never run longer than this, setup included, in milliseconds.
+    /// Never run longer than this, setup included, in milliseconds. A measurement that the time cuts short counts.
     pub time_budget_ms: u64,
     /// How many small writes the latency part makes.
     pub latency_samples: u32,
@@ -192,7 +192,8 @@ pub struct Bandwidth {
     pub message_size: u32,
 }
 
-/// Latency of small writes, in seconds.
+/// Latency of small writes: half of the time of a round trip between the two queue pairs, as `ib_write_lat` has it,
+/// in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// How many writes were measured.

@@ -49,13 +49,13 @@ fn inject() -> Result<String, Box<dyn Error>> {
 
     let domain = ProtectionDomain::new(&context)?;
     let source = MemoryRegion::new(&domain, SIZE as usize, Access::Local)?;
-    let target = MemoryRegion::new(&domain, SIZE as usize, Access::RemoteWrite)?;
-    let completions = CompletionQueue::new(&context, 16)?;
+    // Has room for more than the source holds, so that only the source is at fault.
+    let target = MemoryRegion::new(&domain, 2 * SIZE as usize, Access::RemoteWrite)?;
     let capabilities = Capabilities {
         send_depth: 1,
         inline: 0,
     };
-    let create = || QueuePair::new(&domain, &completions, number, capabilities);
+    let create = || QueuePair::new(&domain, CompletionQueue::new(&context, 16)?, number, capabilities);
     let pair = [create()?, create()?];
     for (end, other) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
         end.init(fault != "rem-inv-req")?;
@@ -97,7 +97,7 @@ fn inject() -> Result<String, Box<dyn Error>> {
     })?;
     let (started, mut buffer) = (Instant::now(), PollBuffer::default());
     while started.elapsed() < Duration::from_secs(10) {
-        if let Some(completion) = completions.poll(&mut buffer)?.next() {
+        if let Some(completion) = pair[0].poll(&mut buffer)?.next() {
             let name = status::name(completion.status);
             return Ok(format!(
                 "{} {name} {}",

@@ -53,12 +53,11 @@ fn stdio() -> ExitCode {
         Ok(outbox) => outbox,
         Err(error) => return complain(&format!("cannot start: {error}"), FAILED),
     };
-    let status = match worker::run(&mut io::stdin().lock(), &outbox) {
+    match worker::run(&mut io::stdin().lock(), &outbox) {
         Ok(()) => ExitCode::SUCCESS,
         Err(end @ End::Frame(_)) => complain(&end.to_string(), MISUSED),
         Err(end @ End::Thread(_)) => complain(&end.to_string(), FAILED),
-    };
-    status
+    }
 }
 
 /// Standard output for frames alone: what providers print there goes to standard error.

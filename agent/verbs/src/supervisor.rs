@@ -204,3 +204,174 @@ impl Drop for RemoveFile {
         let _ = fs::remove_file(&self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::fs::PermissionsExt,
+        thread::{self, JoinHandle},
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// A supervisor in a thread, with a shell script for a worker.
+    struct Running {
+        folder: tempfile::TempDir,
+        stop: UnixStream,
+        thread: Option<JoinHandle<io::Result<()>>>,
+    }
+
+    impl Running {
+        fn start(script: &'static str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (stop, stopped) = UnixStream::pair().unwrap();
+            let (path, home) = (folder.path().join("socket"), folder.path().to_owned());
+            let thread = thread::spawn(move || {
+                serve(&path, &stopped, || {
+                    let mut command = Command::new("sh");
+                    command.args(["-c", script]).current_dir(&home);
+                    command
+                })
+            });
+            let running = Self {
+                folder,
+                stop,
+                thread: Some(thread),
+            };
+            wait_for(|| UnixStream::connect(running.path()).is_ok());
+            running
+        }
+
+        fn path(&self) -> PathBuf {
+            self.folder.path().join("socket")
+        }
+
+        fn connect(&self) -> UnixStream {
+            let peer = UnixStream::connect(self.path()).unwrap();
+            peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            peer
+        }
+
+        fn stop(mut self) -> io::Result<()> {
+            self.stop.write_all(b"x").unwrap();
+            self.thread.take().unwrap().join().unwrap()
+        }
+    }
+
+    fn wait_for(mut done: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !done() {
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "it never came to pass"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The line that a worker sends first.
+    fn line(peer: &mut UnixStream) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while peer.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
+    fn is_alive(pid: &str) -> bool {
+        // A zombie has no command line.
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+    }
+
+    #[test]
+    fn each_connection_has_its_own_worker_and_its_bytes_go_through() {
+        let running = Running::start("echo $$; exec cat");
+        let (mut one, mut two) = (running.connect(), running.connect());
+        assert_ne!(line(&mut one), line(&mut two));
+        two.write_all(b"to two\n").unwrap();
+        one.write_all(b"to one\n").unwrap();
+        assert_eq!(
+            (line(&mut one), line(&mut two)),
+            ("to one".into(), "to two".into())
+        );
+        running.stop().unwrap();
+    }
+
+    #[test]
+    fn a_worker_is_killed_when_its_peer_hangs_up_whatever_it_does() {
+        // It neither reads nor minds signals that can be ignored; the second is stopped.
+        for script in [
+            "trap '' TERM HUP PIPE; echo $$; exec sleep 1000",
+            "echo $$; kill -STOP $$",
+        ] {
+            let running = Running::start(script);
+            let mut peer = running.connect();
+            let pid = line(&mut peer);
+            // Not at once: the line is empty for a moment during `exec`.
+            wait_for(|| is_alive(&pid));
+            drop(peer);
+            wait_for(|| !Path::new(&format!("/proc/{pid}")).exists());
+            running.stop().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_peer_is_told_when_its_worker_ends() {
+        let running = Running::start("echo gone; exit 1");
+        let mut peer = running.connect();
+        assert_eq!(line(&mut peer), "gone");
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        running.stop().unwrap();
+    }
+
+    #[test]
+    fn one_connection_too_many_is_closed_and_a_place_becomes_free_again() {
+        let running = Running::start("echo $$; exec cat");
+        // The connection made to see that it listens may still hold a place.
+        let mut peers = Vec::new();
+        wait_for(|| {
+            let mut peer = running.connect();
+            let served = line(&mut peer).parse::<u32>().is_ok();
+            if served {
+                peers.push(peer);
+            }
+            peers.len() == MAX_CONNECTIONS
+        });
+        assert_eq!(running.connect().read(&mut [0]).unwrap(), 0);
+        peers.pop();
+        wait_for(|| !line(&mut running.connect()).is_empty());
+        running.stop().unwrap();
+    }
+
+    #[test]
+    fn the_socket_is_for_owner_and_group_and_gone_in_the_end() {
+        let running = Running::start("echo $$; exec cat");
+        let mut peer = running.connect();
+        let pid = line(&mut peer);
+        assert_eq!(
+            fs::metadata(running.path()).unwrap().permissions().mode() & 0o7777,
+            0o660
+        );
+        let path = running.path();
+        running.stop().unwrap();
+        assert!(!path.exists());
+        wait_for(|| !is_alive(&pid));
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        drop(UnixListener::bind(&path).unwrap());
+        let listener = bind(&path).unwrap();
+        assert_eq!(bind(&path).unwrap_err().raw_os_error(), Some(98));
+        drop(listener);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(bind(&path).unwrap_err().raw_os_error(), Some(17));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+}

@@ -75,7 +75,7 @@ mod tests {
     }
 
     prop_compose! {
-        fn any_gid()(index in 0u32..512, kind in 0..3, netdev in prop::option::of(1u32..4), address in prop_oneof![
+        fn any_gid()(index in 0u32..512, kind in 0usize..3, netdev in prop::option::of(1u32..4), address in prop_oneof![
             any::<u32>().prop_map(|a| std::net::Ipv4Addr::from(a).to_ipv6_mapped()),
             any::<u64>().prop_map(|a| std::net::Ipv6Addr::from((0xfe80 << 112) | u128::from(a))),
             any::<u128>().prop_map(std::net::Ipv6Addr::from),

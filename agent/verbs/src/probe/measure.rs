@@ -1,14 +1,17 @@
-//! The writes themselves: one that is verified, small ones for latency, many for bandwidth.
+//! The writes themselves: one that is verified, small ones for latency (see `latency`), many for bandwidth.
 
-use std::{
-    sync::atomic::Ordering::{Acquire, Relaxed},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use rdma_health_protocol::{Bandwidth, Latency, ProbeFailure, ProbeReport, ProbeRequest, Stage};
+use rdma_health_protocol::{Bandwidth, ProbeFailure, ProbeReport, ProbeRequest, Stage};
 use rustix::io::Errno;
 
-use super::{errno, pair::Pair, pattern::Pattern, quantile, watch::Watch};
+use super::{
+    errno,
+    latency::{self, Trips},
+    pair::Pair,
+    pattern::Pattern,
+    watch::Watch,
+};
 use crate::sys::{POST_LIST, PollBuffer, Write};
 
 /// Most bytes of a message that are compared. More would cost time that the measurements need.
@@ -19,10 +22,10 @@ const WARM_UP: u32 = 16;
 
 /// Bytes that may still be written. Every post takes its bytes from here first.
 #[derive(Debug)]
-pub(super) struct Budget(u64);
+struct Budget(u64);
 
 impl Budget {
-    pub(super) fn new(bytes: u64) -> Self {
+    fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
@@ -73,7 +76,7 @@ impl Shares {
 
 /// Makes all writes; `report` tells how far they got and what was measured.
 pub(super) fn run(
-    pair: &Pair,
+    pair: &mut Pair,
     request: &ProbeRequest,
     max_message: u32,
     watch: &Watch,
@@ -96,7 +99,13 @@ pub(super) fn run(
 
     if shares.round_trips > 0 {
         report.stage = Stage::Poll;
-        report.latency = latency(pair, request.latency_size, &shares, watch, &mut budget)?;
+        let trips = Trips {
+            size: request.latency_size,
+            warm_up: shares.warm_up,
+            measured: shares.round_trips,
+        };
+        budget.take(trips.bytes())?;
+        report.latency = latency::measure(pair, trips, watch)?;
     }
     if shares.messages > 0 {
         let compared = shares
@@ -131,55 +140,6 @@ fn bulk_write(pair: &Pair, length: u32) -> Result<Write, ProbeFailure> {
         remote: pair.b.region.remote(0).ok_or_else(invalid)?,
         signaled: true,
     })
-}
-
-/// Half of the time of a round trip, as `ib_write_lat` has it: `a` writes to `b`'s memory, which is polled for the
-/// last byte, then `b` writes back to `a`'s. Both ends are polled by one thread, so that there is no other process
-/// whose wake-up could count. Takes half of the remaining time at most, but one round trip at least.
-fn latency(
-    pair: &Pair,
-    size: u32,
-    shares: &Shares,
-    watch: &Watch,
-    budget: &mut Budget,
-) -> Result<Option<Latency>, ProbeFailure> {
-    let size = size as usize;
-    let [from, to] = pair.small;
-    let (ends, mut buffer) = ([(&pair.a, &pair.b), (&pair.b, &pair.a)], PollBuffer::default());
-    let mut samples = Vec::with_capacity(shares.round_trips as usize);
-    let (until, last) = (Instant::now() + watch.left() / 2, size - 1);
-    for trip in 0..shares.warm_up + shares.round_trips {
-        budget.take(2 * size as u64)?;
-        // Never what the trip before wrote, nor the zero that stands there at first.
-        let mark = u8::try_from(trip % 255).unwrap_or(0) + 1;
-        for (end, _) in ends {
-            end.region.bytes()[from + last].store(mark, Relaxed);
-        }
-        let started = Instant::now();
-        for (sender, receiver) in ends {
-            sender.post_small(from, size, receiver, to)?;
-            let arrived = &receiver.region.bytes()[to + last];
-            let mut turns = 0u32;
-            while arrived.load(Acquire) != mark {
-                watch.turn()?;
-                turns = turns.wrapping_add(1);
-                // A write that failed never arrives.
-                if turns % 64 == 0 {
-                    sender.reap(&mut buffer)?;
-                }
-            }
-        }
-        let elapsed = started.elapsed();
-        pair.a.drain(&mut buffer, watch)?;
-        pair.b.drain(&mut buffer, watch)?;
-        if trip >= shares.warm_up {
-            samples.push(u64::try_from(elapsed.as_nanos() / 2).unwrap_or(u64::MAX));
-            if started > until {
-                break;
-            }
-        }
-    }
-    Ok(quantile::latency(samples))
 }
 
 /// Keeps up to `depth` writes under way until all are written. Stops posting when a fifth of the probe's time is

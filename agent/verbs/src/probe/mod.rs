@@ -18,6 +18,7 @@
 
 mod busy;
 mod gid;
+mod latency;
 mod measure;
 mod numa;
 mod pair;
@@ -94,8 +95,8 @@ fn steps(request: &ProbeRequest, started: Instant, report: &mut ProbeReport) -> 
     let list = DeviceList::read().map_err(failed)?;
     let device = list.find(&request.device).ok_or(ProbeFailure::NoSuchPort)?;
     let presence = sysfs.join("class/infiniband_verbs").join(device.uverbs());
-    let watch = Watch::new(started, Duration::from_millis(request.time_budget_ms), presence);
     report.numa_node = numa::pin(sysfs, &request.device);
+    let watch = Watch::new(started, Duration::from_millis(request.time_budget_ms), presence);
     let context = device.open().map_err(failed)?;
     drop(list);
 
@@ -122,8 +123,8 @@ fn steps(request: &ProbeRequest, started: Instant, report: &mut ProbeReport) -> 
     let gid = choose(request, &context, &port)?;
     report.gid.clone_from(&gid);
 
-    let pair = Pair::connect(&context, &port, gid.as_ref(), request, &watch, report)?;
-    measure::run(&pair, request, port.max_message, &watch, report)
+    let mut pair = Pair::connect(&context, &port, gid.as_ref(), request, &watch, report)?;
+    measure::run(&mut pair, request, port.max_message, &watch, report)
 }
 
 /// Fails where the port carries as much traffic as the request calls busy.

@@ -32,13 +32,13 @@ fn node(sysfs: &Path, device: &str) -> Option<u32> {
 }
 
 /// The CPUs in a list of the kernel's (`0-3,8`).
-fn cpus(list: &str) -> Option<Vec<usize>> {
+fn cpus(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
-    for range in list.trim().split(',').filter(|range| !range.is_empty()) {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+    for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
         // What lies beyond could not be set anyway.
-        cpus.extend(first..=last.min(CpuSet::MAX_CPU));
+        cpus.extend(low..=high.min(CpuSet::MAX_CPU));
     }
     Some(cpus)
 }

@@ -1,6 +1,6 @@
 //! Two queue pairs of one port, connected to each other.
 
-use std::cell::Cell;
+use std::{cell::Cell, ops::Range};
 
 use rdma_health_protocol::{Gid, ProbeFailure, ProbeReport, ProbeRequest, Stage};
 
@@ -9,7 +9,7 @@ use crate::{
     status,
     sys::{
         Access, Capabilities, CompletionQueue, Context, Destination, MemoryRegion, PollBuffer,
-        PortAttributes, ProtectionDomain, QueuePair, Write,
+        PortAttributes, ProtectionDomain, QueuePair, Remote, Write,
     },
 };
 
@@ -23,7 +23,6 @@ const MAX_INLINE: u32 = 220;
 pub(super) struct End {
     pub(super) region: MemoryRegion,
     queue_pair: QueuePair,
-    completions: CompletionQueue,
     /// Signaled writes posted, and completed.
     posted: Cell<u64>,
     completed: Cell<u64>,
@@ -71,8 +70,14 @@ impl Pair {
         let completions = [completions()?, completions()?];
 
         stage(Stage::CreateQp)?;
-        let create = |completions| queue_pair(&domain, completions, request, small_size).map_err(failed);
-        let queue_pairs = [create(&completions[0])?, create(&completions[1])?];
+        let [completions_a, completions_b] = completions;
+        let capabilities = Capabilities {
+            send_depth: request.depth,
+            inline: if small_size > MAX_INLINE { 0 } else { small_size },
+        };
+        let create =
+            |completions| QueuePair::new(&domain, completions, request.port, capabilities).map_err(failed);
+        let queue_pairs = [create(completions_a)?, create(completions_b)?];
 
         stage(Stage::Init)?;
         for queue_pair in &queue_pairs {
@@ -89,41 +94,19 @@ impl Pair {
         }
 
         let [region_a, region_b] = regions;
-        let [completions_a, completions_b] = completions;
         let [queue_pair_a, queue_pair_b] = queue_pairs;
-        let end = |region, queue_pair, completions| End {
+        let end = |region, queue_pair| End {
             region,
             queue_pair,
-            completions,
             posted: Cell::new(0),
             completed: Cell::new(0),
         };
         Ok(Self {
-            a: end(region_a, queue_pair_a, completions_a),
-            b: end(region_b, queue_pair_b, completions_b),
+            a: end(region_a, queue_pair_a),
+            b: end(region_b, queue_pair_b),
             small,
         })
     }
-}
-
-/// Creates a queue pair, with room for inline writes where the provider has any.
-fn queue_pair(
-    domain: &ProtectionDomain,
-    completions: &CompletionQueue,
-    request: &ProbeRequest,
-    small: u32,
-) -> Result<QueuePair, crate::sys::Error> {
-    let create = |inline| {
-        let capabilities = Capabilities {
-            send_depth: request.depth,
-            inline,
-        };
-        QueuePair::new(domain, completions, request.port, capabilities)
-    };
-    if small == 0 || small > MAX_INLINE {
-        return create(0);
-    }
-    create(small).or_else(|_| create(0))
 }
 
 fn destination(
@@ -156,21 +139,11 @@ impl End {
         Ok(())
     }
 
-    /// Writes a small part of the region to the same region's place at the other end.
+    /// Writes a part of the region to `remote`.
     #[inline]
-    pub(super) fn post_small(
-        &self,
-        from: usize,
-        length: usize,
-        to: &End,
-        at: usize,
-    ) -> Result<(), ProbeFailure> {
-        let remote = to
-            .region
-            .remote(at)
-            .ok_or_else(|| super::errno(rustix::io::Errno::INVAL))?;
+    pub(super) fn post_small(&self, part: Range<usize>, remote: Remote) -> Result<(), ProbeFailure> {
         self.queue_pair
-            .post_small_write(&self.region, from..from + length, remote, 0)
+            .post_small_write(&self.region, part, remote, 0)
             .map_err(failed)?;
         self.posted.set(self.posted.get() + 1);
         Ok(())
@@ -180,7 +153,7 @@ impl End {
     #[inline]
     pub(super) fn reap(&self, buffer: &mut PollBuffer) -> Result<Option<u64>, ProbeFailure> {
         let mut last = None;
-        for completion in self.completions.poll(buffer).map_err(failed)? {
+        for completion in self.queue_pair.poll(buffer).map_err(failed)? {
             if let Some(failure) = status::failure(completion) {
                 return Err(ProbeFailure::Completion(failure));
             }

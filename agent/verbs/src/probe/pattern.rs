@@ -49,8 +49,8 @@ impl Pattern {
         for (at, word) in words[..whole].iter().enumerate() {
             word.store(self.word(at as u64) ^ flip, Relaxed);
         }
-        for at in whole * 8..length {
-            bytes[at].store(self.byte(at) ^ flip.to_ne_bytes()[0], Relaxed);
+        for (at, byte) in bytes.iter().enumerate().take(length).skip(whole * 8) {
+            byte.store(self.byte(at) ^ flip.to_ne_bytes()[0], Relaxed);
         }
     }
 

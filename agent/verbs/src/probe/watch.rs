@@ -4,6 +4,7 @@ use std::{
     cell::Cell,
     hint,
     path::PathBuf,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -14,10 +15,10 @@ use rustix::io::Errno;
 const PRESENCE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Turns of a waiting loop between two looks at the clock, which costs more than a poll.
-const TURNS: u32 = 256;
+const TURNS: u32 = 1024;
 
 /// The limits of one probe.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Watch {
     started: Instant,
     budget: Duration,
@@ -26,9 +27,12 @@ pub(super) struct Watch {
     presence: PathBuf,
     looked: Cell<Instant>,
     turns: Cell<u32>,
+    /// There is one CPU to run on: whoever is waited for needs it.
+    alone: bool,
 }
 
 impl Watch {
+    /// To be made by the thread that waits: its CPUs are those that count.
     pub(super) fn new(started: Instant, budget: Duration, presence: PathBuf) -> Self {
         Self {
             started,
@@ -36,6 +40,7 @@ impl Watch {
             presence,
             looked: Cell::new(started),
             turns: Cell::new(0),
+            alone: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         }
     }
 
@@ -73,10 +78,14 @@ impl Watch {
     pub(super) fn turn(&self) -> Result<(), ProbeFailure> {
         let turns = self.turns.get().wrapping_add(1);
         self.turns.set(turns);
-        if turns % TURNS == 0 {
+        if turns.is_multiple_of(TURNS) {
             self.check()?;
         }
-        hint::spin_loop();
+        if self.alone {
+            thread::yield_now();
+        } else {
+            hint::spin_loop();
+        }
         Ok(())
     }
 }

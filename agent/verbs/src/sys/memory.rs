@@ -3,8 +3,10 @@
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     ptr::NonNull,
-    rc::Rc,
-    sync::atomic::{AtomicU8, AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64},
+    },
 };
 
 use rdma_sys::{ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr};
@@ -14,13 +16,19 @@ use super::{Context, Error};
 /// A protection domain (`struct ibv_pd`): queue pairs and memory regions work together only within one. Clones
 /// share it.
 #[derive(Debug, Clone)]
-pub struct ProtectionDomain(Rc<Domain>);
+pub struct ProtectionDomain(Arc<Domain>);
 
 #[derive(Debug)]
 struct Domain {
     raw: NonNull<ibv_pd>,
     context: Context,
 }
+
+// SAFETY: verbs on a domain (making and freeing regions and queue pairs) may be called from any thread, at the same
+// time: the library takes its own locks, and no provider leaves those out.
+unsafe impl Send for Domain {}
+// SAFETY: as above; and nothing here hands out a reference into the structure.
+unsafe impl Sync for Domain {}
 
 impl ProtectionDomain {
     /// Allocates one (`ibv_alloc_pd`).
@@ -31,7 +39,7 @@ impl ProtectionDomain {
         // SAFETY: the context is open.
         let raw = unsafe { ibv_alloc_pd(context.raw()) };
         let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_alloc_pd"))?;
-        Ok(Self(Rc::new(Domain {
+        Ok(Self(Arc::new(Domain {
             raw,
             context: context.clone(),
         })))
@@ -50,7 +58,7 @@ impl ProtectionDomain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: the domain was allocated and not freed; queue pairs and regions made from it hold the `Rc`; the
+        // SAFETY: the domain was allocated and not freed; queue pairs and regions made from it hold the `Arc`; the
         // context is a field and so still open. Where the device is gone there is nothing left to undo.
         let _ = unsafe { ibv_dealloc_pd(self.raw.as_ptr()) };
     }
@@ -77,6 +85,11 @@ pub struct MemoryRegion {
     /// Freed after the region.
     _domain: ProtectionDomain,
 }
+
+// SAFETY: a region may be freed by another thread than the one that made it (see `Domain`).
+unsafe impl Send for MemoryRegion {}
+// SAFETY: what a shared reference gives access to are keys, which do not change, and atomics.
+unsafe impl Sync for MemoryRegion {}
 
 /// Alignment of buffers: the page of x86-64, and what providers ask for at most.
 const PAGE: usize = 4096;

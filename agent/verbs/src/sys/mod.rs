@@ -4,8 +4,9 @@
 //! alive what it was made from, so a context cannot be closed under a protection domain, nor a completion queue
 //! destroyed under its queue pair. What the HCA checks by itself (keys, bounds, rights) is left to it.
 //!
-//! Contexts may be shared between threads. Queue pairs, completion queues, protection domains and memory regions
-//! may not: providers leave their locks out where the environment tells them to (`MLX5_SINGLE_THREADED`).
+//! Contexts, protection domains and memory regions may be shared between threads. A queue pair, with its completion
+//! queue, may only be handed from one to another: providers leave the locks of queues out where the environment tells
+//! them to (`MLX5_SINGLE_THREADED`).
 #![allow(unsafe_code)]
 
 mod context;

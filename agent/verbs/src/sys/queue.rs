@@ -1,6 +1,6 @@
 //! Completion queues and reliable connected queue pairs.
 
-use std::{mem, ops::Range, ptr, ptr::NonNull, rc::Rc};
+use std::{mem, ops::Range, ptr, ptr::NonNull};
 
 use rdma_sys::{
     ibv_access_flags, ibv_cq, ibv_create_cq, ibv_create_qp, ibv_destroy_cq, ibv_destroy_qp, ibv_gid,
@@ -15,21 +15,22 @@ use super::{Context, Error, MemoryRegion, ProtectionDomain, Remote, Segment};
 pub const POST_LIST: usize = 16;
 
 /// How many completions one poll takes at most; that of perftest.
-const POLL_BATCH: usize = 16;
+const POLL_BATCH: i32 = 16;
 
-/// A completion queue (`struct ibv_cq`). Clones share it.
-#[derive(Debug, Clone)]
-pub struct CompletionQueue(Rc<Queue>);
-
+/// A completion queue (`struct ibv_cq`). It belongs to one queue pair, which is polled for completions.
 #[derive(Debug)]
-struct Queue {
+pub struct CompletionQueue {
     raw: NonNull<ibv_cq>,
     /// Closed after the queue.
     _context: Context,
 }
 
+// SAFETY: verbs on a queue may be called from any thread, by one at a time where the provider leaves its locks out
+// (`MLX5_SINGLE_THREADED`); without `Sync`, safe code cannot do otherwise.
+unsafe impl Send for CompletionQueue {}
+
 /// Room for the completions of one poll.
-pub struct PollBuffer([ibv_wc; POLL_BATCH]);
+pub struct PollBuffer([ibv_wc; POLL_BATCH as usize]);
 
 impl Default for PollBuffer {
     fn default() -> Self {
@@ -59,40 +60,17 @@ impl CompletionQueue {
         // SAFETY: the context is open; no completion channel is used.
         let raw = unsafe { ibv_create_cq(context.raw(), entries, ptr::null_mut(), ptr::null_mut(), 0) };
         let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_cq"))?;
-        Ok(Self(Rc::new(Queue {
+        Ok(Self {
             raw,
             _context: context.clone(),
-        })))
-    }
-
-    /// Takes the completions that are there, without waiting, at most as many as the buffer has room for.
-    ///
-    /// # Errors
-    /// `EIO` where the queue overran or cannot be read.
-    #[inline]
-    pub fn poll<'a>(
-        &self,
-        buffer: &'a mut PollBuffer,
-    ) -> Result<impl Iterator<Item = WorkCompletion> + use<'a>, Error> {
-        // SAFETY: the queue exists; the buffer has room for `POLL_BATCH` completions (16, which fits an i32). The
-        // queue is used by one thread only, since it is neither `Send` nor `Sync`.
-        let count = unsafe { ibv_poll_cq(self.0.raw.as_ptr(), POLL_BATCH as i32, buffer.0.as_mut_ptr()) };
-        // Providers return -1, or a negative number of their own, and leave errno as it was.
-        let count = usize::try_from(count).map_err(|_| Error {
-            call: "ibv_poll_cq",
-            errno: rustix::io::Errno::IO.raw_os_error(),
-        })?;
-        Ok(buffer.0[..count.min(POLL_BATCH)].iter().map(|wc| WorkCompletion {
-            id: wc.wr_id,
-            status: wc.status,
-            vendor_error: wc.vendor_err,
-        }))
+        })
     }
 }
 
-impl Drop for Queue {
+impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: the queue exists, and queue pairs that use it hold the `Rc`; the context is a field.
+        // SAFETY: the queue exists, and the queue pair that used it, if any, was destroyed before; the context is a
+        // field.
         let _ = unsafe { ibv_destroy_cq(self.raw.as_ptr()) };
     }
 }
@@ -102,7 +80,7 @@ impl Drop for Queue {
 pub struct Capabilities {
     /// Writes posted and not completed.
     pub send_depth: u32,
-    /// Bytes of an inline write; 0 for none.
+    /// Bytes of an inline write; 0 for none. Where the provider has no room for them there will be none.
     pub inline: u32,
 }
 
@@ -139,40 +117,52 @@ pub struct QueuePair {
     port: u8,
     inline: u32,
     /// Destroyed after the queue pair.
-    _completions: CompletionQueue,
+    completions: CompletionQueue,
     _domain: ProtectionDomain,
 }
 
+// SAFETY: as for the completion queue.
+unsafe impl Send for QueuePair {}
+
 impl QueuePair {
-    /// Creates one on a port (`ibv_create_qp`); both its queues complete to `completions`.
+    /// Creates one on a port (`ibv_create_qp`); both its queues complete to `completions`, which it
+    /// takes over.
     ///
     /// # Errors
     /// `EINVAL` or `ENOMEM` where the device cannot do what is asked for, `EIO` or `ENODEV` where it went away.
     pub fn new(
         domain: &ProtectionDomain,
-        completions: &CompletionQueue,
+        completions: CompletionQueue,
         port: u8,
         capabilities: Capabilities,
     ) -> Result<Self, Error> {
-        // SAFETY: all members are integers and pointers, for which zero is a value.
-        let mut init: ibv_qp_init_attr = unsafe { mem::zeroed() };
-        init.send_cq = completions.0.raw.as_ptr();
-        init.recv_cq = completions.0.raw.as_ptr();
-        init.qp_type = ibv_qp_type::IBV_QPT_RC;
-        init.cap.max_send_wr = capabilities.send_depth;
-        init.cap.max_recv_wr = 1;
-        init.cap.max_send_sge = 1;
-        init.cap.max_recv_sge = 1;
-        init.cap.max_inline_data = capabilities.inline;
-        // SAFETY: domain and completion queue exist, and the new pair keeps both; the call only reads and writes
-        // `init`.
-        let raw = unsafe { ibv_create_qp(domain.raw(), &raw mut init) };
-        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_qp"))?;
+        let create = |inline| {
+            // SAFETY: all members are integers and pointers, for which zero is a value.
+            let mut init: ibv_qp_init_attr = unsafe { mem::zeroed() };
+            init.send_cq = completions.raw.as_ptr();
+            init.recv_cq = completions.raw.as_ptr();
+            init.qp_type = ibv_qp_type::IBV_QPT_RC;
+            init.cap.max_send_wr = capabilities.send_depth;
+            init.cap.max_recv_wr = 1;
+            init.cap.max_send_sge = 1;
+            init.cap.max_recv_sge = 1;
+            init.cap.max_inline_data = inline;
+            // SAFETY: domain and completion queue exist, and the new pair keeps both; the call only reads and
+            // writes `init`.
+            let raw = unsafe { ibv_create_qp(domain.raw(), &raw mut init) };
+            let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_qp"))?;
+            Ok((raw, init.cap.max_inline_data))
+        };
+        let created = match create(capabilities.inline) {
+            Err(_) if capabilities.inline > 0 => create(0),
+            created => created,
+        };
+        let (raw, inline) = created?;
         Ok(Self {
             raw,
             port,
-            inline: init.cap.max_inline_data,
-            _completions: completions.clone(),
+            inline,
+            completions,
             _domain: domain.clone(),
         })
     }
@@ -340,14 +330,40 @@ impl QueuePair {
         unsafe { self.post(&raw mut request) }
     }
 
+    /// Takes the completions that are there, without waiting, at most as many as the buffer has room for.
+    ///
+    /// # Errors
+    /// `EIO` where the completion queue overran or cannot be read.
+    #[inline]
+    pub fn poll<'a>(
+        &self,
+        buffer: &'a mut PollBuffer,
+    ) -> Result<impl Iterator<Item = WorkCompletion> + use<'a>, Error> {
+        // SAFETY: the queue exists; the buffer has room for as many completions as is said. One thread at a time uses
+        // the queue, since it belongs to this pair, which is not `Sync`.
+        let count = unsafe { ibv_poll_cq(self.completions.raw.as_ptr(), POLL_BATCH, buffer.0.as_mut_ptr()) };
+        // Providers return -1, or a negative number of their own, and leave errno as it was.
+        let count = usize::try_from(count).map_err(|_| Error {
+            call: "ibv_poll_cq",
+            errno: rustix::io::Errno::IO.raw_os_error(),
+        })?;
+        Ok(buffer.0[..count.min(buffer.0.len())]
+            .iter()
+            .map(|wc| WorkCompletion {
+                id: wc.wr_id,
+                status: wc.status,
+                vendor_error: wc.vendor_err,
+            }))
+    }
+
     /// # Safety
     /// `first` starts a list of requests, each with one segment, that outlive the call; the memory of inline
     /// segments is valid to read during the call.
     #[inline]
     unsafe fn post(&self, first: *mut ibv_send_wr) -> Result<(), Error> {
         let mut bad = ptr::null_mut();
-        // SAFETY: the pair exists and is used by one thread only, since it is neither `Send` nor `Sync`; the caller
-        // vouches for the list.
+        // SAFETY: the pair exists and is used by one thread at a time, since it is not `Sync`; the caller vouches
+        // for the list.
         let result = unsafe { ibv_post_send(self.raw.as_ptr(), first, &raw mut bad) };
         Error::check("ibv_post_send", result)
     }
