@@ -2,6 +2,8 @@
 //!
 //! - [`tree`]: a captured node as one text file that unpacks to a directory.
 //! - [`capture`]: makes such a file from the machine it runs on.
+//! - [`virtual_node`]: a throw-away machine with an IOMMU and RDMA devices, driven step by step.
 
 pub mod capture;
 pub mod tree;
+pub mod virtual_node;

@@ -1,11 +1,49 @@
-//! `capture`: prints what this machine's kernel says about RDMA, the IOMMU and PCI as one tree archive.
+//! `capture [ROOT]` prints what this machine's kernel says about RDMA, the IOMMU and PCI as one tree archive.
+//! `capture --fixtures` boots the virtual nodes that the fixtures of this repository come from and captures each.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::Path;
 
-fn main() -> anyhow::Result<()> {
-    let root = std::env::args_os()
-        .nth(1)
-        .map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    print!("{}", rdma_health_tests::capture::capture(&root)?);
+use anyhow::{Context as _, Result};
+use rdma_health_tests::capture::capture;
+use rdma_health_tests::tree::{Tree, fixtures};
+use rdma_health_tests::virtual_node::{Iommu, Options, VirtualNode, quote};
+
+/// The name of a fixture and the machine that it is captured from.
+const NODES: [(&str, Iommu, &str); 3] = [
+    ("virtual-node-translated", Iommu::Intel, ""),
+    ("virtual-node-passthrough", Iommu::Intel, "iommu=pt"),
+    ("virtual-node-no-iommu", Iommu::None, ""),
+];
+
+fn main() -> Result<()> {
+    match std::env::args_os().nth(1) {
+        Some(option) if option == "--fixtures" => write_fixtures(),
+        root => {
+            print!("{}", capture(root.as_deref().map_or(Path::new("/"), Path::new))?);
+            Ok(())
+        }
+    }
+}
+
+fn write_fixtures() -> Result<()> {
+    let own = std::env::current_exe()?;
+    let own = quote(own.to_str().context("the path of this program is not UTF-8")?);
+    for (name, iommu, kernel_args) in NODES {
+        let options = Options {
+            iommu,
+            kernel_args: kernel_args.into(),
+            nics: 4,
+            ..Options::default()
+        };
+        let text = VirtualNode::boot(&options)?.check(&own)?;
+        Tree::parse(&text).context("what was captured is no archive")?;
+        let path = fixtures().join(format!("{name}.tree"));
+        let head = format!(
+            "# A virtual node with {iommu:?} IOMMU and four SoftRoCE devices, captured by `make fixtures`.\n"
+        );
+        fs::write(&path, head + &text)?;
+        println!("{}", path.display());
+    }
     Ok(())
 }
