@@ -1,28 +1,44 @@
 //! What libibverbs tells about devices, ports and GIDs.
 
-use std::net::Ipv6Addr;
+use std::{collections::BTreeMap, net::Ipv6Addr, path::Path};
 
 use rdma_health_protocol::{Device, Gid, GidType, HelperError, Port};
 
-use crate::sys::{self, Context, DeviceList, GidEntry, PortAttributes};
+use crate::{
+    nodes,
+    sys::{self, Context, DeviceList, GidEntry, PortAttributes},
+};
 
 /// The most entries of a device's GID table that are read: 256 ports of a full table is beyond any hardware, and a
 /// driver that announces more must not cost memory.
 const MAX_GIDS: usize = 1 << 16;
 
-/// Every device, in order of name. One that fails is told in its place and loses only itself.
+/// Every device, in order of name. One that fails is told in its place and loses only itself; so is one that the
+/// kernel has and libibverbs does not list: `ENOENT` or `EACCES` for its node, `ENOPKG` where no provider is installed.
 ///
 /// # Errors
 /// Where there is no list at all: `ENOSYS` without `ib_uverbs`.
 pub fn all() -> Result<Vec<Result<Device, HelperError>>, HelperError> {
     let list = DeviceList::read().map_err(|error| helper_error(None, error))?;
-    let mut devices: Vec<_> = list.iter().map(|device| (device.name(), device)).collect();
-    devices.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let read = |(name, device): (String, sys::Device<'_>)| {
+    let mut devices: BTreeMap<String, Result<Device, sys::Error>> = BTreeMap::new();
+    for (name, node) in nodes::list(Path::new(nodes::CLASS)) {
+        if list.find(&name).is_none() {
+            let error = sys::Error {
+                call: "ibv_get_device_list",
+                errno: nodes::why_unlisted(&node.uverbs),
+            };
+            devices.insert(name, Err(error));
+        }
+    }
+    for device in list.iter() {
+        let name = device.name();
         let facts = device.open().and_then(|context| facts(&name, &context));
+        devices.insert(name, facts);
+    }
+    let told = |(name, facts): (String, Result<Device, sys::Error>)| {
         facts.map_err(|error| helper_error(Some(&name), error))
     };
-    Ok(devices.into_iter().map(read).collect())
+    Ok(devices.into_iter().map(told).collect())
 }
 
 fn facts(name: &str, context: &Context) -> Result<Device, sys::Error> {

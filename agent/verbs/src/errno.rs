@@ -9,7 +9,7 @@ pub fn name(errno: i32) -> String {
 }
 
 /// Those that verbs, their drivers and the kernel's uverbs return.
-const NAMES: [(Errno, &str); 47] = [
+const NAMES: [(Errno, &str); 48] = [
     (Errno::PERM, "EPERM"),
     (Errno::NOENT, "ENOENT"),
     (Errno::INTR, "EINTR"),
@@ -55,6 +55,7 @@ const NAMES: [(Errno, &str); 47] = [
     (Errno::CONNREFUSED, "ECONNREFUSED"),
     (Errno::HOSTUNREACH, "EHOSTUNREACH"),
     (Errno::CANCELED, "ECANCELED"),
+    (Errno::NOPKG, "ENOPKG"),
     (Errno::DQUOT, "EDQUOT"),
     (Errno::NOKEY, "ENOKEY"),
 ];

@@ -9,6 +9,7 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`sys`] | the safe layer over libibverbs; the only unsafe code of the project |
+//! | [`nodes`] | device nodes, which explain why the library does not see or open a device |
 //! | [`devices`] | devices, ports and GID tables as facts |
 //! | [`probe`] | one loopback RDMA WRITE measurement, stage by stage |
 //! | [`worker`] | one connection: requests, replies, events |
@@ -38,6 +39,7 @@
 pub mod args;
 pub mod devices;
 pub mod errno;
+pub mod nodes;
 pub mod probe;
 pub mod status;
 pub mod supervisor;

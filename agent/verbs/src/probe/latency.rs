@@ -74,21 +74,21 @@ pub(super) fn measure(pair: &mut Pair, trips: Trips, watch: &Watch) -> Result<Op
         watch: watch.clone(),
         buffer: PollBuffer::default(),
     };
-    let (asker, answerer) = (player(a, at_b), player(b, at_a));
-    let (asked, answered) = thread::scope(|scope| {
+    let (ping, echo) = (player(a, at_b), player(b, at_a));
+    let (samples, echoed) = thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("probe-echo".into())
-            .spawn_scoped(scope, || answerer.answer(trips));
+            .spawn_scoped(scope, || echo.answer(trips));
         let Ok(thread) = thread else {
             return (Err(errno(Errno::AGAIN)), Ok(()));
         };
-        let asked = asker.ask(trips);
-        let answered = thread
+        let samples = ping.ask(trips);
+        let echoed = thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (asked, answered)
+        (samples, echoed)
     });
-    match (asked, answered) {
+    match (samples, echoed) {
         // A completion names the cause; that the other end then waited in vain does not.
         (_, Err(failure @ ProbeFailure::Completion(_))) | (Ok(_), Err(failure)) | (Err(failure), _) => {
             Err(failure)

@@ -42,7 +42,7 @@ pub use request::{MAX_DEPTH, MAX_LATENCY_MESSAGE, MAX_MESSAGE, MAX_SAMPLES, MAX_
 
 use self::{pair::Pair, watch::Watch};
 use crate::{
-    devices, errno as errno_names,
+    devices, errno as errno_names, nodes,
     sys::{self, Context, DeviceList, PortAttributes},
 };
 
@@ -93,8 +93,17 @@ fn in_own_thread(work: impl FnOnce() -> Result<(), ProbeFailure> + Send) -> Resu
 fn steps(request: &ProbeRequest, started: Instant, report: &mut ProbeReport) -> Result<(), ProbeFailure> {
     let sysfs = Path::new(SYSFS);
     let list = DeviceList::read().map_err(failed)?;
-    let device = list.find(&request.device).ok_or(ProbeFailure::NoSuchPort)?;
-    let presence = sysfs.join("class/infiniband_verbs").join(device.uverbs());
+    let Some(device) = list.find(&request.device) else {
+        let node = nodes::list(Path::new(nodes::CLASS)).remove(&request.device);
+        return Err(node.map_or(ProbeFailure::NoSuchPort, |node| {
+            let errno = nodes::why_unlisted(&node.uverbs);
+            failed(sys::Error {
+                call: "ibv_get_device_list",
+                errno,
+            })
+        }));
+    };
+    let presence = Path::new(nodes::CLASS).join(device.uverbs());
     report.numa_node = numa::pin(sysfs, &request.device);
     let watch = Watch::new(started, Duration::from_millis(request.time_budget_ms), presence);
     let context = device.open().map_err(failed)?;

@@ -8,6 +8,7 @@ use rdma_sys::{
 };
 
 use super::{Context, Error};
+use crate::nodes;
 
 /// The devices that libibverbs found (`ibv_get_device_list`); the library reads them anew for each list.
 #[derive(Debug)]
@@ -98,7 +99,12 @@ impl Device<'_> {
     pub fn open(&self) -> Result<Context, Error> {
         // SAFETY: the device lives as long as its list; the context takes its own reference.
         let raw = unsafe { ibv_open_device(self.raw.as_ptr()) };
-        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_open_device"))?;
+        let raw = NonNull::new(raw).ok_or_else(|| {
+            let error = Error::last("ibv_open_device");
+            // Where the node may not be opened the library looks for it elsewhere, and tells that it is not there.
+            let errno = nodes::why_closed(&self.uverbs()).unwrap_or(error.errno);
+            Error { errno, ..error }
+        })?;
         // SAFETY: the context was opened just now and belongs to nobody else.
         Ok(unsafe { Context::own(raw) })
     }

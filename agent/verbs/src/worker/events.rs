@@ -7,8 +7,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    os::unix::fs::MetadataExt,
     path::Path,
     time::{Duration, Instant},
 };
@@ -17,7 +15,10 @@ use rdma_health_protocol::{AsyncEvent, AsyncEventKind as Kind, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Outbox;
-use crate::sys::{AsyncEvents, DeviceList, RawEvent};
+use crate::{
+    nodes,
+    sys::{AsyncEvents, DeviceList, RawEvent},
+};
 
 /// Time between two looks at the list of devices.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +43,6 @@ enum State {
 
 /// Sends events until the process ends.
 pub(super) fn watch(outbox: &Outbox) {
-    let directory = Path::new("/sys/class/infiniband_verbs");
     let mut devices: BTreeMap<String, Device> = BTreeMap::new();
     let mut first = true;
     let mut next_list = Instant::now();
@@ -54,7 +54,7 @@ pub(super) fn watch(outbox: &Outbox) {
                 .iter()
                 .map(|(name, device)| (name.clone(), device.inode))
                 .collect();
-            let current = list(directory);
+            let current = list();
             for (name, kind) in changes(&known, &current) {
                 // Closes its context, too.
                 devices.remove(&name);
@@ -73,15 +73,9 @@ pub(super) fn watch(outbox: &Outbox) {
     }
 }
 
-/// The devices that userspace can open.
-fn list(directory: &Path) -> Listing {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let device = |entry: fs::DirEntry| {
-        let path = entry.path();
-        let name = fs::read_to_string(path.join("ibdev")).ok()?.trim().to_owned();
-        Some((name, fs::metadata(path).ok()?.ino()))
-    };
-    entries.filter_map(device).collect()
+fn list() -> Listing {
+    let nodes = nodes::list(Path::new(nodes::CLASS));
+    nodes.into_iter().map(|(name, node)| (name, node.inode)).collect()
 }
 
 /// What happened between two listings, in order of name; a device that was replaced is removed, then added.
@@ -254,19 +248,6 @@ mod tests {
             changes(&before, &after),
             expected.map(|(name, kind)| (name.to_owned(), kind))
         );
-    }
-
-    #[test]
-    fn the_listing_is_by_device_name() {
-        let root = tempfile::tempdir().unwrap();
-        assert_eq!(list(&root.path().join("missing")), Listing::new());
-        for (uverbs, name) in [("uverbs0", "mlx5_3\n"), ("uverbs1", "rxe0\n")] {
-            fs::create_dir(root.path().join(uverbs)).unwrap();
-            fs::write(root.path().join(uverbs).join("ibdev"), name).unwrap();
-        }
-        fs::write(root.path().join("abi_version"), "6\n").unwrap();
-        let names: Vec<_> = list(root.path()).into_keys().collect();
-        assert_eq!(names, ["mlx5_3", "rxe0"]);
     }
 
     proptest! {

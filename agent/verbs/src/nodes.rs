@@ -1,0 +1,96 @@
+//! Device nodes, as sysfs and `/dev` tell them.
+//!
+//! libibverbs leaves out devices whose node is missing, and turns a node that may not be opened into `ENOENT`. Both
+//! are what a container without its devices looks like, so they are told apart here.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use rustix::io::Errno;
+
+/// The kernel's class of devices that userspace can open.
+pub const CLASS: &str = "/sys/class/infiniband_verbs";
+
+/// Where their nodes are.
+const NODES: &str = "/dev/infiniband";
+
+/// One device in the class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its own name (`uverbs0`).
+    pub uverbs: String,
+    /// Inode of its directory in sysfs: a device that went away and came back has another one.
+    pub inode: u64,
+}
+
+/// The devices in a class directory, by the name of the RDMA device; none where it cannot be read.
+pub fn list(class: &Path) -> BTreeMap<String, Node> {
+    let entries = fs::read_dir(class).into_iter().flatten().flatten();
+    let device = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let name = fs::read_to_string(path.join("ibdev")).ok()?.trim().to_owned();
+        let node = Node {
+            uverbs: entry.file_name().into_string().ok()?,
+            inode: fs::metadata(path).ok()?.ino(),
+        };
+        Some((name, node))
+    };
+    entries.filter_map(device).collect()
+}
+
+/// Why the library does not list a device that the kernel has, as an errno: what opening its node fails with, or
+/// `ENOPKG` where it does not fail, since then there is no provider for it.
+pub fn why_unlisted(uverbs: &str) -> i32 {
+    open_error(Path::new(NODES), uverbs).unwrap_or_else(|| Errno::NOPKG.raw_os_error())
+}
+
+/// What opening a node fails with; `None` where it does not.
+pub fn why_closed(uverbs: &str) -> Option<i32> {
+    open_error(Path::new(NODES), uverbs)
+}
+
+fn open_error(nodes: &Path, uverbs: &str) -> Option<i32> {
+    let opened = File::options().read(true).write(true).open(nodes.join(uverbs));
+    opened
+        .err()
+        .map(|error| error.raw_os_error().unwrap_or_else(|| Errno::IO.raw_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_listing_is_by_device_name() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(list(&root.path().join("missing")).is_empty());
+        for (uverbs, name) in [("uverbs0", "mlx5_3\n"), ("uverbs1", "rxe0\n")] {
+            fs::create_dir(root.path().join(uverbs)).unwrap();
+            fs::write(root.path().join(uverbs).join("ibdev"), name).unwrap();
+        }
+        fs::write(root.path().join("abi_version"), "6\n").unwrap();
+        let found: Vec<_> = list(root.path())
+            .into_iter()
+            .map(|(name, node)| (name, node.uverbs))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("mlx5_3".into(), "uverbs0".into()),
+                ("rxe0".into(), "uverbs1".into())
+            ]
+        );
+    }
+
+    #[test]
+    fn a_missing_node_is_told_from_one_that_opens() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(open_error(root.path(), "uverbs0"), Some(2));
+        fs::write(root.path().join("uverbs0"), "").unwrap();
+        assert_eq!(open_error(root.path(), "uverbs0"), None);
+    }
+}
