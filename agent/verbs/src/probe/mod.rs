@@ -13,6 +13,8 @@
 //!
 //! **Place.** The probe runs in a thread of its own on the CPUs of the NIC's NUMA node.
 //!
+//! **iWARP** devices cannot be probed this way and end at [`Stage::Open`] with `EOPNOTSUPP`: that is no fault.
+//!
 //! **Busy ports.** Where no traffic counter can be read (rxe has none, and its network device's counters leave
 //! loopback out) the port counts as free.
 
@@ -103,6 +105,9 @@ fn steps(request: &ProbeRequest, started: Instant, report: &mut ProbeReport) -> 
             })
         }));
     };
+    if device.is_iwarp() {
+        return Err(errno(Errno::OPNOTSUPP));
+    }
     let presence = Path::new(nodes::CLASS).join(device.uverbs());
     report.numa_node = numa::pin(sysfs, &request.device);
     let watch = Watch::new(started, Duration::from_millis(request.time_budget_ms), presence);

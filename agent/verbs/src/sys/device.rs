@@ -4,7 +4,7 @@ use std::{ffi::CStr, marker::PhantomData, ptr::NonNull};
 
 use rdma_sys::{
     ibv_device, ibv_free_device_list, ibv_get_device_guid, ibv_get_device_list, ibv_get_device_name,
-    ibv_open_device,
+    ibv_open_device, ibv_transport_type,
 };
 
 use super::{Context, Error};
@@ -84,6 +84,13 @@ impl Device<'_> {
         // SAFETY: the device lives as long as its list, and nobody writes to it.
         let name = unsafe { &(*self.raw.as_ptr()).dev_name };
         until_nul(name)
+    }
+
+    /// Whether it speaks iWARP, whose queue pairs only a connection manager can connect.
+    pub fn is_iwarp(&self) -> bool {
+        // SAFETY: the device lives as long as its list, and nobody writes to it.
+        let transport = unsafe { (*self.raw.as_ptr()).transport_type };
+        transport == ibv_transport_type::IBV_TRANSPORT_IWARP
     }
 
     /// The node GUID in host byte order.

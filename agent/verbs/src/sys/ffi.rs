@@ -101,7 +101,7 @@ mod tests {
             ibv_qp_init_attr { send_cq recv_cq cap qp_type sq_sig_all }
             ibv_async_event { element event_type }
             ibv_mr { lkey rkey }
-            ibv_device { dev_name }
+            ibv_device { node_type transport_type name dev_name }
             ibv_context { async_fd abi_compat }
             verbs_context { query_port sz context }
         };
