@@ -1,12 +1,15 @@
 //! A fact: what the kernel said, that it says nothing, or why it could not be asked.
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error},
+};
 
 /// One fact about the node.
 ///
 /// In JSON a known fact is its value, an absent one `null`, and an unread one
 /// `{"unread": {"source": "/sys/…", "kind": "EINVAL", "detail": "Invalid argument"}}`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(untagged)]
 pub enum Fact<T> {
     /// It could not be read; never replaced by a default.
@@ -87,6 +90,23 @@ impl<T> Fact<T> {
             Self::Unread { unread } => Fact::Unread {
                 unread: unread.clone(),
             },
+        }
+    }
+}
+
+// By hand, since serde's untagged form does not read back maps whose keys are numbers.
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Fact<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde_json::Value;
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(Self::Absent),
+            Value::Object(mut map) if map.len() == 1 && map.contains_key("unread") => {
+                let unread = serde_json::from_value(map["unread"].take()).map_err(Error::custom)?;
+                Ok(Self::Unread { unread })
+            }
+            value => serde_json::from_value(value)
+                .map(Self::Known)
+                .map_err(Error::custom),
         }
     }
 }

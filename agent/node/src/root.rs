@@ -52,16 +52,25 @@ impl Root {
         &self.path
     }
 
-    /// Whether this is the running machine's own tree.
+    /// Whether this is the running machine's own tree, at `/` or mounted elsewhere: its `/proc` is a procfs.
     pub fn is_live(&self) -> bool {
-        self.path == Path::new("/")
+        // statfs(2), f_type of procfs.
+        const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
+        self.open_at("proc", OFlags::PATH | OFlags::DIRECTORY)
+            .and_then(rustix::fs::fstatfs)
+            .is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
     }
 
     /// Opens one path of the tree. Links resolve inside the tree; `/proc`'s magic links do not resolve at all.
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        // NONBLOCK: opening a FIFO must not wait for a writer.
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // NONBLOCK: opening a FIFO must not wait for a writer. A PATH descriptor waits for nobody and takes neither flag.
+        let calm = if flags.contains(OFlags::PATH) {
+            OFlags::empty()
+        } else {
+            OFlags::NONBLOCK | OFlags::NOCTTY
+        };
+        let flags = flags | calm | OFlags::CLOEXEC;
         loop {
             match openat2(&self.directory, path, flags, Mode::empty(), resolve) {
                 // openat2 asks to try again where a rename elsewhere raced with the resolution.

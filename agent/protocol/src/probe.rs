@@ -145,6 +145,22 @@ pub enum ProbeFailure {
     NoSuchPort,
 }
 
+impl ProbeFailure {
+    /// What kind of failure it is, in the word that JSON and metrics use.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Errno { .. } => "errno",
+            Self::Completion(_) => "completion",
+            Self::TimedOut => "timed_out",
+            Self::Busy { .. } => "busy",
+            Self::NotActive { .. } => "not_active",
+            Self::NoGid => "no_gid",
+            Self::Corrupted { .. } => "corrupted",
+            Self::NoSuchPort => "no_such_port",
+        }
+    }
+}
+
 /// A failed completion (`ibv_wc`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {

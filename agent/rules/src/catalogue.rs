@@ -51,7 +51,7 @@ impl Domain {
 }
 
 /// One rule.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Rule {
     /// The one name that a user meets everywhere: `iommu-group-translated`.
     pub id: &'static str,
@@ -68,6 +68,7 @@ pub struct Rule {
     /// When it would be a false alarm, and what the rule does about it.
     pub false_alarms: &'static str,
     /// The judgement.
+    #[serde(skip)]
     pub(crate) judge: fn(&Node, &Expectations) -> Vec<Finding>,
 }
 

@@ -21,6 +21,7 @@ mod domain {
 }
 
 pub use catalogue::{CATALOGUE, Domain, Rule, rule};
+pub use domain::probe::words as failure_in_words;
 pub use expectations::{Expectations, Profile};
 pub use finding::{Evidence, Finding, Severity, Subject};
 pub use verdict::{Status, Verdict, judge};

@@ -3,7 +3,7 @@
 use rdma_health_node::Node;
 use serde::Serialize;
 
-use crate::{CATALOGUE, Expectations, Finding, Severity};
+use crate::{CATALOGUE, Expectations, Finding, Profile, Severity};
 
 /// What a node's findings come to, as monitoring plugins word it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -46,6 +46,8 @@ impl Status {
 pub struct Verdict {
     /// What they come to.
     pub status: Status,
+    /// Why nothing could be judged, where that is so.
+    pub unknown_because: Option<String>,
     /// Worst first, then in order of the catalogue and of subjects.
     pub findings: Vec<Finding>,
 }
@@ -58,17 +60,39 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
         .collect();
     // Stable: within a severity the catalogue's order stays.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let unknown_because = obstacle(node, expectations);
     let status = match findings.first().map(|finding| finding.severity) {
         Some(Severity::Critical) => Status::Critical,
-        _ if !can_be_judged(node) => Status::Unknown,
+        _ if unknown_because.is_some() => Status::Unknown,
         Some(Severity::Warning) => Status::Warning,
         _ => Status::Ok,
     };
-    Verdict { status, findings }
+    Verdict {
+        status,
+        unknown_because,
+        findings,
+    }
 }
 
-/// Whether enough was read to say that nothing is wrong: the devices, and either the IOMMU groups or the host. An empty
-/// directory, a foreign tree and a node whose kernel does not answer can not be judged.
-fn can_be_judged(node: &Node) -> bool {
-    node.hcas.unread().is_none() && node.host.kernel.known().is_some()
+/// Why it cannot be said that nothing is wrong: an empty directory, a foreign tree, a kernel that does not answer, or a
+/// node without RDMA devices, where there is nothing to judge.
+fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
+    if let Some(unread) = node.hcas.unread() {
+        return Some(format!("the RDMA devices could not be read: {unread}"));
+    }
+    if let Some(unread) = node.host.kernel.unread() {
+        return Some(format!("this is not the tree of a running node: {unread}"));
+    }
+    if expectations.profile == Profile::TcpOnly {
+        return None;
+    }
+    if node.hcas().next().is_none() {
+        return Some("there is no RDMA device: nothing to judge".into());
+    }
+    let states = node
+        .hcas()
+        .flat_map(|hca| hca.ports.values())
+        .filter(|port| port.is_active().is_some())
+        .count();
+    (states == 0).then(|| "no port's state could be read".into())
 }

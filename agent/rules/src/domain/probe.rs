@@ -79,7 +79,7 @@ fn failed(node: &Node, expectations: &Expectations) -> Vec<Finding> {
 }
 
 /// A failure in words.
-pub(crate) fn words(failure: &ProbeFailure) -> String {
+pub fn words(failure: &ProbeFailure) -> String {
     match failure {
         ProbeFailure::Errno { errno, name } => format!("{name} ({errno})"),
         ProbeFailure::Completion(completion) => {
