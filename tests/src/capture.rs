@@ -43,8 +43,8 @@ const MODULES: &[&str] = &[
 /// Words that make a line of the kernel log relevant, in lower case.
 #[rustfmt::skip]
 const LOG_WORDS: &[&str] = &[
-    "acs", "aer:", "amd-vi", "command line", "dmar", "gid", "hypervisor", "ib_", "infiniband", "iommu",
-    "irdma", "linux version", "memory encryption", "mlx", "nvidia", "nvrm", "peer", "rdma", "roce",
+    " acs", "aer:", "amd-vi", "command line", "dmar", "gid", "hypervisor", "ib_", "infiniband", "iommu",
+    "irdma", "linux version", "memory encryption", "mlx", "nvidia", "nvrm", "peer", "rdma", " roce",
     "rxe",
 ];
 

@@ -9,11 +9,21 @@ use rdma_health_tests::capture::capture;
 use rdma_health_tests::tree::{Tree, fixtures};
 use rdma_health_tests::virtual_node::{Iommu, Options, VirtualNode, quote};
 
-/// The name of a fixture and the machine that it is captured from.
-const NODES: [(&str, Iommu, &str); 3] = [
-    ("virtual-node-translated", Iommu::Intel, ""),
-    ("virtual-node-passthrough", Iommu::Intel, "iommu=pt"),
-    ("virtual-node-no-iommu", Iommu::None, ""),
+/// The name of a fixture, the machine that it is captured from, and that machine in words.
+const NODES: [(&str, Iommu, &str, &str); 3] = [
+    (
+        "virtual-node-translated",
+        Iommu::Intel,
+        "",
+        "Intel IOMMU in translation mode",
+    ),
+    (
+        "virtual-node-passthrough",
+        Iommu::Intel,
+        "iommu=pt",
+        "Intel IOMMU in passthrough mode",
+    ),
+    ("virtual-node-no-iommu", Iommu::None, "", "no IOMMU"),
 ];
 
 fn main() -> Result<()> {
@@ -29,7 +39,7 @@ fn main() -> Result<()> {
 fn write_fixtures() -> Result<()> {
     let own = std::env::current_exe()?;
     let own = quote(own.to_str().context("the path of this program is not UTF-8")?);
-    for (name, iommu, kernel_args) in NODES {
+    for (name, iommu, kernel_args, about) in NODES {
         let options = Options {
             iommu,
             kernel_args: kernel_args.into(),
@@ -40,7 +50,7 @@ fn write_fixtures() -> Result<()> {
         Tree::parse(&text).context("what was captured is no archive")?;
         let path = fixtures().join(format!("{name}.tree"));
         let head = format!(
-            "# A virtual node with {iommu:?} IOMMU and four SoftRoCE devices, captured by `make fixtures`.\n"
+            "# A virtual node, captured by `make fixtures`: four SoftRoCE devices, {about}.\n# Edit nothing here.\n"
         );
         fs::write(&path, head + &text)?;
         println!("{}", path.display());

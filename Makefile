@@ -1,0 +1,40 @@
+# All that a contributor runs. `make` alone lists it.
+
+# rdma-sys makes its bindings with libclang 14 and no later one.
+export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
+
+.PHONY: help
+help: ## Lists what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Installs the Debian packages that lack (as root or through sudo)
+	@tests/setup
+
+.PHONY: build
+build: setup ## Builds the release binaries into target/release
+	cargo build --release --locked --package rdma-health --package rdma-health-verbs
+
+.PHONY: test
+test: setup ## Runs every test, in virtual machines where it needs a kernel of its own
+	cargo build --workspace --bins --locked
+	cargo test --workspace --locked
+
+.PHONY: lint
+lint: setup ## Checks format, clippy and, where cargo-deny is installed, dependencies
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
+
+.PHONY: deny
+deny: ## Checks licences, bans and sources of dependencies (cargo install cargo-deny)
+	cargo deny --locked check bans licenses sources
+
+.PHONY: demo
+demo: build ## Shows the agent at work in a virtual node; FIXED=1 for a node without the fault
+	cargo build --release --locked --package rdma-health-tests --bin demo
+	@target/release/demo $(if $(FIXED),--fixed)
+
+.PHONY: fixtures
+fixtures: setup ## Captures the fixtures of virtual nodes anew
+	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures
