@@ -1,0 +1,133 @@
+//! Notices when the configuration file changes.
+//!
+//! The directory is watched, not the file: editors put a new file in its place, and Kubernetes swaps a symbolic link
+//! beside it (`..data`), after which a watch on the file would hang on the old one. What was noticed is only a reason to
+//! look; content decides. A look now and then catches what a watch misses (a directory made anew, a network file system).
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tracing::{debug, warn};
+
+use super::{Config, Error, Overrides};
+
+/// How often to look even where nothing was noticed.
+const LOOK: Duration = Duration::from_secs(30);
+/// How long a file must rest before it is read, so that a write in pieces is read once.
+const REST: Duration = Duration::from_millis(200);
+
+/// Watches the file at `path` and sends each configuration that differs from `current`, the one loaded before, or what
+/// is wrong with the new text; the receiver keeps the old one then. Ends when the receiver is dropped. Needs a Tokio
+/// runtime.
+pub(crate) fn watch(
+    path: PathBuf,
+    overrides: Overrides,
+    current: Config,
+) -> mpsc::Receiver<Result<Config, Error>> {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(run(path, overrides, current, sender, LOOK, REST));
+    receiver
+}
+
+async fn run(
+    path: PathBuf,
+    overrides: Overrides,
+    current: Config,
+    sender: mpsc::Sender<Result<Config, Error>>,
+    look: Duration,
+    rest: Duration,
+) {
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let (notice, mut noticed) = mpsc::channel(1);
+    let mut watched = None;
+    let mut seen = None;
+    let mut told = Ok(current);
+    loop {
+        watch_directory(&directory, &mut watched, &notice);
+        // The first look comes at once: the file may have changed since it was loaded.
+        if seen.is_some() {
+            tokio::select! {
+                () = sender.closed() => return,
+                // We hold a sender, so this never ends.
+                _ = timeout(look, noticed.recv()) => {}
+            }
+            // Wait until nothing was noticed for a while, but not for ever.
+            for _ in 0..20 {
+                sleep(rest).await;
+                if noticed.try_recv().is_err() {
+                    break;
+                }
+            }
+        }
+        let reading = path.clone();
+        // A file system that hangs must not hold up the agent.
+        let Ok(now) = tokio::task::spawn_blocking(move || super::read(&reading)).await else {
+            continue;
+        };
+        if seen.as_ref() == Some(&now) {
+            continue;
+        }
+        let outcome = match &now {
+            Ok(text) => super::from_text(&path, text, &overrides),
+            Err(error) => Err(error.clone()),
+        };
+        seen = Some(now);
+        // A comment that changed, or a bad text that was put right again, is no new configuration, but after an error it
+        // is told that all is well.
+        if outcome == told {
+            continue;
+        }
+        told = outcome.clone();
+        if sender.send(outcome).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A watch and the directory it is on, by device and inode: one that is made anew needs a new watch.
+type Watched = Option<((u64, u64), RecommendedWatcher)>;
+
+fn watch_directory(directory: &Path, watched: &mut Watched, notice: &mpsc::Sender<()>) {
+    let identity = std::fs::metadata(directory).map(|found| (found.dev(), found.ino()));
+    let identity = match identity {
+        Ok(identity) => identity,
+        Err(error) => {
+            debug!(%error, directory = %directory.display(), "cannot be watched");
+            *watched = None;
+            return;
+        }
+    };
+    if watched.as_ref().is_some_and(|(before, _)| *before == identity) {
+        return;
+    }
+    let notice = notice.clone();
+    let tell = move |event: notify::Result<notify::Event>| {
+        // Reading the file is an event, too: it must not lead to reading it again.
+        if !event.is_ok_and(|event| event.kind.is_access()) {
+            // A full queue holds one that says the same.
+            let _ = notice.try_send(());
+        }
+    };
+    let watcher = notify::recommended_watcher(tell).and_then(|mut watcher| {
+        watcher.watch(directory, RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    });
+    match watcher {
+        Ok(watcher) => *watched = Some((identity, watcher)),
+        Err(error) => {
+            warn!(%error, directory = %directory.display(), "cannot be watched; the file is looked at every {LOOK:?}");
+            *watched = None;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The HTTP server: metrics, health and a small status page.
+//!
+//! Everything about a connection is bounded: how many there are, from one address too, how long one lasts, how long a
+//! request's head may be and take. Each connection serves one request, so that none is held open for nothing; a scrape
+//! every few seconds does not notice.
+
+mod gzip;
+mod page;
+mod route;
+mod server;
+
+use std::{future::Future, sync::Arc};
+
+pub(crate) use server::Server;
+
+use crate::view::View;
+
+/// What the server asks of the agent.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// Everything that `/metrics` tells, as text.
+    fn metrics(&self) -> impl Future<Output = Vec<u8>> + Send;
+
+    /// What was read and judged last; `None` before the first reading.
+    fn view(&self) -> Option<Arc<View>>;
+
+    /// A request was answered. `path` is one of the server's own, or `other`.
+    fn answered(&self, path: &'static str, code: u16);
+
+    /// A connection was turned away because too many were open.
+    fn refused(&self);
+}

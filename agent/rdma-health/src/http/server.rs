@@ -1,0 +1,218 @@
+//! Accepts connections and keeps them within bounds.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    future::Future,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tracing::{debug, warn};
+
+use super::{Handler, route};
+
+/// Connections open at a time.
+const MAX_CONNECTIONS: usize = 64;
+/// Connections of one address open at a time, so that one client that stalls leaves room for the others.
+const MAX_PER_ADDRESS: usize = 32;
+/// How long a request's head may take to arrive.
+const HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// The longest head, in bytes; also the buffer that a connection may fill.
+const MAX_HEAD: usize = 16 << 10;
+/// How long a connection may last in all: a client that does not read its answer must not hold a place for ever.
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(30);
+/// How long requests under way may take to end at shutdown.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+/// What a client that is turned away reads.
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\n\
+    connection: close\r\n\r\ntoo many connections\n";
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub(crate) struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// Why the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {}", reason(.source))]
+pub(crate) struct BindError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "the address is already in use; stop the other program or choose another port \
+            with --listen or `listen` in the configuration"
+                .into()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; ports below 1024 need CAP_NET_BIND_SERVICE, choose a higher one".into()
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".into(),
+        _ => error.to_string(),
+    }
+}
+
+impl Server {
+    /// Listens on `address`. `[::]` takes IPv4 too; where the kernel has no IPv6 it becomes `0.0.0.0`.
+    ///
+    /// # Errors
+    /// Where the address is taken, not this machine's, or not permitted.
+    pub(crate) async fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        let mut bound = TcpListener::bind(address).await;
+        if address.is_ipv6()
+            && address.ip().is_unspecified()
+            && bound.as_ref().is_err_and(|error| {
+                error.kind() == io::ErrorKind::AddrNotAvailable
+                    || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+            })
+        {
+            bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await;
+        }
+        let failed = |source| BindError { address, source };
+        let listener = bound.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+
+    /// The address it listens on, with the port that the system chose where 0 was asked for.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers requests until `shutdown` ends; requests under way are answered then.
+    pub(crate) async fn run(self, handler: impl Handler, shutdown: impl Future<Output = ()>) {
+        let handler = Arc::new(handler);
+        let clients = Clients::default();
+        let (stop, stopping) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        tokio::pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                // Connections that ended leave the set.
+                Some(_) = connections.join_next() => continue,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, from)) => match clients.admit(from.ip()) {
+                    Some(place) => {
+                        let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+                        connections.spawn(async move {
+                            serve(stream, &*handler, stopping).await;
+                            drop(place);
+                        });
+                    }
+                    None => {
+                        debug!(%from, "too many connections");
+                        handler.refused();
+                        // What does not fit into the socket's empty buffer at once is not waited for.
+                        let _ = stream.try_write(REFUSAL);
+                    }
+                },
+                // The client went away, or the system has no descriptor left: wait rather than spin.
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        drop(self.listener);
+        stop.send_replace(true);
+        let ended = async { while connections.join_next().await.is_some() {} };
+        // What is left then is dropped with the set.
+        let _ = timeout(SHUTDOWN_DEADLINE, ended).await;
+    }
+}
+
+async fn serve(stream: TcpStream, handler: &impl Handler, mut stopping: watch::Receiver<bool>) {
+    // The answer is written at once; waiting for more would only delay its end.
+    let _ = stream.set_nodelay(true);
+    let service =
+        service_fn(|request| async move { Ok::<_, Infallible>(route::answer(handler, &request).await) });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .max_buf_size(MAX_HEAD)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let work = async {
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            // The sender lives as long as we do.
+            _ = stopping.wait_for(|stop| *stop) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        connection.await
+    };
+    match timeout(CONNECTION_DEADLINE, work).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "connection"),
+        Err(_) => debug!("a connection took too long"),
+    }
+}
+
+/// How many connections each address has open.
+#[derive(Debug, Clone, Default)]
+struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// The place of one connection; given back when dropped.
+#[derive(Debug)]
+struct Place {
+    clients: Clients,
+    address: IpAddr,
+}
+
+impl Clients {
+    /// A place for one more connection, where there is one.
+    fn admit(&self, address: IpAddr) -> Option<Place> {
+        let mut open = self.lock();
+        let total: usize = open.values().sum();
+        let own = open.get(&address).copied().unwrap_or(0);
+        if total >= MAX_CONNECTIONS || own >= MAX_PER_ADDRESS {
+            return None;
+        }
+        open.insert(address, own + 1);
+        Some(Place {
+            clients: self.clone(),
+            address,
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, usize>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.clients.lock();
+        if let Some(count) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

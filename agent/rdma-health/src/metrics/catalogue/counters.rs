@@ -1,0 +1,309 @@
+//! Families of port counters, and which file each comes from.
+
+use super::{Entry, Family, Kind, families};
+
+pub(super) const NOTE: &str = "Every file of `/sys/class/infiniband/DEVICE/ports/PORT/counters` and `hw_counters` is \
+    exported. Those that the Prometheus node exporter knows have a family each, with its suffix. All others are series of \
+    `rdma_port_counter_total` (of `rdma_port_level` for the few that fall as well as rise: `active_*` and `watermark_*` of \
+    bnxt_re), with the file's name as a label. The set of families is closed: a file never moves from the one form to the \
+    other.";
+
+pub(super) const LEGACY_NOTE: &str = "Only with `node_exporter_names: true` (`--node-exporter-names`): names, types, texts \
+    and values as the node exporter has them, for dashboards that exist. Its `node_infiniband_lifespan_seconds` (a setting in \
+    milliseconds, divided as a whole number) and its `legacy_*` families (kernels before 4.5) are left out.";
+
+families! {
+    OTHER: Counter "rdma_port_counter_total" [""] {"device", "port", "directory", "counter"}
+        "A counter of the driver under the name of its file; directory is counters or hw_counters.";
+    LEVEL: Gauge "rdma_port_level" [""] {"device", "port", "directory", "level"}
+        "A number of the driver that falls as well as rises, under the name of its file.";
+}
+
+/// The directory that a counter lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::metrics) enum Directory {
+    /// `counters`.
+    Counters,
+    /// `hw_counters`.
+    HwCounters,
+}
+
+impl Directory {
+    /// Its name.
+    pub(in crate::metrics) fn name(self) -> &'static str {
+        match self {
+            Self::Counters => "counters",
+            Self::HwCounters => "hw_counters",
+        }
+    }
+}
+
+/// A counter that has a family of its own.
+#[derive(Debug)]
+pub(in crate::metrics) struct Named {
+    /// Where the file lies.
+    pub(in crate::metrics) directory: Directory,
+    /// The file's name.
+    pub(in crate::metrics) file: &'static str,
+    /// What one unit of the file is in units of the family.
+    pub(in crate::metrics) scale: u64,
+    /// The family.
+    pub(in crate::metrics) family: Family<2>,
+    /// The node exporter's family.
+    pub(in crate::metrics) legacy: Family<2>,
+}
+
+/// The place of a file in [`NAMED`].
+pub(in crate::metrics) fn position(directory: Directory, file: &str) -> Option<usize> {
+    NAMED
+        .binary_search_by(|named| (named.directory, named.file).cmp(&(directory, file)))
+        .ok()
+}
+
+/// Whether a file that has no family of its own falls as well as rises.
+pub(in crate::metrics) fn is_level(file: &str) -> bool {
+    file.starts_with("active_") || file.starts_with("watermark_")
+}
+
+pub(super) fn named() -> impl Iterator<Item = &'static Entry> {
+    NAMED.iter().map(|named| named.family.entry())
+}
+
+pub(super) fn legacy() -> impl Iterator<Item = &'static Entry> {
+    NAMED.iter().map(|named| named.legacy.entry())
+}
+
+macro_rules! named {
+    ($($directory:ident $file:literal $scale:literal $unit:literal: $name:literal $help:literal
+        $legacy:literal $legacy_help:literal;)*) => {
+        /// Every counter that has a family of its own, in order of directory and file.
+        pub(in crate::metrics) static NAMED: &[Named] = &[$(Named {
+            directory: Directory::$directory,
+            file: $file,
+            scale: $scale,
+            family: Family::new(Kind::Counter, $name, $unit, &["device", "port"], $help),
+            legacy: Family::new(Kind::Counter, $legacy, $unit, &["device", "port"], $legacy_help),
+        }),*];
+    };
+}
+
+named! {
+    Counters "VL15_dropped" 1 "": "rdma_port_vl15_dropped_total"
+        "Management packets (VL15) dropped for want of resources."
+        "node_infiniband_vl15_dropped_total"
+        "Number of incoming VL15 packets dropped due to resource limitations.";
+    Counters "excessive_buffer_overrun_errors" 1 "": "rdma_port_excessive_buffer_overrun_errors_total"
+        "Times that buffers overran for longer than the configured number of flow-control periods."
+        "node_infiniband_excessive_buffer_overrun_errors_total"
+        "Number of times that OverrunErrors consecutive flow control update periods occurred, each having at least one overrun error.";
+    Counters "link_downed" 1 "": "rdma_port_link_downed_total"
+        "Times that the link failed to recover from an error and went down."
+        "node_infiniband_link_downed_total"
+        "Number of times the link failed to recover from an error state and went down";
+    Counters "link_error_recovery" 1 "": "rdma_port_link_error_recovery_total"
+        "Times that the link recovered from an error."
+        "node_infiniband_link_error_recovery_total"
+        "Number of times the link successfully recovered from an error state";
+    Counters "local_link_integrity_errors" 1 "": "rdma_port_local_link_integrity_errors_total"
+        "Times that local physical errors exceeded their threshold."
+        "node_infiniband_local_link_integrity_errors_total"
+        "Number of times that the count of local physical errors exceeded the threshold specified by LocalPhyErrors.";
+    Counters "multicast_rcv_packets" 1 "": "rdma_port_multicast_packets_received_total"
+        "Multicast packets received, errors included."
+        "node_infiniband_multicast_packets_received_total"
+        "Number of multicast packets received (including errors)";
+    Counters "multicast_xmit_packets" 1 "": "rdma_port_multicast_packets_transmitted_total"
+        "Multicast packets sent, errors included."
+        "node_infiniband_multicast_packets_transmitted_total"
+        "Number of multicast packets transmitted (including errors)";
+    Counters "port_rcv_constraint_errors" 1 "": "rdma_port_constraint_errors_received_total"
+        "Packets received and dropped because of a constraint, such as a partition key."
+        "node_infiniband_port_constraint_errors_received_total"
+        "Number of packets received on the switch physical port that are discarded";
+    Counters "port_rcv_data" 4 "bytes": "rdma_port_data_received_bytes_total"
+        "Bytes received. The kernel's number of 4-byte words, times four."
+        "node_infiniband_port_data_received_bytes_total"
+        "Number of data octets received on all links";
+    Counters "port_rcv_discards" 1 "": "rdma_port_discards_received_total"
+        "Packets received and dropped because the port was down or congested."
+        "node_infiniband_port_discards_received_total"
+        "Number of inbound packets discarded by the port because the port is down or congested";
+    Counters "port_rcv_errors" 1 "": "rdma_port_errors_received_total"
+        "Packets received with an error."
+        "node_infiniband_port_errors_received_total"
+        "Number of packets containing an error that were received on this port";
+    Counters "port_rcv_packets" 1 "": "rdma_port_packets_received_total"
+        "Packets received, errors included."
+        "node_infiniband_port_packets_received_total"
+        "Number of packets received on all VLs by this port (including errors)";
+    Counters "port_rcv_remote_physical_errors" 1 "": "rdma_port_receive_remote_physical_errors_total"
+        "Packets received that were marked as bad by a switch on the way (EBP)."
+        "node_infiniband_port_receive_remote_physical_errors_total"
+        "Number of packets marked with the EBP (End of Bad Packet) delimiter received on the port.";
+    Counters "port_rcv_switch_relay_errors" 1 "": "rdma_port_receive_switch_relay_errors_total"
+        "Packets that a switch could not forward."
+        "node_infiniband_port_receive_switch_relay_errors_total"
+        "Number of packets that could not be forwarded by the switch.";
+    Counters "port_xmit_constraint_errors" 1 "": "rdma_port_constraint_errors_transmitted_total"
+        "Packets not sent because of a constraint, such as a partition key."
+        "node_infiniband_port_constraint_errors_transmitted_total"
+        "Number of packets not transmitted from the switch physical port";
+    Counters "port_xmit_data" 4 "bytes": "rdma_port_data_transmitted_bytes_total"
+        "Bytes sent. The kernel's number of 4-byte words, times four."
+        "node_infiniband_port_data_transmitted_bytes_total"
+        "Number of data octets transmitted on all links";
+    Counters "port_xmit_discards" 1 "": "rdma_port_discards_transmitted_total"
+        "Packets to be sent and dropped because the port was down or congested."
+        "node_infiniband_port_discards_transmitted_total"
+        "Number of outbound packets discarded by the port because the port is down or congested";
+    Counters "port_xmit_packets" 1 "": "rdma_port_packets_transmitted_total"
+        "Packets sent, errors included."
+        "node_infiniband_port_packets_transmitted_total"
+        "Number of packets transmitted on all VLs from this port (including errors)";
+    Counters "port_xmit_wait" 1 "": "rdma_port_transmit_wait_total"
+        "Ticks in which there was something to send and nothing could be sent."
+        "node_infiniband_port_transmit_wait_total"
+        "Number of ticks during which the port had data to transmit but no data was sent during the entire tick";
+    Counters "symbol_error" 1 "": "rdma_port_symbol_error_total"
+        "Minor errors of the link on its lanes."
+        "node_infiniband_symbol_error_total"
+        "Number of minor link errors detected on one or more physical lanes.";
+    Counters "unicast_rcv_packets" 1 "": "rdma_port_unicast_packets_received_total"
+        "Unicast packets received, errors included."
+        "node_infiniband_unicast_packets_received_total"
+        "Number of unicast packets received (including errors)";
+    Counters "unicast_xmit_packets" 1 "": "rdma_port_unicast_packets_transmitted_total"
+        "Unicast packets sent, errors included."
+        "node_infiniband_unicast_packets_transmitted_total"
+        "Number of unicast packets transmitted (including errors)";
+    HwCounters "duplicate_request" 1 "": "rdma_port_duplicate_requests_packets_total"
+        "Requests received that had been carried out before."
+        "node_infiniband_duplicate_requests_packets_total"
+        "The number of received packets. A duplicate request is a request that had been previously executed.";
+    HwCounters "implied_nak_seq_err" 1 "": "rdma_port_implied_nak_seq_errors_total"
+        "Answers to reads whose sequence number was larger than expected."
+        "node_infiniband_implied_nak_seq_errors_total"
+        "The number of time the requested decided an ACK. with a PSN larger than the expected PSN for an RDMA read or response.";
+    HwCounters "local_ack_timeout_err" 1 "": "rdma_port_local_ack_timeout_errors_total"
+        "Times that an acknowledgement did not come in time; the packet was sent again."
+        "node_infiniband_local_ack_timeout_errors_total"
+        "The number of times QP's ack timer expired for RC, XRC, DCT QPs at the sender side. The QP retry limit was not exceed, therefore it is still recoverable error.";
+    HwCounters "np_cnp_sent" 1 "": "rdma_port_np_cnp_packets_sent_total"
+        "Congestion notifications sent as notification point."
+        "node_infiniband_np_cnp_packets_sent_total"
+        "The number of CNP packets sent by the Notification Point when it noticed congestion experienced in the RoCEv2 IP header (ECN bits). The counters was added in MLNX_OFED 4.1";
+    HwCounters "np_ecn_marked_roce_packets" 1 "": "rdma_port_np_ecn_marked_roce_packets_received_total"
+        "RoCE v2 packets received with the mark of congestion (ECN)."
+        "node_infiniband_np_ecn_marked_roce_packets_received_total"
+        "The number of RoCEv2 packets received by the notification point which were marked for experiencing the congestion (ECN bits where '11' on the ingress RoCE traffic) . The counters was added in MLNX_OFED 4.1";
+    HwCounters "out_of_buffer" 1 "": "rdma_port_out_of_buffer_drops_total"
+        "Packets dropped because no receive request was posted."
+        "node_infiniband_out_of_buffer_drops_total"
+        "The number of drops occurred due to lack of WQE for the associated QPs.";
+    HwCounters "out_of_sequence" 1 "": "rdma_port_out_of_sequence_packets_received_total"
+        "Packets received out of sequence."
+        "node_infiniband_out_of_sequence_packets_received_total"
+        "The number of out of sequence packets received.";
+    HwCounters "packet_seq_err" 1 "": "rdma_port_packet_sequence_errors_total"
+        "Sequence errors (NAK) received from the other side."
+        "node_infiniband_packet_sequence_errors_total"
+        "The number of received NAK sequence error packets. The QP retry limit was not exceeded.";
+    HwCounters "req_cqe_error" 1 "": "rdma_port_req_cqes_errors_total"
+        "Completions with an error at the requester."
+        "node_infiniband_req_cqes_errors_total"
+        "The number of times requester detected CQEs completed with errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "req_cqe_flush_error" 1 "": "rdma_port_req_cqes_flush_errors_total"
+        "Completions flushed with an error at the requester."
+        "node_infiniband_req_cqes_flush_errors_total"
+        "The number of times requester detected CQEs completed with flushed errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "req_remote_access_errors" 1 "": "rdma_port_req_remote_access_errors_total"
+        "Remote access errors at the requester."
+        "node_infiniband_req_remote_access_errors_total"
+        "The number of times requester detected remote access errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "req_remote_invalid_request" 1 "": "rdma_port_req_remote_invalid_request_errors_total"
+        "Requests that the other side called invalid."
+        "node_infiniband_req_remote_invalid_request_errors_total"
+        "The number of times requester detected remote invalid request errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "resp_cqe_error" 1 "": "rdma_port_resp_cqes_errors_total"
+        "Completions with an error at the responder."
+        "node_infiniband_resp_cqes_errors_total"
+        "The number of times responder detected CQEs completed with errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "resp_cqe_flush_error" 1 "": "rdma_port_resp_cqes_flush_errors_total"
+        "Completions flushed with an error at the responder."
+        "node_infiniband_resp_cqes_flush_errors_total"
+        "The number of times responder detected CQEs completed with flushed errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "resp_local_length_error" 1 "": "rdma_port_resp_local_length_errors_total"
+        "Requests received that did not fit the local buffer."
+        "node_infiniband_resp_local_length_errors_total"
+        "The number of times responder detected local length errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "resp_remote_access_errors" 1 "": "rdma_port_resp_remote_access_errors_total"
+        "Requests received that were not permitted."
+        "node_infiniband_resp_remote_access_errors_total"
+        "The number of times responder detected remote access errors. The counters was added in MLNX_OFED 4.1";
+    HwCounters "rnr_nak_retry_err" 1 "": "rdma_port_rnr_nak_retry_packets_received_total"
+        "Times that the other side was not ready to receive (RNR NAK); the request was sent again."
+        "node_infiniband_rnr_nak_retry_packets_received_total"
+        "The number of received RNR NAK packets. The QP retry limit was not exceeded.";
+    HwCounters "roce_adp_retrans" 1 "": "rdma_port_roce_adp_retransmits_total"
+        "Adaptive retransmissions of RoCE traffic."
+        "node_infiniband_roce_adp_retransmits_total"
+        "The number of adaptive retransmissions for RoCE traffic. The counter was added in MLNX_OFED rev 5.0-1.0.0.0 and kernel v5.6.0";
+    HwCounters "roce_adp_retrans_to" 1 "": "rdma_port_roce_adp_retransmits_timeout_total"
+        "Timeouts of RoCE traffic for adaptive retransmission."
+        "node_infiniband_roce_adp_retransmits_timeout_total"
+        "The number of times RoCE traffic reached timeout due to adaptive retransmission. The counter was added in MLNX_OFED rev 5.0-1.0.0.0 and kernel v5.6.0";
+    HwCounters "roce_slow_restart" 1 "": "rdma_port_roce_slow_restart_used_total"
+        "Times that RoCE slow restart was used."
+        "node_infiniband_roce_slow_restart_used_total"
+        "The number of times RoCE slow restart was used. The counter was added in MLNX_OFED rev 5.0-1.0.0.0 and kernel v5.6.0";
+    HwCounters "roce_slow_restart_cnps" 1 "": "rdma_port_roce_slow_restart_cnps_total"
+        "Congestion notifications that RoCE slow restart made."
+        "node_infiniband_roce_slow_restart_cnps_total"
+        "The number of times RoCE slow restart generated CNP packets. The counter was added in MLNX_OFED rev 5.0-1.0.0.0 and kernel v5.6.0";
+    HwCounters "roce_slow_restart_trans" 1 "": "rdma_port_roce_slow_restart_total"
+        "Times that RoCE changed its state to slow restart."
+        "node_infiniband_roce_slow_restart_total"
+        "The number of times RoCE slow restart changed state to slow restart. The counter was added in MLNX_OFED rev 5.0-1.0.0.0 and kernel v5.6.0";
+    HwCounters "rp_cnp_handled" 1 "": "rdma_port_rp_cnp_packets_handled_total"
+        "Congestion notifications handled as reaction point by slowing down."
+        "node_infiniband_rp_cnp_packets_handled_total"
+        "The number of CNP packets handled by the Reaction Point HCA to throttle the transmission rate. The counters was added in MLNX_OFED 4.1";
+    HwCounters "rp_cnp_ignored" 1 "": "rdma_port_rp_cnp_ignored_packets_received_total"
+        "Congestion notifications received as reaction point and ignored."
+        "node_infiniband_rp_cnp_ignored_packets_received_total"
+        "The number of CNP packets received and ignored by the Reaction Point HCA. This counter should not raise if RoCE Congestion Control was enabled in the network. If this counter raise, verify that ECN was enabled on the adapter.";
+    HwCounters "rx_atomic_requests" 1 "": "rdma_port_rx_atomic_requests_total"
+        "Atomic requests received."
+        "node_infiniband_rx_atomic_requests_total"
+        "The number of received ATOMIC request for the associated QPs.";
+    HwCounters "rx_dct_connect" 1 "": "rdma_port_rx_dct_connect_requests_total"
+        "Requests to connect to a dynamically connected transport received."
+        "node_infiniband_rx_dct_connect_requests_total"
+        "The number of received connection requests for the associated DCTs.";
+    HwCounters "rx_icrc_encapsulated" 1 "": "rdma_port_rx_icrc_encapsulated_errors_total"
+        "RoCE packets with a wrong invariant checksum."
+        "node_infiniband_rx_icrc_encapsulated_errors_total"
+        "The number of RoCE packets with ICRC errors. This counter was added in MLNX_OFED 4.4 and kernel 4.19";
+    HwCounters "rx_read_requests" 1 "": "rdma_port_rx_read_requests_total"
+        "Read requests received."
+        "node_infiniband_rx_read_requests_total"
+        "The number of received READ requests for the associated QPs.";
+    HwCounters "rx_write_requests" 1 "": "rdma_port_rx_write_requests_total"
+        "Write requests received."
+        "node_infiniband_rx_write_requests_total"
+        "The number of received WRITE requests for the associated QPs.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_so_that_every_file_is_found() {
+        for (at, named) in NAMED.iter().enumerate() {
+            assert_eq!(position(named.directory, named.file), Some(at), "{}", named.file);
+        }
+        assert_eq!(position(Directory::HwCounters, "port_rcv_data"), None);
+        assert_eq!(position(Directory::Counters, "sent_pkts"), None);
+    }
+}

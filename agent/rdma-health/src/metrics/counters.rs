@@ -1,0 +1,97 @@
+//! Writes the counters of all ports, family by family.
+
+use rdma_health_node::infiniband::Counter;
+
+use super::{
+    catalogue::{
+        Family,
+        counters::{self as family, Directory, NAMED},
+    },
+    ports::Labelled,
+    sink::Sink,
+};
+
+/// Every known counter of every port, put in the order in which it is written.
+pub(super) struct Values<'a> {
+    /// Place in [`NAMED`], place in the list of ports, value in the family's unit.
+    named: Vec<(u16, u16, u64)>,
+    /// Those without a family of their own.
+    others: Vec<Other<'a>>,
+}
+
+struct Other<'a> {
+    port: usize,
+    directory: Directory,
+    name: &'a str,
+    value: u64,
+}
+
+/// Sorts the counters of all ports by family. A counter that is absent or unread has no value and no place here.
+pub(super) fn collect<'a>(ports: &[Labelled<'a>]) -> Values<'a> {
+    let mut values = Values {
+        named: Vec::with_capacity(ports.len() * NAMED.len()),
+        others: Vec::new(),
+    };
+    for (at, labelled) in ports.iter().enumerate() {
+        values.add(at, Directory::Counters, &labelled.port.counters);
+        values.add(at, Directory::HwCounters, &labelled.port.hw_counters);
+    }
+    // Each port's run is in order already, which a stable sort makes use of. Ports keep their order.
+    values.named.sort_by_key(|(family, ..)| *family);
+    values
+}
+
+impl<'a> Values<'a> {
+    fn add(&mut self, at: usize, directory: Directory, counters: &'a [Counter]) {
+        for counter in counters {
+            let Some(value) = counter.value.known().copied() else {
+                continue;
+            };
+            let place = family::position(directory, &counter.name);
+            let small = place.and_then(|place| Some((u16::try_from(place).ok()?, u16::try_from(at).ok()?)));
+            match (place.map(|place| &NAMED[place]), small) {
+                // Wrapping is what a counter does, and what the node exporter does.
+                (Some(named), Some((place, at))) => {
+                    self.named.push((place, at, value.wrapping_mul(named.scale)));
+                }
+                _ => self.others.push(Other {
+                    port: at,
+                    directory,
+                    name: &counter.name,
+                    value,
+                }),
+            }
+        }
+    }
+
+    /// Writes all of them under our own names.
+    pub(super) fn write(&self, ports: &[Labelled<'_>], sink: &mut Sink<'_>) {
+        self.write_named(ports, sink, |named| &named.family);
+        for (family, levels) in [(&family::OTHER, false), (&family::LEVEL, true)] {
+            let mut series = sink.family(family);
+            for other in self
+                .others
+                .iter()
+                .filter(|other| family::is_level(other.name) == levels)
+            {
+                let labels = [other.directory.name(), other.name];
+                series.port_and_two(&ports[other.port].labels, labels, other.value);
+            }
+        }
+    }
+
+    /// Writes those that have a family of their own, in the family that `which` picks.
+    pub(super) fn write_named(
+        &self,
+        ports: &[Labelled<'_>],
+        sink: &mut Sink<'_>,
+        which: fn(&'static family::Named) -> &'static Family<2>,
+    ) {
+        for run in self.named.chunk_by(|(one, ..), (other, ..)| one == other) {
+            let mut series = sink.family(which(&NAMED[usize::from(run[0].0)]));
+            for (_, port, value) in run {
+                series.port(&ports[usize::from(*port)].labels, *value);
+            }
+        }
+    }
+}
