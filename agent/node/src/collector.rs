@@ -20,6 +20,7 @@ use crate::{
     limits::Limits,
     modules::Modules,
     node::{Node, SCHEMA, SourceStatus},
+    pattern,
     pci::Pci,
     pool::Pool,
     root::{Root, Scope},
@@ -152,7 +153,7 @@ impl Collector {
         let exclude = Arc::clone(&self.exclude);
         self.start(&mut wanted, source::NAMES, move |scope| {
             Part::Names(scope.entries(CLASS).map(|mut names| {
-                names.retain(|name| !exclude.iter().any(|pattern| matches(pattern, name)));
+                names.retain(|name| !exclude.iter().any(|pattern| pattern::matches(pattern, name)));
                 names
             }))
         });
@@ -433,33 +434,4 @@ fn now() -> u64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
-}
-
-/// Whether `name` matches `pattern`, in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
-            (0..=rest.len()).any(|n| rest.is_char_boundary(n) && matches(after, &rest[n..]))
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_match_whole_names() {
-        for (pattern, name, expected) in [
-            ("mlx5_0", "mlx5_0", true),
-            ("mlx5_0", "mlx5_01", false),
-            ("mlx5_*", "mlx5_12", true),
-            ("*_bond_*", "mlx5_bond_0", true),
-            ("*", "", true),
-            ("", "x", false),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
-    }
 }

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod modules;
 pub mod node;
 pub mod nvidia;
+pub mod pattern;
 pub mod pci;
 mod pool;
 pub mod root;

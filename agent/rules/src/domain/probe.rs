@@ -31,17 +31,7 @@ pub(crate) fn failed_on(node: &Node, device: &str) -> bool {
 
 /// The failure that counts: a busy or inactive port was not probed at all.
 fn failure(probe: &Probe) -> Option<&ProbeFailure> {
-    let not_probed = |failure: &&ProbeFailure| {
-        matches!(
-            failure,
-            ProbeFailure::Busy { .. } | ProbeFailure::NotActive { .. } | ProbeFailure::NoSuchPort
-        )
-    };
-    probe
-        .report
-        .failure
-        .as_ref()
-        .filter(|failure| !not_probed(failure))
+    probe.report.failure.as_ref().filter(|failure| !failure.is_not_probed())
 }
 
 fn failed(node: &Node, expectations: &Expectations) -> Vec<Finding> {

@@ -1,0 +1,167 @@
+//! Puts the node together from what was read, what the helper says and what the probes found, and judges it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use rdma_health_node::{
+    Fact, Unread,
+    node::{Probe, VerbsDevice},
+};
+use rdma_health_protocol::{Device, HelperError, ProbeReport};
+use rdma_health_rules::{Expectations, Finding, Verdict, judge};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::reader::Reading;
+use crate::{helper::Failure, view::View};
+
+/// What publishers show, and the parts it is made of.
+#[derive(Debug)]
+pub(crate) struct State {
+    parts: Mutex<Parts>,
+    view: watch::Sender<Option<Arc<View>>>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    reading: Option<Reading>,
+    verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
+    probes: BTreeMap<(String, u8), Arc<Probe>>,
+    expectations: Expectations,
+}
+
+impl State {
+    pub(crate) fn new(expectations: Expectations) -> Self {
+        let parts = Parts {
+            reading: None,
+            verbs: Fact::Absent,
+            probes: BTreeMap::new(),
+            expectations,
+        };
+        Self {
+            parts: Mutex::new(parts),
+            view: watch::Sender::new(None),
+        }
+    }
+
+    /// What publishers show; `None` before the first reading.
+    pub(crate) fn view(&self) -> Option<Arc<View>> {
+        self.view.borrow().clone()
+    }
+
+    /// What publishers show, now and later.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<View>>> {
+        self.view.subscribe()
+    }
+
+    /// Takes a reading of the node.
+    pub(crate) fn read(&self, reading: Reading) -> Option<Arc<View>> {
+        self.change(|parts| {
+            if let Some(hcas) = reading.node.hcas.known() {
+                // What was measured on a device or port that is gone, or down, says nothing of what is there now.
+                parts.probes.retain(|(device, port), _| {
+                    let port = hcas.get(device).and_then(|hca| hca.ports.get(port));
+                    port.is_some_and(|port| port.is_active() != Some(false))
+                });
+            }
+            parts.reading = Some(reading);
+        })
+    }
+
+    /// Takes the helper's answer about all devices.
+    pub(crate) fn verbs(&self, answer: Result<Vec<Result<Device, HelperError>>, Failure>) {
+        self.change(|parts| parts.verbs = verbs_fact(answer));
+    }
+
+    /// Takes the outcome of a probe.
+    pub(crate) fn probe(&self, report: ProbeReport) {
+        let key = (report.device.clone(), report.port);
+        let probe = Arc::new(Probe { time: now(), report });
+        self.change(|parts| drop(parts.probes.insert(key, probe)));
+    }
+
+    /// Takes new expectations.
+    pub(crate) fn expect(&self, expectations: Expectations) {
+        self.change(|parts| parts.expectations = expectations);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Parts)) -> Option<Arc<View>> {
+        // A panic while the lock is held leaves whole parts behind.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut parts);
+        let view = Arc::new(parts.view()?);
+        let before = self.view.send_replace(Some(Arc::clone(&view)));
+        drop(parts);
+        tell_changes(before.as_ref().map(|view| &view.verdict), &view.verdict);
+        Some(view)
+    }
+}
+
+impl Parts {
+    fn view(&self) -> Option<View> {
+        let reading = self.reading.as_ref()?;
+        let mut node = reading.node.clone();
+        node.verbs = self.verbs.clone();
+        node.probes = self.probes.values().cloned().collect();
+        let verdict = judge(&node, &self.expectations);
+        Some(View {
+            node,
+            verdict,
+            read_errors: reading.errors.clone(),
+            reader_threads: reading.threads,
+        })
+    }
+}
+
+/// The helper's answer as a fact.
+pub(crate) fn verbs_fact(
+    answer: Result<Vec<Result<Device, HelperError>>, Failure>,
+) -> Fact<Arc<BTreeMap<String, VerbsDevice>>> {
+    match answer {
+        Ok(devices) => {
+            let entry = |device: Result<Device, HelperError>| match device {
+                Ok(device) => (device.name.clone(), VerbsDevice::Device(device)),
+                Err(error) => (
+                    error.device.clone().unwrap_or_default(),
+                    VerbsDevice::Error(error),
+                ),
+            };
+            Fact::Known(Arc::new(devices.into_iter().map(entry).collect()))
+        }
+        Err(failure) => Unread {
+            source: "rdma-health-verbs".into(),
+            kind: "helper".into(),
+            detail: failure.to_string(),
+        }
+        .into(),
+    }
+}
+
+pub(crate) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Logs findings that came and went. One that stays is not repeated.
+fn tell_changes(before: Option<&Verdict>, after: &Verdict) {
+    let same =
+        |a: &Finding, b: &Finding| a.rule == b.rule && a.subject == b.subject && a.severity == b.severity;
+    let earlier = before.map_or(&[][..], |verdict| &verdict.findings);
+    for finding in after
+        .findings
+        .iter()
+        .filter(|new| !earlier.iter().any(|old| same(old, new)))
+    {
+        warn!(rule = finding.rule.id, severity = finding.severity.name(), subject = %finding.subject, "{}", finding.message);
+    }
+    for finding in earlier
+        .iter()
+        .filter(|old| !after.findings.iter().any(|new| same(old, new)))
+    {
+        info!(rule = finding.rule.id, subject = %finding.subject, "no longer found: {}", finding.message);
+    }
+}

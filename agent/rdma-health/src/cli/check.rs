@@ -1,0 +1,138 @@
+//! `rdma-health check`: read the node once and tell what is wrong with it.
+
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use clap::Args;
+use rdma_health_node::{
+    Fact, Node, Root,
+    collector::{Collector, Refresh},
+    node::Probe,
+};
+use rdma_health_rules::judge;
+use tokio::sync::mpsc;
+
+use super::{HelperArguments, Output};
+use crate::{
+    agent::{now, probe_request, verbs_fact},
+    config::{self, Config, Overrides},
+    helper::{Helper, Place},
+    report,
+};
+
+/// How long reading may take; what has not ended by then is told as unread.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Directory that holds the node's root: / on the node itself, /host in a container, or a captured tree
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+    /// Configuration file, for what is expected of the node
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Also make a loopback RDMA WRITE on every active port
+    #[arg(long)]
+    probe: bool,
+    /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    #[command(flatten)]
+    helper: HelperArguments,
+    /// How to print the verdict
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let config = config::load(arguments.config.as_deref(), &Overrides::default())?;
+    let node = read(arguments, &config)?;
+    let verdict = judge(&node, &config.expect);
+    let mut out = anstream::stdout().lock();
+    match arguments.output {
+        Output::Text => report::text(&mut out, &node, &verdict, report::Style::of_terminal())?,
+        Output::Json => report::json(&mut out, &node, &verdict)?,
+    }
+    out.flush()?;
+    Ok(ExitCode::from(verdict.status.exit_code()))
+}
+
+fn read(arguments: &Arguments, config: &Config) -> anyhow::Result<Node> {
+    let root = Root::open(&arguments.root)
+        .with_context(|| format!("cannot read the tree {}", arguments.root.display()))?;
+    let live = root.is_live();
+    let exclude = config.exclude.iter().chain(&arguments.exclude).cloned().collect();
+    let mut collector = Collector::new(root, exclude);
+    collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+    let mut node = collector.node();
+    if !live {
+        anyhow::ensure!(
+            !arguments.probe,
+            "--probe needs a running node; {} is none",
+            arguments.root.display()
+        );
+        return Ok(node);
+    }
+    // Without a device there is nothing to ask libibverbs about.
+    if node.hcas().next().is_none() && !arguments.probe {
+        return Ok(node);
+    }
+    let place = Place::of(arguments.helper.given().as_ref().unwrap_or(&config.helper));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(ask_helper(place, arguments.probe, config, &mut node));
+    // A helper that hangs must not hold us back.
+    runtime.shutdown_background();
+    Ok(node)
+}
+
+/// Adds what libibverbs says, and the probes where they are asked for.
+async fn ask_helper(place: Place, probe: bool, config: &Config, node: &mut Node) {
+    // The channel of events closes at once: nobody waits for them here.
+    let helper = Helper::keep(place, mpsc::channel(1).0);
+    node.verbs = verbs_fact(helper.devices().await);
+    if !probe || node.verbs.unread().is_some() {
+        return;
+    }
+    let ports: Vec<_> = node
+        .hcas()
+        .flat_map(|hca| {
+            hca.ports
+                .iter()
+                .map(|(number, port)| (hca.name.clone(), *number, port.is_active()))
+        })
+        .filter(|(.., active)| *active != Some(false))
+        .collect();
+    for (n, (device, number, _)) in ports.iter().enumerate() {
+        progress(&format!(
+            "probing {device}:{number} ({} of {})",
+            n + 1,
+            ports.len()
+        ));
+        match helper.probe(probe_request(&config.probe, device, *number)).await {
+            Ok(report) => node.probes.push(Arc::new(Probe { time: now(), report })),
+            Err(failure) => {
+                node.verbs = verbs_fact(Err(failure)).and_then(|_: Arc<_>| Fact::Absent);
+                break;
+            }
+        }
+    }
+    progress("");
+}
+
+/// Shows what is going on, on a terminal only; each call replaces the last.
+pub(super) fn progress(what: &str) {
+    let mut err = std::io::stderr().lock();
+    if err.is_terminal() {
+        // Progress that cannot be shown is no reason to stop.
+        let _ = write!(err, "\r\x1b[K{}", report::printable(what));
+        let _ = err.flush();
+    }
+}

@@ -1,0 +1,147 @@
+//! One line per domain that says what is there.
+
+use std::collections::BTreeMap;
+
+use rdma_health_node::{Node, nvidia::PeerMemory, pci::Role};
+use rdma_health_rules::Domain;
+
+use super::{count, gigabits, seconds};
+
+/// What is there, in one line.
+pub(super) fn of(domain: Domain, node: &Node) -> String {
+    match domain {
+        Domain::Iommu => iommu(node),
+        Domain::GpuDirect => gpudirect(node),
+        Domain::Link => link(node),
+        Domain::Limits => limits(node),
+        Domain::Probe => probe(node),
+        Domain::Reading => reading(node),
+    }
+}
+
+fn iommu(node: &Node) -> String {
+    let groups = match (node.iommu.groups.known(), node.iommu.groups.unread()) {
+        (_, Some(unread)) => return format!("unread: {unread}"),
+        (Some(groups), _) if !groups.is_empty() => groups,
+        _ => return "no IOMMU in use".into(),
+    };
+    let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address.as_str());
+    let rdma = node
+        .hcas()
+        .filter_map(|hca| hca.pci_address.known())
+        .map(String::as_str);
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for address in rdma.chain(gpus) {
+        if let Some((_, group)) = node.iommu.group_of(address) {
+            *types
+                .entry(
+                    group
+                        .domain
+                        .known()
+                        .map_or("of unknown type", |domain| domain.as_str()),
+                )
+                .or_default() += 1;
+        }
+    }
+    if types.is_empty() {
+        return format!(
+            "{}, none of an RDMA function or GPU",
+            count(groups.len(), "group")
+        );
+    }
+    let types: Vec<_> = types
+        .iter()
+        .map(|(domain, number)| format!("{number} in {domain}"))
+        .collect();
+    format!("RDMA functions and GPUs: {}", types.join(", "))
+}
+
+fn gpudirect(node: &Node) -> String {
+    let gpus = node.pci.with_role(Role::Gpu).count();
+    if gpus == 0 {
+        return "no GPU".into();
+    }
+    let path = match node.peer_memory.known() {
+        Some(PeerMemory::NvidiaPeermem) => "nvidia_peermem",
+        Some(PeerMemory::NvPeerMem) => "nv_peer_mem",
+        Some(PeerMemory::DmaBuf) => "DMA-BUF",
+        Some(PeerMemory::None) => "no path to NICs",
+        None => "path to NICs unread",
+    };
+    format!("{}, {path}", count(gpus, "GPU"))
+}
+
+fn link(node: &Node) -> String {
+    let devices = node.hcas().count();
+    if devices == 0 {
+        return "no RDMA device".into();
+    }
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for port in node.hcas().flat_map(|hca| hca.ports.values()) {
+        *states
+            .entry(port.state.known().map_or("unread", |state| state.name.as_str()))
+            .or_default() += 1;
+    }
+    let states: Vec<_> = states
+        .iter()
+        .map(|(state, number)| format!("{number} {state}"))
+        .collect();
+    format!("{}, ports: {}", count(devices, "RDMA device"), states.join(", "))
+}
+
+fn limits(node: &Node) -> String {
+    let Some(runtimes) = node.limits.runtimes.known().filter(|all| !all.is_empty()) else {
+        return "no container runtime".into();
+    };
+    let one = |runtime: &rdma_health_node::limits::Runtime| {
+        let limit = match runtime.memlock.known() {
+            Some(limit) => limit
+                .soft
+                .map_or("unlimited".into(), |bytes| format!("{bytes} bytes")),
+            None => "unread".into(),
+        };
+        format!("{} may lock {limit}", runtime.name)
+    };
+    runtimes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn probe(node: &Node) -> String {
+    if node.probes.is_empty() {
+        return "none made".into();
+    }
+    let rates = || {
+        node.probes
+            .iter()
+            .filter_map(|probe| Some(probe.report.bandwidth.as_ref()?.bytes_per_second))
+    };
+    let latencies = || {
+        node.probes
+            .iter()
+            .filter_map(|probe| Some(probe.report.latency.as_ref()?.median))
+    };
+    let good = node
+        .probes
+        .iter()
+        .filter(|probe| probe.report.failure.is_none())
+        .count();
+    let mut words = format!("{good} of {} passed", count(node.probes.len(), "loopback write"));
+    if good > 0 {
+        let slowest = rates().fold(f64::INFINITY, f64::min);
+        let longest = latencies().fold(0.0, f64::max);
+        words.push_str(&format!(
+            ", {} or more, {} or less",
+            gigabits(slowest),
+            seconds(longest)
+        ));
+    }
+    words
+}
+
+fn reading(node: &Node) -> String {
+    let unread = node.unread().count() + usize::from(node.verbs.unread().is_some());
+    if unread == 0 {
+        "everything was read".into()
+    } else {
+        format!("{} unread", count(unread, "fact"))
+    }
+}

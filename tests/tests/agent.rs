@@ -1,0 +1,230 @@
+//! The product on a real kernel: one virtual node with four HCAs, and every fault that its user could meet.
+//!
+//! The agent reads everything once an hour here, so whatever it notices meanwhile it was told by the kernel.
+
+#![allow(clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use rdma_health_tests::{
+    program,
+    scrape::{Scrape, get, wait_until},
+    virtual_node::{Forward, Iommu, Job, Options, VirtualNode},
+};
+
+const GUEST_PORT: u16 = 9879;
+/// Generous: the machine is emulated, and others may use this one.
+const SOON: Duration = Duration::from_secs(20);
+
+struct Stage<'a> {
+    node: &'a VirtualNode,
+    agent: Job<'a>,
+    address: SocketAddr,
+}
+
+impl Stage<'_> {
+    fn wait(&self, what: &str, condition: impl Fn(&Scrape) -> bool) -> Scrape {
+        match wait_until(self.address, SOON, what, condition) {
+            Ok(scrape) => scrape,
+            Err(error) => panic!("{error:#}\nthe agent's log:\n{}", self.agent.stderr().unwrap_or_default()),
+        }
+    }
+
+    /// Waits for a line of the agent's log, without any scrape that would make it read.
+    fn log_says(&self, from: usize, words: &str) -> usize {
+        let end = Instant::now() + SOON;
+        loop {
+            let log = self.agent.stderr().unwrap();
+            if let Some(at) = log[from..].find(words) {
+                return from + at + words.len();
+            }
+            assert!(Instant::now() < end, "the log does not say \"{words}\":\n{log}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn log_length(&self) -> usize {
+        self.agent.stderr().unwrap().len()
+    }
+}
+
+/// A port of this machine that nobody listens on.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn the_agent_sees_each_fault_as_it_happens() {
+    let host_port = free_port();
+    let node = VirtualNode::boot(&Options {
+        iommu: Iommu::Intel,
+        nics: 4,
+        forward: Some(Forward { host: host_port, guest: GUEST_PORT }),
+        modules_added: vec!["fuse".into()],
+        ..Options::default()
+    })
+    .unwrap();
+    let product = program("rdma-health").unwrap();
+    let config = "interval: 1h\nprobe:\n  interval: 1h\n  byte_budget: 1MiB\n  latency_samples: 50\n";
+    node.write_file("/run/rdma-health/config.yaml", config).unwrap();
+    let agent = node
+        .spawn(&format!("exec {product} agent --listen 0.0.0.0:{GUEST_PORT} --config /run/rdma-health/config.yaml"))
+        .unwrap();
+    let stage = Stage { node: &node, agent, address: SocketAddr::from(([127, 0, 0, 1], host_port)) };
+
+    facts_findings_and_four_probes_are_exported(&stage);
+    a_link_that_goes_down_and_up_is_noticed_without_a_scrape(&stage);
+    an_address_that_goes_away_fails_the_next_probe(&stage);
+    a_device_deleted_during_a_probe_ends_the_probe(&stage);
+    a_killed_helper_is_started_again(&stage);
+    a_stopped_helper_is_killed_and_metrics_still_answer(&stage);
+    a_low_memlock_limit_fails_at_reg_mr(&stage);
+    a_device_node_that_is_missing_is_told(&stage);
+    a_port_in_use_is_told(&stage);
+    a_configuration_is_taken_over_and_a_bad_one_is_not(&stage);
+    the_agent_ends_when_asked_and_leaves_no_helper(&stage);
+}
+
+fn facts_findings_and_four_probes_are_exported(stage: &Stage<'_>) {
+    let scrape = stage.wait("four ports probed", |scrape| scrape.count("rdma_probe_success", &[]) == 4);
+    for device in ["rxe0", "rxe1", "rxe2", "rxe3"] {
+        let device = format!("device=\"{device}\"");
+        let value = |name: &str| scrape.value(name, &[&device]);
+        assert_eq!(value("rdma_probe_success"), Some(1.0), "{device}");
+        assert!(value("rdma_probe_bandwidth_bytes_per_second").unwrap() > 0.0);
+        assert_eq!(value("rdma_port_state_id"), Some(4.0));
+        let translated = ["rule=\"iommu-group-translated\"", "severity=\"warning\"", &device];
+        assert_eq!(scrape.value("rdma_finding", &translated), Some(1.0), "{device}");
+    }
+    assert_eq!(get(stage.address, "/readyz", SOON).unwrap().status, 200);
+    let page = get(stage.address, "/", SOON).unwrap();
+    assert!(page.body.contains("iommu-group-translated"), "{}", page.body);
+    let traffic = scrape.value("rdma_port_counter_total", &["device=\"rxe0\"", "sent_pkts"]);
+    assert!(traffic.unwrap() > 0.0, "the probe's packets are counted by the kernel");
+}
+
+fn a_link_that_goes_down_and_up_is_noticed_without_a_scrape(stage: &Stage<'_>) {
+    let from = stage.log_length();
+    stage.node.check("ip link set eth1 down").unwrap();
+    let from = stage.log_says(from, "rule=\"port-down\"");
+    let scrape = Scrape::of(stage.address, SOON).unwrap();
+    let finding = ["rule=\"port-down\"", "severity=\"critical\"", "device=\"rxe1\"", "port=\"1\""];
+    assert_eq!(scrape.value("rdma_finding", &finding), Some(1.0));
+    assert_eq!(scrape.value("rdma_port_state_id", &["device=\"rxe1\""]), Some(1.0));
+    assert_eq!(scrape.value("rdma_probe_success", &["device=\"rxe1\""]), None, "it says nothing of a port that is down");
+    stage.node.check("ip link set eth1 up").unwrap();
+    stage.log_says(from, "no longer found");
+    stage.wait("rxe1 probed again", |scrape| {
+        scrape.value("rdma_probe_success", &["device=\"rxe1\""]) == Some(1.0)
+            && scrape.value("rdma_finding", &["rule=\"port-down\""]).is_none()
+    });
+}
+
+fn an_address_that_goes_away_fails_the_next_probe(stage: &Stage<'_>) {
+    let gids = ["device=\"rxe2\"", "RoCE v2"];
+    stage.node.check("ip addr flush dev eth2").unwrap();
+    let scrape = stage.wait("probe of rxe2 failed", |scrape| {
+        scrape.value("rdma_probe_success", &["device=\"rxe2\""]) == Some(0.0)
+    });
+    assert_eq!(scrape.value("rdma_finding", &["rule=\"probe-failed\"", "device=\"rxe2\""]), Some(1.0));
+    let check = stage.node.run(&format!("{} check", program("rdma-health").unwrap())).unwrap();
+    assert_eq!(check.status, 1, "{}", check.stdout_text());
+    stage.node.check("ip addr add 10.0.102.2/24 dev eth2").unwrap();
+    stage.wait("probe of rxe2 passed again", |scrape| {
+        scrape.value("rdma_probe_success", &["device=\"rxe2\""]) == Some(1.0) && scrape.count("rdma_port_gids", &gids) > 0
+    });
+}
+
+fn a_device_deleted_during_a_probe_ends_the_probe(stage: &Stage<'_>) {
+    let product = program("rdma-health").unwrap();
+    let probe =
+        stage.node.spawn(&format!("exec {product} probe rxe3 --bytes 100GiB --duration 1m --force")).unwrap();
+    let sent = "/sys/class/infiniband/rxe3/ports/1/hw_counters/sent_pkts";
+    let before: u64 = stage.node.check(&format!("cat {sent}")).unwrap().trim().parse().unwrap();
+    stage.node.wait_until(SOON, &format!("test $(cat {sent}) -gt {}", before + 500)).unwrap();
+    stage.node.check("rdma link delete rxe3").unwrap();
+    assert_eq!(probe.wait(SOON).unwrap(), 2);
+    let told = probe.stdout().unwrap();
+    assert!(told.contains("rxe3:1") && told.contains("failed"), "{told}");
+    stage.wait("rxe3 is gone", |scrape| scrape.count("rdma_device_info", &["device=\"rxe3\""]) == 0);
+    stage.node.check("rdma link add rxe3 type rxe netdev eth3").unwrap();
+    stage.wait("rxe3 is back and probed", |scrape| {
+        scrape.value("rdma_probe_success", &["device=\"rxe3\""]) == Some(1.0)
+    });
+}
+
+fn a_killed_helper_is_started_again(stage: &Stage<'_>) {
+    let restarts = |scrape: &Scrape| scrape.value("rdma_health_helper_restarts_total", &["reason=\"ended\""]);
+    let before = restarts(&Scrape::of(stage.address, SOON).unwrap()).unwrap();
+    stage.node.check("pkill -KILL -f 'rdma-health-verbs stdio'").unwrap();
+    stage.wait("the helper is back", |scrape| {
+        restarts(scrape) == Some(before + 1.0) && scrape.value("rdma_health_helper_up", &[]) == Some(1.0)
+    });
+}
+
+fn a_stopped_helper_is_killed_and_metrics_still_answer(stage: &Stage<'_>) {
+    let hung = |scrape: &Scrape| scrape.value("rdma_health_helper_restarts_total", &["reason=\"hung\""]);
+    let before = hung(&Scrape::of(stage.address, SOON).unwrap()).unwrap();
+    let stopped = stage.node.check("pid=$(pgrep -f 'rdma-health-verbs stdio'); kill -STOP $pid; echo $pid").unwrap();
+    // Any change makes the agent ask; the answer does not come.
+    stage.node.check("ip link set eth1 mtu 1400").unwrap();
+    stage.wait("the stopped helper is given up and replaced", |scrape| {
+        hung(scrape) == Some(before + 1.0) && scrape.value("rdma_health_helper_up", &[]) == Some(1.0)
+    });
+    stage.node.check(&format!("! kill -0 {}", stopped.trim())).unwrap();
+    stage.node.check("ip link set eth1 mtu 1500").unwrap();
+}
+
+fn a_low_memlock_limit_fails_at_reg_mr(stage: &Stage<'_>) {
+    let product = program("rdma-health").unwrap();
+    let limited = format!(
+        "ulimit -l 8192; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \
+         {product} probe rxe0:1 --size 8MiB --output json"
+    );
+    let output = stage.node.run(&limited).unwrap();
+    assert_eq!(output.status, 2, "{} {}", output.stdout_text(), output.stderr_text());
+    let told = output.stdout_text();
+    assert!(told.contains("\"stage\": \"reg_mr\"") && told.contains("ENOMEM"), "{told}");
+}
+
+fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
+    let product = program("rdma-health").unwrap();
+    stage.node.check("mv /dev/infiniband/uverbs1 /dev/uverbs1.away").unwrap();
+    let output = stage.node.run(&format!("{product} check --probe --output json")).unwrap();
+    stage.node.check("mv /dev/uverbs1.away /dev/infiniband/uverbs1").unwrap();
+    let told = output.stdout_text();
+    assert_eq!(output.status, 2, "{told}");
+    assert!(told.contains("\"facts-unreadable\""), "{told}");
+    assert!(told.contains("ibv_open_device of rxe1"), "{told}");
+    let probed = told.matches("\"stage\": \"done\"").count();
+    assert_eq!(probed, 3, "the others are probed all the same: {told}");
+}
+
+fn a_port_in_use_is_told(stage: &Stage<'_>) {
+    let product = program("rdma-health").unwrap();
+    let output = stage.node.run(&format!("{product} agent --listen 0.0.0.0:{GUEST_PORT}")).unwrap();
+    assert_eq!(output.status, 3);
+    let told = output.stderr_text();
+    assert!(told.contains("9879") && told.contains("in use"), "{told}");
+}
+
+fn a_configuration_is_taken_over_and_a_bad_one_is_not(stage: &Stage<'_>) {
+    let write = |text: &str| stage.node.write_file("/run/rdma-health/config.yaml", text).unwrap();
+    write("interval: 1h\nexclude: [rxe1]\nprobe: {enabled: false}\n");
+    stage.wait("rxe1 is left out", |scrape| scrape.count("rdma_device_info", &[]) == 3);
+    write("interval: soon\n");
+    stage.wait("the bad configuration is told", |scrape| {
+        scrape.value("rdma_health_config_last_reload_successful", &[]) == Some(0.0)
+    });
+    let scrape = Scrape::of(stage.address, SOON).unwrap();
+    assert_eq!(scrape.count("rdma_device_info", &[]), 3, "the old one stays in force");
+}
+
+fn the_agent_ends_when_asked_and_leaves_no_helper(stage: &Stage<'_>) {
+    stage.agent.signal("TERM").unwrap();
+    assert_eq!(stage.agent.wait(SOON).unwrap(), 0);
+    stage.node.wait_until(SOON, "! pgrep -f 'rdma-health-verbs stdio'").unwrap();
+}
