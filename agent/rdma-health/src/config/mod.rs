@@ -51,3 +51,6 @@ fn read(path: &Path) -> Result<String, Error> {
     }
     String::from_utf8(bytes).map_err(|_| Error::new("not UTF-8 text").in_file(path))
 }
+
+#[cfg(test)]
+mod tests;

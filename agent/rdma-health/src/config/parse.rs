@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use serde_saphyr::Error as Yaml;
 
-use super::{Config, Error};
+use super::{Config, Error, size};
 
 /// Two words this alike are taken for a misspelling, from 0 to 1.
 const ALIKE: f64 = 0.75;
@@ -78,28 +78,31 @@ pub(super) fn check(config: &Config, text: Option<&str>) -> Result<(), Error> {
             return refuse(key, format!("must be from {least} to {most}, not {value}"));
         }
     }
-    let numbers = [
+    let sizes = [
         ("probe.message_size", probe.message_size, 1, 1 << 30),
-        ("probe.depth", probe.depth.into(), 1, 4096),
         (
             "probe.byte_budget",
             probe.byte_budget,
             probe.message_size,
             1 << 40,
         ),
-        (
-            "probe.latency_samples",
-            probe.latency_samples.into(),
-            0,
-            1_000_000,
-        ),
         ("probe.latency_size", probe.latency_size, 1, 1 << 20),
         (
             "probe.busy_bytes_per_second",
             probe.busy_bytes_per_second,
             1,
-            u64::MAX,
+            1 << 40,
         ),
+    ];
+    for (key, value, least, most) in sizes {
+        if !(least..=most).contains(&value) {
+            let [value, least, most] = [value, least, most].map(size::format);
+            return refuse(key, format!("must be from {least} to {most}, not {value}"));
+        }
+    }
+    let numbers = [
+        ("probe.depth", probe.depth, 1, 4096),
+        ("probe.latency_samples", probe.latency_samples, 0, 1_000_000),
     ];
     for (key, value, least, most) in numbers {
         if !(least..=most).contains(&value) {
@@ -125,7 +128,7 @@ fn explain(error: &Yaml, text: &str) -> Error {
     let error = error.without_snippet();
     let place = error.location();
     let line = place.map(|place| place.line()).filter(|line| *line > 0);
-    let key = place.and_then(|place| key_before(text, place.line(), place.column()));
+    let key = place.and_then(|place| key_at(text, place.line(), place.column()));
     let named = |what: String| match &key {
         Some(key) => format!("`{key}`: {what}"),
         None => what,
@@ -145,8 +148,8 @@ fn explain(error: &Yaml, text: &str) -> Error {
         | Yaml::SerdeInvalidValue {
             unexpected, expected, ..
         } => named(format!("expected {expected}, found {unexpected}")),
-        Yaml::InvalidScalar { ty, .. } => named(format!("expected {}", type_in_words(ty))),
-        Yaml::Unexpected { expected, .. } => named(format!("expected {expected}")),
+        Yaml::InvalidScalar { ty, .. } => named(format!("expected {}", in_words(ty))),
+        Yaml::Unexpected { expected, .. } => named(format!("expected {}", in_words(expected))),
         Yaml::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is given twice"),
         Yaml::Message { msg, .. } => named(msg.clone()),
         other => other.to_string(),
@@ -154,9 +157,11 @@ fn explain(error: &Yaml, text: &str) -> Error {
     Error::new(message).at(line)
 }
 
-/// Words for the names of Rust's types that the YAML reader uses.
-fn type_in_words(ty: &str) -> &str {
-    match ty {
+/// Words for the names of types and of parts of YAML that the reader uses.
+fn in_words(name: &str) -> &str {
+    match name {
+        "mapping start" => "keys with values below it",
+        "sequence start" => "a list",
         "bool" | "boolean" => "true or false",
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
@@ -227,15 +232,24 @@ fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String 
     best.map_or(String::new(), |known| format!("; did you mean `{known}`?"))
 }
 
-/// The key that a value belongs to: the last one before it in its line, else the first of a line above.
-fn key_before(text: &str, line: u64, column: u64) -> Option<String> {
+/// The key at a place, or the one that the value there belongs to: the last before it in its line, else the first of a
+/// line above.
+fn key_at(text: &str, line: u64, column: u64) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let at = usize::try_from(line).ok()?.checked_sub(1)?;
-    let before: String = lines
+    let column = usize::try_from(column).ok()?.saturating_sub(1);
+    let (split, _) = lines
         .get(at)?
-        .chars()
-        .take(usize::try_from(column).ok()?.saturating_sub(1))
-        .collect();
+        .char_indices()
+        .nth(column)
+        .unwrap_or((lines[at].len(), ' '));
+    let (before, after) = lines[at].split_at(split);
+    if let Some((key, _)) = after.split_once(':')
+        && !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    {
+        return Some(key.to_owned());
+    }
     let here = before.rsplit_once(':').and_then(|(key, _)| word_at_end(key));
     let above = || {
         let keys = lines[..at].iter().rev().filter_map(|line| line.split_once(':'));

@@ -131,3 +131,6 @@ fn watch_directory(directory: &Path, watched: &mut Watched, notice: &mpsc::Sende
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
