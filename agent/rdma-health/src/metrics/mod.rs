@@ -46,3 +46,8 @@ pub(crate) fn render(view: Option<&View>, options: RenderOptions, own: &OwnMetri
     process::write(own.started(), &mut sink);
     own.write(buffer);
 }
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
