@@ -37,7 +37,7 @@ fn known(text: &str) -> Fact<String> {
 }
 
 /// A view of a node with `devices` devices that tell everything.
-pub(super) fn rich(devices: u64) -> View {
+pub(crate) fn rich(devices: u64) -> View {
     let hcas: BTreeMap<_, _> = (0..devices)
         .map(|n| (format!("mlx5_{n}"), Arc::new(hca(n))))
         .collect();

@@ -48,6 +48,6 @@ pub(crate) fn render(view: Option<&View>, options: RenderOptions, own: &OwnMetri
 }
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
