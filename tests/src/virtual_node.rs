@@ -43,7 +43,7 @@ pub enum Iommu {
     /// Intel VT-d, switched on.
     #[default]
     Intel,
-    /// AMD-Vi; a Linux that finds one uses it.
+    /// AMD-Vi; a Linux that finds one uses it. Behind QEMU's, PCI devices that do real DMA (`nvme`) get no answer.
     Amd,
     /// No IOMMU at all.
     None,
