@@ -252,8 +252,8 @@ fn key_at(text: &str, line: u64, column: u64) -> Option<String> {
     }
     let here = before.rsplit_once(':').and_then(|(key, _)| word_at_end(key));
     let above = || {
-        let keys = lines[..at].iter().rev().filter_map(|line| line.split_once(':'));
-        keys.filter_map(|(key, _)| word_at_end(key)).next()
+        let mut keys = lines[..at].iter().rev().filter_map(|line| line.split_once(':'));
+        keys.find_map(|(key, _)| word_at_end(key))
     };
     here.or_else(above)
 }

@@ -98,17 +98,17 @@ async fn run(
 /// A watch and the directory it is on, by device and inode: one that is made anew needs a new watch.
 type Watched = Option<((u64, u64), RecommendedWatcher)>;
 
-fn watch_directory(directory: &Path, watched: &mut Watched, notice: &mpsc::Sender<()>) {
+fn watch_directory(directory: &Path, current: &mut Watched, notice: &mpsc::Sender<()>) {
     let identity = std::fs::metadata(directory).map(|found| (found.dev(), found.ino()));
     let identity = match identity {
         Ok(identity) => identity,
         Err(error) => {
             debug!(%error, directory = %directory.display(), "cannot be watched");
-            *watched = None;
+            *current = None;
             return;
         }
     };
-    if watched.as_ref().is_some_and(|(before, _)| *before == identity) {
+    if current.as_ref().is_some_and(|(before, _)| *before == identity) {
         return;
     }
     let notice = notice.clone();
@@ -124,10 +124,10 @@ fn watch_directory(directory: &Path, watched: &mut Watched, notice: &mpsc::Sende
         Ok(watcher)
     });
     match watcher {
-        Ok(watcher) => *watched = Some((identity, watcher)),
+        Ok(watcher) => *current = Some((identity, watcher)),
         Err(error) => {
             warn!(%error, directory = %directory.display(), "cannot be watched; the file is looked at every {LOOK:?}");
-            *watched = None;
+            *current = None;
         }
     }
 }

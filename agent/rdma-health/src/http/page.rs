@@ -31,9 +31,9 @@ pub(super) fn render(view: Option<&View>) -> String {
         None => page.push_str("</h1><p>The node has not been read yet."),
         Some(view) => content(&mut page, view),
     }
-    let _ = write!(
+    let _ = writeln!(
         page,
-        "<p><a href=/metrics>metrics</a> · <a href=/readyz>readiness</a> · <a href=/healthz>liveness</a> · version {}\n",
+        "<p><a href=/metrics>metrics</a> · <a href=/readyz>readiness</a> · <a href=/healthz>liveness</a> · version {}",
         env!("CARGO_PKG_VERSION")
     );
     page

@@ -111,21 +111,20 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, from)) => match clients.admit(from.ip()) {
-                    Some(place) => {
-                        let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
-                        connections.spawn(async move {
-                            serve(stream, &*handler, stopping).await;
-                            drop(place);
-                        });
-                    }
-                    None => {
+                Ok((stream, from)) => {
+                    let Some(place) = clients.admit(from.ip()) else {
                         debug!(%from, "too many connections");
                         handler.refused();
                         // What does not fit into the socket's empty buffer at once is not waited for.
                         let _ = stream.try_write(REFUSAL);
-                    }
-                },
+                        continue;
+                    };
+                    let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+                    connections.spawn(async move {
+                        serve(stream, &*handler, stopping).await;
+                        drop(place);
+                    });
+                }
                 // The client went away, or the system has no descriptor left: wait rather than spin.
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");

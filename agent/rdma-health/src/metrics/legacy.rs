@@ -32,3 +32,6 @@ pub(super) fn write(node: &Node, ports: &[Labelled<'_>], values: &Values<'_>, si
     });
     values.write_named(ports, sink, |named| &named.legacy);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Writes what is known about devices and ports, counters apart.
 
+use std::collections::BTreeMap;
+
 use rdma_health_node::{
     Fact, Node,
     infiniband::{Guid, Netdev, Port},
@@ -75,7 +77,7 @@ pub(super) fn write(node: &Node, ports: &[Labelled<'_>], sink: &mut Sink<'_>) {
 }
 
 fn devices(node: &Node, sink: &mut Sink<'_>) {
-    sink.single(&family::DEVICES, node.hcas.known().map(|hcas| hcas.len()));
+    sink.single(&family::DEVICES, node.hcas.known().map(BTreeMap::len));
     let mut info = sink.family(&family::DEVICE_INFO);
     for hca in node.hcas() {
         let guid = |guid: &Fact<Guid>| guid.known().map_or(String::new(), Guid::to_string);
