@@ -70,4 +70,28 @@ mod tests {
         }
         assert!(!accepted(&HeaderMap::new()));
     }
+
+    /// Prints how long a large node's metrics take; nothing depends on it.
+    #[test]
+    #[ignore = "a measurement"]
+    fn cost_of_compressing_sixteen_devices() {
+        use crate::metrics::{OwnMetrics, RenderOptions, fixture, render};
+        let mut text = Vec::new();
+        render(
+            Some(&fixture::rich(16)),
+            RenderOptions::default(),
+            &OwnMetrics::new(),
+            &mut text,
+        );
+        let began = std::time::Instant::now();
+        for _ in 0..200 {
+            compress(&text).unwrap();
+        }
+        println!(
+            "gzip: {:?}, {} to {} bytes",
+            began.elapsed() / 200,
+            text.len(),
+            compress(&text).unwrap().len()
+        );
+    }
 }

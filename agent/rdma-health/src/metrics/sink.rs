@@ -76,6 +76,11 @@ impl<'a> Sink<'a> {
         Self { out }
     }
 
+    /// Makes room for so many bytes more.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
     /// Begins a family. Each may be begun once.
     pub(super) fn family<const N: usize>(&mut self, family: &'static Family<N>) -> Series<'_, N> {
         Series {
@@ -208,6 +213,60 @@ fn escape(out: &mut Vec<u8>, value: &str) {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\n' => out.extend_from_slice(b"\\n"),
             other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::catalogue::facts::PEER_MEMORY, *};
+
+    fn written(value: impl Value) -> String {
+        let mut out = Vec::new();
+        value.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_written_as_prometheus_reads_them() {
+        assert_eq!(written(u64::MAX), "18446744073709551615");
+        assert_eq!(written(0.25), "0.25");
+        assert_eq!(written(f64::INFINITY), "+Inf");
+        assert_eq!(written(f64::NEG_INFINITY), "-Inf");
+        assert_eq!(written(f64::NAN), "NaN");
+        assert_eq!(written(true), "1");
+    }
+
+    proptest! {
+        #[test]
+        fn any_label_stays_on_one_line_and_is_read_as_it_was(label in ".{0,40}|[\\\\\"\n]{0,9}") {
+            let mut out = Vec::new();
+            Sink::new(&mut out).family(&PEER_MEMORY).sample([&label], 1_u8);
+            let text = String::from_utf8(out).unwrap();
+            let lines: Vec<_> = text.split('\n').collect();
+            prop_assert_eq!(lines.len(), 4);
+            let value = lines[2].strip_prefix("rdma_peer_memory_info{path=\"").and_then(|rest| rest.strip_suffix("\"} 1"));
+            let mut read = String::new();
+            let mut chars = value.unwrap().chars();
+            while let Some(c) = chars.next() {
+                prop_assert_ne!(c, '"');
+                read.push(match c {
+                    '\\' => match chars.next() {
+                        Some('n') => '\n',
+                        other => other.unwrap(),
+                    },
+                    c => c,
+                });
+            }
+            prop_assert_eq!(read, label);
+        }
+
+        #[test]
+        fn any_float_is_read_as_it_was(value: f64) {
+            let read: f64 = written(value).parse().unwrap();
+            prop_assert!(read == value || (read.is_nan() && value.is_nan()));
         }
     }
 }
