@@ -18,8 +18,14 @@ pub fn program(name: &str) -> anyhow::Result<String> {
     use anyhow::Context as _;
     // target/PROFILE/deps/TEST-HASH
     let own = std::env::current_exe()?;
-    let profile = own.ancestors().nth(2).context("the test is no child of a target folder")?;
+    let profile = own
+        .ancestors()
+        .nth(2)
+        .context("the test is no child of a target folder")?;
     let path = profile.join(name);
     anyhow::ensure!(path.exists(), "{} is not built; run `make test`", path.display());
-    path.into_os_string().into_string().ok().context("the path is not text")
+    path.into_os_string()
+        .into_string()
+        .ok()
+        .context("the path is not text")
 }

@@ -31,12 +31,23 @@ pub fn get(address: SocketAddr, path: &str, patience: Duration) -> Result<Answer
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
+    )?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no end of the head")?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
-    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .context("no status")?;
+    Ok(Answer {
+        status,
+        head: head.to_owned(),
+        body: body.to_owned(),
+    })
 }
 
 /// Every series of one scrape.
@@ -60,13 +71,17 @@ impl Scrape {
 
     /// The value of the first series called `name` that has all of `labels` (`device="rxe0"`).
     pub fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
-        let line = self.lines(name).find(|line| labels.iter().all(|label| line.contains(label)))?;
+        let line = self
+            .lines(name)
+            .find(|line| labels.iter().all(|label| line.contains(label)))?;
         line.rsplit_once(' ')?.1.parse().ok()
     }
 
     /// How many series called `name` have all of `labels`.
     pub fn count(&self, name: &str, labels: &[&str]) -> usize {
-        self.lines(name).filter(|line| labels.iter().all(|label| line.contains(label))).count()
+        self.lines(name)
+            .filter(|line| labels.iter().all(|label| line.contains(label)))
+            .count()
     }
 
     /// All of it.
@@ -76,7 +91,8 @@ impl Scrape {
 
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.text.lines().filter(move |line| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
         })
     }
 }
@@ -96,7 +112,9 @@ pub fn wait_until(
         let scrape = Scrape::of(address, Duration::from_secs(5));
         match scrape {
             Ok(scrape) if condition(&scrape) => return Ok(scrape),
-            Ok(scrape) if Instant::now() >= end => bail!("not in time: {what}; the last scrape:\n{}", scrape.text),
+            Ok(scrape) if Instant::now() >= end => {
+                bail!("not in time: {what}; the last scrape:\n{}", scrape.text)
+            }
             Err(error) if Instant::now() >= end => return Err(error.context(format!("not in time: {what}"))),
             _ => sleep(Duration::from_millis(100)),
         }

@@ -9,9 +9,15 @@ use rdma_health_tests::{
 
 /// Boots a node with one HCA, and gives the exit status of `check` and what it printed.
 fn check(iommu: Iommu, kernel_args: &str) -> (i32, String) {
-    let options = Options { iommu, kernel_args: kernel_args.into(), ..Options::default() };
+    let options = Options {
+        iommu,
+        kernel_args: kernel_args.into(),
+        ..Options::default()
+    };
     let node = VirtualNode::boot(&options).unwrap();
-    let output = node.run(&format!("{} check", program("rdma-health").unwrap())).unwrap();
+    let output = node
+        .run(&format!("{} check", program("rdma-health").unwrap()))
+        .unwrap();
     (output.status, output.stdout_text().into_owned())
 }
 
@@ -19,7 +25,10 @@ fn check(iommu: Iommu, kernel_args: &str) -> (i32, String) {
 fn lazy_translation_is_found() {
     let (status, told) = check(Iommu::Intel, "");
     assert_eq!(status, 1, "{told}");
-    assert!(told.contains("iommu-group-translated") && told.contains("is DMA-FQ, translated with lazy"), "{told}");
+    assert!(
+        told.contains("iommu-group-translated") && told.contains("is DMA-FQ, translated with lazy"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -27,14 +36,20 @@ fn strict_translation_is_found_and_told_apart() {
     let (status, told) = check(Iommu::Intel, "iommu.strict=1");
     assert_eq!(status, 1, "{told}");
     assert!(told.contains("is DMA, translated with strict"), "{told}");
-    assert!(told.contains("iommu.strict=1"), "the command line is evidence: {told}");
+    assert!(
+        told.contains("iommu.strict=1"),
+        "the command line is evidence: {told}"
+    );
 }
 
 #[test]
 fn passthrough_is_fine() {
     let (status, told) = check(Iommu::Intel, "iommu=pt");
     assert_eq!(status, 0, "{told}");
-    assert!(told.contains("nothing wrong found") && told.contains("1 in identity"), "{told}");
+    assert!(
+        told.contains("nothing wrong found") && told.contains("1 in identity"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -25,11 +25,15 @@ pub const MAX_FILE: usize = 16 << 20;
 /// The most entries of one directory that are looked at.
 pub const MAX_ENTRIES: usize = 65_536;
 
+/// `f_type` of procfs (statfs(2)).
+const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
+
 /// A directory that stands for the root of a node.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
     path: PathBuf,
+    live: bool,
 }
 
 impl Root {
@@ -41,10 +45,16 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         openat2(&directory, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
-        Ok(Self {
+        let mut root = Self {
             directory,
             path: path.to_owned(),
-        })
+            live: false,
+        };
+        root.live = root
+            .open_at("proc", OFlags::PATH | OFlags::DIRECTORY)
+            .and_then(rustix::fs::fstatfs)
+            .is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
+        Ok(root)
     }
 
     /// Where the tree lies on this machine.
@@ -52,13 +62,10 @@ impl Root {
         &self.path
     }
 
-    /// Whether this is the running machine's own tree, at `/` or mounted elsewhere: its `/proc` is a procfs.
+    /// Whether this is the running machine's own tree, at `/` or mounted elsewhere: its `/proc` is a procfs. Found out when
+    /// it was opened; asking again could hang.
     pub fn is_live(&self) -> bool {
-        // statfs(2), f_type of procfs.
-        const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
-        self.open_at("proc", OFlags::PATH | OFlags::DIRECTORY)
-            .and_then(rustix::fs::fstatfs)
-            .is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
+        self.live
     }
 
     /// Opens one path of the tree. Links resolve inside the tree; `/proc`'s magic links do not resolve at all.

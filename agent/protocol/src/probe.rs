@@ -148,7 +148,10 @@ pub enum ProbeFailure {
 impl ProbeFailure {
     /// Whether nothing was measured, so that nothing is known to be wrong: the port is busy, not active or gone.
     pub fn is_not_probed(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::NotActive { .. } | Self::NoSuchPort)
+        matches!(
+            self,
+            Self::Busy { .. } | Self::NotActive { .. } | Self::NoSuchPort
+        )
     }
 
     /// What kind of failure it is, in the word that JSON and metrics use.

@@ -31,7 +31,11 @@ pub(crate) fn failed_on(node: &Node, device: &str) -> bool {
 
 /// The failure that counts: a busy or inactive port was not probed at all.
 fn failure(probe: &Probe) -> Option<&ProbeFailure> {
-    probe.report.failure.as_ref().filter(|failure| !failure.is_not_probed())
+    probe
+        .report
+        .failure
+        .as_ref()
+        .filter(|failure| !failure.is_not_probed())
 }
 
 fn failed(node: &Node, expectations: &Expectations) -> Vec<Finding> {
