@@ -43,11 +43,14 @@ pub(super) fn collect<'a>(ports: &[Labelled<'a>]) -> Values<'a> {
 
 impl<'a> Values<'a> {
     fn add(&mut self, at: usize, directory: Directory, counters: &'a [Counter]) {
+        let mut guess = family::first(directory);
         for counter in counters {
+            let place = family::position(directory, &counter.name, guess);
+            // Files come in the table's order, so the next one is most often the next there.
+            guess = place.map_or(guess, |place| place + 1);
             let Some(value) = counter.value.known().copied() else {
                 continue;
             };
-            let place = family::position(directory, &counter.name);
             let small = place.and_then(|place| Some((u16::try_from(place).ok()?, u16::try_from(at).ok()?)));
             match (place.map(|place| &NAMED[place]), small) {
                 // Wrapping is what a counter does, and what the node exporter does.

@@ -313,7 +313,7 @@ fn probes() -> Vec<Arc<Probe>> {
                 port: 1,
                 stage,
                 failure,
-                gid: worked.then(|| Gid {
+                gid: worked.then_some(Gid {
                     index: 3,
                     gid: Ipv6Addr::LOCALHOST,
                     kind: GidType::RoceV2,
