@@ -9,23 +9,3 @@ pub mod capture;
 pub mod scrape;
 pub mod tree;
 pub mod virtual_node;
-
-/// The path of a program of this workspace, built as this test was. A guest sees it at the same place.
-///
-/// # Errors
-/// Where it is not built; `make test` builds it.
-pub fn program(name: &str) -> anyhow::Result<String> {
-    use anyhow::Context as _;
-    // target/PROFILE/deps/TEST-HASH
-    let own = std::env::current_exe()?;
-    let profile = own
-        .ancestors()
-        .nth(2)
-        .context("the test is no child of a target folder")?;
-    let path = profile.join(name);
-    anyhow::ensure!(path.exists(), "{} is not built; run `make test`", path.display());
-    path.into_os_string()
-        .into_string()
-        .ok()
-        .context("the path is not text")
-}

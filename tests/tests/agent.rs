@@ -10,9 +10,8 @@ use std::{
 };
 
 use rdma_health_tests::{
-    program,
     scrape::{Scrape, get, wait_until},
-    virtual_node::{Forward, Iommu, Job, Options, VirtualNode},
+    virtual_node::{Forward, Iommu, Job, Options, VirtualNode, built},
 };
 
 const GUEST_PORT: u16 = 9879;
@@ -54,6 +53,11 @@ impl Stage<'_> {
     }
 }
 
+/// The program under test, where the guest sees it.
+fn product() -> String {
+    built("rdma-health").unwrap().display().to_string()
+}
+
 /// A port of this machine that nobody listens on.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0")
@@ -77,7 +81,7 @@ fn the_agent_sees_each_fault_as_it_happens() {
         ..Options::default()
     })
     .unwrap();
-    let product = program("rdma-health").unwrap();
+    let product = product();
     let config = "interval: 1h\nprobe:\n  interval: 1h\n  byte_budget: 1MiB\n  latency_samples: 50\n";
     node.write_file("/run/rdma-health/config.yaml", config).unwrap();
     let agent = node
@@ -167,10 +171,7 @@ fn an_address_that_goes_away_fails_the_next_probe(stage: &Stage<'_>) {
         scrape.value("rdma_finding", &["rule=\"probe-failed\"", "device=\"rxe2\""]),
         Some(1.0)
     );
-    let check = stage
-        .node
-        .run(&format!("{} check", program("rdma-health").unwrap()))
-        .unwrap();
+    let check = stage.node.run(&format!("{} check", product())).unwrap();
     assert_eq!(check.status, 1, "{}", check.stdout_text());
     stage.node.check("ip addr add 10.0.102.2/24 dev eth2").unwrap();
     stage.wait("probe of rxe2 passed again", |scrape| {
@@ -180,7 +181,7 @@ fn an_address_that_goes_away_fails_the_next_probe(stage: &Stage<'_>) {
 }
 
 fn a_device_deleted_during_a_probe_ends_the_probe(stage: &Stage<'_>) {
-    let product = program("rdma-health").unwrap();
+    let product = product();
     let probe = stage
         .node
         .spawn(&format!(
@@ -247,7 +248,7 @@ fn a_stopped_helper_is_killed_and_metrics_still_answer(stage: &Stage<'_>) {
 }
 
 fn a_low_memlock_limit_fails_at_reg_mr(stage: &Stage<'_>) {
-    let product = program("rdma-health").unwrap();
+    let product = product();
     let limited = format!(
         "ulimit -l 8192; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \
          {product} probe rxe0:1 --size 8MiB --output json"
@@ -268,7 +269,7 @@ fn a_low_memlock_limit_fails_at_reg_mr(stage: &Stage<'_>) {
 }
 
 fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
-    let product = program("rdma-health").unwrap();
+    let product = product();
     stage
         .node
         .check("mv /dev/infiniband/uverbs1 /dev/uverbs1.away")
@@ -290,7 +291,7 @@ fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
 }
 
 fn a_port_in_use_is_told(stage: &Stage<'_>) {
-    let product = program("rdma-health").unwrap();
+    let product = product();
     let output = stage
         .node
         .run(&format!("{product} agent --listen 0.0.0.0:{GUEST_PORT}"))
@@ -303,7 +304,7 @@ fn a_port_in_use_is_told(stage: &Stage<'_>) {
 /// The kernel's files behind a file system in user space, which can be stopped: then every read hangs, as it does behind
 /// a driver that waits for its device.
 fn a_kernel_that_does_not_answer_holds_nothing_up(stage: &Stage<'_>) {
-    let product = program("rdma-health").unwrap();
+    let product = product();
     let node = stage.node;
     node.check("mkdir -p /mirror && bindfs / /mirror").unwrap();
     let agent = node

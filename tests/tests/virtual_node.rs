@@ -2,125 +2,32 @@
 
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rdma_health_tests::virtual_node::{Iommu, Options, VirtualNode};
-
-/// One machine and the IOMMU group types that its kernel must show.
-struct Scenario {
-    iommu: Iommu,
-    kernel_args: &'static str,
-    nics: u8,
-    group_types: &'static [&'static str],
-}
-
-impl Scenario {
-    /// Boots the machine and checks what the kernel shows.
-    fn boot(&self) -> VirtualNode {
-        let node = VirtualNode::boot(&Options {
-            iommu: self.iommu,
-            kernel_args: self.kernel_args.into(),
-            nics: self.nics,
-            ..Options::default()
-        })
-        .unwrap();
-        let types = node
-            .check("shopt -s nullglob; cat /dev/null /sys/kernel/iommu_groups/*/type")
-            .unwrap();
-        let types: BTreeSet<_> = types.lines().collect();
-        assert_eq!(
-            types,
-            self.group_types.iter().copied().collect(),
-            "{:?} {}",
-            self.iommu,
-            self.kernel_args
-        );
-        let states = node
-            .check("grep -H . /sys/class/infiniband/rxe*/ports/1/state")
-            .unwrap();
-        let expected =
-            (0..self.nics).map(|nic| format!("/sys/class/infiniband/rxe{nic}/ports/1/state:4: ACTIVE\n"));
-        assert_eq!(states, expected.collect::<String>());
-        node
-    }
-}
+use rdma_health_tests::virtual_node::{Options, VirtualNode};
 
 #[test]
-fn intel_translates_by_default_and_the_node_does_what_it_is_asked() {
-    let node = Scenario {
-        iommu: Iommu::Intel,
-        kernel_args: "",
+fn the_node_has_its_devices_and_does_what_it_is_asked() {
+    let node = VirtualNode::boot(&Options {
         nics: 4,
-        group_types: &["DMA-FQ"],
-    }
-    .boot();
+        ..Options::default()
+    })
+    .unwrap();
+    let states = node
+        .check("grep -H . /sys/class/infiniband/rxe*/ports/1/state")
+        .unwrap();
+    let active = (0..4).map(|nic| format!("/sys/class/infiniband/rxe{nic}/ports/1/state:4: ACTIVE\n"));
+    assert_eq!(states, active.collect::<String>());
     statuses_and_output_are_exact(&node);
     a_late_command_is_ended_and_the_node_can_be_used_on(&node);
     jobs_run_beside_commands(&node);
     files_hold_any_byte(&node);
     conditions_are_waited_for(&node);
     the_host_is_read_only(&node);
-}
-
-#[test]
-fn intel_strict_translates_without_a_queue() {
-    Scenario {
-        iommu: Iommu::Intel,
-        kernel_args: "iommu.strict=1",
-        nics: 1,
-        group_types: &["DMA"],
-    }
-    .boot();
-}
-
-#[test]
-fn intel_passes_through_on_request() {
-    Scenario {
-        iommu: Iommu::Intel,
-        kernel_args: "iommu=pt",
-        nics: 1,
-        group_types: &["identity"],
-    }
-    .boot();
-}
-
-#[test]
-fn amd_translates_by_default() {
-    // Strictly, since the emulated IOMMU caches absent entries (NpCache), for which Linux gives up its queue.
-    Scenario {
-        iommu: Iommu::Amd,
-        kernel_args: "",
-        nics: 1,
-        group_types: &["DMA"],
-    }
-    .boot();
-}
-
-#[test]
-fn amd_passes_through_on_request() {
-    Scenario {
-        iommu: Iommu::Amd,
-        kernel_args: "iommu=pt",
-        nics: 1,
-        group_types: &["identity"],
-    }
-    .boot();
-}
-
-#[test]
-fn without_an_iommu_there_are_no_groups() {
-    Scenario {
-        iommu: Iommu::None,
-        kernel_args: "",
-        nics: 1,
-        group_types: &[],
-    }
-    .boot();
 }
 
 fn statuses_and_output_are_exact(node: &VirtualNode) {
