@@ -243,3 +243,32 @@ proptest! {
         let _ = from_text(Path::new("c.yaml"), &parts.concat(), &Overrides::default());
     }
 }
+
+/// The page shows every key with its default, and nothing else.
+#[test]
+fn the_documentation_shows_every_key_with_its_default() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let blocks: Vec<_> = page
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(blocks.len() >= 2);
+    for block in &blocks {
+        assert_eq!(accepted(block), Config::default(), "{block}");
+    }
+    let shown = blocks.concat();
+    let defaults = serde_json::to_value(Config::default()).unwrap();
+    let mut keys = Vec::new();
+    all_keys(&defaults, &mut keys);
+    for key in keys {
+        assert!(shown.contains(&format!("{key}:")), "`{key}` is not on the page");
+    }
+}
+
+fn all_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        keys.push(key.clone());
+        all_keys(value, keys);
+    }
+}
