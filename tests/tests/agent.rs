@@ -288,6 +288,19 @@ fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
     assert!(told.contains("of rxe1\""), "{told}");
     let probed = told.matches("\"stage\": \"done\"").count();
     assert_eq!(probed, 3, "the others are probed all the same: {told}");
+    stage.node.check("chmod 000 /dev/infiniband/uverbs1").unwrap();
+    let as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let output = stage
+        .node
+        .run(&format!("{as_nobody} {product} probe rxe1"))
+        .unwrap();
+    stage.node.check("chmod 666 /dev/infiniband/uverbs1").unwrap();
+    let told = output.stderr_text();
+    assert_eq!(output.status, 3, "{told}");
+    assert!(
+        told.contains("rxe1: ") && told.contains("Permission denied"),
+        "{told}"
+    );
 }
 
 fn a_port_in_use_is_told(stage: &Stage<'_>) {

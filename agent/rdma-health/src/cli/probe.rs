@@ -10,7 +10,7 @@ use super::{HelperArguments, Output, UNKNOWN, check::progress, size};
 use crate::{
     agent::probe_request,
     config::{self, Config, Overrides},
-    helper::{Helper, Place},
+    helper::{Failure, Helper, Place},
     report,
 };
 
@@ -64,12 +64,25 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitCode> {
     let place = Place::of(arguments.helper.given().as_ref().unwrap_or(&config.helper));
     let helper = Helper::keep(place, mpsc::channel(1).0);
-    let devices: Vec<Device> = helper
+    let (devices, broken) = helper
         .devices()
         .await?
         .into_iter()
-        .filter_map(Result::ok)
-        .collect();
+        .partition::<Vec<_>, _>(Result::is_ok);
+    let devices: Vec<Device> = devices.into_iter().filter_map(Result::ok).collect();
+    for error in broken.into_iter().filter_map(Result::err) {
+        let device = error.device.clone().unwrap_or_default();
+        let failure = Failure::Refused(error);
+        let asked_for = arguments
+            .target
+            .as_deref()
+            .map(|target| target.split(':').next() == Some(&device));
+        anyhow::ensure!(asked_for != Some(true), "{device}: {failure}");
+        if asked_for.is_none() {
+            let told = format!("{device} cannot be probed: {failure}");
+            anstream::eprintln!("rdma-health: {}", report::printable(&told));
+        }
+    }
     let targets = choose(arguments.target.as_deref(), &devices)?;
     let mut reports = Vec::new();
     let mut out = anstream::stdout().lock();

@@ -87,8 +87,21 @@ pub enum Failure {
     #[error("the helper sent a malformed message: {0}")]
     Malformed(String),
     /// It refused the request.
-    #[error("{} failed: {}", .0.call, std::io::Error::from_raw_os_error(.0.errno))]
+    #[error("{}", refusal(.0))]
     Refused(HelperError),
+}
+
+fn refusal(error: &HelperError) -> String {
+    const ENOSYS: i32 = 38;
+    let hint = match error.errno {
+        ENOSYS => "; this kernel has no RDMA support loaded (modprobe ib_uverbs)",
+        _ => "",
+    };
+    format!(
+        "{} failed: {}{hint}",
+        error.call,
+        std::io::Error::from_raw_os_error(error.errno)
+    )
 }
 
 impl Failure {

@@ -25,10 +25,19 @@ pub(super) fn pin(sysfs: &Path, device: &str) -> Option<u32> {
     Some(node)
 }
 
-/// The device's NUMA node (`device/numa_node`, which is -1 where the firmware tells none).
+/// The device's NUMA node: the nearest `numa_node` at or above its `device`, which may be a virtual or auxiliary device of
+/// a PCI function. A software device has none of its own; its `parent` names the network device below it. `-1` where the
+/// firmware tells none.
 fn node(sysfs: &Path, device: &str) -> Option<u32> {
-    let path = sysfs.join(format!("class/infiniband/{device}/device/numa_node"));
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    let class = sysfs.join("class/infiniband").join(device);
+    let below = match fs::read_to_string(class.join("parent")) {
+        Ok(netdev) => sysfs.join("class/net").join(netdev.trim()).join("device"),
+        Err(_) => class.join("device"),
+    };
+    let below = fs::canonicalize(below).ok()?;
+    let mut files = below.ancestors().map(|above| above.join("numa_node"));
+    let told = files.find_map(|file| fs::read_to_string(file).ok())?;
+    told.trim().parse().ok()
 }
 
 /// The CPUs in a list of the kernel's (`0-3,8`).
