@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cmdline::IommuArguments,
+    cmdline::{self, IommuArguments},
     fact::{Fact, Unread},
     root::Scope,
 };
@@ -20,7 +20,7 @@ pub struct Host {
     pub kernel: Fact<String>,
     /// Differs from boot to boot.
     pub boot_id: Fact<String>,
-    /// The kernel command line as given.
+    /// The kernel command line, without values that could identify a user or hold a secret.
     pub cmdline: Fact<String>,
     /// What the command line asks of the IOMMU.
     pub iommu_arguments: Fact<IommuArguments>,
@@ -32,6 +32,7 @@ impl Host {
     /// Reads the machine.
     pub fn read(scope: &Scope<'_>) -> Self {
         let cmdline = scope.required("/proc/cmdline");
+        let hidden = |cmdline: &String| cmdline::without_secrets(cmdline);
         let virtual_machine = scope.optional_file("/proc/cpuinfo").and_then(|text| {
             let flags = text
                 .lines()
@@ -43,7 +44,7 @@ impl Host {
             kernel: scope.required("/proc/sys/kernel/osrelease"),
             boot_id: scope.optional("/proc/sys/kernel/random/boot_id"),
             iommu_arguments: cmdline.as_ref().map(|cmdline| IommuArguments::parse(cmdline)),
-            cmdline,
+            cmdline: cmdline.as_ref().map(hidden),
             virtual_machine,
         }
     }

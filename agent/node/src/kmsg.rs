@@ -3,11 +3,14 @@
 //! Source: `/dev/kmsg` (`Documentation/ABI/testing/dev-kmsg`) on a running machine; in a captured tree the same records
 //! as a regular file. Only lines about IOMMU, RDMA and the GPU driver are kept.
 
-use rustix::{fs::FileType, io::Errno};
+use std::collections::VecDeque;
+
+use rustix::io::Errno;
 
 use crate::{
+    cmdline,
     fact::Fact,
-    root::{MAX_FILE, ReadError, Scope, read_again},
+    root::{Log, ReadError, Scope},
 };
 
 const KMSG: &str = "/dev/kmsg";
@@ -36,44 +39,54 @@ const TOPICS: [&str; 14] = [
 
 /// Reads the lines that matter, oldest first, without the record prefix.
 pub fn read(scope: &Scope<'_>) -> Fact<Vec<String>> {
-    scope.settle(KMSG, records(scope), true)
+    let records = records(scope);
+    let noted = records.as_ref().map(|all| all.iter().map(String::as_str));
+    scope.root().note_log(KMSG, noted);
+    let texts = records.map(|all| all.iter().map(|record| message(record).to_owned()).collect());
+    scope.settle(KMSG, texts, true)
 }
 
-fn records(scope: &Scope<'_>) -> Result<Vec<String>, ReadError> {
-    let (file, kind) = scope.root().open_any(KMSG)?;
-    let mut lines = std::collections::VecDeque::new();
-    let mut keep = |text: &str| {
+/// The first lines of the records that matter, as the kernel wrote them but for secrets.
+fn records(scope: &Scope<'_>) -> Result<VecDeque<String>, ReadError> {
+    let mut kept = VecDeque::new();
+    let mut keep = |record: &str| {
+        let text = message(record);
         if TOPICS.iter().any(|topic| text.contains(topic)) {
-            if lines.len() == MAX_LINES {
-                lines.pop_front();
+            if kept.len() == MAX_LINES {
+                kept.pop_front();
             }
-            lines.push_back(text.to_owned());
+            kept.push_back(without_secrets(record.lines().next().unwrap_or_default()));
         }
     };
-    match kind {
-        FileType::CharacterDevice => {
+    match scope.root().open_log(KMSG)? {
+        Log::Device(device) => {
             let mut record = [0; MAX_RECORD];
             // The buffer of a kernel holds some 100,000 records; one that logs faster than we read must not hold us.
             for _ in 0..200_000 {
-                match rustix::io::read(&file, &mut record[..]) {
+                match rustix::io::read(&device, &mut record[..]) {
                     Ok(0) | Err(Errno::AGAIN) => break,
-                    Ok(n) => keep(message(&String::from_utf8_lossy(&record[..n]))),
+                    Ok(n) => keep(&String::from_utf8_lossy(&record[..n])),
                     // EPIPE: records were overwritten before we read them; the next read goes on after the gap.
                     Err(Errno::PIPE | Errno::INTR) => {}
                     Err(errno) => return Err(errno.into()),
                 }
             }
         }
-        FileType::RegularFile => {
-            let mut bytes = Vec::new();
-            read_again(&file, &mut bytes, MAX_FILE)?;
-            String::from_utf8_lossy(&bytes)
-                .lines()
-                .for_each(|line| keep(message(line)));
-        }
-        _ => return Err(ReadError::NotAFile("no log")),
+        Log::Lines(bytes) => String::from_utf8_lossy(&bytes).lines().for_each(keep),
     }
-    Ok(lines.into())
+    Ok(kept)
+}
+
+/// The line in which the kernel repeats its command line, with the same arguments hidden as in the command line itself.
+fn without_secrets(line: &str) -> String {
+    const INTRODUCTION: &str = "ommand line: ";
+    match line.find(INTRODUCTION) {
+        Some(at) => {
+            let (introduction, arguments) = line.split_at(at + INTRODUCTION.len());
+            format!("{introduction}{}", cmdline::without_secrets(arguments))
+        }
+        None => line.to_owned(),
+    }
 }
 
 /// The text of a record: `priority,sequence,microseconds,flags;text`, followed by lines of key=value pairs.

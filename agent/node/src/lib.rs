@@ -20,6 +20,7 @@ pub mod nvidia;
 pub mod pattern;
 pub mod pci;
 mod pool;
+pub mod recording;
 pub mod root;
 
 pub use fact::{Fact, Unread};

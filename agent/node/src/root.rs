@@ -1,4 +1,4 @@
-//! The tree a node is read from: `/`, `/host` in a container, or a captured tree.
+//! The tree a node is read from: `/`, `/host` in a container, a captured tree, or a recording of one.
 //!
 //! Every read is bounded in size, never leaves the tree (symbolic links included), never opens anything but regular
 //! files, and never waits for a writer. What cannot be bounded here is a kernel that does not answer: see
@@ -6,9 +6,9 @@
 
 use std::{
     cell::RefCell,
-    ffi::CString,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::{
@@ -16,7 +16,10 @@ use rustix::{
     io::Errno,
 };
 
-use crate::fact::{Fact, Unread};
+use crate::{
+    fact::{Fact, Unread},
+    recording::{Answers, Failure, Names, Recorder, Recording, Target},
+};
 
 /// The longest attribute that is read, in bytes. Sysfs never exceeds a page.
 pub const MAX_ATTRIBUTE: usize = 4096;
@@ -28,12 +31,27 @@ pub const MAX_ENTRIES: usize = 65_536;
 /// `f_type` of procfs (statfs(2)).
 const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
 
-/// A directory that stands for the root of a node.
+/// What stands for the root of a node: a directory, or what one answered earlier.
 #[derive(Debug)]
 pub struct Root {
-    directory: OwnedFd,
+    /// `None`: all there is to ask is the recording.
+    directory: Option<OwnedFd>,
     path: PathBuf,
     live: bool,
+    /// Answers that go before those of the directory.
+    recorded: Option<Arc<Recording>>,
+    /// Keeps what the directory answers.
+    recorder: Option<Arc<Recorder>>,
+    /// Whether files may be missing only because nobody collected them.
+    partial: bool,
+}
+
+/// A kernel log, opened.
+pub(crate) enum Log {
+    /// `/dev/kmsg`: one record to each read.
+    Device(OwnedFd),
+    /// One record to each line.
+    Lines(Vec<u8>),
 }
 
 impl Root {
@@ -46,9 +64,12 @@ impl Root {
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         openat2(&directory, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
         let mut root = Self {
-            directory,
+            directory: Some(directory),
             path: path.to_owned(),
             live: false,
+            recorded: None,
+            recorder: None,
+            partial: false,
         };
         root.live = root
             .open_at("proc", OFlags::PATH | OFlags::DIRECTORY)
@@ -57,7 +78,38 @@ impl Root {
         Ok(root)
     }
 
-    /// Where the tree lies on this machine.
+    /// Stands in for a tree that is not here: answers what it answered. `live` tells whether it was a running machine.
+    pub fn replay(recording: Arc<Recording>, live: bool) -> Self {
+        Self {
+            directory: None,
+            path: PathBuf::new(),
+            live,
+            recorded: Some(recording),
+            recorder: None,
+            partial: true,
+        }
+    }
+
+    /// Opens a directory that holds parts of a node's tree, as support bundles do. The recording answers first; what
+    /// neither it nor the directory has was not collected.
+    ///
+    /// # Errors
+    /// As for [`Root::open`].
+    pub fn partial(path: &Path, recording: Arc<Recording>) -> std::io::Result<Self> {
+        Ok(Self {
+            live: false,
+            recorded: Some(recording),
+            partial: true,
+            ..Self::open(path)?
+        })
+    }
+
+    /// Keeps what the tree answers from now on.
+    pub fn record(&mut self) -> Arc<Recorder> {
+        Arc::clone(self.recorder.get_or_insert_default())
+    }
+
+    /// Where the tree lies on this machine; empty for a recording.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -78,8 +130,11 @@ impl Root {
             OFlags::NONBLOCK | OFlags::NOCTTY
         };
         let flags = flags | calm | OFlags::CLOEXEC;
+        let Some(directory) = &self.directory else {
+            return Err(Errno::NOENT);
+        };
         loop {
-            match openat2(&self.directory, path, flags, Mode::empty(), resolve) {
+            match openat2(directory, path, flags, Mode::empty(), resolve) {
                 // openat2 asks to try again where a rename elsewhere raced with the resolution.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 other => return other,
@@ -87,31 +142,216 @@ impl Root {
         }
     }
 
-    /// Opens a regular file for repeated reads with [`read_again`].
-    pub(crate) fn open_file(&self, path: &str) -> Result<OwnedFd, ReadError> {
-        let file = self.open_at(path, OFlags::RDONLY)?;
-        match FileType::from_raw_mode(fstat(&file)?.st_mode) {
-            FileType::RegularFile => Ok(file),
-            other => Err(ReadError::NotAFile(kind_name(other))),
+    /// Reads a regular file into `buffer`, and hands it out for repeated reads with [`read_again`]; `None` where there
+    /// is none to keep open.
+    pub(crate) fn read(
+        &self,
+        path: &str,
+        buffer: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<Option<OwnedFd>, ReadError> {
+        buffer.clear();
+        if let Some(answer) = self.recorded(path, |answers| answers.read.as_ref()) {
+            let bytes = answer.map_err(|failure| ReadError::of(failure, limit))?;
+            if bytes.len() > limit {
+                return Err(ReadError::TooLong(limit));
+            }
+            buffer.extend_from_slice(bytes);
+            return Ok(None);
+        }
+        let mut read = || -> Result<OwnedFd, ReadError> {
+            let file = self.open_at(path, OFlags::RDONLY)?;
+            match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+                FileType::RegularFile => {}
+                other => return Err(ReadError::NotAFile(kind_name(other))),
+            }
+            read_again(&file, buffer, limit)?;
+            Ok(file)
+        };
+        let result = self.refine(path, read());
+        self.note(path, |answers| {
+            answers.read = Some(match &result {
+                Ok(_) => Ok(buffer.as_slice().into()),
+                Err(error) => Err(error.into()),
+            });
+        });
+        result.map(Some)
+    }
+
+    /// What a directory lists.
+    fn list(&self, path: &str) -> Result<Names, ReadError> {
+        if let Some(answer) = self.recorded(path, |answers| answers.list.as_ref()) {
+            return answer
+                .cloned()
+                .map_err(|failure| ReadError::of(failure, MAX_ENTRIES));
+        }
+        let list = || -> Result<Names, ReadError> {
+            let directory = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let mut names = Names::default();
+            for entry in Dir::new(directory)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                if name == c"." || name == c".." {
+                    continue;
+                }
+                if names.text.len() + names.not_text.len() == MAX_ENTRIES {
+                    return Err(ReadError::TooMany(MAX_ENTRIES));
+                }
+                match name.to_str() {
+                    Ok(name) => names.text.push(name.to_owned()),
+                    Err(_) => names.not_text.push(name.to_string_lossy().into_owned()),
+                }
+            }
+            names.text.sort();
+            names.not_text.sort();
+            Ok(names)
+        };
+        let result = self.refine(path, list());
+        self.note(path, |answers| {
+            answers.list = Some(result.as_ref().map(Names::clone).map_err(Failure::from));
+        });
+        result
+    }
+
+    /// Where a link points.
+    fn link(&self, path: &str) -> Result<Target, ReadError> {
+        if let Some(answer) = self.recorded(path, |answers| answers.link.as_ref()) {
+            return answer.cloned().map_err(|failure| ReadError::of(failure, 0));
+        }
+        let link = || -> Result<Target, ReadError> {
+            // The parent is resolved inside the tree first: readlinkat itself knows no such bound.
+            let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+            let parent = self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+            let target = readlinkat(&parent, name, Vec::new())?;
+            Ok(match target.into_string() {
+                Ok(target) => Target::Text(target),
+                Err(error) => Target::NotText(error.into_cstring().to_string_lossy().into_owned()),
+            })
+        };
+        let result = self.refine(path, link());
+        self.note(path, |answers| {
+            answers.link = Some(result.as_ref().map(Target::clone).map_err(Failure::from));
+        });
+        result
+    }
+
+    /// Where a path really lies inside the tree.
+    fn real_path(&self, path: &str) -> Result<String, ReadError> {
+        if let Some(answer) = self.recorded(path, |answers| answers.real_path.as_ref()) {
+            return answer.cloned().map_err(|failure| ReadError::of(failure, 0));
+        }
+        let find = || -> Result<String, ReadError> {
+            let file = self.open_at(path, OFlags::PATH)?;
+            let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+            let found = readlinkat(CWD, own, Vec::new())?;
+            let prefix = match std::fs::canonicalize(&self.path) {
+                Ok(prefix) => prefix.to_string_lossy().trim_end_matches('/').to_owned(),
+                Err(_) => String::new(),
+            };
+            let found = found.to_string_lossy();
+            Ok(found.strip_prefix(prefix.as_str()).unwrap_or(&found).to_owned())
+        };
+        let result = self.refine(path, find());
+        self.note(path, |answers| {
+            answers.real_path = Some(result.as_ref().map(String::clone).map_err(Failure::from));
+        });
+        result
+    }
+
+    /// Opens a kernel log without waiting. What of it matters is noted with [`Root::note_log`].
+    pub(crate) fn open_log(&self, path: &str) -> Result<Log, ReadError> {
+        if let Some(answer) = self.recorded(path, |answers| answers.read.as_ref()) {
+            let bytes = answer.map_err(|failure| ReadError::of(failure, MAX_FILE))?;
+            return Ok(Log::Lines(bytes.to_vec()));
+        }
+        let open = || -> Result<Log, ReadError> {
+            let file = self.open_at(path, OFlags::RDONLY)?;
+            match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+                FileType::CharacterDevice => Ok(Log::Device(file)),
+                FileType::RegularFile => {
+                    let mut bytes = Vec::new();
+                    read_again(&file, &mut bytes, MAX_FILE)?;
+                    Ok(Log::Lines(bytes))
+                }
+                _ => Err(ReadError::NotAFile(NOT_FILES[6])),
+            }
+        };
+        self.refine(path, open())
+    }
+
+    /// Keeps the records of a log that matter, or why there are none.
+    pub(crate) fn note_log<'r>(
+        &self,
+        path: &str,
+        records: Result<impl Iterator<Item = &'r str>, &ReadError>,
+    ) {
+        self.note(path, |answers| {
+            answers.read = Some(match records {
+                Ok(records) => {
+                    let text: String = records.flat_map(|record| [record, "\n"]).collect();
+                    Ok(text.into_bytes().into())
+                }
+                Err(error) => Err(error.into()),
+            });
+        });
+    }
+
+    /// The answer of the recording, where there is one and it has it.
+    fn recorded<T>(
+        &self,
+        path: &str,
+        which: impl Fn(&Answers) -> Option<&Result<T, Failure>>,
+    ) -> Option<Result<&T, &Failure>> {
+        which(self.recorded.as_deref()?.get(path)?).map(Result::as_ref)
+    }
+
+    fn note(&self, path: &str, write: impl FnOnce(&mut Answers)) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(path, write);
         }
     }
 
-    /// Opens a file of any type without waiting; for `/dev/kmsg`, which is a character device.
-    pub(crate) fn open_any(&self, path: &str) -> Result<(OwnedFd, FileType), ReadError> {
-        let file = self.open_at(path, OFlags::RDONLY)?;
-        let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
-        Ok((file, kind))
+    /// Tells a file that is not there from one that nobody collected.
+    fn refine<T>(&self, path: &str, result: Result<T, ReadError>) -> Result<T, ReadError> {
+        match result {
+            Err(error) if self.partial && error.is_missing() && !self.is_collected(path) => {
+                Err(ReadError::NotCollected)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a file that is missing from a partial tree was missing on the node, too: the directory of the one
+    /// device or module that it belongs to was collected.
+    fn is_collected(&self, path: &str) -> bool {
+        // Directories above these (`/proc`, `/sys/class/net`) are never collected whole.
+        const WHOLE: usize = 4;
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        path.starts_with("/sys/")
+            && parent.split('/').filter(|part| !part.is_empty()).count() >= WHOLE
+            && self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY).is_ok()
     }
 }
 
+/// What a path can be in place of a file; the last is a kernel log's.
+const NOT_FILES: [&str; 7] = [
+    "a directory",
+    "a FIFO",
+    "a socket",
+    "a character device",
+    "a block device",
+    "something else",
+    "no log",
+];
+
 fn kind_name(kind: FileType) -> &'static str {
     match kind {
-        FileType::Directory => "a directory",
-        FileType::Fifo => "a FIFO",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice => "a character device",
-        FileType::BlockDevice => "a block device",
-        _ => "something else",
+        FileType::Directory => NOT_FILES[0],
+        FileType::Fifo => NOT_FILES[1],
+        FileType::Socket => NOT_FILES[2],
+        FileType::CharacterDevice => NOT_FILES[3],
+        FileType::BlockDevice => NOT_FILES[4],
+        _ => NOT_FILES[5],
     }
 }
 
@@ -122,6 +362,7 @@ pub(crate) enum ReadError {
     NotAFile(&'static str),
     TooLong(usize),
     TooMany(usize),
+    NotCollected,
 }
 
 impl From<Errno> for ReadError {
@@ -130,7 +371,35 @@ impl From<Errno> for ReadError {
     }
 }
 
+impl From<&ReadError> for Failure {
+    fn from(error: &ReadError) -> Self {
+        match error {
+            ReadError::Errno(errno) => Self::Errno(errno.raw_os_error()),
+            ReadError::NotAFile(kind) => Self::NotAFile((*kind).to_owned()),
+            ReadError::TooLong(_) => Self::TooLong,
+            ReadError::TooMany(_) => Self::TooMany,
+            ReadError::NotCollected => Self::NotCollected,
+        }
+    }
+}
+
 impl ReadError {
+    /// The error that was recorded; `limit` is the asker's.
+    fn of(failure: &Failure, limit: usize) -> Self {
+        match failure {
+            Failure::Errno(errno) => Self::Errno(Errno::from_raw_os_error(*errno)),
+            Failure::NotAFile(kind) => Self::NotAFile(
+                NOT_FILES
+                    .into_iter()
+                    .find(|known| known == kind)
+                    .unwrap_or("something else"),
+            ),
+            Failure::TooLong => Self::TooLong(limit),
+            Failure::TooMany => Self::TooMany(MAX_ENTRIES),
+            Failure::NotCollected => Self::NotCollected,
+        }
+    }
+
     /// Whether the file is simply not there (or the device behind it is gone).
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Errno(Errno::NOENT | Errno::NOTDIR))
@@ -143,6 +412,7 @@ impl ReadError {
             Self::NotAFile(kind) => ("not_a_file".into(), format!("it is {kind}, not a regular file")),
             Self::TooLong(limit) => ("too_long".into(), format!("it is longer than {limit} bytes")),
             Self::TooMany(limit) => ("too_long".into(), format!("it has more than {limit} entries")),
+            Self::NotCollected => ("not_collected".into(), "it was not collected".into()),
         };
         Unread {
             source: source.into(),
@@ -270,9 +540,8 @@ impl<'a> Scope<'a> {
 
     /// The bytes of a file, at most `limit`.
     fn bytes(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
-        let file = self.root.open_file(path)?;
         let mut buffer = Vec::new();
-        read_again(&file, &mut buffer, limit)?;
+        self.root.read(path, &mut buffer, limit)?;
         Ok(buffer)
     }
 
@@ -327,44 +596,20 @@ impl<'a> Scope<'a> {
 
     /// The names in a directory, sorted; a missing directory is absent. Names that are not text are told as unread.
     pub fn entries(&self, path: &str) -> Fact<Vec<String>> {
-        let read = || -> Result<Vec<String>, ReadError> {
-            let directory = self.root.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let mut names = Vec::new();
-            for entry in Dir::new(directory)? {
-                let entry = entry?;
-                let name = entry.file_name();
-                if name == c"." || name == c".." {
-                    continue;
-                }
-                if names.len() == MAX_ENTRIES {
-                    return Err(ReadError::TooMany(MAX_ENTRIES));
-                }
-                match name.to_str() {
-                    Ok(name) => names.push(name.to_owned()),
-                    Err(_) => {
-                        let _: Fact<()> =
-                            self.malformed(path, &name.to_string_lossy(), "names that are text");
-                    }
-                }
+        self.settle(path, self.root.list(path), true).map(|names| {
+            for name in &names.not_text {
+                let _: Fact<()> = self.malformed(path, name, "names that are text");
             }
-            names.sort();
-            Ok(names)
-        };
-        self.settle(path, read(), true)
+            names.text
+        })
     }
 
     /// Where a symbolic link points, as written; a missing one is absent.
     pub fn link(&self, path: &str) -> Fact<String> {
-        let read = || -> Result<CString, ReadError> {
-            // The parent is resolved inside the tree first: readlinkat itself knows no such bound.
-            let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
-            let parent = self.root.open_at(parent, OFlags::PATH | OFlags::DIRECTORY)?;
-            Ok(readlinkat(&parent, name, Vec::new())?)
-        };
-        self.settle(path, read(), true)
-            .and_then(|target| match target.into_string() {
-                Ok(target) => Fact::Known(target),
-                Err(error) => self.malformed(path, &error.into_cstring().to_string_lossy(), "a link to text"),
+        self.settle(path, self.root.link(path), true)
+            .and_then(|target| match target {
+                Target::Text(target) => Fact::Known(target),
+                Target::NotText(shown) => self.malformed(path, &shown, "a link to text"),
             })
     }
 
@@ -378,18 +623,6 @@ impl<'a> Scope<'a> {
 
     /// The path a file really has inside the tree, links resolved (`/sys/devices/…`); a missing one is absent.
     pub fn real_path(&self, path: &str) -> Fact<String> {
-        let read = || -> Result<CString, ReadError> {
-            let file = self.root.open_at(path, OFlags::PATH)?;
-            let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-            Ok(readlinkat(CWD, own, Vec::new())?)
-        };
-        let prefix = match std::fs::canonicalize(self.root.path()) {
-            Ok(prefix) => prefix.to_string_lossy().trim_end_matches('/').to_owned(),
-            Err(_) => String::new(),
-        };
-        self.settle(path, read(), true).map(|found| {
-            let found = found.to_string_lossy();
-            found.strip_prefix(prefix.as_str()).unwrap_or(&found).to_owned()
-        })
+        self.settle(path, self.root.real_path(path), true)
     }
 }

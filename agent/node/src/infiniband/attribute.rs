@@ -135,9 +135,8 @@ impl Attribute {
                 other => return other,
             }
         }
-        let file = root.open_file(&self.path)?;
-        let result = read_again(&file, buffer, MAX_ATTRIBUTE);
-        self.file = Kept::new(file);
-        result
+        let file = root.read(&self.path, buffer, MAX_ATTRIBUTE)?;
+        self.file = file.and_then(Kept::new);
+        Ok(())
     }
 }
