@@ -103,6 +103,7 @@ fn the_agent_sees_each_fault_as_it_happens() {
     a_stopped_helper_is_killed_and_metrics_still_answer(&stage);
     a_low_memlock_limit_fails_at_reg_mr(&stage);
     a_device_node_that_is_missing_is_told(&stage);
+    a_helper_behind_a_socket_serves_as_well(&stage);
     a_port_in_use_is_told(&stage);
     a_kernel_that_does_not_answer_holds_nothing_up(&stage);
     a_configuration_is_taken_over_and_a_bad_one_is_not(&stage);
@@ -301,6 +302,38 @@ fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
         told.contains("rxe1: ") && told.contains("Permission denied"),
         "{told}"
     );
+}
+
+fn a_helper_behind_a_socket_serves_as_well(stage: &Stage<'_>) {
+    let product = product();
+    let helper = built("rdma-health-verbs").unwrap().display().to_string();
+    let socket = "/run/rdma-health/verbs.sock";
+    let server = stage
+        .node
+        .spawn(&format!("exec {helper} serve --socket {socket}"))
+        .unwrap();
+    stage.node.wait_until(SOON, &format!("test -S {socket}")).unwrap();
+    let probe = format!("{product} probe rxe0 --bytes 1MiB --helper-socket {socket}");
+    let output = stage.node.run(&probe).unwrap();
+    assert_eq!(output.status, 0, "{}", output.stderr_text());
+    assert!(output.stdout_text().contains("passed"));
+    // A worker that is stopped in mid-probe: we give up, and the supervisor kills what we cannot reach.
+    let long = format!("{product} probe rxe0 --bytes 100GiB --duration 3s --helper-socket {socket}");
+    let long = stage.node.spawn(&format!("exec {long}")).unwrap();
+    let worker = "pgrep -P $(pgrep -f 'rdma-health-verbs serve')";
+    stage.node.wait_until(SOON, worker).unwrap();
+    let pid = stage
+        .node
+        .check(&format!("pid=$({worker}); kill -STOP $pid; echo $pid"))
+        .unwrap();
+    assert_eq!(long.wait(SOON).unwrap(), 3);
+    assert!(long.stderr().unwrap().contains("did not answer"));
+    stage
+        .node
+        .wait_until(SOON, &format!("! kill -0 {}", pid.trim()))
+        .unwrap();
+    server.signal("TERM").unwrap();
+    assert_eq!(server.wait(SOON).unwrap(), 0);
 }
 
 fn a_port_in_use_is_told(stage: &Stage<'_>) {

@@ -1,0 +1,205 @@
+//! The command line as its user meets it: what it prints, where, and with which exit status.
+
+#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use rdma_health_tests::tree;
+
+const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PRODUCT)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn check(root: &Path, more: &[&str]) -> Output {
+    let mut arguments = vec!["check", "--root", root.to_str().unwrap()];
+    arguments.extend(more);
+    run(&arguments)
+}
+
+#[test]
+fn a_tree_with_faults_is_critical_and_says_why_and_what_to_do() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let output = check(tree.path(), &[]);
+    let told = out(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.starts_with("CRITICAL"), "the verdict comes first: {told}");
+    for words in [
+        "gpu-17",
+        "iommu-group-translated",
+        "/sys/kernel/iommu_groups/7/type: DMA-FQ",
+        "iommu=pt",
+    ] {
+        assert!(told.contains(words), "\"{words}\" is missing: {told}");
+    }
+    assert!(!told.contains('\u{1b}'), "no colour where there is no terminal");
+    assert_eq!(err(&output), "", "no progress where there is no terminal");
+}
+
+#[test]
+fn json_has_the_documented_form() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let output = check(tree.path(), &["--output", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["status"], "critical");
+    let finding = &report["findings"][0];
+    for key in ["rule", "severity", "domain", "message", "remedy"] {
+        assert!(
+            finding[key].as_str().is_some_and(|text| !text.is_empty()),
+            "{key}: {finding}"
+        );
+    }
+    assert!(finding["subject"].is_object());
+    assert!(finding["evidence"][0]["source"].is_string() && finding["evidence"][0]["value"].is_string());
+    assert_eq!(report["node"]["hcas"]["mlx5_0"]["pci_address"], "0000:18:00.0");
+}
+
+#[test]
+fn what_cannot_be_judged_is_unknown() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = check(empty.path(), &[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(out(&output).starts_with("UNKNOWN"), "{}", out(&output));
+    assert!(
+        out(&output).contains("/proc/sys/kernel/osrelease"),
+        "{}",
+        out(&output)
+    );
+
+    let output = check(Path::new("/nowhere"), &[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("/nowhere") && out(&output).is_empty());
+
+    let output = check(empty.path(), &["--probe"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        err(&output).contains("--probe needs a running node"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn a_wrong_configuration_names_file_line_and_the_nearest_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.yaml");
+    fs::write(&file, "interval: 1m\nprobe:\n  intervall: 5m\n").unwrap();
+    let output = run(&["check", "--root", "/", "--config", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    let told = err(&output);
+    assert!(
+        told.contains("c.yaml:3") && told.contains("intervall") && told.contains("`interval`"),
+        "{told}"
+    );
+}
+
+#[test]
+fn rules_are_listed_and_explained_and_a_misspelt_one_is_guessed() {
+    let listed = out(&run(&["rules"]));
+    for line in listed.lines() {
+        let id = line.split_whitespace().next().unwrap();
+        let output = run(&["explain", id]);
+        assert_eq!(output.status.code(), Some(0), "{id}");
+        assert!(out(&output).contains("What to do"), "{id}");
+    }
+    let output = run(&["explain", "iommu-group-translate"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        err(&output).contains("did you mean iommu-group-translated?"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn the_main_program_does_not_need_libibverbs() {
+    let needs = |program: &str| {
+        let output = Command::new("ldd").arg(program).output().unwrap();
+        out(&output)
+    };
+    assert!(needs(PRODUCT).contains("libc.so"), "ldd works");
+    assert!(!needs(PRODUCT).contains("ibverbs"), "{}", needs(PRODUCT));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let script = format!(
+        "set -o pipefail; {PRODUCT} check --root {} --output json | head -c 1",
+        tree.path().display()
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.stdout, b"{");
+    assert!(output.stderr.is_empty(), "{}", err(&output));
+}
+
+#[test]
+fn completions_and_the_manual_page_are_printed() {
+    assert!(out(&run(&["completions", "bash"])).contains("rdma-health"));
+    assert!(out(&run(&["man"])).contains(".TH rdma-health"));
+}
+
+/// A program in place of the helper, which does what no helper should.
+fn with_helper(script: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let helper = folder.path().join("helper");
+    fs::write(&helper, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = run(&["probe", "--helper", helper.to_str().unwrap()]);
+    (output.status.code(), err(&output))
+}
+
+#[test]
+fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
+    // A frame: a length of four bytes, then JSON.
+    let greeting = |protocol| {
+        let body = format!(r#"{{"message":"greeting","with":{{"protocol":{protocol},"version":"0"}}}}"#);
+        let length = body.len();
+        format!("printf '\\{length:03o}\\0\\0\\0%s' '{body}'")
+    };
+    for (script, words) in [
+        ("exit 7".to_owned(), "exit status: 7"),
+        ("exit 127".to_owned(), "is libibverbs installed?"),
+        ("yes".to_owned(), "malformed"),
+        (
+            "printf '\\005\\0\\0\\0hello'; exec sleep 60".to_owned(),
+            "malformed",
+        ),
+        (
+            "printf '\\377\\377\\377\\377'; exec sleep 60".to_owned(),
+            "longer than",
+        ),
+        (format!("{}; exec sleep 60", greeting(99)), "protocol 99"),
+        (
+            format!("{}; {}; exec sleep 60", greeting(1), greeting(1)),
+            "second greeting",
+        ),
+        ("exec sleep 60".to_owned(), "did not answer"),
+    ] {
+        let (status, told) = with_helper(&script);
+        assert_eq!(status, Some(3), "{script}: {told}");
+        assert!(told.contains(words), "{script}: expected \"{words}\": {told}");
+    }
+    let output = run(&["probe", "--helper", "/nowhere/helper"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("/nowhere/helper"), "{}", err(&output));
+}
