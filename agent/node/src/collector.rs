@@ -19,6 +19,7 @@ use crate::{
     kmsg,
     limits::Limits,
     modules::Modules,
+    network::Network,
     node::{Node, SCHEMA, SourceStatus},
     pattern,
     pci::Pci,
@@ -59,6 +60,7 @@ struct Facts {
     iommu: Option<Arc<Iommu>>,
     modules: Option<Arc<Modules>>,
     limits: Option<Arc<Limits>>,
+    network: Option<Arc<Network>>,
     kernel_log: Option<Arc<Fact<Vec<String>>>>,
     pci: Option<Arc<Pci>>,
     names: Option<Fact<Vec<String>>>,
@@ -89,6 +91,7 @@ enum Part {
     Limits(Limits),
     KernelLog(Fact<Vec<String>>),
     Pci(Pci),
+    Network(Network),
     Names(Fact<Vec<String>>),
     Hca(Box<HcaReader>, Box<Hca>),
     /// The reader broke; a defect of ours, told like any other failure.
@@ -103,6 +106,7 @@ mod source {
     pub(super) const LIMITS: &str = "limits";
     pub(super) const KERNEL_LOG: &str = "kernel_log";
     pub(super) const PCI: &str = "pci";
+    pub(super) const NETWORK: &str = "network";
     pub(super) const NAMES: &str = "infiniband";
     /// Followed by the device's name.
     pub(super) const DEVICE: &str = "infiniband/";
@@ -201,6 +205,16 @@ impl Collector {
                 .collect();
             self.start(&mut wanted, source::PCI, move |scope| {
                 Part::Pci(Pci::read(scope, &rdma))
+            let netdevs = self
+                .facts
+                .hcas
+                .values()
+                .flat_map(|hca| hca.ports.values())
+                .filter_map(|port| Some(port.netdev.known()?.name.clone()))
+                .collect();
+            self.start(&mut wanted, source::NETWORK, move |scope| {
+                Part::Network(Network::read(scope, &netdevs))
+            });
             });
             self.wait_for(&wanted, deadline);
         }
@@ -237,6 +251,7 @@ impl Collector {
             }),
             modules: facts.modules.clone().unwrap_or_else(|| {
                 Arc::new(Modules {
+                    user_verbs: part(source::MODULES).into(),
                     loaded: part(source::MODULES).into(),
                 })
             }),
@@ -246,6 +261,13 @@ impl Collector {
                     functions: why.clone().into(),
                     nvidia_driver: why.into(),
                 })
+            network: facts.network.clone().unwrap_or_else(|| {
+                Arc::new(Network {
+                    subnets: part(source::NETWORK).into(),
+                    ..Network::default()
+                })
+            }),
+            history: None,
             }),
             peer_memory: Fact::Absent,
             limits: facts.limits.clone().unwrap_or_else(|| {
@@ -368,6 +390,7 @@ impl Collector {
                 self.readers.insert(hca.name.clone(), *reader);
                 self.facts.hcas.insert(hca.name.clone(), Arc::new(*hca));
             }
+            Part::Network(network) => self.facts.network = Some(Arc::new(network)),
             Part::Panicked => unread.push(Unread {
                 source: source.clone(),
                 kind: "panic".into(),

@@ -1,7 +1,7 @@
 //! The machine and its kernel.
 //!
 //! Source: `/proc/sys/kernel/{hostname,osrelease}`, `/proc/sys/kernel/random/boot_id`, `/proc/cmdline`,
-//! `/proc/cpuinfo` and `/sys/class/dmi/id`.
+//! `/proc/cpuinfo` and `/proc/uptime`.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,18 +26,29 @@ pub struct Host {
     pub iommu_arguments: Fact<IommuArguments>,
     /// Whether it is a virtual machine (the `hypervisor` flag of x86 processors); absent on other processors.
     pub virtual_machine: Fact<bool>,
+    /// Those of the processor's flags that tell of memory encryption: [`ENCRYPTION_FLAGS`].
+    #[serde(default)]
+    pub encryption_flags: Fact<Vec<String>>,
+    /// Seconds since boot.
+    #[serde(default)]
+    pub uptime: Fact<u64>,
 }
+
+/// Flags in `/proc/cpuinfo` of processors that can encrypt memory (`sme`, `sev*`: AMD) or of a guest that runs encrypted
+/// (`tdx_guest`: Intel). They say what the processor can do, not what is switched on.
+pub const ENCRYPTION_FLAGS: [&str; 5] = ["sme", "sev", "sev_es", "sev_snp", "tdx_guest"];
 
 impl Host {
     /// Reads the machine.
     pub fn read(scope: &Scope<'_>) -> Self {
         let cmdline = scope.required("/proc/cmdline");
         let hidden = |cmdline: &String| cmdline::without_secrets(cmdline);
-        let virtual_machine = scope.optional_file("/proc/cpuinfo").and_then(|text| {
-            let flags = text
+        // Other processors have no such line.
+        let flags: Fact<Vec<String>> = scope.optional_file("/proc/cpuinfo").and_then(|text| {
+            let line = text
                 .lines()
                 .find_map(|line| line.strip_prefix("flags")?.split_once(':'));
-            Fact::from(flags.map(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor")))
+            Fact::from(line.map(|(_, flags)| flags.split_whitespace().map(str::to_owned).collect()))
         });
         Self {
             hostname: scope.optional("/proc/sys/kernel/hostname"),
@@ -45,7 +56,17 @@ impl Host {
             boot_id: scope.optional("/proc/sys/kernel/random/boot_id"),
             iommu_arguments: cmdline.as_ref().map(|cmdline| IommuArguments::parse(cmdline)),
             cmdline: cmdline.as_ref().map(hidden),
-            virtual_machine,
+            virtual_machine: flags
+                .as_ref()
+                .map(|flags| flags.iter().any(|flag| flag == "hypervisor")),
+            encryption_flags: flags.map(|flags| {
+                let known = |flag: &String| ENCRYPTION_FLAGS.contains(&flag.as_str());
+                flags.into_iter().filter(known).collect()
+            }),
+            // `seconds.hundredths idle`; only whole seconds are worth telling.
+            uptime: scope.parsed("/proc/uptime", "seconds since boot", |text| {
+                text.split(['.', ' ']).next()?.parse().ok()
+            }),
         }
     }
 
@@ -58,6 +79,8 @@ impl Host {
             cmdline: why.clone().into(),
             iommu_arguments: why.clone().into(),
             virtual_machine: why.clone().into(),
+            encryption_flags: why.clone().into(),
+            uptime: why.clone().into(),
         }
     }
 }

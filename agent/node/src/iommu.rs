@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cmdline::Domain,
     fact::Fact,
+    pci::is_address,
     root::{MAX_ENTRIES, Scope},
 };
 
@@ -150,6 +151,41 @@ pub fn logged_default(log: &str) -> Option<(Domain, String)> {
     })
 }
 
+/// A memory access that an IOMMU refused, in the kernel's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessFault<'a> {
+    /// The PCI function that asked, with its domain (`0000:` where the line names none).
+    pub address: String,
+    /// The line.
+    pub line: &'a str,
+}
+
+/// The faults in the kernel's log whose line names a PCI function: Intel's `DMAR: [DMA Read NO_PASID] Request device
+/// [18:00.0] fault addr …` and AMD's `AMD-Vi: Event logged [IO_PAGE_FAULT device=18:00.0 …]`, also as
+/// `mlx5_core 0000:18:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=…`.
+pub fn faults(lines: &[String]) -> Vec<AccessFault<'_>> {
+    let is_fault = |line: &str| {
+        (line.contains("DMAR:") && line.contains("Request device"))
+            || (line.contains("AMD-Vi:") && line.contains("IO_PAGE_FAULT"))
+    };
+    let address_in = |line: &str| {
+        let words = line.split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | '=' | ','));
+        words.map(|word| word.trim_end_matches(':')).find_map(|word| {
+            let full = match word.matches(':').count() {
+                1 => format!("0000:{word}"),
+                _ => word.to_owned(),
+            };
+            is_address(&full).then_some(full)
+        })
+    };
+    let faults = lines.iter().filter(|line| is_fault(line));
+    let named = faults.filter_map(|line| {
+        let address = address_in(line)?;
+        Some(AccessFault { address, line })
+    });
+    named.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +207,25 @@ mod tests {
             assert_eq!(json, format!("\"{word}\""));
             assert_eq!(serde_json::from_str::<DomainType>(&json).unwrap(), domain);
         }
+    }
+
+    #[test]
+    fn faults_name_the_function_that_asked() {
+        let lines = [
+            "DMAR: [DMA Read NO_PASID] Request device [18:00.0] fault addr 0xfe000000 [fault reason 0x06] PTE Read access is not set",
+            "DMAR: [DMA Write] Request device [0000:3b:00.1] PASID ffffffff fault addr 0 [fault reason 05]",
+            "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x000e address=0x0 flags=0x0070]",
+            "mlx5_core 0000:c1:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0021 address=0x1000 flags=0x0020]",
+            "DMAR: DRHD: handling fault status reg 2",
+            "DMAR: [DMA Read] Request device [nonsense] fault addr 0",
+            "mlx5_core 0000:c1:00.0: firmware version: 28.41.1000",
+        ]
+        .map(str::to_owned);
+        let addresses: Vec<_> = faults(&lines).into_iter().map(|fault| fault.address).collect();
+        assert_eq!(
+            addresses,
+            ["0000:18:00.0", "0000:3b:00.1", "0000:41:00.0", "0000:c1:00.0"]
+        );
     }
 
     #[test]

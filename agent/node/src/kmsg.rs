@@ -20,7 +20,7 @@ const MAX_LINES: usize = 512;
 const MAX_RECORD: usize = 8192;
 
 /// Words that make a line worth keeping.
-const TOPICS: [&str; 14] = [
+const TOPICS: [&str; 20] = [
     "iommu",
     "DMAR",
     "AMD-Vi",
@@ -35,6 +35,12 @@ const TOPICS: [&str; 14] = [
     "AER:",
     "irdma",
     "bnxt_re",
+    "Memory Encryption",
+    "peermem",
+    "PCIe Bus Error",
+    "efa ",
+    "hfi1",
+    "ib_uverbs",
 ];
 
 /// Reads the lines that matter, oldest first, without the record prefix.

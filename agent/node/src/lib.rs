@@ -9,12 +9,14 @@
 pub mod cmdline;
 pub mod collector;
 pub mod fact;
+pub mod history;
 pub mod host;
 pub mod infiniband;
 pub mod iommu;
 pub mod kmsg;
 pub mod limits;
 pub mod modules;
+pub mod network;
 pub mod node;
 pub mod nvidia;
 pub mod pattern;

@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{fact::Fact, root::Scope};
 
-/// Names (`/proc/PID/comm`, at most 15 characters) of the processes whose limit pods inherit.
-pub const RUNTIMES: [&str; 6] = [
+/// Names (`/proc/PID/comm`, at most 15 characters) of the processes whose limit pods (or jobs of `slurmd`) inherit.
+pub const RUNTIMES: [&str; 7] = [
     "containerd",
     "crio",
     "dockerd",
     "kubelet",
     "k3s-server",
     "k3s-agent",
+    "slurmd",
 ];
 
 /// The most processes whose name is looked at.

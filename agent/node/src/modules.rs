@@ -1,6 +1,6 @@
 //! Kernel modules: which are loaded, in which version, and whether RDMA comes from the kernel or from OFED.
 //!
-//! Source: `/proc/modules` and `/sys/module/NAME/version`.
+//! Source: `/proc/modules`, `/sys/module/NAME/version` and `/sys/class/infiniband_verbs`.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +42,9 @@ pub const KNOWN: [&str; 24] = [
 pub struct Modules {
     /// Those of [`KNOWN`] that are loaded, by name. A module built into the kernel is not listed.
     pub loaded: Fact<BTreeMap<String, Module>>,
+    /// Whether user space can reach RDMA devices: the class that `ib_uverbs` makes is there, or the module is loaded.
+    #[serde(default)]
+    pub user_verbs: Fact<bool>,
 }
 
 /// One loaded module.
@@ -68,7 +71,15 @@ impl Modules {
                     ),
                     Err(error) => scope.malformed(PATH, &error.to_string(), "a list of modules"),
                 });
-        Self { loaded }
+        // The class tells of a built-in ib_uverbs, too, which no list of modules does.
+        let class = scope.entries("/sys/class/infiniband_verbs");
+        let user_verbs = match class.known() {
+            Some(_) => Fact::Known(true),
+            None => loaded
+                .as_ref()
+                .map(|all: &BTreeMap<_, _>| all.contains_key("ib_uverbs")),
+        };
+        Self { loaded, user_verbs }
     }
 
     /// Whether a module is loaded; `None` where the list could not be read.

@@ -2,16 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rdma_health_protocol::{Device, HelperError, ProbeReport};
+use rdma_health_protocol::{Device, Gid, HelperError, Port as VerbsPort, ProbeReport};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     fact::{Fact, Unread},
+    history::History,
     host::Host,
     infiniband::Hca,
     iommu::Iommu,
     limits::Limits,
     modules::Modules,
+    network::Network,
     nvidia::{PeerMemory, peer_memory},
     pci::Pci,
 };
@@ -36,6 +38,9 @@ pub struct Node {
     pub modules: Arc<Modules>,
     /// PCI functions that matter to RDMA.
     pub pci: Arc<Pci>,
+    /// Subnets, ARP settings and flow control of the network devices of RDMA ports.
+    #[serde(default)]
+    pub network: Arc<Network>,
     /// The path between GPU memory and NICs.
     pub peer_memory: Fact<PeerMemory>,
     /// Memory-lock limits.
@@ -48,6 +53,9 @@ pub struct Node {
     pub verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
     /// The last probe of each port that was probed, in order of device and port.
     pub probes: Vec<Arc<Probe>>,
+    /// What earlier readings found; `None` where nobody keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Arc<History>>,
     /// Each part of the reading: when, how long, and what failed.
     pub sources: BTreeMap<String, Arc<SourceStatus>>,
 }
@@ -100,6 +108,22 @@ impl Node {
         self.sources
             .iter()
             .flat_map(|(name, status)| status.unread.iter().map(move |unread| (name.as_str(), unread)))
+    }
+
+    /// The used entries of a port's GID table: libibverbs' where it answered, else those of sysfs. `None` where neither
+    /// tells.
+    pub fn gids(&self, device: &str, port: u8) -> Option<&[Gid]> {
+        let verbs = self.verbs_port(device, port).map(|port| port.gids.as_slice());
+        verbs.or_else(|| {
+            let port = self.hcas.known()?.get(device)?.ports.get(&port)?;
+            port.gids.known().map(Vec::as_slice)
+        })
+    }
+
+    /// The port as libibverbs sees it, where it answered.
+    pub fn verbs_port(&self, device: &str, port: u8) -> Option<&VerbsPort> {
+        let ports = &self.verbs_device(device)?.ports;
+        ports.iter().find(|found| found.number == port)
     }
 
     /// The device as libibverbs sees it, where it answered.

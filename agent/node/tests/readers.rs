@@ -17,7 +17,7 @@ use rdma_health_node::{
     infiniband::Hca,
     iommu::logged_default,
     nvidia::PeerMemory,
-    pci::{Role, Sriov},
+    pci::Role,
 };
 use rdma_health_tests::tree;
 
@@ -130,13 +130,11 @@ fn the_pci_topology_tells_bridges_links_and_redirection() {
     let nic = &functions["0000:18:00.0"];
     assert_eq!(nic.role, Role::Rdma);
     assert_eq!(nic.bridges, ["0000:15:01.0", "0000:16:00.0", "0000:17:00.0"]);
-    assert_eq!(
-        nic.sriov,
-        Fact::Known(Sriov {
-            active: 1,
-            possible: 8
-        })
-    );
+    let sriov = nic.sriov.known().unwrap();
+    assert_eq!((sriov.active, sriov.possible), (1, 8));
+    let functions_of: Vec<_> = sriov.functions.iter().map(|f| f.address.as_str()).collect();
+    assert_eq!(functions_of, ["0000:18:00.1"]);
+    assert_eq!(sriov.functions[0].driver.known().unwrap(), "mlx5_core");
     assert_eq!(nic.capabilities.known().unwrap().max_read_request, Some(4096));
     // A Gen5 NIC below a Gen4 port is at its best at Gen4.
     assert_eq!(nic.link.max_speed.known(), Some(&32_000));

@@ -4,6 +4,7 @@
 
 mod attribute;
 mod counters;
+mod gid;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};

@@ -1,11 +1,13 @@
 //! One port of an RDMA device, and the network device that belongs to it.
 
+use rdma_health_protocol::Gid;
 use serde::{Deserialize, Serialize};
 
 use super::{
     CLASS, Hca,
     attribute::{Attribute, Outcome},
     counters::{Counter, CounterReader},
+    gid,
 };
 use crate::{fact::Fact, root::Scope};
 
@@ -30,6 +32,9 @@ pub struct Port {
     pub counters: Vec<Counter>,
     /// The files of `hw_counters/`.
     pub hw_counters: Vec<Counter>,
+    /// The entries in use of the GID table, in order of index; libibverbs tells them with their network device.
+    #[serde(default)]
+    pub gids: Fact<Vec<Gid>>,
 }
 
 impl Port {
@@ -126,6 +131,12 @@ pub struct Netdev {
     pub admin_up: Fact<bool>,
     /// How often it got a carrier since it was created (`carrier_up_count`).
     pub carrier_ups: Fact<u64>,
+    /// How often it lost its carrier since it was created (`carrier_down_count`).
+    #[serde(default)]
+    pub carrier_downs: Fact<u64>,
+    /// Its hardware address (`aa:bb:cc:dd:ee:ff`; 20 bytes on InfiniBand).
+    #[serde(default)]
+    pub address: Fact<String>,
 }
 
 /// Reads a port's network device again and again.
@@ -137,6 +148,8 @@ struct NetdevReader {
     operstate: Attribute,
     flags: Attribute,
     carrier_ups: Attribute,
+    carrier_downs: Attribute,
+    address: Fact<String>,
 }
 
 impl NetdevReader {
@@ -148,6 +161,8 @@ impl NetdevReader {
             operstate: Attribute::new(file("operstate")),
             flags: Attribute::new(file("flags")),
             carrier_ups: Attribute::new(file("carrier_up_count")),
+            carrier_downs: Attribute::new(file("carrier_down_count")),
+            address: scope.parsed(&file("address"), "a hardware address", hardware_address),
             name,
         }
     }
@@ -169,6 +184,10 @@ impl NetdevReader {
             carrier_ups: parsed(scope, &mut self.carrier_ups, buffer, "a number", |text| {
                 text.parse().ok()
             }),
+            carrier_downs: parsed(scope, &mut self.carrier_downs, buffer, "a number", |text| {
+                text.parse().ok()
+            }),
+            address: self.address.clone(),
         }
     }
 }
@@ -188,6 +207,7 @@ pub(super) struct PortReader {
     netdev: Fact<NetdevReader>,
     counters: CounterReader,
     hw_counters: CounterReader,
+    gids: Fact<Vec<Gid>>,
 }
 
 impl PortReader {
@@ -204,6 +224,7 @@ impl PortReader {
             netdev: Fact::Absent,
             counters: CounterReader::default(),
             hw_counters: CounterReader::default(),
+            gids: Fact::Absent,
         };
         reader.identify(scope, hca, number);
         reader
@@ -216,10 +237,11 @@ impl PortReader {
         self.netdev = netdev_of(scope, hca, number, &path).map(|name| NetdevReader::new(scope, name));
         self.counters.list(scope, &format!("{path}/counters"));
         self.hw_counters.list(scope, &format!("{path}/hw_counters"));
+        self.gids = gid::table(scope, &path, self.link_layer.known().map(String::as_str));
     }
 
     pub(super) fn read(&mut self, scope: &Scope<'_>) -> Port {
-        let mut buffer = Vec::with_capacity(64);
+        let mut buffer = Vec::new();
         let buffer = &mut buffer;
         // LIDs are InfiniBand's; on Ethernet the files hold zeroes.
         let lids = self.link_layer.known().is_none_or(|layer| layer != "Ethernet");
@@ -252,8 +274,15 @@ impl PortReader {
             },
             counters: self.counters.read(scope, buffer),
             hw_counters: self.hw_counters.read(scope, buffer),
+            gids: self.gids.clone(),
         }
     }
+}
+
+/// Bytes in hexadecimal with colons between them.
+fn hardware_address(text: &str) -> Option<String> {
+    let pair = |part: &str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    (text.len() <= 60 && text.split(':').all(pair)).then(|| text.to_ascii_lowercase())
 }
 
 fn hexadecimal(text: &str) -> Option<u32> {

@@ -16,6 +16,37 @@ pub struct Capabilities {
     pub max_payload: Option<u32>,
     /// Access Control Services; `None` where the function has none.
     pub acs: Option<Acs>,
+    /// What end of a link the function is; `None` without a PCI Express capability.
+    #[serde(default)]
+    pub port_type: Option<PortType>,
+}
+
+/// The device/port type of the PCI Express capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortType {
+    /// A device.
+    Endpoint,
+    /// A port of the root complex: the upper end of a link.
+    RootPort,
+    /// The port of a switch that looks to the root complex: the lower end of a link.
+    Upstream,
+    /// A port of a switch that looks to a device: the upper end of a link.
+    Downstream,
+    /// A bridge to PCI, a part of the root complex, or a type of a newer specification.
+    Other,
+}
+
+impl PortType {
+    fn of(flags: u16) -> Self {
+        match (flags >> 4) & 0xf {
+            0 | 1 => Self::Endpoint,
+            4 => Self::RootPort,
+            5 => Self::Upstream,
+            6 => Self::Downstream,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Access Control Services: the capability and control registers.
@@ -43,13 +74,16 @@ impl Capabilities {
         if space.len() < 64 {
             return None;
         }
-        let control = express(space).and_then(|offset| word(space, offset + 8));
+        let express = express(space);
+        let control = express.and_then(|offset| word(space, offset + 8));
+        let flags = express.and_then(|offset| word(space, offset + 2));
         let size = |code: u16| 128_u32 << (code & 0b111).min(5);
         Some(Self {
             complete: space.len() > 64,
             max_read_request: control.map(|control| size(control >> 12)),
             max_payload: control.map(|control| size(control >> 5)),
             acs: acs(space),
+            port_type: flags.map(PortType::of),
         })
     }
 }
@@ -125,7 +159,7 @@ mod tests {
         space[0x06] = 0x10;
         space[0x34] = 0x40;
         space[0x40..0x42].copy_from_slice(&[0x01, 0x60]);
-        space[0x60..0x62].copy_from_slice(&[0x10, 0x00]);
+        space[0x60..0x64].copy_from_slice(&[0x10, 0x00, 0x62, 0x00]);
         space[0x68..0x6a].copy_from_slice(&0x2930_u16.to_le_bytes());
         space[0x100..0x104].copy_from_slice(&0x1482_0001_u32.to_le_bytes());
         space[0x148..0x14c].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
@@ -138,6 +172,7 @@ mod tests {
         let found = Capabilities::parse(&port()).unwrap();
         assert_eq!(found.max_read_request, Some(512));
         assert_eq!(found.max_payload, Some(256));
+        assert_eq!(found.port_type, Some(PortType::Downstream));
         let acs = found.acs.unwrap();
         assert_eq!((acs.capability, acs.control), (0x1f, 0x1d));
         assert!(acs.redirects());

@@ -2,13 +2,18 @@
 //!
 //! Source: `/sys/bus/pci/devices/ADDRESS` (`Documentation/ABI/testing/sysfs-bus-pci`).
 
+mod aer;
+mod capable;
 mod config;
+mod sriov;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use config::{Acs, Capabilities};
+pub use aer::{Aer, AerCount};
+pub use config::{Acs, Capabilities, PortType};
+pub use sriov::{Sriov, VirtualFunction};
 
 use crate::{
     fact::Fact,
@@ -21,7 +26,7 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// The PCI side of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pci {
-    /// RDMA functions, GPUs and the bridges above them, by PCI address.
+    /// RDMA functions, functions that could be, GPUs, and the bridges above them, by PCI address.
     pub functions: Fact<BTreeMap<String, Function>>,
     /// The NVIDIA driver; absent where none is loaded.
     pub nvidia_driver: Fact<NvidiaDriver>,
@@ -52,6 +57,9 @@ pub struct Function {
     pub sriov: Fact<Sriov>,
     /// The physical function of a virtual function; absent for all others.
     pub physical_function: Fact<String>,
+    /// Errors that the function reported since boot; absent where it reports none (no AER, or not handled by the kernel).
+    #[serde(default)]
+    pub aer: Fact<Aer>,
 }
 
 /// What a PCI function is to RDMA.
@@ -64,6 +72,8 @@ pub enum Role {
     Gpu,
     /// A bridge above one of them.
     Bridge,
+    /// A network function whose hardware can do RDMA, and that has no RDMA device.
+    Capable,
 }
 
 /// Speed and width of a PCIe link.
@@ -81,15 +91,6 @@ pub struct Link {
 
 impl Eq for Link {}
 
-/// Virtual functions of a physical function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sriov {
-    /// How many are switched on (`sriov_numvfs`).
-    pub active: u32,
-    /// How many there can be (`sriov_totalvfs`).
-    pub possible: u32,
-}
-
 impl Pci {
     /// Reads the GPUs, the given RDMA functions, and every bridge above them.
     pub fn read(scope: &Scope<'_>, rdma: &BTreeSet<String>) -> Self {
@@ -100,6 +101,8 @@ impl Pci {
                     Role::Rdma
                 } else if is_gpu(scope, address) {
                     Role::Gpu
+                } else if capable::without_device(scope, address) {
+                    Role::Capable
                 } else {
                     continue;
                 };
@@ -156,11 +159,6 @@ impl Function {
     fn read(scope: &Scope<'_>, address: &str, role: Role) -> Self {
         let path = format!("{DEVICES}/{address}");
         let file = |name: &str| format!("{path}/{name}");
-        let sriov = scope.number(&file("sriov_totalvfs")).and_then(|possible| {
-            scope
-                .number(&file("sriov_numvfs"))
-                .map(|active| Sriov { active, possible })
-        });
         let config_path = file("config");
         let capabilities = scope
             .binary(&config_path)
@@ -186,8 +184,9 @@ impl Function {
                 .unwrap_or_default(),
             link: Link::read(scope, &path),
             capabilities,
-            sriov,
+            sriov: Sriov::read(scope, &path),
             physical_function: scope.link_name(&file("physfn")),
+            aer: Aer::read(scope, &path),
         }
     }
 }

@@ -144,6 +144,7 @@ fn role(function: &Function) -> &'static str {
         Role::Rdma => "rdma",
         Role::Gpu => "gpu",
         Role::Bridge => "bridge",
+        Role::Capable => "capable",
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) fn rich(devices: u64) -> View {
             cmdline: known("quiet iommu=pt"),
             iommu_arguments: Fact::Known(IommuArguments::parse("quiet iommu=pt iommu.strict=0")),
             virtual_machine: Fact::Known(false),
+            encryption_flags: Fact::Absent,
+            uptime: Fact::Known(86_400),
         }),
         iommu: Arc::new(Iommu {
             groups: Fact::Known(groups.collect()),
@@ -68,6 +70,7 @@ pub(crate) fn rich(devices: u64) -> View {
                     version: known("24.10"),
                 },
             )])),
+            user_verbs: Fact::Known(true),
         }),
         pci: Arc::new(Pci {
             functions: Fact::Known(functions),
@@ -84,6 +87,8 @@ pub(crate) fn rich(devices: u64) -> View {
             (0..devices).map(|n| (format!("mlx5_{n}"), verbs(n))).collect(),
         )),
         probes: probes(),
+        network: Arc::default(),
+        history: None,
         sources: sources(),
     };
     let verdict = judge(&node, &Expectations::default());
@@ -113,12 +118,17 @@ pub(super) fn empty(absent: bool) -> View {
         cmdline: fact(absent),
         iommu_arguments: fact(absent),
         virtual_machine: fact(absent),
+        encryption_flags: fact(absent),
+        uptime: fact(absent),
     });
     node.iommu = Arc::new(Iommu {
         groups: fact(absent),
         units: fact(absent),
     });
-    node.modules = Arc::new(Modules { loaded: fact(absent) });
+    node.modules = Arc::new(Modules {
+        loaded: fact(absent),
+        user_verbs: fact(absent),
+    });
     node.pci = Arc::new(Pci {
         functions: fact(absent),
         nvidia_driver: fact(absent),
@@ -175,12 +185,15 @@ fn function(role: Role) -> Function {
                 capability: 0x1f,
                 control: 0x1d,
             }),
+            port_type: None,
         }),
         sriov: Fact::Known(Sriov {
             active: 2,
             possible: 16,
+            ..Sriov::default()
         }),
         physical_function: Fact::Absent,
+        aer: Fact::Absent,
     }
 }
 
@@ -221,9 +234,12 @@ fn hca(n: u64) -> Hca {
             operstate: known("up"),
             admin_up: Fact::Known(true),
             carrier_ups: Fact::Known(2),
+            carrier_downs: Fact::Known(1),
+            address: Fact::Absent,
         }),
         counters: counters(Directory::Counters),
         hw_counters,
+        gids: Fact::Absent,
     };
     Hca {
         name: format!("mlx5_{n}"),

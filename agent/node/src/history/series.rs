@@ -1,0 +1,65 @@
+//! Counters at earlier times.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The most samples of a series.
+const MAX_SAMPLES: usize = 32;
+
+/// Counters at earlier times, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series {
+    /// The samples.
+    pub samples: Vec<Sample>,
+}
+
+/// Counters at one time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When, in seconds since 1970.
+    pub time: u64,
+    /// Values by name.
+    pub values: BTreeMap<String, u64>,
+}
+
+impl Series {
+    /// Adds a sample where the last is `spacing` seconds old or older, and drops those older than `keep` seconds.
+    pub(super) fn push(&mut self, sample: Sample, spacing: u64, keep: u64) {
+        // A clock that was set back: what lies ahead cannot be compared with.
+        self.samples.retain(|earlier| earlier.time <= sample.time);
+        let due = self
+            .samples
+            .last()
+            .is_none_or(|last| sample.time - last.time >= spacing);
+        // A counter that fell was reset: what came before says nothing.
+        let reset = self.samples.last().is_some_and(|last| {
+            let fell =
+                |(name, value): (&String, &u64)| sample.values.get(name).is_some_and(|now| now < value);
+            last.values.iter().any(fell)
+        });
+        if reset {
+            self.samples.clear();
+        }
+        if due || reset {
+            let oldest = sample.time.saturating_sub(keep);
+            self.samples.push(sample);
+            self.samples.retain(|sample| sample.time >= oldest);
+            if self.samples.len() > MAX_SAMPLES {
+                self.samples.remove(0);
+            }
+        }
+    }
+
+    /// How much a counter rose within `window` seconds before `now`, and in how many seconds: against the oldest sample of
+    /// the window that is at least `least` seconds old. `None` where there is none, or the counter was reset.
+    pub fn rise(&self, name: &str, value: u64, now: u64, least: u64, window: u64) -> Option<(u64, u64)> {
+        let mut samples = self.samples.iter();
+        let sample = samples.find(|sample| {
+            let age = now.saturating_sub(sample.time);
+            (least..=window).contains(&age) && sample.values.contains_key(name)
+        })?;
+        let rise = value.checked_sub(*sample.values.get(name)?)?;
+        Some((rise, now - sample.time))
+    }
+}
