@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -27,7 +27,7 @@ use crate::{
     root::{Root, Scope},
 };
 
-/// A job that takes longer than this is taken for stuck, and another worker is added.
+/// Where jobs take longer than this one may be stuck, and another worker is added.
 const STUCK_AFTER: Duration = Duration::from_millis(50);
 
 /// What a refresh reads.
@@ -44,9 +44,7 @@ pub enum Refresh {
 pub struct Collector {
     root: Arc<Root>,
     exclude: Arc<[String]>,
-    pool: Pool,
-    sender: mpsc::Sender<Outcome>,
-    receiver: mpsc::Receiver<Outcome>,
+    pool: Pool<Outcome>,
     slots: BTreeMap<String, Slot>,
     facts: Facts,
     readers: BTreeMap<String, HcaReader>,
@@ -60,9 +58,9 @@ struct Facts {
     iommu: Option<Arc<Iommu>>,
     modules: Option<Arc<Modules>>,
     limits: Option<Arc<Limits>>,
-    network: Option<Arc<Network>>,
     kernel_log: Option<Arc<Fact<Vec<String>>>>,
     pci: Option<Arc<Pci>>,
+    network: Option<Arc<Network>>,
     names: Option<Fact<Vec<String>>>,
     hcas: BTreeMap<String, Arc<Hca>>,
 }
@@ -74,6 +72,8 @@ struct Slot {
     started: Option<Instant>,
     /// Whether the last refresh that wanted it ended without it.
     stale: bool,
+    /// In a recording: for how many seconds it did not answer then.
+    hung: u64,
 }
 
 /// What a job brings back.
@@ -116,13 +116,10 @@ impl Collector {
     /// Prepares to read `root`. Devices whose name matches a pattern in `exclude` (`*` stands for any characters) are not
     /// touched at all.
     pub fn new(root: Root, exclude: Vec<String>) -> Self {
-        let (sender, receiver) = mpsc::channel();
         Self {
             root: Arc::new(root),
             exclude: exclude.into(),
             pool: Pool::new(),
-            sender,
-            receiver,
             slots: BTreeMap::new(),
             facts: Facts::default(),
             readers: BTreeMap::new(),
@@ -138,7 +135,9 @@ impl Collector {
     /// Reads, and returns at the deadline at the latest; what did not end by then is stale.
     pub fn refresh(&mut self, what: Refresh, deadline: Instant) {
         let mut wanted = BTreeSet::new();
-        self.drain();
+        for outcome in self.pool.outcomes() {
+            self.accept(outcome);
+        }
         if what == Refresh::All {
             self.start(&mut wanted, source::HOST, |scope| Part::Host(Host::read(scope)));
             self.start(&mut wanted, source::IOMMU, |scope| {
@@ -205,6 +204,7 @@ impl Collector {
                 .collect();
             self.start(&mut wanted, source::PCI, move |scope| {
                 Part::Pci(Pci::read(scope, &rdma))
+            });
             let netdevs = self
                 .facts
                 .hcas
@@ -214,7 +214,6 @@ impl Collector {
                 .collect();
             self.start(&mut wanted, source::NETWORK, move |scope| {
                 Part::Network(Network::read(scope, &netdevs))
-            });
             });
             self.wait_for(&wanted, deadline);
         }
@@ -251,8 +250,8 @@ impl Collector {
             }),
             modules: facts.modules.clone().unwrap_or_else(|| {
                 Arc::new(Modules {
-                    user_verbs: part(source::MODULES).into(),
                     loaded: part(source::MODULES).into(),
+                    user_verbs: part(source::MODULES).into(),
                 })
             }),
             pci: facts.pci.clone().unwrap_or_else(|| {
@@ -261,6 +260,7 @@ impl Collector {
                     functions: why.clone().into(),
                     nvidia_driver: why.into(),
                 })
+            }),
             network: facts.network.clone().unwrap_or_else(|| {
                 Arc::new(Network {
                     subnets: part(source::NETWORK).into(),
@@ -268,7 +268,6 @@ impl Collector {
                 })
             }),
             history: None,
-            }),
             peer_memory: Fact::Absent,
             limits: facts.limits.clone().unwrap_or_else(|| {
                 let why = part(source::LIMITS);
@@ -304,6 +303,19 @@ impl Collector {
             .map(|((source, kind), count)| (source.as_str(), kind.as_str(), *count))
     }
 
+    /// Sources that did not answer in time, and for how many seconds by now.
+    pub fn hung(&self) -> BTreeMap<String, u64> {
+        let stale = self.slots.iter().filter(|(_, slot)| slot.stale);
+        stale
+            .map(|(name, slot)| {
+                (
+                    name.clone(),
+                    slot.started.map_or(0, |started| started.elapsed().as_secs()),
+                )
+            })
+            .collect()
+    }
+
     /// Reader threads alive, stuck ones included.
     pub fn workers(&self) -> usize {
         self.pool.workers()
@@ -316,26 +328,29 @@ impl Collector {
         source: &str,
         read: impl FnOnce(&Scope<'_>) -> Part + Send + 'static,
     ) {
-        wanted.insert(source.to_owned());
         let slot = self.slots.entry(source.to_owned()).or_default();
+        if let Some(hung) = self.root.hung(source) {
+            (slot.stale, slot.hung) = (true, hung);
+            return;
+        }
+        wanted.insert(source.to_owned());
         if slot.started.is_some() {
             return;
         }
         slot.started = Some(Instant::now());
-        let (root, sender, source) = (Arc::clone(&self.root), self.sender.clone(), source.to_owned());
+        let (root, source) = (Arc::clone(&self.root), source.to_owned());
         self.pool.submit(move || {
             let began = Instant::now();
             let scope = Scope::new(&root);
             // The scope is only appended to, so it is whole after a panic.
             let part = catch_unwind(AssertUnwindSafe(|| read(&scope))).unwrap_or(Part::Panicked);
             let unread = scope.finish();
-            // Nobody listens any more once the collector is gone.
-            let _ = sender.send(Outcome {
+            Outcome {
                 source,
                 part,
                 unread,
                 took: began.elapsed(),
-            });
+            }
         });
     }
 
@@ -349,25 +364,15 @@ impl Collector {
     }
 
     fn wait(&mut self, until: impl Fn(&BTreeMap<String, Slot>) -> bool, deadline: Instant) {
+        self.pool.start();
         while !until(&self.slots) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            match self.receiver.recv_timeout(left.min(STUCK_AFTER)) {
-                Ok(outcome) => {
-                    self.accept(outcome);
-                    self.drain();
-                }
-                // Disconnected cannot happen: we hold a sender.
-                Err(_) => self.pool.relieve(),
+            for outcome in self.pool.wait(left.min(STUCK_AFTER)) {
+                self.accept(outcome);
             }
-        }
-    }
-
-    fn drain(&mut self) {
-        while let Ok(outcome) = self.receiver.try_recv() {
-            self.accept(outcome);
         }
     }
 
@@ -385,12 +390,12 @@ impl Collector {
             Part::Limits(limits) => self.facts.limits = Some(Arc::new(limits)),
             Part::KernelLog(log) => self.facts.kernel_log = Some(Arc::new(log)),
             Part::Pci(pci) => self.facts.pci = Some(Arc::new(pci)),
+            Part::Network(network) => self.facts.network = Some(Arc::new(network)),
             Part::Names(names) => self.facts.names = Some(names),
             Part::Hca(reader, hca) => {
                 self.readers.insert(hca.name.clone(), *reader);
                 self.facts.hcas.insert(hca.name.clone(), Arc::new(*hca));
             }
-            Part::Network(network) => self.facts.network = Some(Arc::new(network)),
             Part::Panicked => unread.push(Unread {
                 source: source.clone(),
                 kind: "panic".into(),
@@ -441,7 +446,9 @@ impl Slot {
                     unread: Vec::new(),
                 });
                 status.stale = true;
-                let waiting = self.started.map_or(0, |started| started.elapsed().as_secs());
+                let waiting = self
+                    .started
+                    .map_or(self.hung, |started| started.elapsed().as_secs());
                 status.unread.push(Unread {
                     source: name.to_owned(),
                     kind: "hung".into(),

@@ -2,11 +2,15 @@
 //!
 //! A read of sysfs can hang in the kernel, and no deadline in the reading thread helps then. One worker is enough for a
 //! healthy node; where it gets stuck, another takes over the rest of the queue.
+//!
+//! Outcomes are handed over together once the queue has run dry: waking a thread for each costs more than reading a
+//! device.
 
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
+    time::{Duration, Instant},
 };
 
 /// The most workers. Each stuck read holds one; beyond that nothing more is read until one comes back.
@@ -14,35 +18,37 @@ const MAX_WORKERS: usize = 64;
 /// Reading needs little stack; the default would be 2 MiB of address space each.
 const STACK: usize = 256 << 10;
 
-type Job = Box<dyn FnOnce() + Send>;
+type Job<T> = Box<dyn FnOnce() -> T + Send>;
 
-#[derive(Default)]
-struct State {
-    queue: VecDeque<Job>,
+struct State<T> {
+    queue: VecDeque<Job<T>>,
+    outcomes: Vec<T>,
     workers: usize,
     idle: usize,
     closed: bool,
 }
 
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    wake: Condvar,
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// There are jobs.
+    jobs: Condvar,
+    /// There are outcomes and no jobs are left.
+    dry: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl<T> Shared<T> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State<T>> {
         // No code panics while it holds the lock; the state is whole either way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A queue of jobs and the workers that run them.
-pub(crate) struct Pool {
-    shared: Arc<Shared>,
+pub(crate) struct Pool<T> {
+    shared: Arc<Shared<T>>,
 }
 
-impl std::fmt::Debug for Pool {
+impl<T: Send + 'static> std::fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool")
             .field("workers", &self.workers())
@@ -50,31 +56,65 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl Pool {
+impl<T: Send + 'static> Pool<T> {
     pub(crate) fn new() -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            outcomes: Vec::new(),
+            workers: 0,
+            idle: 0,
+            closed: false,
+        };
         Self {
-            shared: Arc::default(),
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                jobs: Condvar::new(),
+                dry: Condvar::new(),
+            }),
         }
     }
 
-    /// Queues a job. It must not panic.
-    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) {
+    /// Queues a job, which must not panic. It may begin now, and does at the next [`Pool::start`].
+    pub(crate) fn submit(&self, job: impl FnOnce() -> T + Send + 'static) {
+        self.shared.lock().queue.push_back(Box::new(job));
+    }
+
+    /// Wakes a worker for what is queued.
+    pub(crate) fn start(&self) {
         let mut state = self.shared.lock();
-        state.queue.push_back(Box::new(job));
+        if state.queue.is_empty() {
+            return;
+        }
         if state.workers == 0 {
             self.add_worker(&mut state);
         } else if state.idle > 0 {
             drop(state);
-            self.shared.wake.notify_one();
+            self.shared.jobs.notify_one();
         }
     }
 
-    /// Called when jobs take long: adds a worker where all are busy and jobs wait.
-    pub(crate) fn relieve(&self) {
+    /// Waits until there are outcomes and no job is queued, at most `patience`; returns the outcomes since the last call.
+    /// Where that takes longer, another worker is added: one may be stuck.
+    pub(crate) fn wait(&self, patience: Duration) -> Vec<T> {
+        let end = Instant::now() + patience;
         let mut state = self.shared.lock();
-        if !state.queue.is_empty() && state.idle == 0 {
-            self.add_worker(&mut state);
+        while state.outcomes.is_empty() || !state.queue.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                if !state.queue.is_empty() && state.idle == 0 {
+                    self.add_worker(&mut state);
+                }
+                break;
+            }
+            let woken = self.shared.dry.wait_timeout(state, left);
+            (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
+        std::mem::take(&mut state.outcomes)
+    }
+
+    /// The outcomes since the last call, without waiting.
+    pub(crate) fn outcomes(&self) -> Vec<T> {
+        std::mem::take(&mut self.shared.lock().outcomes)
     }
 
     /// How many workers there are, stuck ones included.
@@ -82,7 +122,7 @@ impl Pool {
         self.shared.lock().workers
     }
 
-    fn add_worker(&self, state: &mut State) {
+    fn add_worker(&self, state: &mut State<T>) {
         if state.workers >= MAX_WORKERS {
             return;
         }
@@ -98,20 +138,24 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl<T> Drop for Pool<T> {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.wake.notify_all();
+        self.shared.jobs.notify_all();
     }
 }
 
-fn work(shared: &Shared) {
+fn work<T>(shared: &Shared<T>) {
     let mut state = shared.lock();
     loop {
         if let Some(job) = state.queue.pop_front() {
             drop(state);
-            job();
+            let outcome = job();
             state = shared.lock();
+            state.outcomes.push(outcome);
+            if state.queue.is_empty() {
+                shared.dry.notify_one();
+            }
             continue;
         }
         // One idle worker stays; those added while another was stuck leave.
@@ -120,35 +164,51 @@ fn work(shared: &Shared) {
             return;
         }
         state.idle += 1;
-        state = shared.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = shared.jobs.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, time::Duration};
+    use std::sync::mpsc;
 
     use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
 
     #[test]
     fn a_stuck_job_does_not_hold_up_the_others() {
         let pool = Pool::new();
         let (release, stuck) = mpsc::channel::<()>();
-        let (done, finished) = mpsc::channel();
         pool.submit(move || {
             let _ = stuck.recv();
+            9
         });
         for n in 0..3 {
-            let done = done.clone();
-            pool.submit(move || done.send(n).unwrap());
+            pool.submit(move || n);
         }
-        while finished.recv_timeout(Duration::from_millis(20)).is_err() {
-            pool.relieve();
+        pool.start();
+        let end = Instant::now() + SOON;
+        let mut outcomes = Vec::new();
+        while outcomes.len() < 3 && Instant::now() < end {
+            outcomes.extend(pool.wait(Duration::from_millis(20)));
         }
+        assert_eq!(outcomes, [0, 1, 2]);
         assert_eq!(pool.workers(), 2);
         drop(release);
-        assert_eq!(finished.recv_timeout(Duration::from_secs(5)), Ok(1));
-        assert_eq!(finished.recv_timeout(Duration::from_secs(5)), Ok(2));
+        assert_eq!(pool.wait(SOON), [9]);
+    }
+
+    #[test]
+    fn outcomes_of_a_healthy_queue_come_together() {
+        let pool = Pool::new();
+        for n in 0..100 {
+            pool.submit(move || n);
+        }
+        pool.start();
+        assert!(pool.wait(SOON).into_iter().eq(0..100));
+        assert_eq!(pool.workers(), 1);
+        assert!(pool.outcomes().is_empty());
     }
 }

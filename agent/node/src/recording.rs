@@ -24,6 +24,15 @@ pub enum Failure {
     NotCollected,
 }
 
+impl Failure {
+    /// Whether there was no such file.
+    pub fn is_missing(&self) -> bool {
+        use rustix::io::Errno;
+        let missing = [Errno::NOENT, Errno::NOTDIR].map(Errno::raw_os_error);
+        matches!(self, Self::Errno(errno) if missing.contains(errno))
+    }
+}
+
 /// What a directory lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {

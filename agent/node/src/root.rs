@@ -6,12 +6,14 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustix::{
+    buffer::spare_capacity,
     fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat},
     io::Errno,
 };
@@ -44,6 +46,8 @@ pub struct Root {
     recorder: Option<Arc<Recorder>>,
     /// Whether files may be missing only because nobody collected them.
     partial: bool,
+    /// Sources that did not answer when this was recorded, and for how many seconds.
+    hung: BTreeMap<String, u64>,
 }
 
 /// A kernel log, opened.
@@ -70,6 +74,7 @@ impl Root {
             recorded: None,
             recorder: None,
             partial: false,
+            hung: BTreeMap::new(),
         };
         root.live = root
             .open_at("proc", OFlags::PATH | OFlags::DIRECTORY)
@@ -87,7 +92,19 @@ impl Root {
             recorded: Some(recording),
             recorder: None,
             partial: true,
+            hung: BTreeMap::new(),
         }
+    }
+
+    /// Makes these sources hang as they did when the recording was made, for so many seconds.
+    #[must_use]
+    pub fn with_hung(self, hung: BTreeMap<String, u64>) -> Self {
+        Self { hung, ..self }
+    }
+
+    /// For how many seconds a source did not answer when this was recorded; `None` where it did.
+    pub(crate) fn hung(&self, source: &str) -> Option<u64> {
+        self.hung.get(source).copied()
     }
 
     /// Opens a directory that holds parts of a node's tree, as support bundles do. The recording answers first; what
@@ -461,25 +478,23 @@ fn errno_text(errno: Errno) -> String {
     }
 }
 
-/// Reads a kept file from its start into `buffer`, which is emptied first and never grows beyond `limit`.
+/// Reads a kept file from its start into `buffer`, which is emptied first and never grows much beyond `limit`.
 pub(crate) fn read_again(file: impl AsFd, buffer: &mut Vec<u8>, limit: usize) -> Result<(), ReadError> {
     buffer.clear();
-    let mut chunk = [0; MAX_ATTRIBUTE];
     loop {
+        // Into room that was never written to: zeroing it would cost more than reading the few bytes of an attribute.
+        buffer.reserve(MAX_ATTRIBUTE);
+        let (read, room) = (buffer.len(), buffer.capacity() - buffer.len());
         // The file offset is never moved, so that the same descriptor serves the next read.
-        let n = match rustix::io::pread(&file, &mut chunk[..], buffer.len() as u64) {
+        let n = match rustix::io::pread(&file, spare_capacity(buffer), read as u64) {
             Err(Errno::INTR) => continue,
             other => other?,
         };
-        if n == 0 {
-            return Ok(());
-        }
-        if buffer.len() + n > limit {
+        if buffer.len() > limit {
             return Err(ReadError::TooLong(limit));
         }
-        buffer.extend_from_slice(&chunk[..n]);
         // A short read is the end of a sysfs attribute; asking once more would call into the driver again.
-        if n < chunk.len() && limit <= MAX_ATTRIBUTE {
+        if n == 0 || (n < room && limit <= MAX_ATTRIBUTE) {
             return Ok(());
         }
     }
