@@ -1,8 +1,9 @@
 //! `rdma-health check`: read the node once and tell what is wrong with it.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -16,6 +17,7 @@ use rdma_health_node::{
     node::Probe,
 };
 use rdma_health_rules::judge;
+use rdma_health_snapshot::foreign;
 use tokio::sync::mpsc;
 
 use super::{HelperArguments, Output};
@@ -34,6 +36,9 @@ pub(super) struct Arguments {
     /// Directory that holds the node's root: / on the node itself, /host in a container, or a captured tree
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
+    /// Judge a saved node (rdma-health snapshot) in place of this one; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "probe", "helper", "helper_socket"])]
+    snapshot: Option<PathBuf>,
     /// Configuration file, for what is expected of the node
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -51,8 +56,18 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let config = config::load(arguments.config.as_deref(), &Overrides::default())?;
-    let node = read(arguments, &config)?;
+    let mut config = config::load(arguments.config.as_deref(), &Overrides::default())?;
+    let node = if let Some(file) = &arguments.snapshot {
+        replay(file, arguments, &mut config)?
+    } else {
+        let source = Source {
+            path: &arguments.root,
+            probe: arguments.probe,
+            exclude: &arguments.exclude,
+            helper: &arguments.helper,
+        };
+        read(open(&arguments.root)?, &source, &config)?.0
+    };
     let verdict = judge(&node, &config.expect);
     let mut out = anstream::stdout().lock();
     match arguments.output {
@@ -63,34 +78,72 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(verdict.status.exit_code()))
 }
 
-fn read(arguments: &Arguments, config: &Config) -> anyhow::Result<Node> {
-    let root = Root::open(&arguments.root)
-        .with_context(|| format!("cannot read the tree {}", arguments.root.display()))?;
-    let live = root.is_live();
+/// What to read, and how.
+pub(super) struct Source<'a> {
+    /// Where the root is, for messages.
+    pub path: &'a Path,
+    pub probe: bool,
+    pub exclude: &'a [String],
+    pub helper: &'a HelperArguments,
+}
+
+/// Opens a node's root, or what a tool that collects support data made of one.
+pub(super) fn open(path: &Path) -> anyhow::Result<Root> {
+    let open = || match foreign::open(path)? {
+        Some(root) => Ok(root),
+        None => Root::open(path),
+    };
+    open().with_context(|| format!("cannot read the tree {}", path.display()))
+}
+
+/// Reads a saved node as it was read where it was saved.
+fn replay(file: &Path, arguments: &Arguments, config: &mut Config) -> anyhow::Result<Node> {
+    let mut snapshot = super::snapshot::load(file)?;
+    // What was expected of it there, unless somebody says otherwise here.
+    if let (None, Some(expected)) = (&arguments.config, snapshot.expectations.take()) {
+        config.expect = serde_json::from_value(expected)
+            .with_context(|| format!("expectations.json in {}", file.display()))?;
+    }
     let exclude = config.exclude.iter().chain(&arguments.exclude).cloned().collect();
+    let mut collector = Collector::new(snapshot.root(), exclude);
+    collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+    let mut node = collector.node();
+    snapshot.complete(&mut node);
+    Ok(node)
+}
+
+/// Reads the node. Also tells which sources did not answer, and for how many seconds.
+pub(super) fn read(
+    root: Root,
+    source: &Source<'_>,
+    config: &Config,
+) -> anyhow::Result<(Node, BTreeMap<String, u64>)> {
+    let live = root.is_live();
+    let exclude = config.exclude.iter().chain(source.exclude).cloned().collect();
     let mut collector = Collector::new(root, exclude);
     collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+    let hung = collector.hung();
     let mut node = collector.node();
     if !live {
         anyhow::ensure!(
-            !arguments.probe,
+            !source.probe,
             "--probe needs a running node; {} is none",
-            arguments.root.display()
+            source.path.display()
         );
-        return Ok(node);
+        return Ok((node, hung));
     }
     // Without a device there is nothing to ask libibverbs about.
-    if node.hcas().next().is_none() && !arguments.probe {
-        return Ok(node);
+    if node.hcas().next().is_none() && !source.probe {
+        return Ok((node, hung));
     }
-    let place = Place::of(arguments.helper.given().as_ref().unwrap_or(&config.helper));
+    let place = Place::of(source.helper.given().as_ref().unwrap_or(&config.helper));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(ask_helper(place, arguments.probe, config, &mut node));
+    runtime.block_on(ask_helper(place, source.probe, config, &mut node));
     // A helper that hangs must not hold us back.
     runtime.shutdown_background();
-    Ok(node)
+    Ok((node, hung))
 }
 
 /// Adds what libibverbs says, and the probes where they are asked for.

@@ -4,6 +4,7 @@ mod agent;
 mod check;
 mod documents;
 mod probe;
+mod snapshot;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -14,6 +15,8 @@ Examples:
   rdma-health check                       is RDMA all right on this node, and if not, why?
   rdma-health check --probe               the same, with a loopback RDMA WRITE on every active port
   rdma-health check --root /host          in a container that has the node's root at /host
+  rdma-health snapshot -o node.tar.zst    save the node to judge it elsewhere:
+  rdma-health check --snapshot node.tar.zst
   rdma-health probe mlx5_0:1 --size 1MiB  measure one port
   rdma-health agent --listen :9879        serve Prometheus metrics
   rdma-health explain port-down           what a finding means and what to do
@@ -32,6 +35,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Read the node and tell what is wrong with it
     Check(check::Arguments),
+    /// Save all that is read of the node to one file, to be judged elsewhere
+    Snapshot(snapshot::Arguments),
     /// Measure loopback RDMA WRITE on one port or on every active one
     Probe(probe::Arguments),
     /// Watch the node and serve Prometheus metrics
@@ -104,6 +109,7 @@ pub(crate) fn run() -> ExitCode {
     };
     let result = match cli.command {
         Command::Check(arguments) => check::run(&arguments),
+        Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::Explain(arguments) => documents::explain(&arguments),

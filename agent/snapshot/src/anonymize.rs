@@ -1,0 +1,8 @@
+//! To come.
+
+use crate::Snapshot;
+
+/// To come.
+pub fn anonymize(snapshot: &mut Snapshot) {
+    snapshot.anonymized = true;
+}

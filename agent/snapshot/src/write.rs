@@ -1,0 +1,82 @@
+//! Writes an archive. The same snapshot gives the same bytes.
+
+use std::io::{Error, Write};
+
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use tar::{Builder, EntryType, Header};
+
+use crate::{FORMAT, MAX_ANSWERS, MAX_TOTAL, SCHEMA, Snapshot, manifest, manifest::Manifest};
+
+impl Snapshot {
+    /// Writes the archive.
+    ///
+    /// # Errors
+    /// The system's, and where there is more than [`Snapshot::read`] would take.
+    pub fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        out.write_all(&compress_to_vec(
+            self.archive()?.as_slice(),
+            CompressionLevel::Fastest,
+        ))
+    }
+
+    /// The archive before compression.
+    fn archive(&self) -> std::io::Result<Vec<u8>> {
+        let (answers, contents) = manifest::from_recording(&self.recording);
+        if answers.len() > MAX_ANSWERS {
+            return Err(Error::other(format!(
+                "{} answers are more than a snapshot can hold",
+                answers.len()
+            )));
+        }
+        let manifest = Manifest {
+            format: FORMAT.to_owned(),
+            schema: SCHEMA,
+            version: self.version.clone(),
+            time: self.time,
+            live: self.live,
+            anonymized: self.anonymized,
+            hung: self.hung.clone(),
+            answers,
+        };
+        let mut archive = Archive {
+            builder: Builder::new(Vec::new()),
+            time: self.time,
+        };
+        archive.add("manifest.json", &serde_json::to_vec_pretty(&manifest)?)?;
+        archive.add("verbs.json", &serde_json::to_vec_pretty(&self.verbs)?)?;
+        archive.add("probes.json", &serde_json::to_vec_pretty(&self.probes)?)?;
+        archive.add(
+            "expectations.json",
+            &serde_json::to_vec_pretty(&self.expectations)?,
+        )?;
+        for content in contents {
+            archive.add(&content.entry, &content.bytes)?;
+        }
+        let bytes = archive.builder.into_inner()?;
+        if bytes.len() as u64 > MAX_TOTAL {
+            return Err(Error::other(format!(
+                "{} bytes are more than a snapshot can hold",
+                bytes.len()
+            )));
+        }
+        Ok(bytes)
+    }
+}
+
+struct Archive {
+    builder: Builder<Vec<u8>>,
+    time: u64,
+}
+
+impl Archive {
+    fn add(&mut self, name: &str, content: &[u8]) -> std::io::Result<()> {
+        let mut header = Header::new_ustar();
+        header.set_path(name)?;
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_mtime(self.time);
+        header.set_size(content.len() as u64);
+        header.set_cksum();
+        self.builder.append(&header, content)
+    }
+}

@@ -1,0 +1,311 @@
+//! Archives that somebody made who means no good, or whose disk was full.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{collections::BTreeMap, io::Read, sync::Arc};
+
+use proptest::prelude::*;
+use rdma_health_node::{
+    Fact,
+    recording::{Names, Recording},
+};
+use rdma_health_snapshot::{Error, Snapshot};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use tar::{Builder, EntryType, Header};
+
+fn small() -> Snapshot {
+    let mut recording = Recording::default();
+    recording.entry("/proc/cmdline").read = Some(Ok(Arc::from(&b"iommu=pt\n"[..])));
+    recording.entry("/sys/class/infiniband").list = Some(Ok(Names {
+        text: vec!["mlx5_0".into()],
+        not_text: Vec::new(),
+    }));
+    Snapshot {
+        version: "1.2.3".into(),
+        time: 1_700_000_000,
+        live: false,
+        anonymized: false,
+        hung: BTreeMap::new(),
+        recording,
+        verbs: Fact::Absent,
+        probes: Vec::new(),
+        expectations: None,
+    }
+}
+
+fn bytes(snapshot: &Snapshot) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    snapshot.write(&mut bytes).unwrap();
+    bytes
+}
+
+/// The entries of a good archive, to be changed.
+fn entries() -> Vec<(Header, Vec<u8>)> {
+    let bytes = bytes(&small());
+    let decoder = ruzstd::decoding::StreamingDecoder::new(bytes.as_slice()).unwrap();
+    let mut archive = tar::Archive::new(decoder);
+    archive
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let mut entry = entry.unwrap();
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).unwrap();
+            (entry.header().clone(), content)
+        })
+        .collect()
+}
+
+fn pack(entries: &[(Header, Vec<u8>)]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (header, content) in entries {
+        builder.append(header, content.as_slice()).unwrap();
+    }
+    compress(&builder.into_inner().unwrap())
+}
+
+fn compress(archive: &[u8]) -> Vec<u8> {
+    compress_to_vec(archive, CompressionLevel::Fastest)
+}
+
+/// An entry whose name is exactly these bytes, whatever they are.
+fn entry(name: &[u8], kind: EntryType, content: &[u8]) -> (Header, Vec<u8>) {
+    let mut header = Header::new_ustar();
+    header.as_mut_bytes()[..name.len()].copy_from_slice(name);
+    header.set_entry_type(kind);
+    header.set_mode(0o644);
+    header.set_size(content.len() as u64);
+    header.set_cksum();
+    (header, content.to_vec())
+}
+
+fn refusal(archive: &[u8]) -> String {
+    Snapshot::read(archive).unwrap_err().to_string()
+}
+
+/// The manifest with one text replaced by another.
+fn with_manifest(from: &str, to: &str) -> Vec<u8> {
+    let mut entries = entries();
+    let text = String::from_utf8(entries[0].1.clone()).unwrap();
+    assert!(text.contains(from), "{text}");
+    let text = text.replace(from, to);
+    entries[0] = entry(b"manifest.json", EntryType::Regular, text.as_bytes());
+    pack(&entries)
+}
+
+#[test]
+fn a_good_archive_that_was_packed_again_is_read() {
+    assert_eq!(Snapshot::read(pack(&entries()).as_slice()).unwrap(), small());
+}
+
+#[test]
+fn an_entry_that_was_not_announced_is_refused_by_name() {
+    for (name, reason) in [
+        (&b"files/../../etc/passwd"[..], "leads out of the archive"),
+        (b"/etc/passwd", "an absolute path"),
+        (b"files/etc/passwd", "not announced"),
+        (b"files/\xff\xfe", "not UTF-8"),
+        (b"files/proc/cmdline", "there twice"),
+    ] {
+        let mut entries = entries();
+        entries.push(entry(name, EntryType::Regular, b"iommu=pt\n"));
+        let told = refusal(&pack(&entries));
+        assert!(told.contains(reason), "{told}");
+        let plain = String::from_utf8_lossy(&name[..5]).into_owned();
+        assert!(told.contains(&plain), "{told}");
+    }
+}
+
+#[test]
+fn anything_but_a_regular_file_is_refused() {
+    for (kind, word) in [
+        (EntryType::Symlink, "symbolic link"),
+        (EntryType::Link, "hard link"),
+        (EntryType::Char, "device"),
+        (EntryType::Block, "device"),
+        (EntryType::Fifo, "FIFO"),
+        (EntryType::Directory, "directory"),
+        (EntryType::XHeader, "extended header"),
+        (EntryType::GNULongName, "extended header"),
+        (EntryType::GNUSparse, "unknown type"),
+    ] {
+        let mut entries = entries();
+        let at = entries.len() - 1;
+        entries.insert(at, entry(b"files/proc/cmdline", kind, b""));
+        let told = refusal(&pack(&entries));
+        assert!(
+            told.contains(word) && told.contains("files/proc/cmdline"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn an_archive_cut_anywhere_is_refused() {
+    let whole = bytes(&small());
+    for cut in 0..whole.len() {
+        assert!(Snapshot::read(&whole[..cut]).is_err(), "cut at {cut}");
+    }
+    let entries = entries();
+    for count in 0..entries.len() {
+        let told = refusal(&pack(&entries[..count]));
+        assert!(
+            told.contains(".json") || told.contains("files/"),
+            "{count}: {told}"
+        );
+    }
+}
+
+#[test]
+fn data_after_the_end_is_refused() {
+    let mut more = bytes(&small());
+    more.push(0);
+    assert!(refusal(&more).contains("after the end"));
+    let decoder = ruzstd::decoding::StreamingDecoder::new(&*bytes(&small())).map(|mut decoder| {
+        let mut archive = Vec::new();
+        decoder.read_to_end(&mut archive).unwrap();
+        archive
+    });
+    let mut archive = decoder.unwrap();
+    archive.extend_from_slice(b"more");
+    assert!(refusal(&compress(&archive)).contains("after the end"));
+}
+
+#[test]
+fn other_files_are_told_apart() {
+    for other in [
+        &b""[..],
+        b"\x28\xb5",
+        b"\x1f\x8b\x08\0\0\0\0\0",
+        b"PK\x03\x04",
+        b"{}",
+    ] {
+        assert!(matches!(Snapshot::read(other), Err(Error::NotCompressed)));
+    }
+    for other in [&b""[..], b"not a tar archive", &[0; 2048]] {
+        let told = refusal(&compress(other));
+        assert!(
+            told.contains("no snapshot") || told.contains("manifest"),
+            "{told}"
+        );
+    }
+    let told = refusal(&pack(&[entry(b"passwd", EntryType::Regular, b"root")]));
+    assert!(told.contains("expected manifest.json"), "{told}");
+    let told = refusal(&with_manifest("rdma-health snapshot", "something else"));
+    assert!(told.contains("no snapshot"), "{told}");
+}
+
+#[test]
+fn a_snapshot_of_the_future_is_refused_even_where_its_form_is_another() {
+    let text = br#"{"format":"rdma-health snapshot","schema":2,"version":"9.0.0","answers":"elsewhere"}"#;
+    let told = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, text)]));
+    assert!(told.contains("version 2") && told.contains("9.0.0"), "{told}");
+}
+
+#[test]
+fn answers_that_make_no_sense_are_refused() {
+    for (from, to, reason) in [
+        ("\"/proc/cmdline\"", "\"/proc/../cmdline\"", "leads out"),
+        ("\"/proc/cmdline\"", "\"proc/cmdline\"", "not an absolute path"),
+        ("\"/proc/cmdline\"", "\"/proc/\\u001b[31m\"", "control characters"),
+        ("\"bytes\": 9", "\"bytes\": 99999999999", "longer than any file"),
+        ("\"bytes\": 9", "\"bytes\": 10", "9 bytes where 10"),
+        ("\"bytes\": 9", "\"target\": \"x\"", "does not fit"),
+        ("\"bytes\": 9", "\"bytes\": -1", "manifest.json"),
+        ("\"mlx5_0\"", "\"../../etc\"", "no directory can hold"),
+        ("\"/sys/class/infiniband\"", "\"/proc/cmdline\"", ""),
+    ] {
+        let archive = with_manifest(from, to);
+        if reason.is_empty() {
+            // Two questions about one path are no contradiction.
+            Snapshot::read(archive.as_slice()).unwrap();
+            continue;
+        }
+        let told = refusal(&archive);
+        assert!(told.contains(reason), "{told}");
+        assert!(!told.contains('\u{1b}'), "{told}");
+    }
+}
+
+#[test]
+fn bombs_are_refused_before_they_go_off() {
+    // A file of zeroes as large as all may be: swells a thousandfold.
+    let zeroes = vec![0; 40 << 20];
+    let mut entries = entries();
+    entries[1] = entry(b"verbs.json", EntryType::Regular, &zeroes);
+    let told = refusal(&pack(&entries));
+    assert!(told.contains("are allowed") || told.contains("bomb"), "{told}");
+    // The same, announced as small: the rest is met between the entries.
+    let told = refusal(&compress(&[pack_plain(&self::entries()), zeroes].concat()));
+    assert!(told.contains("bomb"), "{told}");
+    // One that does not swell: too long in all.
+    let mut plain = pack_plain(&self::entries());
+    plain.extend_from_slice(&vec![0; 70 << 20]);
+    let told = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
+    assert!(told.contains("64 MiB"), "{told}");
+}
+
+fn pack_plain(entries: &[(Header, Vec<u8>)]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (header, content) in entries {
+        builder.append(header, content.as_slice()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[test]
+fn a_window_larger_than_a_decoder_must_have_is_refused() {
+    // Magic, descriptor, window of 1 GiB, one empty last block.
+    let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3, 0x01, 0x00, 0x00];
+    let told = refusal(&frame);
+    assert!(told.to_lowercase().contains("window"), "{told}");
+}
+
+#[test]
+fn a_million_entries_are_refused_at_the_first_that_is_too_many() {
+    let mut entries = entries();
+    let more = entry(b"files/x", EntryType::Regular, b"");
+    entries.extend(std::iter::repeat_n(more, 100_000));
+    assert!(refusal(&pack(&entries)).contains("not announced"));
+
+    let answer = r#"{"path":"/x","ask":"read","error":"too_long"},"#;
+    let manifest = format!(
+        r#"{{"format":"rdma-health snapshot","schema":1,"version":"1","time":0,"live":false,"anonymized":false,"answers":[{}]}}"#,
+        answer.repeat(300_000).trim_end_matches(',')
+    );
+    let plain = pack_plain(&[entry(b"manifest.json", EntryType::Regular, manifest.as_bytes())]);
+    let told = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
+    assert!(told.contains("more than 200000 answers"), "{told}");
+    let huge = vec![b' '; 25 << 20];
+    let told = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, &huge)]));
+    assert!(told.contains("are allowed") || told.contains("bomb"), "{told}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_bytes_are_refused(noise: Vec<u8>, good_start: bool) {
+        let mut archive = if good_start { vec![0x28, 0xb5, 0x2f, 0xfd] } else { Vec::new() };
+        archive.extend(noise);
+        prop_assert!(Snapshot::read(archive.as_slice()).is_err());
+    }
+
+    #[test]
+    fn one_changed_byte_is_noticed_or_harmless(at: prop::sample::Index, value: u8) {
+        let mut archive = bytes(&small());
+        let at = at.index(archive.len());
+        archive[at] = value;
+        let _ = Snapshot::read(archive.as_slice());
+    }
+
+    #[test]
+    fn any_manifest_is_read_or_refused(at: prop::sample::Index, text in "\\PC{0,12}") {
+        let mut entries = entries();
+        let mut manifest = String::from_utf8(entries[0].1.clone()).unwrap();
+        let places: Vec<_> = manifest.char_indices().map(|(at, _)| at).collect();
+        manifest.insert_str(places[at.index(places.len())], &text);
+        entries[0] = entry(b"manifest.json", EntryType::Regular, manifest.as_bytes());
+        let _ = Snapshot::read(pack(&entries).as_slice());
+    }
+}

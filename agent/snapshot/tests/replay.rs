@@ -1,0 +1,207 @@
+//! A snapshot of a tree gives the same node and the same verdict as the tree.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rdma_health_node::{
+    Fact, Node, Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_rules::{Expectations, judge};
+use rdma_health_snapshot::{Snapshot, redact::redact};
+use rdma_health_tests::tree;
+
+fn read(root: Root) -> Node {
+    let mut collector = Collector::new(root, Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
+    collector.node()
+}
+
+/// Reads a tree, and what its snapshot becomes once it went through a file.
+fn both(path: &Path) -> (Node, Node, Snapshot) {
+    let mut root = Root::open(path).unwrap();
+    let recorder = root.record();
+    let live = root.is_live();
+    let node = read(root);
+    let mut snapshot = Snapshot {
+        version: "0.0.0".into(),
+        time: node.time,
+        live,
+        anonymized: false,
+        hung: BTreeMap::new(),
+        recording: recorder.recording(),
+        verbs: Fact::Absent,
+        probes: Vec::new(),
+        expectations: None,
+    };
+    redact(&mut snapshot.recording);
+    let mut bytes = Vec::new();
+    snapshot.write(&mut bytes).unwrap();
+    let again = Snapshot::read(bytes.as_slice()).unwrap();
+    assert_eq!(again, snapshot);
+    let mut replayed = read(again.root());
+    again.complete(&mut replayed);
+    (node, replayed, again)
+}
+
+/// Node and verdict as JSON, without how long reading took and when.
+fn json(node: &Node) -> String {
+    let mut node = node.clone();
+    for status in node.sources.values_mut() {
+        let status = std::sync::Arc::make_mut(status);
+        (status.time, status.seconds) = (None, 0.0);
+    }
+    let verdict = judge(&node, &Expectations::default());
+    serde_json::to_string_pretty(&(&verdict, &node)).unwrap()
+}
+
+#[track_caller]
+fn assert_same(path: &Path) -> Snapshot {
+    let (node, replayed, snapshot) = both(path);
+    let (node, replayed) = (json(&node), json(&replayed));
+    for (a, b) in node.lines().zip(replayed.lines()) {
+        assert_eq!(a, b);
+    }
+    assert_eq!(node, replayed);
+    snapshot
+}
+
+#[test]
+fn every_fixture_gives_the_same_verdict_from_its_snapshot() {
+    let mut seen = 0;
+    for file in fs::read_dir(tree::fixtures()).unwrap().flatten() {
+        let name = file.file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".tree") {
+            assert_same(tree::fixture(name).unwrap().path());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen}");
+}
+
+#[test]
+fn whatever_cannot_be_read_cannot_be_read_from_the_snapshot_either_and_for_the_same_reason() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let port = tree.path().join("sys/class/infiniband/mlx5_0/ports/1");
+    // Too long, not text, no file, a loop, names and links that are not text, an empty file, control characters.
+    fs::write(port.join("rate"), "9".repeat(5000)).unwrap();
+    fs::write(port.join("counters/symbol_error"), b"\xff\xfe\n").unwrap();
+    fs::remove_file(port.join("phys_state")).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        port.join("phys_state"),
+        rustix::fs::Mode::from_raw_mode(0o600),
+    )
+    .unwrap();
+    fs::remove_file(port.join("counters/link_downed")).unwrap();
+    symlink("link_downed", port.join("counters/link_downed")).unwrap();
+    fs::write(
+        port.join("counters").join(std::ffi::OsStr::from_bytes(b"\xff")),
+        "1\n",
+    )
+    .unwrap();
+    fs::write(port.join("state"), "").unwrap();
+    fs::write(
+        tree.path().join("sys/class/infiniband/mlx5_0/fw_ver"),
+        "\x1b[31m\n",
+    )
+    .unwrap();
+    fs::write(tree.path().join("proc/modules"), "nonsense\n").unwrap();
+    let (node, ..) = both(tree.path());
+    let kinds: std::collections::BTreeSet<_> = node.unread().map(|(_, unread)| unread.kind.clone()).collect();
+    for kind in ["too_long", "malformed", "not_a_file", "ELOOP", "EISDIR"] {
+        let is_told = kinds.contains(kind) || (kind == "EISDIR" && kinds.contains("not_a_file"));
+        assert!(is_told, "{kind}: {kinds:?}");
+    }
+    assert_same(tree.path());
+}
+
+#[test]
+fn an_empty_tree_stays_one() {
+    let empty = tempfile::tempdir().unwrap();
+    assert_same(empty.path());
+}
+
+#[test]
+fn what_is_nobodys_business_is_not_in_it() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let write = |path: &str, text: &str| {
+        let path = tree.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("proc/4711/comm", "secret-miner\n");
+    write("proc/4711/cmdline", "secret-miner --password=hunter2\n");
+    write(
+        "proc/cmdline",
+        "root=UUID=6b1c pass=hunter2 iommu=pt -- hunter2\n",
+    );
+    write(
+        "dev/kmsg",
+        "6,1,1,-;Kernel command line: root=UUID=6b1c pass=hunter2 iommu=pt\n\
+         6,2,2,-;user hunter2 logged in\n6,3,3,-;DMAR: IOMMU enabled\n",
+    );
+    let snapshot = assert_same(tree.path());
+    let all = format!(
+        "{:?}",
+        snapshot
+            .recording
+            .iter()
+            .map(|(path, answers)| {
+                let text = match &answers.read {
+                    Some(Ok(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+                    _ => String::new(),
+                };
+                format!("{path} {text} {:?} {:?}", answers.list, answers.link)
+            })
+            .collect::<Vec<_>>()
+    );
+    for secret in ["hunter2", "secret-miner", "6b1c", "4711"] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+    assert!(all.contains("iommu=pt") && all.contains("DMAR: IOMMU enabled"));
+}
+
+#[test]
+fn a_source_that_hung_hangs_in_the_snapshot_and_nobody_waits_for_it() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let (.., mut snapshot) = both(tree.path());
+    snapshot.hung.insert("iommu".into(), 7);
+    let mut bytes = Vec::new();
+    snapshot.write(&mut bytes).unwrap();
+    let node = read(Snapshot::read(bytes.as_slice()).unwrap().root());
+    assert_eq!(node.iommu.groups.unread().unwrap().kind, "hung");
+    let told: Vec<_> = node.unread().map(|(_, unread)| unread.to_string()).collect();
+    assert!(
+        told.iter().any(|told| told.contains("has not ended for 7 s")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_question_that_nobody_asked_is_told_as_such() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let (.., mut snapshot) = both(tree.path());
+    snapshot.recording.remove("/proc/modules");
+    let node = read(snapshot.root());
+    assert_eq!(node.modules.loaded.unread().unwrap().kind, "not_collected");
+}
+
+#[test]
+fn the_same_snapshot_gives_the_same_bytes() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let (.., snapshot) = both(tree.path());
+    let bytes = || {
+        let mut bytes = Vec::new();
+        snapshot.write(&mut bytes).unwrap();
+        bytes
+    };
+    assert_eq!(bytes(), bytes());
+}
