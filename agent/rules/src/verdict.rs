@@ -52,6 +52,13 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
+impl Verdict {
+    /// The findings of one rule and severity together, in order.
+    pub fn groups(&self) -> impl Iterator<Item = &[Finding]> {
+        self.findings.chunk_by(|a, b| a.rule == b.rule && a.severity == b.severity)
+    }
+}
+
 /// Asks every rule about `node`.
 pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
     let mut findings: Vec<Finding> = CATALOGUE

@@ -1,11 +1,11 @@
 //! The status page: the verdict, the findings, the ports. No script, nothing from elsewhere.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use rdma_health_node::Fact;
-use rdma_health_rules::Finding;
+use rdma_health_rules::{Finding, failure_in_words};
 
-use crate::view::View;
+use crate::{report::gigabits, view::View};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
@@ -56,30 +56,35 @@ fn content(page: &mut String, view: &View) {
     if view.verdict.findings.is_empty() {
         page.push_str("<p>None.");
     }
-    for one in &view.verdict.findings {
-        finding(page, one);
+    for group in view.verdict.groups() {
+        findings(page, group);
     }
     ports(page, view);
 }
 
-fn finding(page: &mut String, finding: &Finding) {
-    let severity = finding.severity.name();
+/// Findings of one rule: each message, the remedy once, the evidence on request.
+fn findings(page: &mut String, group: &[Finding]) {
+    let Some(first) = group.first() else { return };
+    let severity = first.severity.name();
     let _ = write!(
         page,
-        "<article><p><span class=\"status {severity}\">{severity}</span> <code>{}</code><br>{}<p>{}",
-        finding.rule.id,
-        escape(&finding.message),
-        escape(&finding.remedy)
+        "<article><p><span class=\"status {severity}\">{severity}</span> <code>{}</code> {}<ul>",
+        first.rule.id,
+        escape(first.rule.title),
     );
-    if !finding.evidence.is_empty() {
+    for finding in group {
+        let _ = write!(page, "<li>{}", escape(&finding.message));
+    }
+    let _ = write!(page, "</ul><p>{}", escape(&first.remedy));
+    let evidence: BTreeSet<_> = group
+        .iter()
+        .flat_map(|finding| &finding.evidence)
+        .map(|evidence| (&evidence.source, &evidence.value))
+        .collect();
+    if !evidence.is_empty() {
         page.push_str("<details><summary>Evidence</summary><dl>");
-        for evidence in &finding.evidence {
-            let _ = write!(
-                page,
-                "<dt>{}<dd>{}",
-                escape(&evidence.source),
-                escape(&evidence.value)
-            );
+        for (source, value) in evidence {
+            let _ = write!(page, "<dt>{}<dd>{}", escape(source), escape(value));
         }
         page.push_str("</dl></details>");
     }
@@ -93,7 +98,7 @@ fn ports(page: &mut String, view: &View) {
         return;
     }
     page.push_str(
-        "<div class=wide><table><tr><th>port<th>state<th>rate<th>link layer<th>network device<th>PCI address",
+        "<div class=wide><table><tr><th>port<th>state<th>rate<th>last probe<th>link layer<th>network device<th>PCI address",
     );
     for hca in view.node.hcas() {
         for (number, port) in &hca.ports {
@@ -108,13 +113,25 @@ fn ports(page: &mut String, view: &View) {
                 .netdev
                 .known()
                 .map_or_else(dash, |netdev| escape(&netdev.name));
+            let probe = view.node.probes.iter().map(|probe| &probe.report);
+            let probe = probe
+                .filter(|probe| probe.device == hca.name && probe.port == *number)
+                .map(|probe| match (&probe.failure, &probe.bandwidth) {
+                    (Some(failure), _) => {
+                        escape(&format!("{}: {}", probe.stage.name(), failure_in_words(failure)))
+                    }
+                    (None, Some(bandwidth)) => gigabits(bandwidth.bytes_per_second),
+                    (None, None) => "passed".into(),
+                })
+                .next()
+                .unwrap_or_else(dash);
             let address = hca
                 .pci_address
                 .known()
                 .map_or_else(dash, |address| escape(address));
             let _ = write!(
                 page,
-                "<tr><td>{}:{number}<td>{state}<td>{rate}<td>{layer}<td>{netdev}<td>{address}",
+                "<tr><td>{}:{number}<td>{state}<td>{rate}<td>{probe}<td>{layer}<td>{netdev}<td>{address}",
                 escape(&hca.name)
             );
         }
