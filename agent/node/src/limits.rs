@@ -98,6 +98,6 @@ fn memlock(scope: &Scope<'_>, path: &str) -> Fact<Memlock> {
                 soft: bytes(limits.max_locked_memory.soft_limit),
                 hard: bytes(limits.max_locked_memory.hard_limit),
             }),
-            Err(error) => scope.malformed(path, &error.to_string(), "process limits"),
+            Err(_) => scope.malformed(path, &text, "process limits"),
         })
 }

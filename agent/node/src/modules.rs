@@ -2,9 +2,8 @@
 //!
 //! Source: `/proc/modules`, `/sys/module/NAME/version` and `/sys/class/infiniband_verbs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use procfs::{FromBufRead, KernelModules};
 use serde::{Deserialize, Serialize};
 
 use crate::{fact::Fact, root::Scope};
@@ -58,19 +57,22 @@ impl Modules {
     /// Reads the loaded modules.
     pub fn read(scope: &Scope<'_>) -> Self {
         const PATH: &str = "/proc/modules";
-        let loaded =
-            scope
-                .required_file(PATH)
-                .and_then(|text| match KernelModules::from_buf_read(text.as_bytes()) {
-                    Ok(KernelModules(all)) => Fact::Known(
-                        KNOWN
-                            .iter()
-                            .filter(|name| all.contains_key(**name))
-                            .map(|name| ((*name).to_owned(), Module::read(scope, name)))
-                            .collect(),
-                    ),
-                    Err(error) => scope.malformed(PATH, &error.to_string(), "a list of modules"),
-                });
+        // A running kernel without the file was built without modules; a tree without it is not complete.
+        let text = if scope.root().is_live() {
+            scope.optional_file(PATH)
+        } else {
+            scope.required_file(PATH)
+        };
+        let loaded = text.and_then(|text| match names(&text) {
+            Ok(names) => Fact::Known(
+                KNOWN
+                    .iter()
+                    .filter(|name| names.contains(**name))
+                    .map(|name| ((*name).to_owned(), Module::read(scope, name)))
+                    .collect(),
+            ),
+            Err(line) => scope.malformed(PATH, line, "a module per line"),
+        });
         // The class tells of a built-in ib_uverbs, too, which no list of modules does.
         let class = scope.entries("/sys/class/infiniband_verbs");
         let user_verbs = match class.known() {
@@ -93,10 +95,37 @@ impl Modules {
     }
 }
 
+/// The names in `/proc/modules`, or the line that is none of it. Only name and size are looked at: the third column is `-`
+/// on kernels that cannot unload modules, which the procfs crate takes for an error.
+fn names(text: &str) -> Result<BTreeSet<&str>, &str> {
+    text.lines()
+        .map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next().filter(|name| !name.is_empty());
+            let size = words.next().and_then(|size| size.parse::<u64>().ok());
+            name.zip(size).map(|(name, _)| name).ok_or(line)
+        })
+        .collect()
+}
+
 impl Module {
     fn read(scope: &Scope<'_>, name: &str) -> Self {
         Self {
             version: scope.optional(&format!("/sys/module/{name}/version")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_cannot_unload_modules_counts_no_references() {
+        let text = "nvidia_uvm 1830912 - - Live 0xffffffffc080c000 (O)\nib_core 442368 7 ib_umad,rdma_cm, Live 0x0\n";
+        assert_eq!(names(text), Ok(BTreeSet::from(["ib_core", "nvidia_uvm"])));
+        assert_eq!(names(""), Ok(BTreeSet::new()));
+        assert_eq!(names("ib_core\n"), Err("ib_core"));
+        assert_eq!(names("<html> x\n"), Err("<html> x"));
     }
 }
