@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+pub mod diagnosis;
 mod expectations;
 mod finding;
+pub mod log;
 mod verdict;
 
 mod domain {
@@ -21,6 +23,7 @@ mod domain {
 }
 
 pub use catalogue::{CATALOGUE, Domain, Rule, rule};
+pub use diagnosis::{Diagnosis, diagnose};
 pub use domain::probe::words as failure_in_words;
 pub use expectations::{Expectations, Profile};
 pub use finding::{Evidence, Finding, Severity, Subject};
