@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Read,
     os::unix::{ffi::OsStrExt, fs::symlink},
     path::Path,
     time::{Duration, Instant},
@@ -14,8 +15,8 @@ use rdma_health_node::{
     Fact, Node, Root,
     collector::{Collector, Refresh},
 };
-use rdma_health_rules::{Expectations, judge};
-use rdma_health_snapshot::{Snapshot, redact::redact};
+use rdma_health_rules::{Expectations, Finding, judge};
+use rdma_health_snapshot::{Snapshot, anonymize::anonymize, redact::redact};
 use rdma_health_tests::tree;
 
 fn read(root: Root) -> Node {
@@ -167,6 +168,49 @@ fn what_is_nobodys_business_is_not_in_it() {
         assert!(!all.contains(secret), "{secret}");
     }
     assert!(all.contains("iommu=pt") && all.contains("DMAR: IOMMU enabled"));
+}
+
+#[test]
+fn an_anonymous_snapshot_has_the_same_findings_and_none_of_the_addresses() {
+    for fixture in ["connectx7-gpu", "virtual-node-translated"] {
+        let tree = tree::fixture(fixture).unwrap();
+        let (node, _, mut snapshot) = both(tree.path());
+        anonymize(&mut snapshot);
+        let mut bytes = Vec::new();
+        snapshot.write(&mut bytes).unwrap();
+        let mut plain = Vec::new();
+        ruzstd::decoding::StreamingDecoder::new(bytes.as_slice())
+            .unwrap()
+            .read_to_end(&mut plain)
+            .unwrap();
+        let plain = String::from_utf8_lossy(&plain).to_lowercase();
+        let replayed = read(Snapshot::read(bytes.as_slice()).unwrap().root());
+        let found = |node: &Node| -> Vec<_> {
+            let verdict = judge(node, &Expectations::default());
+            let finding = |finding: &Finding| (finding.rule.id, finding.severity, finding.subject.clone());
+            verdict.findings.iter().map(finding).collect()
+        };
+        assert_eq!(found(&replayed), found(&node), "{fixture}");
+        assert_eq!(found(&node).is_empty(), fixture != "connectx7-gpu");
+        for (before, after) in node.hcas().zip(replayed.hcas()) {
+            let (before, after) = (
+                before.node_guid.known().unwrap(),
+                after.node_guid.known().unwrap(),
+            );
+            assert_eq!(
+                before == after,
+                before.0 == 0,
+                "zero is what rules look for: {before}"
+            );
+            assert!(before.0 == 0 || !plain.contains(&before.to_string()), "{before}");
+        }
+        let host = node.host.hostname.known().unwrap();
+        assert_ne!(replayed.host.hostname.known().unwrap(), host);
+        assert!(!plain.contains(host.as_str()), "{host}");
+        for mac in ["52:54:00:12:34:5", "5054:00ff:fe12:345", "a088:c203:0012:345"] {
+            assert!(!plain.contains(mac), "{mac}");
+        }
+    }
 }
 
 #[test]

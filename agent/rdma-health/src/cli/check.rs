@@ -89,11 +89,16 @@ pub(super) struct Source<'a> {
 
 /// Opens a node's root, or what a tool that collects support data made of one.
 pub(super) fn open(path: &Path) -> anyhow::Result<Root> {
-    let open = || match foreign::open(path)? {
-        Some(root) => Ok(root),
-        None => Root::open(path),
+    let failed = || format!("cannot read the tree {}", path.display());
+    let Some(foreign) = foreign::open(path).with_context(failed)? else {
+        return Root::open(path).with_context(failed);
     };
-    open().with_context(|| format!("cannot read the tree {}", path.display()))
+    anstream::eprintln!(
+        "{} is a {}: judged as far as its files go; what it does not hold is told as not collected",
+        report::printable(&path.display().to_string()),
+        foreign.tool
+    );
+    Ok(foreign.root)
 }
 
 /// Reads a saved node as it was read where it was saved.

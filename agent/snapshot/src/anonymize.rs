@@ -1,8 +1,0 @@
-//! To come.
-
-use crate::Snapshot;
-
-/// To come.
-pub fn anonymize(snapshot: &mut Snapshot) {
-    snapshot.anonymized = true;
-}

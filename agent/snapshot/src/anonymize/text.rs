@@ -1,0 +1,256 @@
+//! Finds addresses in text.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::pseudonym::Pseudonyms;
+
+impl Pseudonyms {
+    /// The text with every address replaced: MAC addresses, GUIDs, GIDs, IPv6, names of devices that hold an address
+    /// (`enx5254001234ab`), and IPv4 where `ipv4` says so.
+    pub(super) fn words(&self, text: &str, ipv4: bool) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            // Punctuation that ends a sentence or names what follows.
+            let bare = if word.ends_with("::") {
+                word
+            } else {
+                word.trim_end_matches([':', '.'])
+            };
+            match self.word(bare, ipv4, &out) {
+                Some(replaced) => out.push_str(&replaced),
+                None => out.push_str(bare),
+            }
+            out.push_str(&word[bare.len()..]);
+            let next = after.find(is_word).unwrap_or(after.len());
+            out.push_str(&after[..next]);
+            rest = &after[next..];
+        }
+        out
+    }
+
+    fn word(&self, word: &str, ipv4: bool, before: &str) -> Option<String> {
+        let groups = |length: usize| -> Option<Vec<u64>> {
+            let hex = |group: &str| {
+                let all = group.len() == length && group.bytes().all(|b| b.is_ascii_hexdigit());
+                all.then(|| u64::from_str_radix(group, 16).ok()).flatten()
+            };
+            word.split(':').map(hex).collect()
+        };
+        let number =
+            |groups: &[u64], bits: u32| groups.iter().fold(0, |number, group| number << bits | group);
+        if word.len() == 17
+            && let Some(bytes) = groups(2)
+        {
+            return Some(bytes_of(self.mac(number(&bytes, 8)), 6));
+        }
+        // The hardware address of IPoIB: four bytes of its own, then a GID.
+        if word.len() == 59
+            && let Some(bytes) = groups(2)
+        {
+            let high = number(bytes.get(4..12)?, 8);
+            let low = number(bytes.get(12..20)?, 8);
+            let gid = self.gid(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)));
+            let bits = gid.to_bits();
+            let (high, low) = ((bits >> 64) as u64, (bits & u128::from(u64::MAX)) as u64);
+            return Some(format!(
+                "{}:{}:{}",
+                &word[..11],
+                bytes_of(high, 8),
+                bytes_of(low, 8)
+            ));
+        }
+        if word.len() == 19
+            && let Some(parts) = groups(4)
+        {
+            return Some(parts_of(self.guid(number(&parts, 16))));
+        }
+        if word.len() == 39 && groups(4).is_some() {
+            let bits = self.gid(word.parse().ok()?).to_bits();
+            let (high, low) = ((bits >> 64) as u64, (bits & u128::from(u64::MAX)) as u64);
+            return Some(format!("{}:{}", parts_of(high), parts_of(low)));
+        }
+        if word.matches(':').count() >= 2
+            && let Ok(address) = word.parse::<Ipv6Addr>()
+        {
+            return Some(self.gid(address).to_string());
+        }
+        if ipv4 {
+            let (address, port) = word
+                .split_once(':')
+                .map_or((word, None), |(address, port)| (address, Some(port)));
+            if let Ok(address) = address.parse::<Ipv4Addr>() {
+                let address = self.ipv4(address);
+                return Some(port.map_or(address.to_string(), |port| format!("{address}:{port}")));
+            }
+        }
+        if let Some(digits) = word.strip_prefix("0x")
+            && digits.len() == 16
+            && ends_with_guid(before)
+        {
+            return Some(format!(
+                "0x{:016x}",
+                self.guid(u64::from_str_radix(digits, 16).ok()?)
+            ));
+        }
+        self.device_name(word)
+    }
+
+    /// The name of a device that was named after its address: `enx` (Ethernet), `ibx`, `rocex`, … and the address.
+    fn device_name(&self, word: &str) -> Option<String> {
+        const KINDS: [&str; 6] = ["enx", "wlx", "ibx", "rocex", "iwx", "opax"];
+        let kind = KINDS.iter().find(|kind| word.starts_with(**kind))?;
+        let digits = &word[kind.len()..];
+        let length = digits.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let (address, rest) = digits.split_at(length);
+        let number = u64::from_str_radix(address, 16).ok()?;
+        match length {
+            12 => Some(format!("{kind}{:012x}{rest}", self.mac(number))),
+            16 => Some(format!("{kind}{:016x}{rest}", self.guid(number))),
+            _ => None,
+        }
+    }
+
+    /// A routing table as `/proc/net/route` has it: addresses are numbers in the machine's byte order.
+    pub(super) fn routes(&self, table: &str) -> String {
+        let mut out = String::with_capacity(table.len());
+        for line in table.lines() {
+            let mut columns: Vec<String> = line.split('\t').map(str::to_owned).collect();
+            let number = |column: Option<&String>| u32::from_str_radix(column?.trim(), 16).ok();
+            let mask = number(columns.get(7));
+            if let (Some(destination), Some(gateway), Some(mask)) =
+                (number(columns.get(1)), number(columns.get(2)), mask)
+            {
+                let replaced = |address: u32| {
+                    let address = Ipv4Addr::from_bits(address.swap_bytes());
+                    self.ipv4(address).to_bits().swap_bytes()
+                };
+                // A network's own part only: the rest is zero.
+                columns[1] = format!("{:08X}", replaced(destination) & mask);
+                columns[2] = format!("{:08X}", replaced(gateway));
+            }
+            if let Some(netdev) = columns.first_mut() {
+                *netdev = self.words(netdev, false);
+            }
+            out.push_str(&columns.join("\t"));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, ':' | '.')
+}
+
+fn ends_with_guid(before: &str) -> bool {
+    let tail = before.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    tail.len() >= 4 && {
+        let bytes = tail.as_bytes();
+        bytes[bytes.len() - 4..].eq_ignore_ascii_case(b"guid")
+    }
+}
+
+/// Bytes with colons between them, the last `count` of the number.
+fn bytes_of(number: u64, count: usize) -> String {
+    let bytes = number.to_be_bytes();
+    let shown: Vec<_> = bytes[8 - count..]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    shown.join(":")
+}
+
+/// As the kernel writes a GUID.
+fn parts_of(number: u64) -> String {
+    let [a, b, c, d] = [48, 32, 16, 0].map(|shift| number >> shift & 0xffff);
+    format!("{a:04x}:{b:04x}:{c:04x}:{d:04x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_and_nothing_else() {
+        let pseudonyms = Pseudonyms::default();
+        for same in [
+            "",
+            "mlx5_core 0000:41:00.0: firmware version: 28.41.1000",
+            "../../devices/pci0000:00/0000:00:03.0/virtio1/net/eth0",
+            "229.2.52.0",
+            "4: ACTIVE",
+            "400 Gb/sec (4X NDR)",
+            "0000:0000:0000:0000",
+            "0000:0000:0000:0000:0000:0000:0000:0000",
+            "::",
+            "ff:ff:ff:ff:ff:ff",
+            "DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0x00000000fee00000",
+            "enx",
+            "ö:ü",
+        ] {
+            assert_eq!(pseudonyms.words(same, false), same);
+        }
+        for (before, kept) in [
+            ("eth0: 52:54:00:12:34:56, up", "eth0: 52:54:00:"),
+            ("a088:c203:0012:3456", "a088:c203:00"),
+            ("node guid 0xa088c20300123456.", "node guid 0xa088c20300"),
+            (
+                "fe80:0000:0000:0000:5054:00ff:fe12:3456",
+                "fe80:0000:0000:0000:5054:00ff:fe",
+            ),
+            ("fe80::5054:ff:fe12:3456", "fe80::5054:ff:fe"),
+            ("enx525400123456", "enx525400"),
+            ("/sys/class/net/enx525400123456/mtu", "/sys/class/net/enx525400"),
+            ("to 10.1.2.3:4791 now", "to 10."),
+            (
+                "00:00:10:49:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:12:34:56",
+                "00:00:10:49:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:",
+            ),
+        ] {
+            let after = pseudonyms.words(before, true);
+            assert!(after.starts_with(kept), "{before}: {after}");
+            assert!(
+                !after.contains("12:3456") && !after.contains("12:34:56"),
+                "{after}"
+            );
+            assert!(
+                !after.contains("123456") && !after.contains("10.1.2.3"),
+                "{after}"
+            );
+        }
+    }
+
+    #[test]
+    fn networks_stay_networks() {
+        let pseudonyms = Pseudonyms::default();
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+            eth0\t00000000\t0100640A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+            eth0\t0000640A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+        let replaced = pseudonyms.routes(table);
+        let lines: Vec<Vec<&str>> = replaced.lines().map(|line| line.split('\t').collect()).collect();
+        assert_eq!(lines[0].join("\t"), table.lines().next().unwrap());
+        assert_eq!(lines[1][1], "00000000");
+        assert!(
+            lines[2][1].starts_with("00") && lines[2][1].ends_with("0A"),
+            "{replaced}"
+        );
+        // The gateway is still in the network.
+        assert_eq!(lines[1][2][2..], lines[2][1][2..], "{replaced}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_gone_through(text in "\\PC{0,80}", addresses in "([0-9a-f:.]{0,6}|enx|::|0x){0,12}") {
+            let pseudonyms = Pseudonyms::default();
+            for text in [text, addresses] {
+                let _ = pseudonyms.words(&text, true);
+                let _ = pseudonyms.routes(&text);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What commands printed, turned back into what the kernel said.
+
+/// `lsmod` as `/proc/modules`.
+pub(super) fn modules(list: &str) -> String {
+    let module = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (name, size, uses) = (words.next()?, words.next()?, words.next()?);
+        // The heading has words where numbers stand.
+        size.parse::<u64>().ok()?;
+        let uses: i64 = uses.parse().ok()?;
+        let users = words.next().map_or("-".to_owned(), |users| {
+            format!("{},", users.trim_end_matches(','))
+        });
+        Some(format!("{name} {size} {uses} {users} Live 0x0000000000000000\n"))
+    };
+    list.lines().filter_map(module).collect()
+}
+
+/// `dmesg` as `/dev/kmsg`: `[   12.345678] text` becomes a record with its time; other lines stay.
+pub(super) fn log(dmesg: &str) -> String {
+    let record = |line: &str| {
+        let stamped = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("] "))
+            .and_then(|(time, text)| {
+                let (seconds, micros) = time.trim().split_once('.')?;
+                let micros: u64 = (micros.len() == 6).then(|| micros.parse().ok())??;
+                let time = seconds
+                    .parse::<u64>()
+                    .ok()?
+                    .checked_mul(1_000_000)?
+                    .checked_add(micros)?;
+                Some(format!("6,0,{time},-;{text}\n"))
+            });
+        stamped.unwrap_or_else(|| format!("{line}\n"))
+    };
+    dmesg.lines().map(record).collect()
+}
+
+/// The command line that the kernel repeats in its log.
+pub(super) fn cmdline(dmesg: &str) -> Option<String> {
+    let found = dmesg.lines().find_map(|line| {
+        line.split_once("Command line: ")
+            .or_else(|| line.split_once("Kernel command line: "))
+    });
+    found.map(|(_, arguments)| arguments.to_owned())
+}
+
+/// The kernel's release, from the first line of its log.
+pub(super) fn release(dmesg: &str) -> Option<String> {
+    let (_, rest) = dmesg
+        .lines()
+        .take(200)
+        .find_map(|line| line.split_once("Linux version "))?;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+/// Host and release in `uname -a`.
+pub(super) fn uname(text: &str) -> Option<(String, String)> {
+    let mut words = text.split_whitespace();
+    (words.next()? == "Linux").then_some(())?;
+    Some((words.next()?.to_owned(), words.next()?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn modules_are_listed_as_the_kernel_does() {
+        let list = "Module                  Size  Used by\n\
+            mlx5_ib               462848  0\n\
+            ib_core               471040  3 mlx5_ib,rdma_cm,ib_uverbs\n\
+            hal                    12288 -2\n";
+        assert_eq!(
+            modules(list),
+            "mlx5_ib 462848 0 - Live 0x0000000000000000\n\
+             ib_core 471040 3 mlx5_ib,rdma_cm,ib_uverbs, Live 0x0000000000000000\n\
+             hal 12288 -2 - Live 0x0000000000000000\n"
+        );
+    }
+
+    #[test]
+    fn the_log_keeps_its_times_and_tells_release_and_command_line() {
+        let dmesg = "[    0.000000] Linux version 5.14.0-427.el9.x86_64 (mock@build) #1 SMP\n\
+            [    0.000000] Command line: BOOT_IMAGE=/vmlinuz iommu=pt\n\
+            [Sat Nov 21 02:00:00 2026] DMAR: IOMMU enabled\n";
+        let records = log(dmesg);
+        assert!(records.starts_with("6,0,0,-;Linux version"), "{records}");
+        assert!(records.ends_with("[Sat Nov 21 02:00:00 2026] DMAR: IOMMU enabled\n"));
+        assert_eq!(release(dmesg).as_deref(), Some("5.14.0-427.el9.x86_64"));
+        assert_eq!(cmdline(dmesg).as_deref(), Some("BOOT_IMAGE=/vmlinuz iommu=pt"));
+        assert_eq!(
+            uname("Linux gpu-17 5.14.0 #1 SMP x86_64"),
+            Some(("gpu-17".into(), "5.14.0".into()))
+        );
+        assert_eq!(uname("bash: uname: command not found"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_gone_through(text in "(\\[ *[0-9]{0,30}\\.[0-9]{0,7}\\]|\\PC{0,9}|[0-9]{1,20}|\n| ){0,12}") {
+            let _ = (modules(&text), log(&text), cmdline(&text), release(&text), uname(&text));
+        }
+    }
+}
