@@ -4,8 +4,11 @@ use rdma_health_node::Node;
 use serde::Serialize;
 
 use crate::{
-    Expectations, Finding, Severity,
-    domain::{gpudirect, iommu, limits, link, probe, reading},
+    Expectations, Finding, Remedy, Severity,
+    domain::{
+        gids, gpudirect, iommu, iommu_events, limits, link, measured, modules, network, pci_link, pci_path,
+        probe, rate, reading, sriov, trend,
+    },
 };
 
 /// What part of RDMA a rule concerns.
@@ -14,10 +17,20 @@ use crate::{
 pub enum Domain {
     /// How DMA addresses are handled.
     Iommu,
+    /// PCIe links and the way between GPUs and NICs.
+    Pci,
     /// The path between GPU memory and NICs.
     GpuDirect,
+    /// Kernel modules, firmware and which RDMA devices there are.
+    Modules,
     /// RDMA devices, ports and their links.
     Link,
+    /// Addresses of RDMA ports.
+    Gids,
+    /// Virtual functions.
+    Sriov,
+    /// The host's network below RoCE.
+    Network,
     /// Limits of processes.
     Limits,
     /// What active measurements say.
@@ -28,10 +41,15 @@ pub enum Domain {
 
 impl Domain {
     /// Every domain, in the order of the catalogue.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 11] = [
         Self::Iommu,
+        Self::Pci,
         Self::GpuDirect,
+        Self::Modules,
         Self::Link,
+        Self::Gids,
+        Self::Sriov,
+        Self::Network,
         Self::Limits,
         Self::Probe,
         Self::Reading,
@@ -41,8 +59,13 @@ impl Domain {
     pub fn name(self) -> &'static str {
         match self {
             Self::Iommu => "iommu",
+            Self::Pci => "pci",
             Self::GpuDirect => "gpudirect",
+            Self::Modules => "modules",
             Self::Link => "link",
+            Self::Gids => "gids",
+            Self::Sriov => "sriov",
+            Self::Network => "network",
             Self::Limits => "limits",
             Self::Probe => "probe",
             Self::Reading => "reading",
@@ -64,7 +87,7 @@ pub struct Rule {
     /// Why that matters and when the severity differs.
     pub explanation: &'static str,
     /// What to do.
-    pub remedy: &'static str,
+    pub remedy: Remedy,
     /// When it would be a false alarm, and what the rule does about it.
     pub false_alarms: &'static str,
     /// The judgement.
@@ -100,11 +123,45 @@ impl Rule {
 pub static CATALOGUE: &[&Rule] = &[
     &iommu::GROUP_TRANSLATED,
     &iommu::CMDLINE_MISMATCH,
+    &iommu_events::MEMORY_ENCRYPTION,
+    &iommu_events::FAULTS,
+    &iommu_events::REGRESSED,
+    &pci_path::ACS_REDIRECT,
+    &pci_path::GPU_WITHOUT_LOCAL_NIC,
+    &pci_link::LINK_DEGRADED,
+    &pci_link::AER_ERRORS,
+    &pci_link::MAX_READ_REQUEST,
     &gpudirect::PEER_MEMORY_MISSING,
+    &gpudirect::PEER_MEMORY_INSTALL_ORDER,
+    &gpudirect::NV_PEER_MEM_LEGACY,
+    &modules::HCAS_MISSING,
+    &modules::RDMA_MODULES_MISSING,
+    &modules::DRIVER_UNEXPECTED,
+    &modules::FIRMWARE_MIXED,
+    &modules::SOFTROCE_IN_USE,
     &link::PORT_DOWN,
+    &link::NO_SUBNET_MANAGER,
+    &trend::PORT_FLAPPING,
+    &trend::COUNTER_ERRORS,
+    &rate::RATE_LOW,
+    &rate::WIDTH_DEGRADED,
+    &rate::MTU_LOW,
+    &gids::GID_MISSING,
+    &gids::GID_INDEX_DIFFERS,
+    &gids::GUID_INVALID,
+    &sriov::VFS_MISSING,
+    &sriov::VF_WITHOUT_DRIVER,
+    &sriov::VF_GUID_ZERO,
+    &sriov::VF_MAC_ZERO,
+    &sriov::VF_TRUST,
+    &network::SAME_SUBNET_ARP,
+    &network::ROCE_FLOW_CONTROL,
     &limits::MEMLOCK_LOW,
     &probe::FAILED,
+    &measured::BANDWIDTH_LOW,
+    &measured::LATENCY_HIGH,
     &reading::FACTS_UNREADABLE,
+    &reading::HELPER_UNHEALTHY,
 ];
 
 /// The rule with this id.
@@ -130,7 +187,7 @@ mod tests {
                 "{}",
                 rule.id
             );
-            for text in [rule.title, rule.explanation, rule.remedy, rule.false_alarms] {
+            for text in [rule.title, rule.explanation, rule.remedy.any, rule.false_alarms] {
                 assert!(!text.trim().is_empty(), "{}", rule.id);
             }
         }

@@ -1,6 +1,11 @@
 //! What the operator expects of a node. Without an expectation nothing unused is called broken.
 
-use serde::{Deserialize, Serialize};
+mod baseline;
+mod labels;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub use labels::{LABEL_PREFIX, LabelError};
 
 /// What the node is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +24,9 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 4] = [Self::GpuDirect, Self::Rdma, Self::TcpOnly, Self::Auto];
+
     /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
@@ -28,9 +36,14 @@ impl Profile {
             Self::Auto => "auto",
         }
     }
+
+    /// Whether somebody said that RDMA is expected.
+    pub fn expects_rdma(self) -> bool {
+        matches!(self, Self::GpuDirect | Self::Rdma)
+    }
 }
 
-/// What the operator expects of a node.
+/// What the operator expects of a node. What is `None` is not expected one way or the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expectations {
@@ -40,15 +53,141 @@ pub struct Expectations {
     pub ports_up: Vec<String>,
     /// The least memory-lock limit that pods should get, in bytes.
     pub memlock_bytes: u64,
+    /// The least number of RDMA devices in hardware; virtual functions are not counted.
+    pub hcas: Option<u32>,
+    /// The least rate of an active port, in Gb/s; that of virtual functions is not compared.
+    pub rate_gbps: Option<u32>,
+    /// The least active path MTU of an active port, in bytes: 256, 512, 1024, 2048 or 4096.
+    pub mtu: Option<u32>,
+    /// The driver of every RDMA device in hardware (`mlx5_core`).
+    pub driver: Option<String>,
+    /// The index of the RoCE v2 GID with an IPv4 address, on every active Ethernet port.
+    pub gid_index: Option<u32>,
+    /// Whether RDMA functions and GPUs bypass the IOMMU's translation. `false`: translation is meant, and no finding.
+    pub passthrough: Option<bool>,
+    /// The least number of virtual functions of all RDMA devices together.
+    pub vfs: Option<u32>,
+    /// From when on numbers count as bad.
+    #[serde(deserialize_with = "or_default")]
+    pub thresholds: Thresholds,
+}
+
+/// From when on numbers count as bad.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// A port that went down so often in 12 hours flaps.
+    pub flaps_in_12_hours: u32,
+    /// `symbol_error` per hour.
+    pub symbol_errors_per_hour: u32,
+    /// `link_error_recovery` per minute.
+    pub link_recoveries_per_minute: u32,
+    /// `port_rcv_errors` per second.
+    pub receive_errors_per_second: u32,
+    /// `local_ack_timeout_err` per second.
+    pub ack_timeouts_per_second: u32,
+    /// `port_xmit_discards` per second.
+    pub discards_per_second: u32,
+    /// `roce_slow_restart` per second.
+    pub slow_restarts_per_second: u32,
+    /// Correctable PCIe errors per hour.
+    pub pcie_corrected_per_hour: u32,
+    /// The least loopback bandwidth, in percent of what port and PCIe link can carry.
+    pub bandwidth_percent: u32,
+    /// The least loopback bandwidth, in percent of the median of earlier probes.
+    pub bandwidth_percent_of_earlier: u32,
+    /// The most median latency, in percent of the median of earlier probes.
+    pub latency_percent_of_earlier: u32,
 }
 
 impl Default for Expectations {
     fn default() -> Self {
-        // 64 GiB: NCCL registers little, MPI and NVSHMEM register whole heaps; every guide asks for unlimited.
         Self {
             profile: Profile::Auto,
             ports_up: Vec::new(),
+            // 64 GiB: NCCL registers little, MPI and NVSHMEM register whole heaps; every guide asks for unlimited.
             memlock_bytes: 64 << 30,
+            hcas: None,
+            rate_gbps: None,
+            mtu: None,
+            driver: None,
+            gid_index: None,
+            passthrough: None,
+            vfs: None,
+            thresholds: Thresholds::default(),
         }
     }
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            flaps_in_12_hours: 3,
+            symbol_errors_per_hour: 120,
+            link_recoveries_per_minute: 5,
+            receive_errors_per_second: 10,
+            ack_timeouts_per_second: 1,
+            discards_per_second: 100,
+            slow_restarts_per_second: 10,
+            pcie_corrected_per_hour: 100,
+            bandwidth_percent: 90,
+            bandwidth_percent_of_earlier: 80,
+            latency_percent_of_earlier: 200,
+        }
+    }
+}
+
+/// Path MTUs of the InfiniBand specification, in bytes.
+const MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+impl Expectations {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The key, relative to the expectations (`mtu`, `thresholds.bandwidth_percent`), and what is wrong with its value.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        if let Some(mtu) = self.mtu.filter(|mtu| !MTUS.contains(mtu)) {
+            return Err(("mtu", format!("must be 256, 512, 1024, 2048 or 4096, not {mtu}")));
+        }
+        let thresholds = &self.thresholds;
+        let percents = [
+            (
+                "thresholds.bandwidth_percent",
+                thresholds.bandwidth_percent,
+                1,
+                100,
+            ),
+            (
+                "thresholds.bandwidth_percent_of_earlier",
+                thresholds.bandwidth_percent_of_earlier,
+                1,
+                100,
+            ),
+            (
+                "thresholds.latency_percent_of_earlier",
+                thresholds.latency_percent_of_earlier,
+                101,
+                100_000,
+            ),
+        ];
+        for (key, value, least, most) in percents {
+            if !(least..=most).contains(&value) {
+                return Err((key, format!("must be from {least} to {most}, not {value}")));
+            }
+        }
+        if thresholds.flaps_in_12_hours == 0 {
+            return Err(("thresholds.flaps_in_12_hours", "must be 1 or more".into()));
+        }
+        if self.ports_up.iter().any(|port| port.trim().is_empty()) {
+            return Err(("ports_up", "holds an empty name".into()));
+        }
+        Ok(())
+    }
+}
+
+/// A key without a value means its default.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

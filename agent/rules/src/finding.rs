@@ -117,7 +117,7 @@ impl Finding {
             subject,
             message: message.into(),
             evidence: Vec::new(),
-            remedy: rule.remedy.to_owned(),
+            remedy: rule.remedy.to_string(),
         }
     }
 

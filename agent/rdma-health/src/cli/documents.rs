@@ -71,7 +71,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> 
     )?;
     for (heading, text) in [
         ("Why", rule.explanation),
-        ("What to do", rule.remedy),
+        ("What to do", rule.remedy.to_string().as_str()),
         ("False alarms", rule.false_alarms),
     ] {
         writeln!(out, "\n{heading}")?;

@@ -1,22 +1,112 @@
 //! One line per domain that says what is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{Node, nvidia::PeerMemory, pci::Role};
+use rdma_health_protocol::{Gid, GidType};
 use rdma_health_rules::Domain;
 
 use super::{count, gigabits, seconds};
 
 /// What is there, in one line.
 pub(super) fn of(domain: Domain, node: &Node) -> String {
-    match domain {
-        Domain::Iommu => iommu(node),
-        Domain::GpuDirect => gpudirect(node),
-        Domain::Link => link(node),
-        Domain::Limits => limits(node),
-        Domain::Probe => probe(node),
-        Domain::Reading => reading(node),
+    match domain.name() {
+        "iommu" => iommu(node),
+        "pci" => pci(node),
+        "gpudirect" => gpudirect(node),
+        "modules" => modules(node),
+        "link" => link(node),
+        "gids" => gids(node),
+        "sriov" => sriov(node),
+        "network" => network(node),
+        "limits" => limits(node),
+        "probe" => probe(node),
+        _ => reading(node),
     }
+}
+
+fn pci(node: &Node) -> String {
+    if let Some(unread) = node.pci.functions.unread() {
+        return format!("unread: {unread}");
+    }
+    let bridges = node.pci.with_role(Role::Bridge).count();
+    let redirecting = node.pci.with_role(Role::Bridge).filter(|(_, bridge)| {
+        let acs = bridge.capabilities.known().and_then(|capabilities| capabilities.acs);
+        acs.is_some_and(rdma_health_node::pci::Acs::redirects)
+    });
+    let functions = node.pci.with_role(Role::Rdma).count();
+    format!(
+        "{} behind {}, {} of them redirecting",
+        count(functions, "RDMA function"),
+        count(bridges, "bridge"),
+        redirecting.count()
+    )
+}
+
+fn modules(node: &Node) -> String {
+    let loaded = match (node.modules.loaded.known(), node.modules.loaded.unread()) {
+        (_, Some(unread)) => return format!("unread: {unread}"),
+        (Some(loaded), _) if !loaded.is_empty() => loaded.keys().map(String::as_str).collect::<Vec<_>>(),
+        _ => return "none of RDMA or GPUs is loaded".into(),
+    };
+    let firmware: BTreeSet<_> = node.hcas().filter_map(|hca| hca.firmware.known()).collect();
+    let firmware: Vec<_> = firmware.into_iter().map(String::as_str).filter(|f| !f.is_empty()).collect();
+    if firmware.is_empty() {
+        loaded.join(", ")
+    } else {
+        format!("{}; firmware {}", loaded.join(", "), firmware.join(", "))
+    }
+}
+
+fn gids(node: &Node) -> String {
+    let mut told = 0;
+    let mut with = 0;
+    for hca in node.hcas() {
+        let asked = node.verbs_device(&hca.name);
+        for (number, port) in &hca.ports {
+            let from_verbs = asked.and_then(|device| device.ports.iter().find(|port| port.number == *number));
+            if let Some(gids) = from_verbs.map(|port| &port.gids).or(port.gids.known()) {
+                told += 1;
+                let usable = |gid: &Gid| gid.kind == GidType::Ib || gid.kind == GidType::RoceV2 && gid.is_ipv4_mapped();
+                with += usize::from(gids.iter().any(usable));
+            }
+        }
+    }
+    match told {
+        0 => "none read".into(),
+        _ => format!("{with} of {} with an InfiniBand or RoCE v2 IPv4 GID", count(told, "port")),
+    }
+}
+
+fn sriov(node: &Node) -> String {
+    let (mut active, mut possible) = (0_u64, 0_u64);
+    for (_, function) in node.pci.with_role(Role::Rdma) {
+        if let Some(sriov) = function.sriov.known() {
+            active += u64::from(sriov.active);
+            possible += u64::from(sriov.possible);
+        }
+    }
+    let here = node.hcas().filter(|hca| hca.physical_function.known().is_some()).count();
+    match (possible, here) {
+        (0, 0) => "no virtual functions".into(),
+        (0, here) => count(here, "virtual function"),
+        _ => format!("{active} of {} switched on", super::count_of(possible, "virtual function")),
+    }
+}
+
+fn network(node: &Node) -> String {
+    let mut mtus: BTreeMap<u32, usize> = BTreeMap::new();
+    let netdevs = node.hcas().flat_map(|hca| hca.ports.values()).filter_map(|port| port.netdev.known());
+    for netdev in netdevs {
+        if let Some(mtu) = netdev.mtu.known() {
+            *mtus.entry(*mtu).or_default() += 1;
+        }
+    }
+    if mtus.is_empty() {
+        return "no network device of an RDMA port".into();
+    }
+    let mtus: Vec<_> = mtus.iter().map(|(mtu, number)| format!("{number} with MTU {mtu}")).collect();
+    format!("network devices of RDMA ports: {}", mtus.join(", "))
 }
 
 fn iommu(node: &Node) -> String {
@@ -87,6 +177,99 @@ fn link(node: &Node) -> String {
         .map(|(state, number)| format!("{number} {state}"))
         .collect();
     format!("{}, ports: {}", count(devices, "RDMA device"), states.join(", "))
+}
+
+fn pci(node: &Node) -> String {
+    let Some(functions) = node.pci.functions.known() else {
+        return match node.pci.functions.unread() {
+            Some(unread) => format!("unread: {unread}"),
+            None => "no PCI".into(),
+        };
+    };
+    let number = |role| {
+        functions
+            .values()
+            .filter(|function| function.role == role)
+            .count()
+    };
+    let links = functions
+        .values()
+        .filter(|function| function.link.speed.known().is_some())
+        .count();
+    format!(
+        "{}, {}, {} above, {links} with a known link",
+        count(number(Role::Rdma), "RDMA function"),
+        count(number(Role::Gpu), "GPU"),
+        count(number(Role::Bridge), "bridge")
+    )
+}
+
+fn modules(node: &Node) -> String {
+    let Some(loaded) = node.modules.loaded.known() else {
+        return "unread".into();
+    };
+    let stack = if node.modules.is_ofed() == Some(true) {
+        "MLNX_OFED or DOCA"
+    } else {
+        "the kernel's own"
+    };
+    let mut drivers: Vec<_> = node
+        .hcas()
+        .filter_map(|hca| hca.driver.known())
+        .map(String::as_str)
+        .collect();
+    drivers.sort_unstable();
+    drivers.dedup();
+    if drivers.is_empty() {
+        return format!("{} of RDMA or GPUs loaded", count(loaded.len(), "module"));
+    }
+    format!("RDMA stack is {stack}, drivers: {}", drivers.join(", "))
+}
+
+fn gids(node: &Node) -> String {
+    let tables = node.hcas().flat_map(|hca| {
+        let numbers = hca.ports.keys();
+        numbers.filter_map(|number| node.gids(&hca.name, *number))
+    });
+    let (mut ports, mut entries) = (0, 0);
+    for table in tables {
+        ports += 1;
+        entries += table.len();
+    }
+    if ports == 0 {
+        return "no GID table".into();
+    }
+    format!("{entries} in use on {}", count(ports, "port"))
+}
+
+fn sriov(node: &Node) -> String {
+    let sriov = node
+        .pci
+        .with_role(Role::Rdma)
+        .filter_map(|(_, function)| function.sriov.known());
+    let (mut physical, mut active) = (0, 0);
+    for one in sriov {
+        physical += 1;
+        active += one.functions.len();
+    }
+    if physical == 0 {
+        return "no RDMA function with SR-IOV".into();
+    }
+    format!(
+        "{} on {}",
+        count(active, "virtual function"),
+        count(physical, "physical function")
+    )
+}
+
+fn network(node: &Node) -> String {
+    match (node.network.subnets.known(), node.network.subnets.unread()) {
+        (_, Some(unread)) => format!("unread: {unread}"),
+        (Some(subnets), _) if !subnets.is_empty() => {
+            format!("{} of RDMA network devices", count(subnets.len(), "IPv4 subnet"))
+        }
+        _ => "no IPv4 subnet of an RDMA network device".into(),
+    }
 }
 
 fn limits(node: &Node) -> String {

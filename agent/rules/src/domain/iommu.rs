@@ -9,7 +9,10 @@ use rdma_health_node::{
     pci::Role,
 };
 
-use crate::{Domain, Expectations, Finding, Profile, Rule, Severity, Subject, domain::probe};
+use crate::{
+    Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject,
+    domain::{iommu_events::default_is_translated, probe},
+};
 
 /// `iommu-group-translated`.
 pub(crate) static GROUP_TRANSLATED: Rule = Rule {
@@ -21,11 +24,16 @@ pub(crate) static GROUP_TRANSLATED: Rule = Rule {
         invalidation); only identity is passthrough. Each transfer then looks its address up in the IOMMU, and peer-to-peer \
         traffic between GPU and NIC goes through the root complex or fails: NCCL ends with IBV_WC_LOC_PROT_ERR(4) \
         vendor_err=81 or falls back to TCP. Host RDMA often still works, only slower. Critical where GPUDirect is expected \
-        (profile gpudirect, or GPUs and RDMA functions side by side in profile auto) or where a probe of the device failed; \
-        a warning otherwise; for information where no RDMA is expected.",
-    remedy: "Boot with iommu=pt. OpenShift: apply a MachineConfig with kernelArguments [iommu=pt] (Intel also \
-        intel_iommu=on). Other nodes: add it to GRUB_CMDLINE_LINUX, run update-grub (or grub2-mkconfig) and reboot. Then \
-        check again.",
+        (profile gpudirect, or GPUs and RDMA functions side by side in profile auto), where the configuration expects \
+        passthrough, or where a probe of the device failed; a warning otherwise; for information where no RDMA is expected, or \
+        where the configuration says that translation is meant (expect.passthrough: false).",
+    remedy: Remedy {
+        any: "Boot with iommu=pt, then check again.",
+        openshift: "Apply a MachineConfig with kernelArguments [iommu=pt] (Intel also intel_iommu=on) for the nodes' pool.",
+        kubernetes: "On each node as on a host, through the image or the tool that sets the node up; drain it for the reboot.",
+        host: "Add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub or grub2-mkconfig -o \
+            /boot/grub2/grub.cfg (or grubby --update-kernel=ALL --args=iommu=pt) and reboot.",
+    },
     false_alarms: "Groups of other devices (SATA, USB) are ignored. In a virtual machine without GPUs translation is the \
         guest's own choice and costs little.",
     judge: group_translated,
@@ -74,7 +82,8 @@ fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Finding> {
             .is_some_and(|names| names.iter().any(|name| probe::failed_on(node, name)));
         let severity = match expectations.profile {
             Profile::TcpOnly => Severity::Info,
-            _ if with_gpus || probe_failed => Severity::Critical,
+            _ if expectations.passthrough == Some(false) && !probe_failed => Severity::Info,
+            _ if with_gpus || probe_failed || expectations.passthrough == Some(true) => Severity::Critical,
             _ => Severity::Warning,
         };
         let mut finding = Finding::new(
@@ -94,7 +103,7 @@ fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Finding> {
 }
 
 /// The RDMA devices of each PCI function.
-fn names_by_address(node: &Node) -> BTreeMap<&str, Vec<&str>> {
+pub(super) fn names_by_address(node: &Node) -> BTreeMap<&str, Vec<&str>> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for hca in node.hcas() {
         if let Some(address) = hca.pci_address.known() {
@@ -133,10 +142,17 @@ pub(crate) static CMDLINE_MISMATCH: Rule = Rule {
     explanation: "The command line asks for passthrough but a group of an RDMA function or GPU is translated, or it asks for \
         translation but the group is identity. The first means that something overrides the argument: memory encryption \
         (SME, SEV), a device that the firmware marks untrusted, or a type written to sysfs. The second means that the node \
-        works now and will regress at the next boot.",
-    remedy: "Compare /proc/cmdline with the types under /sys/kernel/iommu_groups. Passthrough asked but not in effect: look \
-        for memory encryption (mem_encrypt=on) and firmware settings. In effect but not asked: put iommu=pt on the command \
-        line so that the next boot keeps it.",
+        works now and will regress at the next boot; so does a command line without a mode where the kernel logged \
+        translation as its default and an RDMA function is identity nevertheless.",
+    remedy: Remedy {
+        any: "Compare /proc/cmdline with the types under /sys/kernel/iommu_groups. Passthrough asked but not in effect: look \
+            for memory encryption (mem_encrypt=on) and firmware settings. In effect but not asked: put iommu=pt on the command \
+            line so that the next boot keeps it.",
+        openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments; rpm-ostree kargs on the node what \
+            the next boot gets.",
+        kubernetes: "",
+        host: "grep -r iommu /etc/default/grub* /boot/loader/entries shows what the next boot gets.",
+    },
     false_alarms: "A command line that says nothing about the mode agrees with every mode: the kernel's build decides then. \
         With the IOMMU switched off, or none there, nothing is translated and nothing is compared.",
     judge: cmdline_mismatch,
@@ -146,11 +162,18 @@ fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Finding> {
     let Some(arguments) = node.host.iommu_arguments.known() else {
         return Vec::new();
     };
-    let Some(configured) = arguments.domain else {
-        return Vec::new();
-    };
     let names = names_by_address(node);
-    let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address.as_str());
+    // Some drivers ask for identity of their GPUs whatever the default is; none does for NICs.
+    let gpus = node
+        .pci
+        .with_role(Role::Gpu)
+        .map(|(address, _)| address.as_str())
+        .filter(|_| arguments.domain.is_some());
+    let configured = match arguments.domain {
+        Some(configured) => configured,
+        None if default_is_translated(node) => Configured::Translated,
+        None => return Vec::new(),
+    };
     let groups = names.keys().copied().chain(gpus).filter_map(|address| {
         let (number, group) = node.iommu.group_of(address)?;
         let differs = match (configured, group.domain.known()?) {
@@ -165,9 +188,13 @@ fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Finding> {
     let Some((first, (address, domain))) = groups.first_key_value() else {
         return Vec::new();
     };
-    let (asked, effect) = match configured {
-        Configured::Passthrough => ("passthrough", "translated"),
-        Configured::Translated => ("translation", "passthrough"),
+    let (asked, effect) = match (configured, arguments.domain) {
+        (Configured::Passthrough, _) => ("the command line asks for passthrough", "translated"),
+        (Configured::Translated, Some(_)) => ("the command line asks for translation", "passthrough"),
+        (Configured::Translated, None) => (
+            "the kernel's default is translation and the command line asks for nothing",
+            "passthrough until the next boot",
+        ),
     };
     let others = if groups.len() > 1 {
         format!(" and {} more", groups.len() - 1)
@@ -177,9 +204,8 @@ fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Finding> {
     let finding = Finding::new(
         &CMDLINE_MISMATCH,
         Subject::node(),
-        format!("the command line asks for {asked}, but group {first} ({address}){others} is {effect}"),
+        format!("{asked}, but group {first} ({address}){others} is {effect}"),
     )
-    .evidence("/proc/cmdline", arguments.arguments.join(" "))
     .evidence(type_path(*first), domain.as_str());
-    vec![finding]
+    vec![with_configuration(finding, node)]
 }

@@ -7,7 +7,8 @@ use rdma_health_node::{
     infiniband::{CLASS, Port, PortCode},
 };
 
-use crate::{Domain, Expectations, Finding, Profile, Rule, Severity, Subject};
+use super::common::{PortOf, is_infiniband, is_virtual, port_file, ports};
+use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
 /// `port-down`.
 pub(crate) static PORT_DOWN: Rule = Rule {
@@ -16,12 +17,16 @@ pub(crate) static PORT_DOWN: Rule = Rule {
     severity: Severity::Critical,
     title: "A port that is in use or expected is not active",
     explanation: "The port's logical state is not ACTIVE. It counts as in use where its network device had a carrier \
-        since boot, where it carried traffic, where an InfiniBand link is up, or where the configuration expects it. INIT on InfiniBand means that the link is up \
-        and no subnet manager has configured it.",
-    remedy: "Look at cable and switch port, at ip link show for the network device, and at the kernel's log for the driver's \
-        words. Disabled physical state: the port was switched off. InfiniBand in INIT: start or reach a subnet manager.",
+        since boot, where it carried traffic, or where the configuration expects it.",
+    remedy: Remedy {
+        any: "Look at cable and switch port, at the network device, and at the kernel's log for the driver's words. Disabled as \
+            physical state: the port was switched off.",
+        openshift: "Look at the NodeNetworkConfigurationPolicy and at nmstate's view: oc get nns NODE -o yaml.",
+        kubernetes: "",
+        host: "ip link show NETDEV; ip link set NETDEV up; mlxlink -d DEVICE shows why a link does not come up.",
+    },
     false_alarms: "A port that was never up and that nobody expects is unused, not broken: spare ports are ignored. Name \
-        ports that must be up under expect.ports_up.",
+        ports that must be up under expect.ports_up. InfiniBand in INIT is no-subnet-manager.",
     judge: port_down,
 };
 
@@ -32,6 +37,9 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Finding> {
             let Some(state) = port.state.known().filter(|state| state.code != PortCode::ACTIVE) else {
                 continue;
             };
+            if awaits_subnet_manager(port) {
+                continue;
+            }
             let Some(why) = reason_in_use(expectations, &hca.name, *number, port) else {
                 continue;
             };
@@ -77,13 +85,6 @@ fn reason_in_use(expectations: &Expectations, device: &str, number: u8, port: &P
     if expectations.ports_up.iter().any(expected) {
         return Some("the configuration expects it up");
     }
-    let link_up = port
-        .phys_state
-        .known()
-        .is_some_and(|phys| phys.code == PortCode::LINK_UP);
-    if link_up && port.link_layer.known().is_some_and(|layer| layer == "InfiniBand") {
-        return Some("its link is up, so something is connected");
-    }
     let carrier_ups = port.netdev.known().and_then(|netdev| netdev.carrier_ups.known());
     if carrier_ups.is_some_and(|ups| *ups > 0) {
         return Some("its network device had a carrier since boot");
@@ -92,6 +93,73 @@ fn reason_in_use(expectations: &Expectations, device: &str, number: u8, port: &P
         TRAFFIC.contains(&&*counter.name) && counter.value.known().is_some_and(|value| *value > 0)
     });
     carried.then_some("it carried traffic since boot")
+}
+
+/// `no-subnet-manager`.
+pub(crate) static NO_SUBNET_MANAGER: Rule = Rule {
+    id: "no-subnet-manager",
+    domain: Domain::Link,
+    severity: Severity::Critical,
+    title: "An InfiniBand port's link is up, but no subnet manager configured it",
+    explanation: "On InfiniBand a subnet manager gives each port its address and makes it ACTIVE. A port in INIT or ARMED has a \
+        working link and no subnet manager that reaches it, or one that refuses it: a duplicate GUID, a partition. An active \
+        port that names LID 0 as its subnet manager's lost it.",
+    remedy: Remedy {
+        any: "Start a subnet manager (opensm on a node, or the switch's own), or look why it leaves this port out: its log names \
+            the port's GUID. See guid-invalid.",
+        openshift: "",
+        kubernetes: "",
+        host: "sminfo; ibstat DEVICE; systemctl status opensm.",
+    },
+    false_alarms: "RoCE, iWARP and EFA have no subnet manager and are not judged. Virtual functions whose GUID is zero are \
+        vf-guid-zero.",
+    judge: no_subnet_manager,
+};
+
+/// Whether an InfiniBand port waits for a subnet manager: INIT or ARMED with its link up.
+fn awaits_subnet_manager(port: &Port) -> bool {
+    const INIT: u8 = 2;
+    const ARMED: u8 = 3;
+    let link_up = port
+        .phys_state
+        .known()
+        .is_some_and(|phys| phys.code == PortCode::LINK_UP);
+    let state = port.state.known().map(|state| state.code);
+    is_infiniband(port) && link_up && matches!(state, Some(INIT | ARMED))
+}
+
+fn no_subnet_manager(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+    let found = ports(node).filter_map(|(hca, number, port): PortOf<'_>| {
+        if is_virtual(hca) && hca.node_guid.known().is_some_and(|guid| guid.0 == 0) {
+            return None;
+        }
+        let state = port.state.known()?;
+        let subject = Subject::port(&hca.name, number);
+        let lost = is_infiniband(port) && state.code == PortCode::ACTIVE && port.sm_lid.known() == Some(&0);
+        let (message, file, value, severity) = if awaits_subnet_manager(port) {
+            let message = format!(
+                "{subject} is {}, its link up: no subnet manager configured it",
+                state.name
+            );
+            (message, "state", state.to_string(), Severity::Critical)
+        } else if lost {
+            let message = format!("{subject} is active but knows no subnet manager");
+            (message, "sm_lid", "0x0".into(), Severity::Warning)
+        } else {
+            return None;
+        };
+        let severity = if expectations.profile == Profile::TcpOnly {
+            Severity::Info
+        } else {
+            severity
+        };
+        Some(
+            Finding::new(&NO_SUBNET_MANAGER, subject, message)
+                .severity(severity)
+                .evidence(port_file(hca, number, file), value),
+        )
+    });
+    found.collect()
 }
 
 /// Ports that the configuration expects and that do not exist.

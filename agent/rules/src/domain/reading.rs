@@ -2,7 +2,7 @@
 
 use rdma_health_node::{Node, fact::Unread, node::VerbsDevice};
 
-use crate::{Domain, Expectations, Finding, Rule, Severity, Subject};
+use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
 /// The most failures that are shown as evidence.
 const SHOWN: usize = 8;
@@ -14,12 +14,15 @@ pub(crate) static FACTS_UNREADABLE: Rule = Rule {
     severity: Severity::Info,
     title: "Some facts could not be read",
     explanation: "Each fact that could not be read is missing from the verdict: no finding about it means nothing. A warning \
-        where whole sources are missing or stale (a kernel that does not answer, a device that cannot be opened, no \
-        libibverbs) because problems may hide behind them; for information where single files failed, as many drivers do \
-        not offer every counter.",
-    remedy: "Look at the evidence for file and reason. EACCES or EPERM: run as root, or in the agent's pod. hung: the driver \
-        or device does not answer; look at the kernel's log. helper: install libibverbs and its providers (rdma-core).",
-    false_alarms: "Files that the kernel does not offer at all are absent, not unread, and are not counted.",
+        where whole sources are missing or stale (a kernel that does not answer, a device that cannot be opened) because \
+        problems may hide behind them; for information where single files failed, as many drivers do not offer every counter.",
+    remedy: Remedy::all(
+        "Look at the evidence for file and reason. EACCES or EPERM: run as root, or in the agent's pod. hung: the driver or device \
+        does not answer; look at the kernel's log. helper: libibverbs could not open the device; its provider (rdma-core) may \
+        be missing, or /dev/infiniband closed.",
+    ),
+    false_alarms: "Files that the kernel does not offer at all are absent, not unread, and are not counted. A verbs helper that \
+        does not answer is helper-unhealthy.",
     judge: facts_unreadable,
 };
 
@@ -28,7 +31,6 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
     for status in node.sources.values() {
         failures.extend(status.unread.iter().map(|unread| (unread, is_grave(unread))));
     }
-    failures.extend(node.verbs.unread().map(|unread| (unread, true)));
     let devices: Vec<_> = node
         .verbs
         .known()
@@ -68,6 +70,37 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
         finding = finding.evidence("and more", count - SHOWN);
     }
     vec![finding]
+}
+
+/// `helper-unhealthy`.
+pub(crate) static HELPER_UNHEALTHY: Rule = Rule {
+    id: "helper-unhealthy",
+    domain: Domain::Reading,
+    severity: Severity::Warning,
+    title: "The verbs helper does not answer",
+    explanation: "rdma-health-verbs is the process that talks to libibverbs. It could not be started or reached, ended, or did \
+        not answer in time and was killed: libibverbs is not installed, or it, a provider or the firmware behind it hangs or \
+        crashes. Nothing is known of path MTUs, and no port is probed, until it answers again; every other fact is read without it.",
+    remedy: Remedy {
+        any: "Not started: install rdma-core (libibverbs and its providers). Hung or ended: look at the kernel's log for the \
+            driver's words (mlx5_cmd, health), and try ibv_devinfo by hand: what hangs there hangs here.",
+        openshift: "Look at the container of the helper in the agent's pod: oc logs -c verbs POD.",
+        kubernetes: "kubectl logs -c verbs POD.",
+        host: "rdma-health-verbs must lie beside rdma-health or in PATH (helper.program, helper.socket).",
+    },
+    false_alarms: "For information where no RDMA device is there: nobody needs it then. Silent where it was not asked.",
+    judge: helper_unhealthy,
+};
+
+fn helper_unhealthy(node: &Node, _: &Expectations) -> Vec<Finding> {
+    let Some(unread) = node.verbs.unread() else {
+        return Vec::new();
+    };
+    let needed = node.hcas.unread().is_some() || node.hcas().next().is_some();
+    let severity = if needed { Severity::Warning } else { Severity::Info };
+    let message = format!("the verbs helper does not answer: {}", unread.detail);
+    let finding = Finding::new(&HELPER_UNHEALTHY, Subject::node(), message).severity(severity);
+    vec![finding.evidence(&unread.source, &unread.detail)]
 }
 
 /// Whether a failure hides more than one file's value.

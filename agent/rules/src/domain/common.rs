@@ -1,0 +1,91 @@
+//! What several rules ask about a node.
+
+use std::sync::Arc;
+
+use rdma_health_node::{
+    Node,
+    infiniband::{CLASS, Hca, Port},
+};
+
+use crate::{Expectations, Profile, Severity};
+
+/// The device, the number and the port of every port.
+pub(crate) type PortOf<'a> = (&'a Arc<Hca>, u8, &'a Port);
+
+/// Every port, in order of device and number.
+pub(crate) fn ports(node: &Node) -> impl Iterator<Item = PortOf<'_>> {
+    node.hcas()
+        .flat_map(|hca| hca.ports.iter().map(move |(number, port)| (hca, *number, port)))
+}
+
+/// Every port that is active.
+pub(crate) fn active_ports(node: &Node) -> impl Iterator<Item = PortOf<'_>> {
+    ports(node).filter(|(.., port)| port.is_active() == Some(true))
+}
+
+pub(crate) fn is_ethernet(port: &Port) -> bool {
+    port.link_layer.known().is_some_and(|layer| layer == "Ethernet")
+}
+
+pub(crate) fn is_infiniband(port: &Port) -> bool {
+    port.link_layer.known().is_some_and(|layer| layer == "InfiniBand")
+}
+
+/// Whether a device is an SR-IOV virtual function.
+pub(crate) fn is_virtual(hca: &Hca) -> bool {
+    hca.physical_function.known().is_some()
+}
+
+/// Whether the node is itself a virtual machine.
+pub(crate) fn in_virtual_machine(node: &Node) -> bool {
+    node.host.virtual_machine.known() == Some(&true)
+}
+
+/// A file of a port.
+pub(crate) fn port_file(hca: &Hca, number: u8, name: &str) -> String {
+    format!("{CLASS}/{}/ports/{number}/{name}", hca.name)
+}
+
+/// What makes two ports comparable: one driver, one kind of board, one link layer, both virtual functions or neither.
+/// `None` for a device that does not tell its kind.
+pub(crate) fn kind<'a>((hca, _, port): &PortOf<'a>) -> Option<(&'a str, &'a str, &'a str, bool)> {
+    let driver = hca.driver.known()?;
+    let board = hca.board_id.known().or(hca.hca_type.known());
+    // Software devices have no board; their driver says all.
+    let board = board.map_or_else(|| hca.is_software().then_some(""), |board| Some(board.as_str()))?;
+    Some((driver, board, port.link_layer.known()?, is_virtual(hca)))
+}
+
+/// How bad it is where nothing is said about the node and where RDMA is expected; `None` where it is not.
+pub(crate) fn severity(expectations: &Expectations, auto: Severity, expected: Severity) -> Option<Severity> {
+    match expectations.profile {
+        Profile::TcpOnly => None,
+        Profile::Auto => Some(auto),
+        Profile::Rdma | Profile::GpuDirect => Some(expected),
+    }
+}
+
+/// A rate in Gb/s, with a decimal only where it has one.
+pub(crate) fn gigabits(bits_per_second: u64) -> String {
+    let tenths = bits_per_second / 100_000_000;
+    match tenths % 10 {
+        0 => format!("{} Gb/s", tenths / 10),
+        tenth => format!("{}.{tenth} Gb/s", tenths / 10),
+    }
+}
+
+/// `1 port`, `3 ports`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// A duration in the unit that a person would choose.
+pub(crate) fn ago(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
