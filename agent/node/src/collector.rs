@@ -47,7 +47,7 @@ pub struct Collector {
     pool: Pool<Outcome>,
     slots: BTreeMap<String, Slot>,
     facts: Facts,
-    readers: BTreeMap<String, HcaReader>,
+    readers: BTreeMap<String, Box<HcaReader>>,
     errors: BTreeMap<(String, String), u64>,
 }
 
@@ -93,7 +93,7 @@ enum Part {
     Pci(Pci),
     Network(Network),
     Names(Fact<Vec<String>>),
-    Hca(Box<HcaReader>, Box<Hca>),
+    Hca(Box<HcaReader>, Arc<Hca>),
     /// The reader broke; a defect of ours, told like any other failure.
     Panicked,
 }
@@ -188,10 +188,10 @@ impl Collector {
                         }
                         reader
                     }
-                    None => HcaReader::new(scope, &name),
+                    None => Box::new(HcaReader::new(scope, &name)),
                 };
                 let hca = reader.read(scope);
-                Part::Hca(Box::new(reader), Box::new(hca))
+                Part::Hca(reader, Arc::new(hca))
             });
         }
         self.wait_for(&wanted, deadline);
@@ -393,8 +393,8 @@ impl Collector {
             Part::Network(network) => self.facts.network = Some(Arc::new(network)),
             Part::Names(names) => self.facts.names = Some(names),
             Part::Hca(reader, hca) => {
-                self.readers.insert(hca.name.clone(), *reader);
-                self.facts.hcas.insert(hca.name.clone(), Arc::new(*hca));
+                self.readers.insert(hca.name.clone(), reader);
+                self.facts.hcas.insert(hca.name.clone(), hca);
             }
             Part::Panicked => unread.push(Unread {
                 source: source.clone(),

@@ -53,12 +53,12 @@ impl Drop for Kept {
     }
 }
 
-/// An attribute and what is known about reading it.
+/// An attribute and what is known about reading it. Kept small: a scrape goes through a thousand of them.
 #[derive(Debug)]
 pub(super) struct Attribute {
-    path: String,
+    path: Box<str>,
     file: Option<Kept>,
-    failed: Option<Failure>,
+    failed: Option<Box<Failure>>,
 }
 
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(super) enum Outcome<'a> {
 impl Attribute {
     pub(super) fn new(path: String) -> Self {
         Self {
-            path,
+            path: path.into(),
             file: None,
             failed: None,
         }
@@ -108,7 +108,7 @@ impl Attribute {
                 if error.is_missing() {
                     Outcome::Missing
                 } else {
-                    Outcome::Failed(error.into_unread(&self.path))
+                    Outcome::Failed(error.into_unread(&*self.path))
                 }
             }
         }
@@ -121,10 +121,10 @@ impl Attribute {
             unread.kind.as_str(),
             "EINVAL" | "EOPNOTSUPP" | "ENODEV" | "ENXIO" | "malformed"
         );
-        self.failed = Some(Failure {
+        self.failed = Some(Box::new(Failure {
             unread,
             retry: (!permanent).then(|| Instant::now() + RETRY_AFTER),
-        });
+        }));
     }
 
     fn read_now(&mut self, root: &Root, buffer: &mut Vec<u8>) -> Result<(), ReadError> {

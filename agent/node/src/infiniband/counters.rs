@@ -3,7 +3,10 @@
 //! On hardware each file of `counters/` is a management datagram to the device and may be slow or refused; those of
 //! `hw_counters/` are cached by the kernel. One bad file loses one counter.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,10 +43,7 @@ impl CounterReader {
             self.counters
                 .push(match known.next_if(|(same, _)| **same == **name) {
                     Some(counter) => counter,
-                    None => (
-                        Arc::from(name.as_str()),
-                        Attribute::new(format!("{directory}/{name}")),
-                    ),
+                    None => (shared(name), Attribute::new(format!("{directory}/{name}"))),
                 });
         }
     }
@@ -56,6 +56,23 @@ impl CounterReader {
         };
         self.counters.iter_mut().map(read).collect()
     }
+}
+
+/// One name for the same counter of all ports: a reading counts each name's users up and down, and a thousand names
+/// apart in memory cost as much as the files behind them.
+fn shared(name: &str) -> Arc<str> {
+    static NAMES: Mutex<BTreeSet<Arc<str>>> = Mutex::new(BTreeSet::new());
+    // No code panics while it holds the lock; the set is whole either way.
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return Arc::clone(known);
+    }
+    let new: Arc<str> = name.into();
+    // Drivers have a few hundred. A tree with more is made up, and its names are not kept for ever.
+    if names.len() < 4096 {
+        names.insert(Arc::clone(&new));
+    }
+    new
 }
 
 fn value(scope: &Scope<'_>, attribute: &mut Attribute, buffer: &mut Vec<u8>) -> Fact<u64> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rdma_health_node::{
-    Fact, Unread,
+    Fact, Node, Unread,
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Device, HelperError, ProbeReport};
@@ -27,7 +27,6 @@ pub(crate) struct State {
 
 #[derive(Debug)]
 struct Parts {
-    reading: Option<Reading>,
     verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
     probes: BTreeMap<(String, u8), Arc<Probe>>,
     expectations: Expectations,
@@ -36,7 +35,6 @@ struct Parts {
 impl State {
     pub(crate) fn new(expectations: Expectations) -> Self {
         let parts = Parts {
-            reading: None,
             verbs: Fact::Absent,
             probes: BTreeMap::new(),
             expectations,
@@ -59,40 +57,39 @@ impl State {
 
     /// Takes a reading of the node.
     pub(crate) fn read(&self, reading: Reading) -> Option<Arc<View>> {
-        self.change(|parts| {
-            if let Some(hcas) = reading.node.hcas.known() {
-                // What was measured on a device or port that is gone, or down, says nothing of what is there now.
-                parts.probes.retain(|(device, port), _| {
-                    let port = hcas.get(device).and_then(|hca| hca.ports.get(port));
-                    port.is_some_and(|port| port.is_active() != Some(false))
-                });
-            }
-            parts.reading = Some(reading);
-        })
+        self.change(Some(reading), |_| {})
     }
 
     /// Takes the helper's answer about all devices.
     pub(crate) fn verbs(&self, answer: Result<Vec<Result<Device, HelperError>>, Failure>) {
-        self.change(|parts| parts.verbs = verbs_fact(answer));
+        self.change(None, |parts| parts.verbs = verbs_fact(answer));
     }
 
     /// Takes the outcome of a probe.
     pub(crate) fn probe(&self, report: ProbeReport) {
         let key = (report.device.clone(), report.port);
         let probe = Arc::new(Probe { time: now(), report });
-        self.change(|parts| drop(parts.probes.insert(key, probe)));
+        self.change(None, |parts| drop(parts.probes.insert(key, probe)));
     }
 
     /// Takes new expectations.
     pub(crate) fn expect(&self, expectations: Expectations) {
-        self.change(|parts| parts.expectations = expectations);
+        self.change(None, |parts| parts.expectations = expectations);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Parts)) -> Option<Arc<View>> {
+    /// Changes a part, and judges the node as read now or else as it was.
+    fn change(&self, reading: Option<Reading>, change: impl FnOnce(&mut Parts)) -> Option<Arc<View>> {
         // A panic while the lock is held leaves whole parts behind.
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut parts);
-        let view = Arc::new(parts.view()?);
+        let reading = match reading {
+            Some(reading) => {
+                parts.forget_gone(&reading.node);
+                reading
+            }
+            None => self.view()?.reading(),
+        };
+        let view = Arc::new(parts.view(reading));
         let before = self.view.send_replace(Some(Arc::clone(&view)));
         drop(parts);
         tell_changes(before.as_ref().map(|view| &view.verdict), &view.verdict);
@@ -101,18 +98,39 @@ impl State {
 }
 
 impl Parts {
-    fn view(&self) -> Option<View> {
-        let reading = self.reading.as_ref()?;
-        let mut node = reading.node.clone();
+    /// Drops what was measured on a device or port that is gone, or down: it says nothing of what is there now.
+    fn forget_gone(&mut self, node: &Node) {
+        let Some(hcas) = node.hcas.known() else {
+            return;
+        };
+        self.probes.retain(|(device, port), _| {
+            let port = hcas.get(device).and_then(|hca| hca.ports.get(port));
+            port.is_some_and(|port| port.is_active() != Some(false))
+        });
+    }
+
+    fn view(&self, reading: Reading) -> View {
+        let mut node = reading.node;
         node.verbs = self.verbs.clone();
         node.probes = self.probes.values().cloned().collect();
         let verdict = judge(&node, &self.expectations);
-        Some(View {
+        View {
             node,
             verdict,
-            read_errors: reading.errors.clone(),
+            read_errors: reading.errors,
             reader_threads: reading.threads,
-        })
+        }
+    }
+}
+
+impl View {
+    /// The reading that it shows.
+    fn reading(&self) -> Reading {
+        Reading {
+            node: self.node.clone(),
+            errors: self.read_errors.clone(),
+            threads: self.reader_threads,
+        }
     }
 }
 
