@@ -5,7 +5,7 @@ export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
 .PHONY: help
 help: ## Lists what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Installs the Debian packages that lack (as root or through sudo)
@@ -38,3 +38,9 @@ demo: build ## Shows the agent at work in a virtual node; FIXED=1 for a node wit
 .PHONY: fixtures
 fixtures: setup ## Captures the fixtures of virtual nodes anew
 	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures
+
+.PHONY: fault-bench
+fault-bench: build ## Injects every known fault and scores the doctor; writes docs/fault-bench.md (10 minutes)
+	cargo build --release --locked --package rdma-health-verbs --example inject
+	cargo build --release --locked --package rdma-health-tests --bin fault_bench
+	@target/release/fault_bench --write docs/fault-bench.md

@@ -2,10 +2,12 @@
 //!
 //! - [`tree`]: a captured node as one text file that unpacks to a directory.
 //! - [`capture`]: makes such a file from the machine it runs on.
+//! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`scrape`]: what a Prometheus would see.
 //! - [`virtual_node`]: a throw-away machine with an IOMMU and RDMA devices, driven step by step.
 
 pub mod capture;
+pub mod fault_bench;
 pub mod scrape;
 pub mod tree;
 pub mod virtual_node;

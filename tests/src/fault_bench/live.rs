@@ -1,0 +1,264 @@
+//! Faults injected for real: a virtual node, broken and mended again step by step.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::{Answer, Fault, Outcome, Selection};
+use crate::virtual_node::{Options, VirtualNode, quote};
+
+/// One check with a probe of every port, on an emulated machine that others may slow down.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How the doctor is asked unless a fault says otherwise.
+const ASK: &str = "check --probe";
+
+/// Shell functions that every script may use.
+const PRELUDE: &str = r#"
+config=/run/fault-bench.yaml
+check() { rdma-health check --output json --config "$config" "$@"; }
+# The PCI address of a network interface.
+address() { basename "$(readlink -f "/sys/class/net/$1/device/..")"; }
+ready() {
+  for _ in {1..100}; do
+    grep -q ACTIVE "/sys/class/infiniband/rxe$1/ports/1/state" 2>/dev/null &&
+      grep -qs 'ffff:0a00' "/sys/class/infiniband/rxe$1/ports/1/gids/"? && return
+    sleep 0.1
+  done
+  echo "rxe$1 does not come up" >&2
+  return 1
+}
+unplug() { rdma link delete "rxe$1" 2>/dev/null; ip addr flush dev "eth$1" && ip link set "eth$1" down; }
+plug() {
+  ip link set "eth$1" mtu 4200 up && ip addr add "10.0.$((100 + $1)).2/24" dev "eth$1" &&
+    rdma link add "rxe$1" type rxe netdev "eth$1" && ready "$1"
+}
+# Gives the IOMMU group of a network interface another type, which takes its driver from it for a moment.
+retype() {
+  local device group
+  device=$(address "eth$1") group=$(readlink -f "/sys/class/net/eth$1/device/../iommu_group")
+  unplug "$1" && echo "$device" >/sys/bus/pci/drivers/virtio-pci/unbind && echo "$2" >"$group/type"
+  echo "$device" >/sys/bus/pci/drivers/virtio-pci/bind
+  for _ in {1..50}; do test -e "/sys/class/net/eth$1" && break; sleep 0.1; done
+  plug "$1" && test "$(cat "$group/type")" = "$2"
+}
+# Writes bytes to the configuration space of a PCI function: address, offset, bytes as printf knows them.
+configure() { printf "$3" | dd of="/sys/bus/pci/devices/$1/config" bs=1 seek="$2" conv=notrunc status=none; }
+# Sets the access control of every PCIe port that has the capability (0x000d) to two bytes.
+redirect() {
+  local config at header
+  for config in /sys/bus/pci/devices/*/config; do
+    at=256
+    while header=$(od -An -tx4 -j$at -N4 "$config") && [ -n "$header" ] && [ $((0x${header// /})) != 0 ]; do
+      if [ $((0x${header// /} & 0xffff)) = 13 ]; then
+        configure "$(basename "$(dirname "$config")")" $((at + 6)) "$1"
+      fi
+      at=$((0x${header// /} >> 20))
+      [ $at -ge 256 ] || break
+    done
+  done
+}
+"#;
+
+/// What a virtual node starts with, beside what it boots with: no fault.
+const SETUP: &str = r#"
+. /run/virtual-node/config
+cat >$config <<'END'
+probe:
+  byte_budget: 1MiB
+  latency_samples: 50
+END
+for nic in /sys/class/infiniband/rxe?; do unplug ${nic: -1} && plug ${nic: -1} || exit; done
+ln -s "$kernel" /run/kernel
+cp $(command -v sleep) /run/containerd
+(ulimit -l unlimited; exec setsid /run/containerd infinity) </dev/null >/dev/null 2>&1 &
+"#;
+
+/// A machine and what is broken on it.
+pub struct Scene {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// The machine.
+    pub options: fn() -> Options,
+    /// A script that runs once, on the healthy machine.
+    pub setup: &'static str,
+    /// The fault that it boots with; healthy where there is none.
+    pub boot: Option<&'static Fault>,
+    /// What is broken and mended, one after the other.
+    pub injections: &'static [Injection],
+    /// Which of them are broken together, by name.
+    pub pairs: &'static [(&'static str, &'static str)],
+    /// What cannot be mended, at the end; only the first of these is alone.
+    pub last: &'static [Injection],
+}
+
+/// A fault and the scripts that make and mend it.
+#[derive(Clone, Copy)]
+pub struct Injection {
+    /// The fault.
+    pub fault: Fault,
+    /// Breaks the node.
+    pub inject: &'static str,
+    /// Mends it.
+    pub restore: &'static str,
+    /// A script that asks the doctor; empty for a check with a probe.
+    pub ask: &'static str,
+}
+
+/// Boots the machine of a scene, injects what is selected, and tells each outcome as it is known.
+///
+/// # Errors
+/// Where the machine does not boot, a fault cannot be injected or mended, or the doctor gives no answer.
+pub fn run(
+    scene: &Scene,
+    product: &Path,
+    selection: &Selection,
+    tell: &mut dyn FnMut(Outcome),
+) -> Result<()> {
+    let mut stage = Stage {
+        scene,
+        node: None,
+        product,
+        base: BTreeSet::new(),
+    };
+    let find = |id: &str| {
+        let found = scene.injections.iter().find(|injection| injection.fault.id == id);
+        found.with_context(|| format!("{}: no injection is called {id}", scene.name))
+    };
+    let mut steps: Vec<Vec<&Injection>> = Vec::new();
+    steps.extend(scene.injections.iter().map(|injection| vec![injection]));
+    for (one, other) in scene.pairs {
+        steps.push(vec![find(one)?, find(other)?]);
+    }
+    let (boot, rest) = (scene.boot.map_or("healthy", |fault| fault.id), &steps);
+    let asked = |step: &Vec<&Injection>| {
+        let name = step
+            .iter()
+            .map(|injection| injection.fault.id)
+            .collect::<Vec<_>>()
+            .join(" + ");
+        selection.wants(scene.name, &name)
+    };
+    let wanted: Vec<_> = rest.iter().filter(|step| asked(step)).collect();
+    let last: Vec<_> = scene.last.iter().filter(|step| asked(&vec![step])).collect();
+    if wanted.is_empty() && last.is_empty() && !selection.wants(scene.name, boot) {
+        return Ok(());
+    }
+    stage.start(tell)?;
+    for step in wanted {
+        stage.inject_and_mend(step, tell)?;
+    }
+    for injection in last {
+        stage.inject(&[injection])?;
+        stage.judge(&[injection], tell)?;
+    }
+    Ok(())
+}
+
+struct Stage<'a> {
+    scene: &'a Scene,
+    node: Option<VirtualNode>,
+    product: &'a Path,
+    /// What the doctor says before anything is injected.
+    base: BTreeSet<String>,
+}
+
+impl Stage<'_> {
+    fn start(&mut self, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+        let node = VirtualNode::boot(&(self.scene.options)())
+            .with_context(|| format!("booting the scene {}", self.scene.name))?;
+        self.node = Some(node);
+        self.script(SETUP)?;
+        self.script(self.scene.setup)?;
+        let answer = self.ask("")?;
+        self.base = answer.findings.iter().map(|(rule, _)| rule.clone()).collect();
+        let faults: Vec<_> = self.scene.boot.into_iter().collect();
+        tell(Outcome::of(self.scene.name, &faults, answer));
+        Ok(())
+    }
+
+    fn inject_and_mend(&mut self, step: &[&Injection], tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+        self.inject(step)?;
+        self.judge(step, tell)?;
+        for injection in step.iter().rev() {
+            self.script(injection.restore)
+                .with_context(|| format!("mending {}", injection.fault.id))?;
+        }
+        let answer = self.ask("")?;
+        let left: Vec<_> = answer
+            .findings
+            .iter()
+            .filter(|(rule, _)| !self.base.contains(rule))
+            .collect();
+        ensure!(
+            left.is_empty(),
+            "{}: after mending {}, the doctor still says {left:?}",
+            self.scene.name,
+            step.iter()
+                .map(|injection| injection.fault.id)
+                .collect::<Vec<_>>()
+                .join(" and ")
+        );
+        Ok(())
+    }
+
+    fn inject(&self, step: &[&Injection]) -> Result<()> {
+        for injection in step {
+            self.script(injection.inject)
+                .with_context(|| format!("injecting {}", injection.fault.id))?;
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, step: &[&Injection], tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+        let script = step
+            .iter()
+            .map(|injection| injection.ask)
+            .find(|ask| !ask.is_empty());
+        let answer = self.ask(script.unwrap_or_default())?;
+        let mut faults: Vec<_> = self.scene.boot.into_iter().collect();
+        faults.extend(step.iter().map(|injection| &injection.fault));
+        let mut outcome = Outcome::of(self.scene.name, &faults, answer);
+        // Told once, of the healthy node.
+        outcome.false_alarms.retain(|(rule, _)| !self.base.contains(rule));
+        tell(outcome);
+        Ok(())
+    }
+
+    fn script(&self, script: &str) -> Result<String> {
+        let (status, stdout, stderr) = self.run(script)?;
+        ensure!(status == 0, "status {status}: {script}\n{stdout}{stderr}");
+        Ok(stdout)
+    }
+
+    fn ask(&self, script: &str) -> Result<Answer> {
+        let script = if script.is_empty() { ASK } else { script };
+        let (status, stdout, stderr) = self.run(script)?;
+        if status > 3 {
+            bail!("the doctor ended with status {status}: {script}\n{stdout}{stderr}");
+        }
+        if stderr.contains("unexpected argument") {
+            // What this product cannot do, it does not find.
+            return Ok(Answer::default());
+        }
+        Answer::parse(&stdout).with_context(|| format!("asking by {script}: {stdout}{stderr}"))
+    }
+
+    fn run(&self, script: &str) -> Result<(i32, String, String)> {
+        let node = self.node.as_ref().context("the machine runs")?;
+        let folder = self
+            .product
+            .to_str()
+            .context("the path of the product is not UTF-8")?;
+        let (programs, examples) = (quote(folder), quote(&format!("{folder}/examples")));
+        let script = format!("export PATH={programs}:{examples}:$PATH{PRELUDE}{script}");
+        let out = node.run_within(PATIENCE, &script)?;
+        Ok((
+            out.status,
+            out.stdout_text().into_owned(),
+            out.stderr_text().into_owned(),
+        ))
+    }
+}

@@ -1,0 +1,190 @@
+//! Faults made by a change to a tree: hardware that no emulated machine has.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::{Answer, Fault, How, Outcome, Selection};
+use crate::tree::{Entry, Tree, fixtures};
+
+use self::faults::{CHANGES, PAIRS};
+
+mod faults;
+mod field;
+
+/// A fault and the change that makes it.
+struct Change {
+    fault: Fault,
+    make: fn(&mut Tree) -> Result<()>,
+    /// What the configuration says; empty for none.
+    config: &'static str,
+}
+
+/// A fixture that shows faults.
+struct Captured {
+    fixture: &'static str,
+    what: &'static str,
+    /// What must be named: one of each.
+    causes: &'static [&'static [&'static str]],
+    explains: &'static [&'static str],
+}
+
+/// All other fixtures are healthy nodes.
+const FAULTY: &[Captured] = &[
+    Captured {
+        fixture: "connectx7-gpu",
+        what: "modelled with several faults: translation, no peer memory, 8 MiB to lock, ACS, a VF without a GUID",
+        causes: &[
+            &["iommu-group-translated"],
+            &["peer-memory-missing"],
+            &["memlock-low"],
+            &["acs-redirect"],
+            &["guid-invalid", "vf-guid-zero"],
+        ],
+        explains: &["rdma-modules-missing", "pci-link-degraded", "facts-unreadable"],
+    },
+    Captured {
+        fixture: "virtual-node-translated",
+        what: "captured from a machine in translation mode",
+        causes: &[&["iommu-group-translated"]],
+        explains: &[],
+    },
+];
+
+/// Asks the doctor about every tree that is selected, and tells each outcome as it is known.
+///
+/// # Errors
+/// Where a tree cannot be made or the doctor gives no answer.
+pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+    for (name, path) in archives()? {
+        if selection.wants(&name, "fixture") {
+            let tree =
+                Tree::parse(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+            let faults = fixture_faults(&name);
+            let answer = ask(program, &tree, "").with_context(|| name.clone())?;
+            tell(Outcome::of(name, &faults.iter().collect::<Vec<_>>(), answer));
+        }
+    }
+    let place = "field";
+    if selection.wants(place, "healthy") {
+        tell(Outcome::of(place, &[], ask(program, &field::node()?, "")?));
+    }
+    let find = |id: &str| {
+        let found = CHANGES.iter().find(|change| change.fault.id == id);
+        found.with_context(|| format!("no change is called {id}"))
+    };
+    let mut all: Vec<_> = CHANGES.iter().map(|change| vec![change]).collect();
+    for (one, other) in PAIRS {
+        all.push(vec![find(one)?, find(other)?]);
+    }
+    for changes in all {
+        let name = changes
+            .iter()
+            .map(|change| change.fault.id)
+            .collect::<Vec<_>>()
+            .join(" + ");
+        if !selection.wants(place, &name) {
+            continue;
+        }
+        let mut tree = field::node()?;
+        for change in &changes {
+            (change.make)(&mut tree).with_context(|| format!("making {name}"))?;
+        }
+        let config = changes
+            .iter()
+            .map(|change| change.config)
+            .find(|config| !config.is_empty());
+        let answer = ask(program, &tree, config.unwrap_or_default()).with_context(|| name.clone())?;
+        let faults: Vec<_> = changes.iter().map(|change| &change.fault).collect();
+        tell(Outcome::of(place, &faults, answer));
+    }
+    Ok(())
+}
+
+/// The fixtures by name.
+fn archives() -> Result<Vec<(String, std::path::PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(fixtures())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "tree") {
+            let name = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .context("a name in UTF-8")?;
+            found.push((name.to_owned(), path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The faults of a fixture.
+fn fixture_faults(name: &str) -> Vec<Fault> {
+    let Some(captured) = FAULTY.iter().find(|captured| captured.fixture == name) else {
+        return Vec::new();
+    };
+    let fault = |causes: &&'static [&'static str]| Fault {
+        id: causes[0],
+        what: captured.what,
+        how: How::Tree,
+        causes,
+        explains: captured.explains,
+    };
+    captured.causes.iter().map(fault).collect()
+}
+
+fn ask(program: &Path, tree: &Tree, config: &str) -> Result<Answer> {
+    let root = tree.unpack()?;
+    let mut command = Command::new(program);
+    command
+        .args(["check", "--output", "json", "--root"])
+        .arg(root.path());
+    let file = tempfile::NamedTempFile::new()?;
+    if !config.is_empty() {
+        fs::write(file.path(), config)?;
+        command.arg("--config").arg(file.path());
+    }
+    let out = command
+        .output()
+        .with_context(|| format!("running {}", program.display()))?;
+    Answer::parse(&String::from_utf8(out.stdout)?)
+        .with_context(|| format!("{}: {}", out.status, String::from_utf8_lossy(&out.stderr)))
+}
+
+/// What one line of a file says instead.
+fn set(tree: &mut Tree, path: &str, value: &str) -> Result<()> {
+    anyhow::ensure!(
+        matches!(tree.get(path), Some(Entry::File { .. })),
+        "the healthy node has no file {path}"
+    );
+    tree.write(path, format!("{value}\n"))
+}
+
+/// Takes away what must be there.
+fn remove(tree: &mut Tree, path: &str) -> Result<()> {
+    anyhow::ensure!(tree.remove(path), "the healthy node has no {path}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_changes_the_healthy_node_and_what_results_can_be_unpacked() {
+        let healthy = field::node().unwrap();
+        healthy.unpack().unwrap();
+        for change in CHANGES {
+            let mut tree = healthy.clone();
+            (change.make)(&mut tree).unwrap_or_else(|error| panic!("{}: {error:#}", change.fault.id));
+            assert!(
+                tree != healthy || !change.config.is_empty(),
+                "{}",
+                change.fault.id
+            );
+            tree.unpack().unwrap();
+        }
+    }
+}

@@ -1,0 +1,692 @@
+//! What is changed in the healthy node of [`super::field`].
+
+use super::field::{BRANCHES, VF, config_space, limits, vf_hca};
+use super::{Change, remove, set};
+use crate::fault_bench::{Fault, How};
+use crate::tree::Tree;
+
+/// A fault in a tree.
+const fn tree(
+    id: &'static str,
+    what: &'static str,
+    causes: &'static [&'static str],
+    explains: &'static [&'static str],
+) -> Fault {
+    Fault {
+        id,
+        what,
+        how: How::Tree,
+        causes,
+        explains,
+    }
+}
+
+/// Every change, one fault each.
+pub(super) const CHANGES: &[Change] = &[
+    Change {
+        fault: tree(
+            "t-translated",
+            "the group of mlx5_0 is DMA-FQ, nothing asks for passthrough",
+            &["iommu-group-translated"],
+            &[],
+        ),
+        make: |tree| {
+            set(
+                tree,
+                "proc/cmdline",
+                "BOOT_IMAGE=/boot/vmlinuz root=/dev/sda2 ro intel_iommu=on",
+            )?;
+            set(
+                tree,
+                "dev/kmsg",
+                "6,300,1200,-;iommu: Default domain type: Translated ",
+            )?;
+            (10..26)
+                .filter(|group| !(17..20).contains(group))
+                .try_for_each(|group| set(tree, &format!("sys/kernel/iommu_groups/{group}/type"), "DMA-FQ"))
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-mismatch",
+            "iommu=pt, and the group of mlx5_0 is DMA all the same",
+            &["iommu-cmdline-mismatch", "iommu-group-translated"],
+            &[],
+        ),
+        make: |tree| set(tree, "sys/kernel/iommu_groups/15/type", "DMA"),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-encryption",
+            "AMD with SME: iommu=pt mem_encrypt=on, every group is DMA-FQ",
+            &["iommu-memory-encryption"],
+            &["iommu-group-translated", "iommu-cmdline-mismatch"],
+        ),
+        make: |tree| {
+            set(
+                tree,
+                "proc/cmdline",
+                "BOOT_IMAGE=/boot/vmlinuz root=/dev/sda2 ro iommu=pt mem_encrypt=on",
+            )?;
+            set(
+                tree,
+                "proc/cpuinfo",
+                "processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu vme sme sev",
+            )?;
+            set(
+                tree,
+                "dev/kmsg",
+                "6,90,900,-;Memory Encryption Features active: AMD SME\n\
+                6,300,1200,-;iommu: Default domain type: Translated (set via kernel command line)",
+            )?;
+            remove(tree, "sys/class/iommu/dmar0")?;
+            tree.insert(
+                "sys/class/iommu/ivhd0",
+                crate::tree::Entry::Directory { mode: 0o755 },
+            )?;
+            (10..26)
+                .filter(|group| !(17..20).contains(group))
+                .try_for_each(|group| set(tree, &format!("sys/kernel/iommu_groups/{group}/type"), "DMA-FQ"))
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-dmar-fault",
+            "DMAR logged 20 refused writes of the function of mlx5_0",
+            &["iommu-faults"],
+            &[],
+        ),
+        make: |tree| {
+            let lines = (400..420).map(|n| {
+                format!("3,{n},{n}000,-;DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xfd0{n}000 [fault reason 0x05] PTE Write access is not set\n")
+            });
+            tree.write("dev/kmsg", lines.collect::<String>())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-acs",
+            "the switch port above mlx5_0 redirects requests (ACS)",
+            &["acs-redirect"],
+            &[],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[0];
+            for bridge in [branch.above_nic, branch.above_gpu] {
+                tree.write(
+                    &format!("{}/config", branch.path(bridge)),
+                    config_space(0, Some(0x1d)),
+                )?;
+            }
+            Ok(())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-acs-in-vm",
+            "the same in a virtual machine, where it is needed: no fault",
+            &[],
+            &[],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[0];
+            set(
+                tree,
+                "proc/cpuinfo",
+                "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme hypervisor",
+            )?;
+            for bridge in [branch.above_nic, branch.above_gpu] {
+                tree.write(
+                    &format!("{}/config", branch.path(bridge)),
+                    config_space(0, Some(0x1d)),
+                )?;
+            }
+            Ok(())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-link-degraded",
+            "mlx5_1 runs with 8 of 16 lanes",
+            &["pci-link-degraded"],
+            &[],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[1];
+            set(
+                tree,
+                &format!("{}/current_link_width", branch.path(branch.nic)),
+                "8",
+            )?;
+            set(
+                tree,
+                &format!("{}/current_link_width", branch.path(branch.above_nic)),
+                "8",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-gen4-slot",
+            "mlx5_1 sits in a slot of 16 GT/s, the best both can do: no fault",
+            &[],
+            &[],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[1];
+            set(
+                tree,
+                &format!("{}/current_link_speed", branch.path(branch.nic)),
+                "16.0 GT/s PCIe",
+            )?;
+            set(
+                tree,
+                &format!("{}/current_link_speed", branch.path(branch.above_nic)),
+                "16.0 GT/s PCIe",
+            )?;
+            set(
+                tree,
+                &format!("{}/max_link_speed", branch.path(branch.above_nic)),
+                "16.0 GT/s PCIe",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-aer",
+            "the function of mlx5_1 reported fatal and many corrected PCIe errors",
+            &["pci-aer-errors"],
+            &[],
+        ),
+        make: |tree| {
+            let path = BRANCHES[1].path(BRANCHES[1].nic);
+            set(
+                tree,
+                &format!("{path}/aer_dev_correctable"),
+                "RxErr 912345\nBadTLP 20\nTOTAL_ERR_COR 912365",
+            )?;
+            set(tree, &format!("{path}/aer_dev_fatal"), "DLP 3\nTOTAL_ERR_FATAL 3")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-read-request",
+            "mlx5_0 may read 128 bytes at once only",
+            &["pci-max-read-request"],
+            &[],
+        ),
+        make: |tree| {
+            tree.write(
+                &format!("{}/config", BRANCHES[0].path(BRANCHES[0].nic)),
+                config_space(0, None),
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-far-gpu",
+            "the second NIC is gone, so the second GPU has none on its NUMA node",
+            &["gpu-without-local-nic"],
+            &[],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[1];
+            remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
+            remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
+            remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
+            remove(tree, &branch.path(branch.nic))
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-no-peermem",
+            "nvidia_peermem is not loaded and the GPU driver is proprietary",
+            &["peer-memory-missing"],
+            &[],
+        ),
+        make: |tree| without_module(tree, "nvidia_peermem"),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-peermem-order",
+            "nvidia_peermem cannot be loaded: the GPU driver was built before DOCA came",
+            &["peer-memory-install-order"],
+            &["peer-memory-missing"],
+        ),
+        make: |tree| {
+            without_module(tree, "nvidia_peermem")?;
+            tree.write("dev/kmsg", "4,500,5000,-;nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n\
+                4,501,5001,-;nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)\n")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-nv-peer-mem",
+            "the legacy module nv_peer_mem is loaded in place of nvidia_peermem",
+            &["nv-peer-mem-legacy"],
+            &[],
+        ),
+        make: |tree| {
+            without_module(tree, "nvidia_peermem")?;
+            add_module(tree, "nv_peer_mem 16384 0 - Live 0x0000000000000000 (OE)")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-no-mlx5-ib",
+            "the adapters are there, mlx5_ib is not loaded, so no RDMA device is",
+            &["rdma-modules-missing"],
+            &["port-down", "gpu-without-local-nic", "peer-memory-missing"],
+        ),
+        make: |tree| {
+            without_module(tree, "mlx5_ib")?;
+            remove(tree, "sys/class/infiniband")?;
+            tree.insert(
+                "sys/class/infiniband",
+                crate::tree::Entry::Directory { mode: 0o755 },
+            )?;
+            for branch in &BRANCHES {
+                remove(tree, &format!("{}/infiniband", branch.path(branch.nic)))?;
+            }
+            remove(tree, &format!("{}/infiniband", BRANCHES[0].path(VF)))
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-no-uverbs",
+            "ib_uverbs is not loaded: the devices are there and no program can open them",
+            &["rdma-modules-missing"],
+            &[],
+        ),
+        make: |tree| {
+            without_module(tree, "rdma_ucm")?;
+            without_module(tree, "ib_uverbs")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-firmware",
+            "mlx5_1 has an older firmware than its equal mlx5_0",
+            &["firmware-mixed"],
+            &[],
+        ),
+        make: |tree| set(tree, &format!("{}/fw_ver", BRANCHES[1].hca()), "28.36.1010"),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-port-down",
+            "mlx5_1 lost its link: DOWN, Polling",
+            &["port-down"],
+            &["gid-missing", "rate-low"],
+        ),
+        make: |tree| port_down(tree),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-spare-port",
+            "mlx5_1 was never up and nobody expects it: no fault",
+            &[],
+            &[],
+        ),
+        make: |tree| {
+            port_down(tree)?;
+            let (port, net) = (BRANCHES[1].port(), BRANCHES[1].net());
+            set(tree, &format!("{net}/carrier_up_count"), "0")?;
+            set(tree, &format!("{net}/carrier_changes"), "0")?;
+            for counter in ["port_rcv_data", "port_xmit_data"] {
+                set(tree, &format!("{port}/counters/{counter}"), "0")?;
+            }
+            set(tree, &format!("{port}/hw_counters/rx_write_requests"), "0")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-flapping",
+            "mlx5_1 lost its carrier 40 times since boot",
+            &["port-flapping"],
+            &["counter-errors"],
+        ),
+        make: |tree| {
+            let net = BRANCHES[1].net();
+            set(tree, &format!("{net}/carrier_up_count"), "41")?;
+            set(tree, &format!("{net}/carrier_down_count"), "40")?;
+            set(tree, &format!("{net}/carrier_changes"), "81")?;
+            let lines = (0..12).map(|n| {
+                let word = if n % 2 == 0 { "down" } else { "up" };
+                format!(
+                    "6,{},{},-;mlx5_core 0000:9a:00.0 ens2f0np0: Link {word}\n",
+                    600 + n,
+                    6_000_000 + n
+                )
+            });
+            tree.write("dev/kmsg", lines.collect::<String>())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-rate-low",
+            "mlx5_1 came up with 100 of the 400 Gb/s that the configuration expects",
+            &["rate-low", "width-degraded"],
+            &[],
+        ),
+        make: |tree| {
+            set(
+                tree,
+                &format!("{}/rate", BRANCHES[1].port()),
+                "100 Gb/sec (4X EDR)",
+            )?;
+            set(tree, &format!("{}/speed", BRANCHES[1].net()), "100000")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-width",
+            "an InfiniBand port runs with one lane of four",
+            &["width-degraded", "rate-low"],
+            &[],
+        ),
+        make: |tree| {
+            infiniband(tree)?;
+            set(
+                tree,
+                &format!("{}/rate", BRANCHES[1].port()),
+                "100 Gb/sec (1X NDR)",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-no-sm",
+            "an InfiniBand port is INIT with its link up",
+            &["no-subnet-manager"],
+            &["port-down"],
+        ),
+        make: |tree| {
+            infiniband(tree)?;
+            let port = BRANCHES[1].port();
+            set(tree, &format!("{port}/state"), "2: INIT")?;
+            set(tree, &format!("{port}/lid"), "0x0")?;
+            set(tree, &format!("{port}/sm_lid"), "0x0")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-infiniband",
+            "both ports are InfiniBand and up: no fault",
+            &[],
+            &[],
+        ),
+        make: infiniband,
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-mtu",
+            "mlx5_1's interface has an MTU of 1500, its peer's 9000",
+            &["mtu-low"],
+            &[],
+        ),
+        make: |tree| set(tree, &format!("{}/mtu", BRANCHES[1].net()), "1500"),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-no-gid",
+            "mlx5_1 has no IPv4 GID",
+            &["gid-missing"],
+            &["gid-index-differs"],
+        ),
+        make: |tree| {
+            for index in [2, 3] {
+                gid(tree, index, "0000:0000:0000:0000:0000:0000:0000:0000")?;
+                remove(tree, &format!("{}/gid_attrs/types/{index}", BRANCHES[1].port()))?;
+                remove(tree, &format!("{}/gid_attrs/ndevs/{index}", BRANCHES[1].port()))?;
+            }
+            Ok(())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-gid-index",
+            "mlx5_1's RoCE v2 GID of IPv4 stands at 5, that of mlx5_0 at 3",
+            &["gid-index-differs"],
+            &[],
+        ),
+        make: |tree| {
+            let port = BRANCHES[1].port();
+            for index in [2, 3] {
+                gid(tree, index, "fd00:0000:0000:0000:0000:0000:0000:0002")?;
+                tree.write(
+                    &format!("{port}/gids/{}", index + 2),
+                    "0000:0000:0000:0000:0000:ffff:c0a8:0211\n",
+                )?;
+                let kind = if index == 2 { "IB/RoCE v1\n" } else { "RoCE v2\n" };
+                tree.write(&format!("{port}/gid_attrs/types/{}", index + 2), kind)?;
+                tree.write(&format!("{port}/gid_attrs/ndevs/{}", index + 2), "ens2f0np0\n")?;
+            }
+            Ok(())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-duplicate-guid",
+            "mlx5_1 has the node GUID of mlx5_0",
+            &["guid-invalid"],
+            &[],
+        ),
+        make: |tree| {
+            set(
+                tree,
+                &format!("{}/node_guid", BRANCHES[1].hca()),
+                "a088:c203:0012:3401",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-vf-guid",
+            "the virtual function has a node GUID of zero",
+            &["vf-guid-zero", "guid-invalid"],
+            &[],
+        ),
+        make: |tree| set(tree, &format!("{}/node_guid", vf_hca()), "0000:0000:0000:0000"),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-vf-driver",
+            "the virtual function has no driver",
+            &["vf-without-driver"],
+            &["vfs-missing"],
+        ),
+        make: |tree| {
+            let path = BRANCHES[0].path(VF);
+            for name in ["driver", "infiniband", "net"] {
+                remove(tree, &format!("{path}/{name}"))?;
+            }
+            remove(tree, "sys/class/infiniband/mlx5_2")?;
+            remove(tree, "sys/class/net/ens1f0v0")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-vfs-missing",
+            "two virtual functions are configured, one is there",
+            &["vfs-missing"],
+            &[],
+        ),
+        make: |tree| {
+            set(
+                tree,
+                &format!("{}/sriov_numvfs", BRANCHES[0].path(BRANCHES[0].nic)),
+                "2",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree("t-memlock", "containerd may lock 8 MiB", &["memlock-low"], &[]),
+        make: |tree| tree.write("proc/2101/limits", limits("8388608")),
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-same-subnet",
+            "both ports are in 192.168.1.0/24, ARP is as Linux sets it",
+            &["same-subnet-arp"],
+            &[],
+        ),
+        make: |tree| {
+            let tables = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                ens1f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+                ens2f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
+            set(tree, "proc/net/route", tables)
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-flow-control",
+            "no priority of mlx5_1 has flow control or congestion notification",
+            &["roce-flow-control"],
+            &[],
+        ),
+        make: |tree| {
+            let net = BRANCHES[1].net();
+            set(tree, &format!("{net}/qos/pfc"), "0 0 0 0 0 0 0 0")?;
+            set(tree, &format!("{net}/ecn/roce_np/enable/3"), "0")?;
+            set(tree, &format!("{net}/ecn/roce_rp/enable/3"), "0")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-state-unread",
+            "reading the state of mlx5_1's port fails",
+            &["facts-unreadable"],
+            &[],
+        ),
+        make: |tree| {
+            let path = format!("{}/state", BRANCHES[1].port());
+            tree.insert(
+                &path,
+                crate::tree::Entry::Unreadable {
+                    mode: 0o444,
+                    errno: "EIO".into(),
+                },
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-absent-port",
+            "the configuration expects mlx5_9, which is not there",
+            &["port-down"],
+            &[],
+        ),
+        make: |_| Ok(()),
+        config: "expect:\n  ports_up: [mlx5_0, mlx5_9]\n",
+    },
+];
+
+/// Which changes are made together.
+pub(super) const PAIRS: &[(&str, &str)] = &[
+    ("t-translated", "t-no-peermem"),
+    ("t-translated", "t-memlock"),
+    ("t-acs", "t-port-down"),
+    ("t-peermem-order", "t-acs"),
+    ("t-link-degraded", "t-firmware"),
+    ("t-no-gid", "t-vf-guid"),
+    ("t-memlock", "t-mtu"),
+    ("t-no-sm", "t-memlock"),
+];
+
+fn without_module(tree: &mut Tree, name: &str) -> anyhow::Result<()> {
+    let kept: Vec<_> = modules(tree)?
+        .into_iter()
+        .filter(|line| !line.starts_with(&format!("{name} ")))
+        .collect();
+    set(tree, "proc/modules", &kept.join("\n"))
+}
+
+fn add_module(tree: &mut Tree, line: &str) -> anyhow::Result<()> {
+    let mut lines = modules(tree)?;
+    lines.push(line.to_owned());
+    set(tree, "proc/modules", &lines.join("\n"))
+}
+
+fn modules(tree: &Tree) -> anyhow::Result<Vec<String>> {
+    match tree.get("proc/modules") {
+        Some(crate::tree::Entry::File { content, .. }) => Ok(String::from_utf8_lossy(content)
+            .lines()
+            .map(str::to_owned)
+            .collect()),
+        _ => anyhow::bail!("the tree has no /proc/modules"),
+    }
+}
+
+fn port_down(tree: &mut Tree) -> anyhow::Result<()> {
+    let branch = &BRANCHES[1];
+    set(tree, &format!("{}/state", branch.port()), "1: DOWN")?;
+    set(tree, &format!("{}/phys_state", branch.port()), "2: Polling")?;
+    set(tree, &format!("{}/operstate", branch.net()), "down")
+}
+
+/// Makes the ports of both physical functions InfiniBand: a GID from the GUID, no RoCE.
+fn infiniband(tree: &mut Tree) -> anyhow::Result<()> {
+    for (branch, lid) in BRANCHES.iter().zip(["0x11", "0x12"]) {
+        let interface_id = format!("a088:c203:0012:34{}", &lid[2..]);
+        let port = branch.port();
+        set(tree, &format!("{port}/link_layer"), "InfiniBand")?;
+        set(tree, &format!("{port}/lid"), lid)?;
+        set(tree, &format!("{port}/sm_lid"), "0x1")?;
+        set(
+            tree,
+            &format!("{port}/gids/0"),
+            &format!("fe80:0000:0000:0000:{interface_id}"),
+        )?;
+        for index in 1..4 {
+            for file in ["gids", "gid_attrs/types", "gid_attrs/ndevs"] {
+                remove(tree, &format!("{port}/{file}/{index}"))?;
+            }
+        }
+        let net = branch.net();
+        remove(tree, &format!("{net}/qos"))?;
+        remove(tree, &format!("{net}/ecn"))?;
+        set(tree, &format!("{net}/type"), "32")?;
+        set(tree, &format!("{net}/mtu"), "2044")?;
+    }
+    Ok(())
+}
+
+fn gid(tree: &mut Tree, index: u32, gid: &str) -> anyhow::Result<()> {
+    set(tree, &format!("{}/gids/{index}", BRANCHES[1].port()), gid)
+}
