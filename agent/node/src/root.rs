@@ -339,14 +339,18 @@ impl Root {
     }
 
     /// Whether a file that is missing from a partial tree was missing on the node, too: the directory of the one
-    /// device or module that it belongs to was collected.
+    /// device or module that it belongs to was collected. Directories above these (`/proc`, `/sys/class/net`) never are
+    /// collected whole.
     fn is_collected(&self, path: &str) -> bool {
-        // Directories above these (`/proc`, `/sys/class/net`) are never collected whole.
-        const WHOLE: usize = 4;
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        path.starts_with("/sys/")
-            && parent.split('/').filter(|part| !part.is_empty()).count() >= WHOLE
-            && self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY).is_ok()
+        let depth = path.split('/').filter(|part| !part.is_empty()).count();
+        let whole = if path.starts_with("/proc/driver/") {
+            "/proc/driver"
+        } else if path.starts_with("/sys/module/") && depth >= 4 || path.starts_with("/sys/") && depth >= 5 {
+            path.rsplit_once('/').map_or(path, |(parent, _)| parent)
+        } else {
+            return false;
+        };
+        self.open_at(whole, OFlags::PATH | OFlags::DIRECTORY).is_ok()
     }
 }
 
