@@ -29,7 +29,7 @@ use tracing::{info, warn};
 use crate::{
     config::{self, Config, Overrides},
     helper::{Failure, Helper, Place, State as HelperState},
-    http,
+    http::{self, web_config},
     metrics::OwnMetrics,
 };
 use events::Event;
@@ -53,6 +53,8 @@ pub(crate) struct Setup {
     pub(crate) file: Option<PathBuf>,
     /// The flags, which win over the file.
     pub(crate) overrides: Overrides,
+    /// The file that tells who may read the pages; watched, too.
+    pub(crate) web_config: Option<PathBuf>,
 }
 
 /// What the tasks of the agent share.
@@ -87,10 +89,12 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         config,
         file,
         overrides,
+        web_config,
     } = setup;
     let root = Root::open(&config.root)
         .with_context(|| format!("cannot read the tree {}", config.root.display()))?;
-    let server = http::Server::bind(config.listen).await?;
+    let web = web_config.as_deref().map(web_config::load).transpose()?;
+    let mut server = http::Server::bind(config.listen).await?;
     info!(address = %server.address(), "serving /metrics");
     let reader =
         Reader::start(Collector::new(root, config.exclude.clone())).context("cannot start the reader")?;
@@ -110,6 +114,23 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     tokio::spawn(keep_asking(Arc::clone(&agent)));
     tokio::spawn(keep_reading(Arc::clone(&agent), kernel_receiver, verbs_receiver));
     tokio::spawn(prober::run(Arc::clone(&agent)));
+    if let Some((sources, web)) = web {
+        if let Some(error) = web.expired() {
+            warn!(%error, "clients will refuse it");
+        }
+        let (sender, receiver) = watch::channel(Arc::new(web));
+        server = server.secured(receiver);
+        let own = Arc::clone(&agent.own);
+        tokio::spawn(web_config::follow(sources, sender, move |change| {
+            own.web_config_reloaded(change.is_ok());
+            match change {
+                Ok(()) => info!("new web configuration"),
+                Err(error) => {
+                    warn!(%error, "the new web configuration is not used; the old one stays in force");
+                }
+            }
+        }));
+    }
     if let Some(file) = file {
         tokio::spawn(follow_config(Arc::clone(&agent), file, overrides));
     }

@@ -16,6 +16,10 @@ pub(super) struct Arguments {
     /// Configuration file; watched, and taken over when it changes. Flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Who may read the pages: TLS, client certificates and passwords, in the form of the Prometheus exporter toolkit's
+    /// web configuration; watched, with the files it names
+    #[arg(long, value_name = "FILE")]
+    web_config: Option<PathBuf>,
     /// Address and port of the HTTP server [default: [::]:9879]
     #[arg(long, value_name = "[ADDRESS]:PORT", value_parser = config::listen_address)]
     listen: Option<SocketAddr>,
@@ -65,6 +69,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let result = runtime.block_on(run_agent(Setup {
         config,
         file: arguments.config,
+        web_config: arguments.web_config,
         overrides,
     }));
     // A read that hangs must not hold the end back.

@@ -12,7 +12,7 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             file: None,
             line: None,
@@ -20,12 +20,12 @@ impl Error {
         }
     }
 
-    pub(super) fn at(mut self, line: Option<u64>) -> Self {
+    pub(crate) fn at(mut self, line: Option<u64>) -> Self {
         self.line = line;
         self
     }
 
-    pub(super) fn in_file(mut self, file: &Path) -> Self {
+    pub(crate) fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self
     }

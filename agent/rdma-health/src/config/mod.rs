@@ -14,10 +14,10 @@ use std::path::Path;
 
 pub(crate) use error::Error;
 pub(crate) use overrides::Overrides;
-pub(crate) use parse::{listen_address, parse};
+pub(crate) use parse::{explain, line_of, listen_address, parse};
 pub(crate) use settings::{Config, Helper, Probe};
 pub(crate) use size::parse as parse_size;
-pub(crate) use watch::watch;
+pub(crate) use watch::{Watched, watch, watch_directory};
 
 /// The longest configuration that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;

@@ -124,7 +124,7 @@ pub(super) fn check(config: &Config, text: Option<&str>) -> Result<(), Error> {
 }
 
 /// Puts an error of the YAML reader into words.
-fn explain(error: &Yaml, text: &str) -> Error {
+pub(crate) fn explain(error: &Yaml, text: &str) -> Error {
     let error = error.without_snippet();
     let place = error.location();
     let line = place.map(|place| place.line()).filter(|line| *line > 0);
@@ -266,7 +266,7 @@ fn word_at_end(text: &str) -> Option<String> {
 }
 
 /// The line that gives a key (`probe.interval`), from 1.
-fn line_of(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn line_of(text: &str, key: &str) -> Option<u64> {
     let mut wanted = key.split('.').peekable();
     for (number, line) in (1..).zip(text.lines()) {
         let name = line.trim_start().split(':').next()?.trim_end();

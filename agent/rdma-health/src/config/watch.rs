@@ -96,9 +96,10 @@ async fn run(
 }
 
 /// A watch and the directory it is on, by device and inode: one that is made anew needs a new watch.
-type Watched = Option<((u64, u64), RecommendedWatcher)>;
+pub(crate) type Watched = Option<((u64, u64), RecommendedWatcher)>;
 
-fn watch_directory(directory: &Path, current: &mut Watched, notice: &mpsc::Sender<()>) {
+/// Watches the directory, unless `current` is a watch on it; each change puts a notice into the queue.
+pub(crate) fn watch_directory(directory: &Path, current: &mut Watched, notice: &mpsc::Sender<()>) {
     let identity = std::fs::metadata(directory).map(|found| (found.dev(), found.ino()));
     let identity = match identity {
         Ok(identity) => identity,

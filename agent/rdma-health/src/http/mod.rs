@@ -8,6 +8,8 @@ mod gzip;
 mod page;
 mod route;
 mod server;
+mod tls;
+pub(crate) mod web_config;
 
 use std::{future::Future, sync::Arc};
 

@@ -36,15 +36,25 @@ impl Answer {
     }
 }
 
-/// Answers one request.
-pub(super) async fn answer<B>(handler: &impl Handler, request: &Request<B>) -> Response<Full<Bytes>> {
-    let path = match request.uri().path() {
+/// The page that is asked for: one of ours, or `other`.
+pub(super) fn page_of<B>(request: &Request<B>) -> &'static str {
+    match request.uri().path() {
         "/metrics" => "/metrics",
         "/healthz" => "/healthz",
         "/readyz" => "/readyz",
         "/" => "/",
         _ => "other",
-    };
+    }
+}
+
+/// A page that could not be given, in a few words.
+pub(super) fn refusal(code: StatusCode, why: &str) -> Response<Full<Bytes>> {
+    respond(Answer::text(code, why), &HeaderMap::new(), false)
+}
+
+/// Answers one request.
+pub(super) async fn answer<B>(handler: &impl Handler, request: &Request<B>) -> Response<Full<Bytes>> {
+    let path = page_of(request);
     let known = path != "other";
     let readable = matches!(*request.method(), Method::GET | Method::HEAD);
     let answer = match path {

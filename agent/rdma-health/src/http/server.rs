@@ -13,6 +13,7 @@ use std::{
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
@@ -20,7 +21,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Handler, route};
+use super::{Handler, web_config::Web};
 
 /// Connections open at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -44,6 +45,7 @@ const REFUSAL: &[u8] =
 pub(crate) struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    web: watch::Receiver<Arc<Web>>,
 }
 
 /// Why the server cannot listen.
@@ -88,7 +90,18 @@ impl Server {
         let failed = |source| BindError { address, source };
         let listener = bound.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address })
+        let (_, open) = watch::channel(Arc::default());
+        Ok(Self {
+            listener,
+            address,
+            web: open,
+        })
+    }
+
+    /// Who may connect, and how: the last one sent holds for connections and requests from then on.
+    pub(crate) fn secured(mut self, web: watch::Receiver<Arc<Web>>) -> Self {
+        self.web = web;
+        self
     }
 
     /// The address it listens on, with the port that the system chose where 0 was asked for.
@@ -120,8 +133,9 @@ impl Server {
                         continue;
                     };
                     let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+                    let web = self.web.clone();
                     connections.spawn(async move {
-                        serve(stream, &*handler, stopping).await;
+                        serve(stream, &*handler, web, stopping).await;
                         drop(place);
                     });
                 }
@@ -140,11 +154,41 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, handler: &impl Handler, mut stopping: watch::Receiver<bool>) {
+/// Serves a connection until it ends or its time is up, over TLS where that is asked for.
+async fn serve(
+    stream: TcpStream,
+    handler: &impl Handler,
+    web: watch::Receiver<Arc<Web>>,
+    stopping: watch::Receiver<bool>,
+) {
     // The answer is written at once; waiting for more would only delay its end.
     let _ = stream.set_nodelay(true);
-    let service =
-        service_fn(|request| async move { Ok::<_, Infallible>(route::answer(handler, &request).await) });
+    let tls = web.borrow().tls();
+    let work = async {
+        let Some(tls) = tls else {
+            return converse(stream, handler, &web, stopping).await;
+        };
+        match timeout(HEAD_DEADLINE, tls.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, handler, &web, stopping).await,
+            Ok(Err(error)) => debug!(%error, "TLS handshake"),
+            Err(_) => debug!("a TLS handshake took too long"),
+        }
+    };
+    if timeout(CONNECTION_DEADLINE, work).await.is_err() {
+        debug!("a connection took too long");
+    }
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    handler: &impl Handler,
+    web: &watch::Receiver<Arc<Web>>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let service = service_fn(|request| async move {
+        let now = Arc::clone(&web.borrow());
+        Ok::<_, Infallible>(now.answer(handler, &request).await)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_DEADLINE)
@@ -152,7 +196,7 @@ async fn serve(stream: TcpStream, handler: &impl Handler, mut stopping: watch::R
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let work = async {
+    let ended = async {
         tokio::select! {
             ended = connection.as_mut() => return ended,
             // The sender lives as long as we do.
@@ -161,10 +205,8 @@ async fn serve(stream: TcpStream, handler: &impl Handler, mut stopping: watch::R
         connection.as_mut().graceful_shutdown();
         connection.await
     };
-    match timeout(CONNECTION_DEADLINE, work).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "connection"),
-        Err(_) => debug!("a connection took too long"),
+    if let Err(error) = ended.await {
+        debug!(%error, "connection");
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct OwnMetrics {
     reloads: IntCounterVec,
     reload_ok: IntGauge,
     reload_time: Gauge,
+    web_reload_ok: IntGauge,
     probe_runs: IntCounterVec,
     events: IntCounterVec,
     started: f64,
@@ -79,6 +80,7 @@ impl OwnMetrics {
             reloads: counters(&registry, &own::RELOADS),
             reload_ok: register(&registry, IntGauge::with_opts(opts(&own::RELOAD_OK))),
             reload_time: register(&registry, Gauge::with_opts(opts(&own::RELOAD_TIME))),
+            web_reload_ok: register(&registry, IntGauge::with_opts(opts(&own::WEB_RELOAD_OK))),
             probe_runs: counters(&registry, &own::PROBE_RUNS),
             events: counters(&registry, &own::EVENTS),
             started: now(),
@@ -103,6 +105,7 @@ impl OwnMetrics {
         metrics.http_requests.with_label_values(&["/metrics", "200"]);
         // The configuration that the agent started with is in effect.
         metrics.reload_ok.set(1);
+        metrics.web_reload_ok.set(1);
         metrics.reload_time.set(metrics.started);
         metrics
     }
@@ -151,6 +154,11 @@ impl OwnMetrics {
         if ok {
             self.reload_time.set(now());
         }
+    }
+
+    /// A changed web configuration was taken over, or refused.
+    pub(crate) fn web_config_reloaded(&self, ok: bool) {
+        self.web_reload_ok.set(ok.into());
     }
 
     /// A probe was tried.

@@ -40,6 +40,8 @@ families! {
         "Whether the configuration file as it is now is in effect.";
     RELOAD_TIME: Gauge "rdma_health_config_last_reload_success_timestamp_seconds" ["seconds since 1970"] {}
         "When the configuration in effect was taken over.";
+    WEB_RELOAD_OK: Gauge "rdma_health_web_config_last_reload_successful" [""] {}
+        "Whether the web configuration as it is now, with its certificates, is in effect; 1 where there is none.";
     PROBE_RUNS: Counter "rdma_health_probe_runs_total" [""] {"result"}
         "Probes by result: success, failure, skipped, or helper where the helper did not answer.";
     EVENTS: Counter "rdma_health_events_total" [""] {"source"}

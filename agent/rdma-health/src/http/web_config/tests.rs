@@ -1,0 +1,396 @@
+//! Real connections, with certificates made for the test.
+
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+use tempfile::TempDir;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+
+use super::{follow::Pace, *};
+use crate::{http::Server, view::View};
+
+struct Agent;
+
+impl Handler for Agent {
+    async fn metrics(&self) -> Vec<u8> {
+        b"rdma_devices 2\n".to_vec()
+    }
+    fn view(&self) -> Option<Arc<View>> {
+        None
+    }
+    fn answered(&self, _: &'static str, _: u16) {}
+    fn refused(&self) {}
+}
+
+/// A directory with a certificate authority, `server.crt`, `client.crt` and their keys.
+struct Place {
+    directory: TempDir,
+    authority: Issuer<'static, KeyPair>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let place = Self {
+            directory,
+            authority: Issuer::new(params, key),
+        };
+        place.write("ca.crt", &certificate.pem());
+        place.issue("server", 2040, ExtendedKeyUsagePurpose::ServerAuth);
+        place.issue("client", 2040, ExtendedKeyUsagePurpose::ClientAuth);
+        place
+    }
+
+    /// A certificate that is good until a year, and its key.
+    fn issue(&self, name: &str, until: i32, usage: ExtendedKeyUsagePurpose) {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(until, 1, 1);
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.authority).unwrap();
+        self.write(&format!("{name}.key"), &key.serialize_pem());
+        self.write(&format!("{name}.crt"), &certificate.pem());
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn configure(&self, text: &str) -> PathBuf {
+        self.write("web.yml", text);
+        self.path("web.yml")
+    }
+
+    /// What is wrong with a web configuration, the directory's name left out.
+    fn error(&self, text: &str) -> String {
+        let error = load(&self.configure(text)).err().expect(text);
+        let directory = format!("{}/", self.directory.path().display());
+        error.to_string().replace(&directory, "")
+    }
+}
+
+const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
+
+fn mutual() -> String {
+    format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n")
+}
+
+struct Running {
+    address: SocketAddr,
+    changes: mpsc::UnboundedReceiver<Result<(), Error>>,
+    _stop: oneshot::Sender<()>,
+}
+
+async fn serve(place: &Place, text: &str) -> Running {
+    let (sources, web) = load(&place.configure(text)).unwrap();
+    let (sender, receiver) = watch::channel(Arc::new(web));
+    let (tell, changes) = mpsc::unbounded_channel();
+    let quick = Pace {
+        look: Duration::from_millis(200),
+        rest: Duration::from_millis(20),
+    };
+    tokio::spawn(follow::run(
+        sources,
+        sender,
+        move |change| drop(tell.send(change)),
+        quick,
+    ));
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server = server.secured(receiver);
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    tokio::spawn(server.run(Agent, async move { drop(stopped.await) }));
+    Running {
+        address,
+        changes,
+        _stop: stop,
+    }
+}
+
+impl Running {
+    /// What curl says: status, head and body, or on failure its error.
+    async fn curl(&self, place: &Place, scheme: &str, path: &str, more: &[&str]) -> Result<String, String> {
+        let mut curl = Command::new("curl");
+        let port = self.address.port();
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--include",
+            "--max-time",
+            "20",
+            "--cacert",
+            "ca.crt",
+        ])
+        .args(["--resolve", &format!("localhost:{port}:127.0.0.1")])
+        .args(more)
+        .arg(format!("{scheme}://localhost:{port}{path}"))
+        .current_dir(place.directory.path())
+        .env_remove("https_proxy");
+        let run = tokio::task::spawn_blocking(move || curl.output());
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = run.await.unwrap().expect("curl is installed");
+        if status.success() {
+            Ok(String::from_utf8(stdout).unwrap())
+        } else {
+            Err(String::from_utf8(stderr).unwrap())
+        }
+    }
+
+    async fn change(&mut self) -> Result<(), String> {
+        let change = timeout(Duration::from_secs(20), self.changes.recv());
+        change.await.unwrap().unwrap().map_err(|error| error.to_string())
+    }
+}
+
+const CLIENT: [&str; 4] = ["--cert", "client.crt", "--key", "client.key"];
+
+#[tokio::test]
+async fn metrics_come_over_tls_and_with_no_other() {
+    let place = Place::new();
+    let server = serve(&place, TLS).await;
+    let answer = server.curl(&place, "https", "/metrics", &[]).await.unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("rdma_devices 2\n"),
+        "{answer}"
+    );
+    let plain = server.curl(&place, "http", "/metrics", &[]).await;
+    assert!(plain.is_err(), "{plain:?}");
+    let old = server
+        .curl(&place, "https", "/metrics", &["--tls-max", "1.1"])
+        .await;
+    assert!(old.is_err(), "{old:?}");
+}
+
+#[tokio::test]
+async fn a_client_without_a_certificate_of_the_authority_reads_nothing() {
+    let place = Place::new();
+    let server = serve(&place, &mutual()).await;
+    let answer = server.curl(&place, "https", "/metrics", &CLIENT).await.unwrap();
+    assert!(answer.ends_with("rdma_devices 2\n"), "{answer}");
+    let missing = server.curl(&place, "https", "/metrics", &[]).await;
+    assert!(missing.is_err(), "{missing:?}");
+    let stranger = Place::new();
+    std::fs::copy(stranger.path("client.crt"), place.path("other.crt")).unwrap();
+    std::fs::copy(stranger.path("client.key"), place.path("other.key")).unwrap();
+    let other = ["--cert", "other.crt", "--key", "other.key"];
+    let strange = server.curl(&place, "https", "/metrics", &other).await;
+    assert!(strange.is_err(), "{strange:?}");
+    // A certificate made for servers does not make a client.
+    let server_as_client = ["--cert", "server.crt", "--key", "server.key"];
+    let wrong = server.curl(&place, "https", "/metrics", &server_as_client).await;
+    assert!(wrong.is_err(), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_password_opens_the_pages_and_the_kubelet_needs_none() {
+    let place = Place::new();
+    let hash = bcrypt::hash("right", 4).unwrap();
+    let headers = "http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny\n";
+    let server = serve(
+        &place,
+        &format!("{TLS}{headers}basic_auth_users:\n  alice: {hash}\n"),
+    )
+    .await;
+    for _ in 0..2 {
+        let answer = server
+            .curl(&place, "https", "/metrics", &["--user", "alice:right"])
+            .await
+            .unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.ends_with("rdma_devices 2\n"),
+            "{answer}"
+        );
+        assert!(answer.contains("x-frame-options: deny"), "{answer}");
+    }
+    for path in ["/metrics", "/", "/nowhere"] {
+        for user in [&["--user", "alice:wrong"][..], &["--user", "bob:right"], &[]] {
+            let answer = server.curl(&place, "https", path, user).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+            assert!(
+                answer.contains("www-authenticate: Basic") && !answer.contains("rdma_"),
+                "{answer}"
+            );
+        }
+    }
+    for path in ["/healthz", "/readyz"] {
+        let answer = server.curl(&place, "https", path, &[]).await.unwrap();
+        assert!(!answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn renewed_files_are_taken_over_and_bad_ones_leave_the_old_in_force() {
+    let place = Place::new();
+    let text = mutual();
+    let mut server = serve(&place, &text).await;
+    let reads = async |server: &Running| {
+        let answer = server.curl(&place, "https", "/metrics", &CLIENT).await;
+        assert!(
+            answer
+                .as_ref()
+                .is_ok_and(|answer| answer.ends_with("rdma_devices 2\n")),
+            "{answer:?}"
+        );
+    };
+    reads(&server).await;
+
+    place.write("server.crt", "nonsense");
+    let error = server.change().await.unwrap_err();
+    assert!(
+        error.contains("web.yml:2: `tls_server_config.cert_file`: holds no certificate"),
+        "{error}"
+    );
+    reads(&server).await;
+
+    std::fs::remove_file(place.path("server.crt")).unwrap();
+    let error = server.change().await.unwrap_err();
+    assert!(error.contains("server.crt: No such file or directory"), "{error}");
+    reads(&server).await;
+
+    // Certificate and key are two writes, and what is between them is refused or not seen.
+    place.issue("server", 2024, ExtendedKeyUsagePurpose::ServerAuth);
+    let expired = loop {
+        let error = server.change().await.unwrap_err();
+        if error.contains("expired") {
+            break error;
+        }
+    };
+    assert!(
+        expired.ends_with("the certificate expired on 2024-01-01T00:00:00Z"),
+        "{expired}"
+    );
+    reads(&server).await;
+
+    place.configure("tls_server_config: [");
+    let error = server.change().await.unwrap_err();
+    assert!(error.contains("web.yml:1: "), "{error}");
+    reads(&server).await;
+
+    // All well again, and protected otherwise than before.
+    place.issue("server", 2041, ExtendedKeyUsagePurpose::ServerAuth);
+    let hash = bcrypt::hash("right", 4).unwrap();
+    place.configure(&format!("{TLS}basic_auth_users: {{alice: {hash}}}\n"));
+    while server.change().await.is_err() {}
+    let answer = server.curl(&place, "https", "/metrics", &[]).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_line_and_key() {
+    let place = Place::new();
+    for (text, expected) in [
+        (
+            "tls_server_config:\n",
+            "web.yml:1: `tls_server_config.cert_file`: is needed",
+        ),
+        (
+            "tls_server_config: {key_file: server.key}\n",
+            "web.yml:1: `tls_server_config.cert_file`: is needed",
+        ),
+        (
+            "\ntls_server_config:\n  cert_fil: x\n",
+            "web.yml:3: unknown key `cert_fil`; did you mean `cert_file`?",
+        ),
+        ("rate_limit: {burst: 1}\n", "web.yml:1: unknown key `rate_limit`"),
+        (
+            "tls_server_config:\n  cert_file: server.crt\n  key_file: client.key\n",
+            "web.yml:3: `tls_server_config.key_file`: does not belong to the certificate",
+        ),
+        (
+            "tls_server_config:\n  cert_file: server.crt\n  key_file: no.key\n",
+            "web.yml:3: `tls_server_config.key_file`: no.key: No such file",
+        ),
+        (
+            &format!("{TLS}  client_ca_file: ca.crt\n"),
+            "web.yml:4: `tls_server_config.client_ca_file`: has no effect",
+        ),
+        (
+            &format!("{TLS}  client_auth_type: RequireAnyClientCert\n"),
+            "web.yml:4: `tls_server_config.client_auth_type`: RequireAnyClientCert believes any",
+        ),
+        (
+            &format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n"),
+            "web.yml:1: `tls_server_config.client_ca_file`: is needed",
+        ),
+        (
+            &format!("{TLS}  client_allowed_sans: [x]\n"),
+            "web.yml:4: unknown key `client_allowed_sans`",
+        ),
+        (
+            &format!("{TLS}  min_version: TLS10\n"),
+            "web.yml:4: `tls_server_config.min_version`: TLS10 is not safe",
+        ),
+        (
+            &format!("{TLS}  min_version: TLS13\n  max_version: TLS12\n"),
+            "web.yml:5: `tls_server_config.max_version`: is less",
+        ),
+        (
+            &format!("{TLS}  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n"),
+            "web.yml:4: `tls_server_config.cipher_suites`: \"TLS_RSA_WITH_RC4_128_SHA\" is not offered",
+        ),
+        (
+            &format!("{TLS}  curve_preferences: [CurveP521]\n"),
+            "web.yml:4: `tls_server_config.curve_preferences`",
+        ),
+        (
+            "basic_auth_users:\n  alice: plain\n",
+            "web.yml:2: `basic_auth_users.alice`: the value is no bcrypt hash",
+        ),
+        (
+            "http_server_config:\n  headers:\n    Server: x\n",
+            "web.yml:3: `http_server_config.headers.Server`: cannot be set",
+        ),
+    ] {
+        let error = place.error(text);
+        assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
+    }
+    let absent = load(&place.path("none.yml")).err().unwrap().to_string();
+    assert!(
+        absent.ends_with("none.yml: No such file or directory (os error 2)"),
+        "{absent}"
+    );
+}
+
+#[test]
+fn everything_that_is_offered_is_accepted() {
+    let place = Place::new();
+    let text = format!(
+        "{}  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: true\n  cipher_suites:\n  - \
+        TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\n  curve_preferences: [X25519, CurveP256]\n",
+        mutual()
+    );
+    for text in [text.as_str(), "", "# nothing\n", "basic_auth_users:\n"] {
+        load(&place.configure(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    place.issue("server", 2021, ExtendedKeyUsagePurpose::ServerAuth);
+    let (_, web) = load(&place.configure(TLS)).unwrap();
+    assert!(
+        web.expired()
+            .is_some_and(|error| error.to_string().contains("expired on 2021-01-01"))
+    );
+}
