@@ -44,3 +44,15 @@ fault-bench: build ## Injects every known fault and scores the doctor; writes do
 	cargo build --release --locked --package rdma-health-verbs --example inject
 	cargo build --release --locked --package rdma-health-tests --bin fault_bench
 	@target/release/fault_bench --write docs/fault-bench.md
+
+# Needs a nightly compiler and `cargo install cargo-fuzz`. What a target finds lies in tests/fuzz/artifacts; run it again
+# with `cargo +nightly fuzz run --fuzz-dir tests/fuzz TARGET FILE`.
+FUZZ_SECONDS ?= 120
+FUZZ_TARGETS ?= snapshot manifest readers foreign frame log
+
+.PHONY: fuzz
+fuzz: setup ## Feeds every parser with noise, FUZZ_SECONDS=120 each
+	@for target in $(FUZZ_TARGETS); do \
+		cargo +nightly fuzz run --fuzz-dir tests/fuzz $$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 || exit 1; \
+	done
