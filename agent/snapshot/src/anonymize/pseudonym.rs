@@ -102,8 +102,7 @@ impl Pseudonyms {
         if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
             return address;
         }
-        let bits = address.to_bits();
-        let (high, low) = ((bits >> 64) as u64, (bits & u128::from(u64::MAX)) as u64);
+        let (high, low) = halves(address);
         let global = !address.is_unicast_link_local();
         let high = if global { self.prefix(high, 64, 16) } else { high };
         // What was made from a MAC address stays recognisable as that, and nothing else becomes it.
@@ -117,8 +116,25 @@ impl Pseudonyms {
         } else {
             self.guid(low)
         };
-        Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))
+        joined(high, low)
     }
+}
+
+/// The network's and the interface's half of an address.
+pub(super) fn halves(address: Ipv6Addr) -> (u64, u64) {
+    let number = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let octets = address.octets();
+    let (high, low) = octets.split_at(8);
+    (number(high), number(low))
+}
+
+/// An address of its halves.
+pub(super) fn joined(high: u64, low: u64) -> Ipv6Addr {
+    Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::pseudonym::Pseudonyms;
+use super::pseudonym::{Pseudonyms, halves, joined};
 
 impl Pseudonyms {
     /// The text with every address replaced: MAC addresses, GUIDs, GIDs, IPv6, names of devices that hold an address
@@ -52,9 +52,7 @@ impl Pseudonyms {
         {
             let high = number(bytes.get(4..12)?, 8);
             let low = number(bytes.get(12..20)?, 8);
-            let gid = self.gid(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)));
-            let bits = gid.to_bits();
-            let (high, low) = ((bits >> 64) as u64, (bits & u128::from(u64::MAX)) as u64);
+            let (high, low) = halves(self.gid(joined(high, low)));
             return Some(format!(
                 "{}:{}:{}",
                 &word[..11],
@@ -68,8 +66,7 @@ impl Pseudonyms {
             return Some(parts_of(self.guid(number(&parts, 16))));
         }
         if word.len() == 39 && groups(4).is_some() {
-            let bits = self.gid(word.parse().ok()?).to_bits();
-            let (high, low) = ((bits >> 64) as u64, (bits & u128::from(u64::MAX)) as u64);
+            let (high, low) = halves(self.gid(word.parse().ok()?));
             return Some(format!("{}:{}", parts_of(high), parts_of(low)));
         }
         if word.matches(':').count() >= 2

@@ -4,14 +4,14 @@
 pub(super) fn modules(list: &str) -> String {
     let module = |line: &str| {
         let mut words = line.split_whitespace();
-        let (name, size, uses) = (words.next()?, words.next()?, words.next()?);
+        let (name, size, count) = (words.next()?, words.next()?, words.next()?);
         // The heading has words where numbers stand.
         size.parse::<u64>().ok()?;
-        let uses: i64 = uses.parse().ok()?;
+        let count: i64 = count.parse().ok()?;
         let users = words.next().map_or("-".to_owned(), |users| {
             format!("{},", users.trim_end_matches(','))
         });
-        Some(format!("{name} {size} {uses} {users} Live 0x0000000000000000\n"))
+        Some(format!("{name} {size} {count} {users} Live 0x0000000000000000\n"))
     };
     list.lines().filter_map(module).collect()
 }
