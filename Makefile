@@ -35,6 +35,12 @@ demo: build ## Shows the agent at work in a virtual node; FIXED=1 for a node wit
 	cargo build --release --locked --package rdma-health-tests --bin demo
 	@target/release/demo $(if $(FIXED),--fixed)
 
+.PHONY: bench
+bench: build ## Prints what the product costs beside node_exporter, and its probe beside perftest
+	@tests/setup tests/packages-bench.txt
+	cargo build --release --locked --package rdma-health-tests --bin bench
+	@target/release/bench
+
 .PHONY: fixtures
 fixtures: setup ## Captures the fixtures of virtual nodes anew
 	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures

@@ -1,0 +1,34 @@
+//! `make bench`: what the product costs and how well it measures, beside the tools that its users have, in one run.
+//!
+//! `bench [scrape] [probe] [load] [hung]`: only these parts; all of them where none is named. Nothing fails because a
+//! figure is bad: a busy machine is no defect. `docs/performance.md` tells what is measured and how.
+
+mod client;
+mod fleet;
+mod guest;
+mod process;
+mod scrape;
+mod table;
+
+use anyhow::{Result, bail};
+
+const PARTS: [&str; 4] = ["scrape", "probe", "load", "hung"];
+
+fn main() -> Result<()> {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(other) = named.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        bail!("no part is called {other}; there is {}", PARTS.join(", "));
+    }
+    let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
+    table::machine();
+    if wanted("scrape") {
+        scrape::measure()?;
+    }
+    if wanted("load") {
+        table::load();
+    }
+    if wanted("probe") || wanted("hung") {
+        guest::measure(wanted("probe"), wanted("hung"))?;
+    }
+    Ok(())
+}

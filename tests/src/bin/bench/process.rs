@@ -1,0 +1,79 @@
+//! A server under measurement.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server, which ends with this value.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+/// A port of the loopback interface that nobody listens on.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+impl Server {
+    /// Starts a server and waits until it listens on `address`.
+    pub(crate) fn start(mut command: Command, address: SocketAddr) -> Result<Self> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().display()))?;
+        let server = Self { child, address };
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            ensure!(
+                Instant::now() < end,
+                "{} does not listen",
+                command.get_program().display()
+            );
+            sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// CPU time of all threads so far, in nanoseconds (`/proc/PID/task/TID/schedstat`). Neither server ends threads.
+    pub(crate) fn cpu(&self) -> Result<u64> {
+        let mut sum = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = fs::read_to_string(task?.path().join("schedstat"))?;
+            let time = text.split(' ').next().context("an empty schedstat")?;
+            sum += time.parse::<u64>()?;
+        }
+        Ok(sum)
+    }
+
+    /// Resident memory now and at most so far, in megabytes (`VmRSS`, `VmHWM`).
+    pub(crate) fn memory(&self) -> Result<(f64, f64)> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let field = |name: &str| -> Result<f64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            let kibibytes: f64 = number.with_context(|| format!("no {name}"))?.parse()?;
+            Ok(kibibytes * 1024.0 / 1e6)
+        };
+        Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
