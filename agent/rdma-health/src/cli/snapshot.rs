@@ -89,16 +89,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let mut bytes = Vec::new();
     snapshot.write(&mut bytes)?;
-    match file {
-        Some(file) => {
-            save(file, &bytes, arguments.force)
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
-        None => {
-            let mut out = std::io::stdout().lock();
-            let written = out.write_all(&bytes).and_then(|()| out.flush());
-            written.context("cannot write to standard output")?;
-        }
+    if let Some(file) = file {
+        save(file, &bytes, arguments.force).with_context(|| format!("cannot write {}", file.display()))?;
+    } else {
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(&bytes).and_then(|()| out.flush());
+        written.context("cannot write to standard output")?;
     }
     Ok(ExitCode::SUCCESS)
 }
