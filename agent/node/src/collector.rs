@@ -258,6 +258,7 @@ impl Collector {
                 let why = part(source::PCI);
                 Arc::new(Pci {
                     functions: why.clone().into(),
+                    left_out: Vec::new(),
                     nvidia_driver: why.into(),
                 })
             }),

@@ -14,50 +14,13 @@ use rdma_health_node::{
 };
 use rdma_health_protocol::{Completion, ProbeFailure, ProbeReport, Stage};
 use rdma_health_rules::{Expectations, Finding, Profile, Severity, Status, judge};
-use rdma_health_tests::tree::{Entry, Tree};
+use rdma_health_tests::tree::Tree;
 
 const NIC: &str = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0";
 
-const VF: &str = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.1";
-
-/// Switches ACS redirection off at the switch port above the NIC.
-fn no_redirection(tree: &mut Tree) {
-    let config = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/config";
-    let Some(Entry::File { content, .. }) = tree.get(config).cloned() else {
-        panic!("no {config}");
-    };
-    let mut content = content;
-    content[0x14e..0x150].copy_from_slice(&[0x11, 0x00]);
-    tree.write(config, content).unwrap();
-}
-
 /// The field's node, all of whose faults are mended, then changed.
 fn node(change: impl FnOnce(&mut Tree)) -> Node {
-    let mut archive = Tree::fixture("connectx7-gpu").unwrap();
-    for group in 1..=9 {
-        archive
-            .write(&format!("sys/kernel/iommu_groups/{group}/type"), "identity\n")
-            .unwrap();
-    }
-    archive
-        .write("proc/cmdline", "ro intel_iommu=on iommu=pt\n")
-        .unwrap();
-    let modules = "nvidia_peermem 16384 0 - Live 0x0\nnvidia 60710912 1 nvidia_peermem, Live 0x0\nmlx5_ib 507904 0 - Live 0x0\nib_uverbs 188416 1 mlx5_ib, Live 0x0\n";
-    archive.write("proc/modules", modules).unwrap();
-    for pid in [2101, 2240] {
-        let limits = include_str!("limits.txt").replace("SOFT", "unlimited");
-        archive.write(&format!("proc/{pid}/limits"), limits).unwrap();
-    }
-    archive.remove(&format!("{NIC}/infiniband/mlx5_0/ports/1/counters/VL15_dropped"));
-    archive
-        .write(
-            "dev/kmsg",
-            "6,300,1200,-;iommu: Default domain type: Passthrough \n",
-        )
-        .unwrap();
-    let guid = format!("{VF}/infiniband/mlx5_1/node_guid");
-    archive.write(&guid, "a088:c203:0012:3457\n").unwrap();
-    no_redirection(&mut archive);
+    let mut archive = Tree::fixture("connectx7-gpu-mended").unwrap();
     change(&mut archive);
     let tree = archive.unpack().unwrap();
     let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());

@@ -10,21 +10,18 @@ const ETHERNET: u32 = 0x0200;
 const INFINIBAND: u32 = 0x0207;
 const FABRIC: u32 = 0x0208;
 
-/// Whether a function could be an RDMA device and has none.
-pub(super) fn without_device(scope: &Scope<'_>, address: &str) -> bool {
+/// Whether a function that was not read as an RDMA device could be one: `Some(false)` where it has none, `Some(true)`
+/// where it has one that the configuration leaves out, `None` where its hardware cannot.
+pub(super) fn has_device(scope: &Scope<'_>, address: &str) -> Option<bool> {
     let path = format!("{DEVICES}/{address}");
     let id = |name: &str| {
         let id = scope.parsed(&format!("{path}/{name}"), "a hexadecimal id", hexadecimal::<u32>);
         id.known().copied()
     };
     // The class first: most functions are no network controllers and cost one read.
-    let Some(class) = id("class").filter(|class| class >> 16 == NETWORK) else {
-        return false;
-    };
-    let (Some(vendor), Some(device)) = (id("vendor"), id("device")) else {
-        return false;
-    };
-    is_capable(class, vendor, device) && !has_device(scope, &path)
+    let class = id("class").filter(|class| class >> 16 == NETWORK)?;
+    let (vendor, device) = (id("vendor")?, id("device")?);
+    is_capable(class, vendor, device).then(|| device_below(scope, &path))
 }
 
 fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
@@ -47,9 +44,8 @@ fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
     }
 }
 
-/// Whether an RDMA device lies below the function: directly, or below an auxiliary device of it (`ice.roce.0`). One
-/// that the configuration leaves out is there nevertheless.
-fn has_device(scope: &Scope<'_>, path: &str) -> bool {
+/// Whether an RDMA device lies below the function: directly, or below an auxiliary device of it (`ice.roce.0`).
+fn device_below(scope: &Scope<'_>, path: &str) -> bool {
     let is_there = |directory: &str| scope.entries(directory).known().is_some();
     if is_there(&format!("{path}/infiniband")) {
         return true;

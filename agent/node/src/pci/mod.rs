@@ -28,6 +28,9 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 pub struct Pci {
     /// RDMA functions, functions that could be, GPUs, and the bridges above them, by PCI address.
     pub functions: Fact<BTreeMap<String, Function>>,
+    /// Functions with an RDMA device that was not asked for: nothing else of them is read.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// The NVIDIA driver; absent where none is loaded.
     pub nvidia_driver: Fact<NvidiaDriver>,
 }
@@ -94,6 +97,7 @@ impl Eq for Link {}
 impl Pci {
     /// Reads the GPUs, the given RDMA functions, and every bridge above them.
     pub fn read(scope: &Scope<'_>, rdma: &BTreeSet<String>) -> Self {
+        let mut left_out = Vec::new();
         let functions = scope.entries(DEVICES).map(|addresses| {
             let mut found = BTreeMap::new();
             for address in addresses.iter().filter(|address| is_address(address)) {
@@ -101,10 +105,15 @@ impl Pci {
                     Role::Rdma
                 } else if is_gpu(scope, address) {
                     Role::Gpu
-                } else if capable::without_device(scope, address) {
-                    Role::Capable
                 } else {
-                    continue;
+                    match capable::has_device(scope, address) {
+                        Some(false) => Role::Capable,
+                        Some(true) => {
+                            left_out.push(address.clone());
+                            continue;
+                        }
+                        None => continue,
+                    }
                 };
                 found.insert(address.clone(), Function::read(scope, address, role));
             }
@@ -121,6 +130,7 @@ impl Pci {
         });
         Self {
             functions,
+            left_out,
             nvidia_driver: NvidiaDriver::read(scope),
         }
     }

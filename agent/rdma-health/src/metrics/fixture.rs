@@ -74,6 +74,7 @@ pub(crate) fn rich(devices: u64) -> View {
         }),
         pci: Arc::new(Pci {
             functions: Fact::Known(functions),
+            left_out: Vec::new(),
             nvidia_driver: Fact::Known(NvidiaDriver {
                 version: "570.124.06".into(),
                 open: true,
@@ -105,7 +106,7 @@ pub(crate) fn rich(devices: u64) -> View {
 }
 
 /// A view of a node of which nothing could be read, or that has nothing.
-pub(super) fn empty(absent: bool) -> View {
+pub(crate) fn empty(absent: bool) -> View {
     fn fact<T>(absent: bool) -> Fact<T> {
         if absent { Fact::Absent } else { unread() }
     }
@@ -131,6 +132,7 @@ pub(super) fn empty(absent: bool) -> View {
     });
     node.pci = Arc::new(Pci {
         functions: fact(absent),
+        left_out: Vec::new(),
         nvidia_driver: fact(absent),
     });
     node.peer_memory = fact(absent);

@@ -24,8 +24,8 @@ pub(crate) static GID_MISSING: Rule = Rule {
     title: "An active RoCE port has no RoCE v2 GID with an IPv4 address",
     explanation: "A RoCE port gets a GID for each address of its network device. Without an IPv4 address there is no RoCE v2 \
         GID that routed networks and NCCL's defaults use; what connects by index ends with EINVAL or ENODATA when the queue \
-        pair moves to RTR, or with no GID at all. A warning where RDMA is expected, where other ports of the same kind have \
-        one, or where a probe found no GID; for information otherwise.",
+        pair moves to RTR, or with no GID at all. A warning where other ports of the same kind have one, where RDMA is expected \
+        and no port has one, or where a probe found no GID; for information otherwise.",
     remedy: Remedy {
         any: "Give the network device an IPv4 address and look at the port's table again (show_gids, rdma-health check).",
         openshift: "Set it in a NodeNetworkConfigurationPolicy; for pods in the SriovNetwork's ipam.",
@@ -58,6 +58,8 @@ fn gid_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
         .filter(|(_, gids)| routable(gids).is_some())
         .filter_map(|(port, _)| kind(&port))
         .collect();
+    let infiniband = active_ports(node).any(|(.., port)| is_infiniband(port));
+    let nowhere = with.is_empty() && !infiniband;
     let without = roce_ports(node).filter(|(_, gids)| routable(gids).is_none());
     let found = without.filter_map(|(found, gids)| {
         let (hca, number, port) = found;
@@ -76,11 +78,13 @@ fn gid_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
             return None;
         }
         let alike = kind(&found).is_some_and(|kind| with.contains(&kind));
-        let severity = if alike || probe_found_none {
-            severity(expectations, Severity::Warning, Severity::Warning)?
+        // A port of another kind than all that have one may serve a bridge or the management network.
+        let auto = if alike || probe_found_none {
+            Severity::Warning
         } else {
-            severity(expectations, Severity::Info, Severity::Warning)?
+            Severity::Info
         };
+        let severity = severity(expectations, auto, if nowhere { Severity::Warning } else { auto })?;
         let netdev = port.netdev.known().map(|netdev| netdev.name.as_str());
         let message = format!(
             "{}:{number} has no RoCE v2 GID with an IPv4 address{}",

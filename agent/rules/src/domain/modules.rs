@@ -32,7 +32,8 @@ pub(crate) static RDMA_MODULES_MISSING: Rule = Rule {
             kernel-modules-extra holds them on some distributions.",
     },
     false_alarms: "A function that no driver, or vfio-pci, holds is handed to somebody else. A virtual function may be in a pod's \
-        network namespace. Both are not judged, nor is a device that the configuration leaves out.",
+        network namespace. The functions of a RoCE bond share one RDMA device. None of them is judged, nor is a device that the \
+        configuration leaves out.",
     judge: rdma_modules_missing,
 };
 
@@ -56,7 +57,7 @@ fn rdma_modules_missing(node: &Node, expectations: &Expectations) -> Vec<Finding
             .driver
             .known()
             .is_none_or(|driver| driver.starts_with("vfio"));
-        if handed_on || function.physical_function.known().is_some() {
+        if handed_on || function.physical_function.known().is_some() || is_bonded(node, address) {
             continue;
         }
         let fabric = function
@@ -93,6 +94,13 @@ fn rdma_modules_missing(node: &Node, expectations: &Expectations) -> Vec<Finding
         findings.push(finding);
     }
     findings
+}
+
+/// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
+fn is_bonded(node: &Node, address: &str) -> bool {
+    let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
+    let mut hcas = node.hcas().filter_map(|hca| hca.pci_address.known());
+    hcas.any(|other| card(other) == card(address))
 }
 
 /// The module that makes an RDMA device of a function, by the driver that holds it.
@@ -287,8 +295,9 @@ fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
             .driver
             .as_deref()
             .is_none_or(|driver| matches!(driver, "rdma_rxe" | "siw"));
-        let gone =
-            !present.contains(identity.as_str()) && functions.is_some_and(|all| !all.contains_key(identity));
+        let gone = !present.contains(identity.as_str())
+            && functions.is_some_and(|all| !all.contains_key(identity))
+            && !node.pci.left_out.contains(identity);
         if !gone || software || seen.is_virtual || node.time.saturating_sub(seen.last) > WEEK {
             continue;
         }

@@ -1,0 +1,147 @@
+//! GIDs and GUIDs.
+
+use rdma_health_node::node::Probe;
+use rdma_health_protocol::{GidType, ProbeFailure, ProbeReport, Stage};
+use rdma_health_rules::Profile;
+
+use super::*;
+
+/// Takes the entries with IPv4 addresses out of a port's table.
+fn without_ipv4(node: &mut Node, device: &str) {
+    with_port(node, device, |port| {
+        if let Fact::Known(gids) = &mut port.gids {
+            gids.retain(|gid| !gid.is_ipv4_mapped());
+        }
+    });
+}
+
+#[test]
+fn gid_tables_are_read_through_sysfs() {
+    let node = node("h100-connectx7", |_| {});
+    let gids = node.gids("mlx5_0", 1).unwrap();
+    let words: Vec<_> = gids.iter().map(|gid| (gid.index, gid.kind)).collect();
+    let (v1, v2) = (GidType::RoceV1, GidType::RoceV2);
+    assert_eq!(words, [(0, v1), (1, v2), (2, v1), (3, v2)]);
+    assert_eq!(gids[3].gid.to_ipv4_mapped(), Some([10, 0, 0, 2].into()));
+}
+
+#[test]
+fn a_port_without_ipv4_gid_among_others_that_have_one_is_found() {
+    let mut node = node("h100-connectx7", |_| {});
+    without_ipv4(&mut node, "mlx5_6");
+    assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_6:1 warning"]);
+    assert_eq!(of(&node, &profile(Profile::TcpOnly), "gid-missing"), [""; 0]);
+    assert!(message(&node, &auto(), "gid-missing").contains("ens7f0np0 has none"));
+}
+
+#[test]
+fn a_port_of_a_kind_that_never_had_one_is_for_information_unless_it_is_all_there_is() {
+    let bond = |mut node: Node| {
+        without_ipv4(&mut node, "mlx5_bond_0");
+        node
+    };
+    let among_others = bond(node("h100-connectx7", |_| {}));
+    assert_eq!(
+        of(&among_others, &profile(Profile::Rdma), "gid-missing"),
+        ["mlx5_bond_0:1 info"]
+    );
+    let mut none = node("bnxt-re", |_| {});
+    for device in ["bnxt_re0", "bnxt_re1"] {
+        without_ipv4(&mut none, device);
+    }
+    assert_eq!(
+        of(&none, &auto(), "gid-missing"),
+        ["bnxt_re0:1 info", "bnxt_re1:1 info"]
+    );
+    assert_eq!(
+        of(&none, &profile(Profile::Rdma), "gid-missing"),
+        ["bnxt_re0:1 warning", "bnxt_re1:1 warning"]
+    );
+}
+
+#[test]
+fn a_probe_that_found_no_gid_makes_it_a_warning() {
+    let mut node = node("bnxt-re", |_| {});
+    for device in ["bnxt_re0", "bnxt_re1"] {
+        without_ipv4(&mut node, device);
+    }
+    let report = ProbeReport {
+        device: "bnxt_re0".into(),
+        port: 1,
+        stage: Stage::Gid,
+        failure: Some(ProbeFailure::NoGid),
+        gid: None,
+        numa_node: None,
+        bandwidth: None,
+        latency: None,
+        elapsed_us: 1,
+    };
+    node.probes = vec![Arc::new(Probe { time: 0, report })];
+    assert_eq!(
+        of(&node, &auto(), "gid-missing"),
+        ["bnxt_re0:1 warning", "bnxt_re1:1 info"]
+    );
+}
+
+/// Moves the RoCE v2 GID with an IPv4 address to another index.
+fn moved(node: &mut Node, device: &str, index: u32) {
+    with_port(node, device, |port| {
+        if let Fact::Known(gids) = &mut port.gids {
+            gids.last_mut().unwrap().index = index;
+        }
+    });
+}
+
+#[test]
+fn indices_that_differ_between_equal_ports_are_found() {
+    let mut node = node("h100-connectx7", |_| {});
+    moved(&mut node, "mlx5_1", 5);
+    assert_eq!(of(&node, &auto(), "gid-index-differs"), ["node warning"]);
+    assert!(message(&node, &auto(), "gid-index-differs").contains("5 on mlx5_1:1"));
+    let mut storage = super::node("h100-connectx7", |_| {});
+    moved(&mut storage, "mlx5_bond_0", 5);
+    assert_eq!(of(&storage, &auto(), "gid-index-differs"), ["node info"]);
+}
+
+#[test]
+fn an_expected_index_is_asked_of_every_port() {
+    let node = node("bnxt-re", |_| {});
+    let expect = |index| Expectations {
+        gid_index: Some(index),
+        ..auto()
+    };
+    assert_eq!(of(&node, &expect(3), "gid-index-differs"), [""; 0]);
+    assert_eq!(
+        of(&node, &expect(1), "gid-index-differs"),
+        ["bnxt_re0:1 warning", "bnxt_re1:1 warning"]
+    );
+}
+
+#[test]
+fn zero_and_shared_guids_are_found() {
+    let zero = node("infiniband-ndr", |tree| {
+        set(tree, "/mlx5_1/node_guid", "0000:0000:0000:0000")
+    });
+    assert_eq!(of(&zero, &auto(), "guid-invalid"), ["mlx5_1 warning"]);
+    let shared = node("infiniband-ndr", |tree| {
+        set(tree, "/mlx5_1/node_guid", "a088:c203:0030:0000")
+    });
+    assert_eq!(of(&shared, &auto(), "guid-invalid"), ["mlx5_0 warning"]);
+    assert!(message(&shared, &auto(), "guid-invalid").contains("mlx5_0 and mlx5_1 share the node GUID"));
+    let port = node("infiniband-ndr", |tree| {
+        set(
+            tree,
+            "/mlx5_1/ports/1/gids/0",
+            "fe80:0000:0000:0000:a088:c203:0030:0000",
+        );
+    });
+    assert!(message(&port, &auto(), "guid-invalid").contains("share the port GUID"));
+    let system = node("infiniband-ndr", |tree| {
+        set(tree, "/mlx5_1/sys_image_guid", "a088:c203:0030:0000");
+    });
+    assert_eq!(
+        of(&system, &auto(), "guid-invalid"),
+        [""; 0],
+        "functions of one adapter share it"
+    );
+}

@@ -1,0 +1,244 @@
+//! Modules, firmware, and which RDMA devices there are.
+
+use rdma_health_node::history::History;
+use rdma_health_rules::Profile;
+
+use super::*;
+
+#[test]
+fn an_adapter_without_rdma_device_names_the_module_that_lacks() {
+    let without = node("infiniband-ndr", |tree| {
+        let device = path(tree, "/infiniband/mlx5_1/fw_ver");
+        let device = device.strip_suffix("/mlx5_1/fw_ver").unwrap().to_owned();
+        assert!(tree.remove(&device) && tree.remove("sys/class/infiniband/mlx5_1"));
+        let Some(Entry::File { content, .. }) = tree.get("proc/modules") else {
+            panic!("no modules")
+        };
+        let modules = String::from_utf8(content.clone()).unwrap();
+        let modules: Vec<_> = modules
+            .lines()
+            .filter(|line| !line.starts_with("mlx5_ib"))
+            .collect();
+        tree.write("proc/modules", modules.join("\n") + "\n").unwrap();
+    });
+    assert_eq!(
+        of(&without, &auto(), "rdma-modules-missing"),
+        ["0000:41:00.0 warning"]
+    );
+    assert!(message(&without, &auto(), "rdma-modules-missing").contains("mlx5_ib is not loaded"));
+    let expected = profile(Profile::Rdma);
+    assert_eq!(
+        of(&without, &expected, "rdma-modules-missing"),
+        ["0000:41:00.0 critical"]
+    );
+}
+
+#[test]
+fn an_ethernet_adapter_that_nobody_uses_for_rdma_is_for_information() {
+    let without = node("irdma-e810", |tree| {
+        for k in 0..2 {
+            let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
+            let device = device
+                .strip_suffix(&format!("/rocep152s0f{k}/fw_ver"))
+                .unwrap()
+                .to_owned();
+            assert!(tree.remove(&device) && tree.remove(&format!("sys/class/infiniband/rocep152s0f{k}")));
+        }
+    });
+    assert_eq!(
+        of(&without, &auto(), "rdma-modules-missing"),
+        ["0000:98:00.0 info", "0000:98:00.1 info"]
+    );
+    let handed_on = node("connectx6-vfs", |_| {});
+    assert_eq!(
+        of(&handed_on, &profile(Profile::Rdma), "rdma-modules-missing"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn devices_that_no_program_can_open_are_found() {
+    let without = node("irdma-e810", |tree| {
+        assert!(tree.remove("sys/class/infiniband_verbs"));
+        tree.write("proc/modules", "irdma 1 0 - Live 0x0\n").unwrap();
+    });
+    assert_eq!(of(&without, &auto(), "rdma-modules-missing"), ["node warning"]);
+    let built_in = node("irdma-e810", |tree| {
+        tree.write("proc/modules", "irdma 1 0 - Live 0x0\n").unwrap()
+    });
+    assert_eq!(
+        of(&built_in, &auto(), "rdma-modules-missing"),
+        [""; 0],
+        "the class is there"
+    );
+}
+
+#[test]
+fn equal_boards_with_different_firmware_are_found_and_different_boards_are_not() {
+    let mixed = node("h100-connectx7", |tree| set(tree, "/mlx5_3/fw_ver", "28.39.1002"));
+    assert_eq!(of(&mixed, &auto(), "firmware-mixed"), ["node info"]);
+    assert_eq!(
+        of(&mixed, &profile(Profile::Rdma), "firmware-mixed"),
+        ["node warning"]
+    );
+    assert!(message(&mixed, &auto(), "firmware-mixed").contains("28.39.1002 on mlx5_3"));
+    let storage = node("h100-connectx7", |tree| {
+        set(tree, "/mlx5_bond_0/fw_ver", "22.31.1014")
+    });
+    assert_eq!(of(&storage, &auto(), "firmware-mixed"), [""; 0]);
+}
+
+#[test]
+fn software_devices_are_a_warning_only_where_hardware_is_expected_or_there() {
+    let software = node("virtual-node-no-iommu", |_| {});
+    assert_eq!(of(&software, &auto(), "softroce-in-use"), ["node info"]);
+    assert_eq!(
+        of(&software, &profile(Profile::Rdma), "softroce-in-use"),
+        ["node warning"]
+    );
+    assert_eq!(
+        of(&software, &profile(Profile::TcpOnly), "softroce-in-use"),
+        [""; 0]
+    );
+    let hardware = node("bnxt-re", |_| {});
+    assert_eq!(of(&hardware, &profile(Profile::Rdma), "softroce-in-use"), [""; 0]);
+}
+
+#[test]
+fn fewer_devices_than_expected_are_found() {
+    let node = node("h100-connectx7", |_| {});
+    let expect = |hcas| Expectations {
+        hcas: Some(hcas),
+        ..auto()
+    };
+    assert_eq!(of(&node, &expect(10), "hcas-missing"), ["node critical"]);
+    assert_eq!(of(&node, &expect(9), "hcas-missing"), [""; 0]);
+    let virtual_functions = super::node("connectx6-vfs", |_| {});
+    assert_eq!(
+        of(&virtual_functions, &expect(2), "hcas-missing"),
+        ["node critical"],
+        "one is physical"
+    );
+}
+
+#[test]
+fn a_device_that_fell_off_the_bus_is_found_by_its_past() {
+    let mut history = History::default();
+    let whole = node("infiniband-ndr", |_| {});
+    history.record(&whole, 1000);
+    let mut gone = node("infiniband-ndr", |tree| {
+        assert!(
+            tree.remove("sys/class/infiniband/mlx5_1") && tree.remove("sys/bus/pci/devices/0000:41:00.0")
+        );
+    });
+    gone.time = 1600;
+    assert_eq!(
+        of(&gone, &auto(), "hcas-missing"),
+        [""; 0],
+        "without a past nobody misses it"
+    );
+    gone.history = Some(Arc::new(history.clone()));
+    assert_eq!(of(&gone, &auto(), "hcas-missing"), ["mlx5_1 warning"]);
+    assert!(message(&gone, &auto(), "hcas-missing").contains("10 min ago"));
+    // One that the configuration leaves out is still on the bus.
+    let mut excluded = node("infiniband-ndr", |tree| {
+        assert!(tree.remove("sys/class/infiniband/mlx5_1"))
+    });
+    excluded.time = 1600;
+    excluded.history = Some(Arc::new(history.clone()));
+    assert_eq!(of(&excluded, &auto(), "hcas-missing"), [""; 0]);
+    // After a reboot nobody knows what was done to the machine.
+    Arc::make_mut(&mut gone.host).boot_id = Fact::Known("another".into());
+    assert_eq!(of(&gone, &auto(), "hcas-missing"), [""; 0]);
+}
+
+#[test]
+fn another_driver_than_expected_is_found() {
+    let node = node("irdma-e810", |_| {});
+    let expect = |driver: &str| Expectations {
+        driver: Some(driver.into()),
+        ..auto()
+    };
+    let driver = node.hcas().next().unwrap().driver.known().unwrap().clone();
+    assert_eq!(of(&node, &expect(&driver), "driver-unexpected"), [""; 0]);
+    assert_eq!(
+        of(&node, &expect("mlx5_core"), "driver-unexpected"),
+        ["rocep152s0f0 warning", "rocep152s0f1 warning"]
+    );
+}
+
+#[test]
+fn a_refused_peer_memory_module_names_the_install_order_and_nothing_else() {
+    let refused = |line: &str| {
+        node("h100-connectx7", |tree| {
+            tree.write(
+                "proc/modules",
+                "nvidia 1 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\nmlx_compat 1 0 - Live 0x0\n",
+            )
+            .unwrap();
+            tree.write("dev/kmsg", format!("4,1,1,-;{line}\n")).unwrap();
+        })
+    };
+    for line in [
+        "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)",
+        "nvidia_peermem: disagrees about version of symbol ib_unregister_peer_memory_client",
+        "nv_peer_mem: Unknown symbol ib_register_peer_memory_client (err -22)",
+    ] {
+        assert_eq!(
+            of(&refused(line), &auto(), "peer-memory-install-order"),
+            ["node warning"],
+            "{line}"
+        );
+        let expected = profile(Profile::GpuDirect);
+        assert_eq!(
+            of(&refused(line), &expected, "peer-memory-install-order"),
+            ["node critical"]
+        );
+        assert_eq!(
+            of(&refused(line), &auto(), "peer-memory-missing"),
+            [""; 0],
+            "one fault, one finding"
+        );
+    }
+    let other = refused("nvidia: module license 'NVIDIA' taints kernel.");
+    assert_eq!(of(&other, &auto(), "peer-memory-install-order"), [""; 0]);
+    assert_eq!(of(&other, &auto(), "peer-memory-missing"), ["node warning"]);
+    // The second attempt worked.
+    let mended = node("h100-connectx7", |tree| {
+        tree.write(
+            "dev/kmsg",
+            "4,1,1,-;nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n",
+        )
+        .unwrap();
+    });
+    assert_eq!(of(&mended, &auto(), "peer-memory-install-order"), [""; 0]);
+}
+
+#[test]
+fn the_legacy_peer_memory_module_is_told_and_both_together_are_a_warning() {
+    let with = |modules: &str| {
+        let lines: Vec<_> = modules
+            .split(' ')
+            .map(|name| format!("{name} 1 0 - Live 0x0\n"))
+            .collect();
+        node("h100-connectx7", |tree| {
+            tree.write("proc/modules", lines.concat()).unwrap()
+        })
+    };
+    assert_eq!(
+        of(&with("nvidia nv_peer_mem"), &auto(), "nv-peer-mem-legacy"),
+        ["node info"]
+    );
+    assert_eq!(
+        of(
+            &with("nvidia nv_peer_mem nvidia_peermem"),
+            &auto(),
+            "nv-peer-mem-legacy"
+        ),
+        ["node warning"]
+    );
+    assert_eq!(
+        of(&with("nvidia nvidia_peermem"), &auto(), "nv-peer-mem-legacy"),
+        [""; 0]
+    );
+}

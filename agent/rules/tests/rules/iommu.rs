@@ -1,0 +1,158 @@
+//! What happened to the IOMMU's mode, and what it refused.
+
+use rdma_health_node::history::History;
+use rdma_health_rules::Profile;
+
+use super::*;
+
+const FIELD: &str = "connectx7-gpu-mended";
+
+fn translated(tree: &mut Tree) {
+    tree.write("sys/kernel/iommu_groups/7/type", "DMA-FQ\n").unwrap();
+}
+
+fn log(tree: &mut Tree, line: &str) {
+    tree.write("dev/kmsg", format!("6,1,1,-;{line}\n")).unwrap();
+}
+
+#[test]
+fn memory_encryption_that_keeps_passthrough_off_is_named() {
+    let line = "AMD Memory Encryption Features active: SME";
+    let active = node(FIELD, |tree| {
+        translated(tree);
+        log(tree, line);
+    });
+    assert_eq!(of(&active, &auto(), "iommu-memory-encryption"), ["node warning"]);
+    assert_eq!(of(&active, &auto(), "iommu-cmdline-mismatch"), ["node warning"]);
+    let asked = |flags: &str| {
+        node(FIELD, |tree| {
+            translated(tree);
+            tree.write("proc/cmdline", "ro mem_encrypt=on iommu=pt\n")
+                .unwrap();
+            tree.write("proc/cpuinfo", format!("flags\t: fpu {flags}\n"))
+                .unwrap();
+        })
+    };
+    assert_eq!(
+        of(&asked("sme"), &auto(), "iommu-memory-encryption"),
+        ["node warning"]
+    );
+    assert_eq!(
+        of(&asked(""), &auto(), "iommu-memory-encryption"),
+        [""; 0],
+        "the processor cannot"
+    );
+    let harmless = node(FIELD, |tree| log(tree, line));
+    assert_eq!(
+        of(&harmless, &auto(), "iommu-memory-encryption"),
+        [""; 0],
+        "nothing is translated"
+    );
+}
+
+#[test]
+fn refused_accesses_of_our_devices_are_counted_and_others_are_not() {
+    let refused = |address: &str| {
+        node(FIELD, |tree| {
+            let line = format!(
+                "DMAR: [DMA Write NO_PASID] Request device [{address}] fault addr 0xff [fault reason 0x05]"
+            );
+            tree.write("dev/kmsg", format!("3,1,1,-;{line}\n3,2,2,-;{line}\n"))
+                .unwrap();
+        })
+    };
+    let ours = refused("18:00.0");
+    assert_eq!(of(&ours, &auto(), "iommu-faults"), ["mlx5_0 warning"]);
+    assert_eq!(
+        of(&ours, &profile(Profile::GpuDirect), "iommu-faults"),
+        ["mlx5_0 critical"]
+    );
+    assert!(message(&ours, &auto(), "iommu-faults").contains("2 times"));
+    assert_eq!(
+        of(&refused("00:17.0"), &auto(), "iommu-faults"),
+        [""; 0],
+        "a disk controller"
+    );
+}
+
+#[test]
+fn a_device_that_was_in_passthrough_at_an_earlier_boot_has_regressed() {
+    let mut history = History::default();
+    history.record(&node(FIELD, |_| {}), 1000);
+    let mut now = node(FIELD, |tree| {
+        translated(tree);
+        tree.write("proc/cmdline", "ro\n").unwrap();
+        tree.write("proc/sys/kernel/osrelease", "5.14.0-503.el9\n")
+            .unwrap();
+        tree.write(
+            "proc/sys/kernel/random/boot_id",
+            "11111111-2222-3333-4444-555555555555\n",
+        )
+        .unwrap();
+    });
+    now.time = 1000 + 3 * 86_400;
+    assert_eq!(of(&now, &auto(), "iommu-regressed"), [""; 0], "nobody remembers");
+    // As the agent does: the new boot is recorded, and remembered across restarts.
+    history.record(&now, now.time - 60);
+    now.history = Some(Arc::new(history.clone()));
+    assert_eq!(of(&now, &auto(), "iommu-regressed"), ["mlx5_0 warning"]);
+    let message = message(&now, &auto(), "iommu-regressed");
+    assert!(message.contains("3 days ago"), "{message}");
+    assert!(
+        message.contains("5.14.0-503.el9 now") && message.contains("iommu=pt then"),
+        "{message}"
+    );
+    let meant = Expectations {
+        passthrough: Some(false),
+        ..auto()
+    };
+    assert_eq!(of(&now, &meant, "iommu-regressed"), [""; 0]);
+    let mut same = node(FIELD, |_| {});
+    same.history = Some(Arc::new(history));
+    assert_eq!(of(&same, &auto(), "iommu-regressed"), [""; 0]);
+}
+
+#[test]
+fn what_is_expected_of_the_mode_decides_about_the_severity() {
+    let node = node(FIELD, translated);
+    let expect = |passthrough| Expectations {
+        passthrough: Some(passthrough),
+        ..profile(Profile::Rdma)
+    };
+    assert_eq!(
+        of(&node, &expect(true), "iommu-group-translated"),
+        ["mlx5_0 critical"]
+    );
+    assert_eq!(
+        of(&node, &expect(false), "iommu-group-translated"),
+        ["mlx5_0 info"]
+    );
+}
+
+#[test]
+fn passthrough_that_only_a_write_to_sysfs_made_ends_with_the_boot() {
+    let default = |default: &str, cmdline: &str| {
+        node(FIELD, |tree| {
+            log(tree, &format!("iommu: Default domain type: {default} "));
+            tree.write("proc/cmdline", format!("{cmdline}\n")).unwrap();
+        })
+    };
+    let until_reboot = default("Translated", "ro");
+    assert_eq!(
+        of(&until_reboot, &auto(), "iommu-cmdline-mismatch"),
+        ["node warning"]
+    );
+    assert!(message(&until_reboot, &auto(), "iommu-cmdline-mismatch").contains("until the next boot"));
+    assert_eq!(
+        of(&default("Passthrough", "ro"), &auto(), "iommu-cmdline-mismatch"),
+        [""; 0]
+    );
+    assert_eq!(
+        of(
+            &default("Translated", "ro iommu=pt"),
+            &auto(),
+            "iommu-cmdline-mismatch"
+        ),
+        [""; 0]
+    );
+}

@@ -1,0 +1,158 @@
+//! What links agreed on.
+
+use std::collections::BTreeMap;
+
+use rdma_health_node::{infiniband::PortCode, node::VerbsDevice};
+use rdma_health_protocol::{Device, Port as VerbsPort};
+use rdma_health_rules::Profile;
+
+use super::*;
+
+#[test]
+fn infiniband_without_subnet_manager_is_found_once() {
+    let state = |code: &str| node("infiniband-ndr", |tree| set(tree, "/mlx5_0/ports/1/state", code));
+    let init = state("2: INIT");
+    assert_eq!(of(&init, &auto(), "no-subnet-manager"), ["mlx5_0:1 critical"]);
+    assert_eq!(of(&init, &auto(), "port-down"), [""; 0], "one fault, one finding");
+    assert_eq!(
+        of(&init, &profile(Profile::TcpOnly), "no-subnet-manager"),
+        ["mlx5_0:1 info"]
+    );
+    assert_eq!(of(&state("1: DOWN"), &auto(), "no-subnet-manager"), [""; 0]);
+    assert_eq!(of(&state("1: DOWN"), &auto(), "port-down"), ["mlx5_0:1 critical"]);
+    let lost = node("infiniband-ndr", |tree| {
+        set(tree, "/mlx5_0/ports/1/sm_lid", "0x0")
+    });
+    assert_eq!(of(&lost, &auto(), "no-subnet-manager"), ["mlx5_0:1 warning"]);
+    let roce = node("h100-connectx7", |tree| {
+        set(tree, "/mlx5_0/ports/1/state", "2: INIT")
+    });
+    assert_eq!(of(&roce, &auto(), "no-subnet-manager"), [""; 0]);
+}
+
+#[test]
+fn a_port_slower_than_most_of_its_kind_is_found_and_a_tie_is_not() {
+    let slow = node("h100-connectx7", |tree| {
+        set(tree, "/mlx5_5/ports/1/rate", "200 Gb/sec (4X HDR)");
+    });
+    assert_eq!(of(&slow, &auto(), "rate-low"), ["mlx5_5:1 warning"]);
+    assert!(message(&slow, &auto(), "rate-low").contains("200 Gb/s, most of its kind run at 400 Gb/s"));
+    assert_eq!(of(&slow, &profile(Profile::TcpOnly), "rate-low"), [""; 0]);
+    let tie = node("bnxt-re", |tree| {
+        set(tree, "/bnxt_re1/ports/1/rate", "25 Gb/sec (1X EDR)")
+    });
+    assert_eq!(of(&tie, &auto(), "rate-low"), [""; 0]);
+    let expected = Expectations {
+        rate_gbps: Some(100),
+        ..auto()
+    };
+    assert_eq!(of(&tie, &expected, "rate-low"), ["bnxt_re1:1 warning"]);
+}
+
+#[test]
+fn lost_lanes_are_found_on_infiniband_and_told_once() {
+    let narrow = node("infiniband-ndr", |tree| {
+        set(tree, "/mlx5_2/ports/1/rate", "100 Gb/sec (1X NDR)");
+    });
+    assert_eq!(of(&narrow, &auto(), "width-degraded"), ["mlx5_2:1 warning"]);
+    assert!(message(&narrow, &auto(), "width-degraded").contains("1 of 4 lanes"));
+    assert_eq!(
+        of(&narrow, &auto(), "rate-low"),
+        [""; 0],
+        "one fault, one finding"
+    );
+    let ethernet = node("h100-connectx7", |tree| {
+        set(tree, "/mlx5_2/ports/1/rate", "50 Gb/sec (1X HDR)");
+    });
+    assert_eq!(of(&ethernet, &auto(), "width-degraded"), [""; 0]);
+}
+
+/// What libibverbs would say, with the active MTU of each device.
+fn with_verbs(node: &mut Node, active_mtu: impl Fn(&str) -> u32) {
+    let devices: BTreeMap<_, _> = node
+        .hcas()
+        .map(|hca| {
+            let port = VerbsPort {
+                number: 1,
+                state: 4,
+                phys_state: 5,
+                link_layer: 2,
+                active_mtu: active_mtu(&hca.name),
+                max_mtu: 4096,
+                lid: 0,
+                sm_lid: 0,
+                gid_table_len: 256,
+                gids: hca.ports[&1].gids.known().cloned().unwrap_or_default(),
+            };
+            let device = Device {
+                name: hca.name.clone(),
+                node_guid: 1,
+                firmware: String::new(),
+                vendor_id: 0x15b3,
+                vendor_part_id: 1,
+                max_mr_size: 1 << 40,
+                ports: vec![port],
+            };
+            (hca.name.clone(), VerbsDevice::Device(device))
+        })
+        .collect();
+    node.verbs = Fact::Known(Arc::new(devices));
+}
+
+#[test]
+fn a_low_path_mtu_is_judged_by_expectation_by_others_and_by_the_network_device() {
+    let healthy = node("h100-connectx7", |_| {});
+    let one_low = |mtu| {
+        let mut node = healthy.clone();
+        with_verbs(&mut node, |name| if name == "mlx5_4" { mtu } else { 4096 });
+        node
+    };
+    assert_eq!(of(&one_low(4096), &auto(), "mtu-low"), [""; 0]);
+    assert_eq!(of(&one_low(1024), &auto(), "mtu-low"), ["mlx5_4:1 warning"]);
+    assert!(message(&one_low(1024), &auto(), "mtu-low").contains("most ports of its kind have 4096"));
+    let mut all_low = healthy.clone();
+    with_verbs(&mut all_low, |_| 1024);
+    assert!(message(&all_low, &auto(), "mtu-low").contains("its network device allows 4096"));
+    let expected = Expectations {
+        mtu: Some(1024),
+        ..auto()
+    };
+    assert_eq!(
+        of(&all_low, &expected, "mtu-low"),
+        [""; 0],
+        "somebody wants it so"
+    );
+    // The usual MTU of 1500 works.
+    let mut usual = node("irdma-e810", |_| {});
+    with_verbs(&mut usual, |_| 1024);
+    assert_eq!(
+        of(&usual, &auto(), "mtu-low"),
+        ["rocep152s0f0:1 info", "rocep152s0f1:1 info"]
+    );
+    let expected = Expectations {
+        mtu: Some(4096),
+        ..auto()
+    };
+    assert_eq!(of(&usual, &expected, "mtu-low").len(), 2);
+    assert!(of(&usual, &expected, "mtu-low")[0].ends_with("warning"));
+}
+
+#[test]
+fn without_libibverbs_the_network_devices_mtu_tells() {
+    let low = node("h100-connectx7", |tree| set(tree, "/net/ens5f0np0/mtu", "1500"));
+    assert_eq!(of(&low, &auto(), "mtu-low"), ["mlx5_4:1 warning"]);
+}
+
+#[test]
+fn a_port_that_is_not_active_is_not_compared() {
+    let mut node = node("h100-connectx7", |_| {});
+    with_port(&mut node, "mlx5_5", |port| {
+        port.state = Fact::Known(PortCode {
+            code: 1,
+            name: "DOWN".into(),
+        });
+        port.rate = Fact::Absent;
+    });
+    assert_eq!(of(&node, &auto(), "rate-low"), [""; 0]);
+    assert_eq!(of(&node, &auto(), "port-down"), ["mlx5_5:1 critical"]);
+}

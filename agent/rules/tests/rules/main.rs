@@ -1,0 +1,130 @@
+//! Each rule fires on the fault that it is for, on a node modelled on the field, and stays silent without it.
+//!
+//! That every rule stays silent on every healthy node is tested apart, in `healthy.rs`.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod addresses;
+mod devices;
+mod host;
+mod iommu;
+mod links;
+mod pci;
+mod sriov;
+mod trends;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rdma_health_node::{
+    Fact, Node, Root,
+    collector::{Collector, Refresh},
+    infiniband::{Hca, Port},
+};
+use rdma_health_rules::{CATALOGUE, Expectations, Finding, Profile, judge};
+use rdma_health_tests::tree::{Entry, Tree};
+
+/// A healthy node of the field, changed.
+fn node(fixture: &str, change: impl FnOnce(&mut Tree)) -> Node {
+    let mut archive = Tree::fixture(fixture).unwrap();
+    change(&mut archive);
+    let tree = archive.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    collector.node()
+}
+
+fn auto() -> Expectations {
+    Expectations::default()
+}
+
+fn profile(profile: Profile) -> Expectations {
+    Expectations {
+        profile,
+        ..Expectations::default()
+    }
+}
+
+fn findings(node: &Node, expectations: &Expectations, rule: &str) -> Vec<Finding> {
+    assert!(
+        CATALOGUE.iter().any(|known| known.id == rule),
+        "there is no rule {rule}"
+    );
+    let all = judge(node, expectations).findings.into_iter();
+    all.filter(|finding| finding.rule.id == rule).collect()
+}
+
+/// What one rule finds, as `subject severity`.
+fn of(node: &Node, expectations: &Expectations, rule: &str) -> Vec<String> {
+    let words = |finding: &Finding| format!("{} {}", finding.subject, finding.severity.name());
+    findings(node, expectations, rule).iter().map(words).collect()
+}
+
+fn message(node: &Node, expectations: &Expectations, rule: &str) -> String {
+    findings(node, expectations, rule).remove(0).message
+}
+
+/// The only path in the tree that ends so.
+fn path(tree: &Tree, end: &str) -> String {
+    let mut paths = tree
+        .entries()
+        .map(|(path, _)| path)
+        .filter(|path| path.ends_with(end));
+    let only = paths.next().unwrap_or_else(|| panic!("no path ends in {end}"));
+    assert_eq!(paths.next(), None, "several paths end in {end}");
+    only.to_owned()
+}
+
+/// Writes the only file whose path ends so.
+fn set(tree: &mut Tree, end: &str, content: &str) {
+    let path = path(tree, end);
+    tree.write(&path, format!("{content}\n")).unwrap();
+}
+
+/// Changes bytes of a PCI function's configuration space.
+fn configure(tree: &mut Tree, address: &str, offset: usize, bytes: &[u8]) {
+    let path = path(tree, &format!("/{address}/config"));
+    let Some(Entry::File { content, .. }) = tree.get(&path) else {
+        panic!("no file {path}")
+    };
+    let mut content = content.clone();
+    content[offset..offset + bytes.len()].copy_from_slice(bytes);
+    tree.write(&path, content).unwrap();
+}
+
+/// Changes a device that was read.
+fn with_hca(node: &mut Node, name: &str, change: impl FnOnce(&mut Hca)) {
+    let Fact::Known(hcas) = &mut node.hcas else {
+        panic!("no devices")
+    };
+    change(Arc::make_mut(hcas.get_mut(name).unwrap()));
+}
+
+/// Changes a port that was read.
+fn with_port(node: &mut Node, name: &str, change: impl FnOnce(&mut Port)) {
+    with_hca(node, name, |hca| change(hca.ports.get_mut(&1).unwrap()));
+}
+
+#[test]
+fn every_rule_is_tested_by_its_id() {
+    let sources = [
+        include_str!("addresses.rs"),
+        include_str!("devices.rs"),
+        include_str!("host.rs"),
+        include_str!("iommu.rs"),
+        include_str!("links.rs"),
+        include_str!("pci.rs"),
+        include_str!("sriov.rs"),
+        include_str!("trends.rs"),
+        include_str!("../catalogue.rs"),
+    ]
+    .concat();
+    let untested: Vec<_> = CATALOGUE
+        .iter()
+        .map(|rule| rule.id)
+        .filter(|id| !sources.contains(&format!("\"{id}\"")) && !sources.contains(&format!("\"{id} ")))
+        .collect();
+    assert_eq!(untested, [""; 0]);
+}

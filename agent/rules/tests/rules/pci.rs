@@ -1,0 +1,136 @@
+//! PCIe paths and links.
+
+use rdma_health_rules::Profile;
+
+use super::*;
+
+const H100: &str = "h100-connectx7";
+const NIC: &str = "0000:13:00.0";
+const PORT_ABOVE_NIC: &str = "0000:12:00.0";
+
+#[test]
+fn redirection_between_a_gpu_and_its_nic_is_found_at_the_port_that_does_it() {
+    let redirects = node(H100, |tree| configure(tree, PORT_ABOVE_NIC, 0x14e, &[0x1d, 0x00]));
+    assert_eq!(
+        of(&redirects, &auto(), "acs-redirect"),
+        [format!("{PORT_ABOVE_NIC} warning")]
+    );
+    let finding = &findings(&redirects, &auto(), "acs-redirect")[0];
+    assert_eq!(finding.evidence[0].value, "ACS control 0x001d");
+    assert_eq!(of(&redirects, &profile(Profile::Rdma), "acs-redirect"), [""; 0]);
+    // The root port above the switch is not on the way between them.
+    let root = node(H100, |tree| configure(tree, "0000:10:01.0", 0x14e, &[0x1d, 0x00]));
+    assert_eq!(of(&root, &auto(), "acs-redirect"), [""; 0]);
+}
+
+#[test]
+fn a_virtual_machine_needs_redirection() {
+    let redirects = node(H100, |tree| {
+        configure(tree, PORT_ABOVE_NIC, 0x14e, &[0x1d, 0x00]);
+        set(tree, "proc/cpuinfo", "flags\t: fpu hypervisor");
+    });
+    assert_eq!(of(&redirects, &auto(), "acs-redirect"), [""; 0]);
+}
+
+#[test]
+fn a_gpu_whose_nics_are_all_on_the_other_side_is_found() {
+    let lonely = node(H100, |tree| {
+        for n in 0..4 {
+            let name = format!("sys/class/infiniband/mlx5_{n}");
+            assert!(tree.remove(&name));
+        }
+        // The functions are there without RDMA: they serve nobody.
+        tree.remove("proc/1/net/route");
+    });
+    let gpus = ["0000:18:00.0", "0000:19:00.0", "0000:38:00.0", "0000:39:00.0"];
+    let as_info = gpus.map(|gpu| format!("{gpu} info"));
+    assert_eq!(of(&lonely, &auto(), "gpu-without-local-nic"), as_info);
+    let as_warning = gpus.map(|gpu| format!("{gpu} warning"));
+    assert_eq!(
+        of(&lonely, &profile(Profile::GpuDirect), "gpu-without-local-nic"),
+        as_warning
+    );
+}
+
+#[test]
+fn a_narrow_or_slow_link_is_compared_with_what_both_ends_can() {
+    let narrow = node(H100, |tree| set(tree, &format!("{NIC}/current_link_width"), "8"));
+    assert_eq!(of(&narrow, &auto(), "pci-link-degraded"), ["mlx5_0 warning"]);
+    assert!(message(&narrow, &auto(), "pci-link-degraded").contains("8 of 16 lanes"));
+    let slow = node(H100, |tree| {
+        set(tree, &format!("{NIC}/current_link_speed"), "16.0 GT/s PCIe")
+    });
+    assert!(message(&slow, &auto(), "pci-link-degraded").contains("16 GT/s of 32"));
+    // A slot of the fourth generation: the card is at its best.
+    let old_slot = node(H100, |tree| {
+        set(tree, &format!("{NIC}/current_link_speed"), "16.0 GT/s PCIe");
+        set(
+            tree,
+            &format!("{PORT_ABOVE_NIC}/max_link_speed"),
+            "16.0 GT/s PCIe",
+        );
+    });
+    assert_eq!(of(&old_slot, &auto(), "pci-link-degraded"), [""; 0]);
+    // The switch's own link to the root port, which both the NICs and the GPUs below it share.
+    let uplink = node(H100, |tree| set(tree, "0000:11:00.0/current_link_width", "8"));
+    assert_eq!(
+        of(&uplink, &auto(), "pci-link-degraded"),
+        ["0000:11:00.0 warning"]
+    );
+    // An idle GPU lowers its speed, never its width.
+    let gpu = node(H100, |tree| set(tree, "0000:18:00.0/current_link_width", "8"));
+    assert_eq!(of(&gpu, &auto(), "pci-link-degraded"), ["0000:18:00.0 warning"]);
+}
+
+#[test]
+fn errors_that_lost_data_are_found_and_those_of_the_bus_scan_are_not() {
+    let nonfatal = |line: &str| {
+        node(H100, |tree| {
+            let text = format!("Undefined 0\nDLP 0\n{line}\nTOTAL_ERR_NONFATAL 2");
+            set(tree, &format!("{NIC}/aer_dev_nonfatal"), &text);
+        })
+    };
+    assert_eq!(
+        of(&nonfatal("TLP 2"), &auto(), "pci-aer-errors"),
+        ["mlx5_0 warning"]
+    );
+    assert!(message(&nonfatal("TLP 2"), &auto(), "pci-aer-errors").contains("2 non-fatal"));
+    assert_eq!(
+        of(&nonfatal("UnsupReq 2"), &auto(), "pci-aer-errors"),
+        ["mlx5_0 info"]
+    );
+    let corrected = node(H100, |tree| {
+        set(
+            tree,
+            &format!("{NIC}/aer_dev_correctable"),
+            "RxErr 7\nTOTAL_ERR_COR 7",
+        );
+    });
+    assert_eq!(
+        of(&corrected, &auto(), "pci-aer-errors"),
+        [""; 0],
+        "nobody knows how fast they came"
+    );
+}
+
+#[test]
+fn a_small_read_request_is_judged_by_the_ports_rate() {
+    let control = |size_code: u8| node(H100, |tree| configure(tree, NIC, 0x69, &[size_code << 4]));
+    assert_eq!(
+        of(&control(1), &auto(), "pci-max-read-request"),
+        ["mlx5_0 warning"],
+        "256 bytes"
+    );
+    assert_eq!(
+        of(&control(2), &auto(), "pci-max-read-request"),
+        ["mlx5_0 info"],
+        "512 bytes"
+    );
+    assert_eq!(
+        of(&control(5), &auto(), "pci-max-read-request"),
+        [""; 0],
+        "4096 bytes"
+    );
+    let virtual_functions = node("connectx6-vfs", |_| {});
+    assert_eq!(of(&virtual_functions, &auto(), "pci-max-read-request"), [""; 0]);
+}

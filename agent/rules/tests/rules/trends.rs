@@ -1,0 +1,299 @@
+//! What changes over time.
+
+use rdma_health_node::{
+    history::{History, Measured},
+    node::Probe,
+    pci::AerCount,
+};
+use rdma_health_protocol::{Bandwidth, Latency, ProbeReport, Stage};
+use rdma_health_rules::Profile;
+
+use super::*;
+
+const START: u64 = 1_790_000_000;
+const HOUR: u64 = 3600;
+
+fn count(port: &mut Port, name: &str, value: u64) {
+    let mut all = port.counters.iter_mut().chain(&mut port.hw_counters);
+    all.find(|counter| &*counter.name == name).unwrap().value = Fact::Known(value);
+}
+
+/// The node as it is after a counter went through these values, one every `step` seconds.
+fn after(fixture: &str, device: &str, counter: &str, step: u64, values: &[u64]) -> Node {
+    let mut node = node(fixture, |_| {});
+    let mut history = History::default();
+    for (n, value) in (0..).zip(values) {
+        node.time = START + n * step;
+        with_port(&mut node, device, |port| count(port, counter, *value));
+        node.history = Some(Arc::new(history.clone()));
+        history.record(&node, node.time);
+    }
+    node
+}
+
+#[test]
+fn counters_are_judged_by_their_rate_and_never_by_what_they_hold() {
+    let device = "mlx5_0";
+    let rises = |counter, step, values: &[u64]| {
+        let node = after("infiniband-ndr", device, counter, step, values);
+        of(&node, &auto(), "counter-errors")
+    };
+    assert_eq!(
+        rises("symbol_error", 600, &[0, 30, 60, 90, 100, 110, 119]),
+        [""; 0],
+        "119 an hour"
+    );
+    assert_eq!(
+        rises("symbol_error", 600, &[0, 30, 60, 90, 130, 160, 200]),
+        ["mlx5_0:1 warning"]
+    );
+    assert_eq!(
+        rises("symbol_error", 600, &[9_000_000, 9_000_000]),
+        [""; 0],
+        "old news"
+    );
+    assert_eq!(rises("symbol_error", 600, &[9_000_000, 5]), [""; 0], "a reset");
+    assert_eq!(
+        rises("local_link_integrity_errors", 300, &[0, 0, 1]),
+        ["mlx5_0:1 warning"],
+        "any rise"
+    );
+    assert_eq!(
+        rises("port_rcv_errors", 300, &[0, 2900]),
+        [""; 0],
+        "below ten a second"
+    );
+    assert_eq!(rises("port_rcv_errors", 300, &[0, 3100]), ["mlx5_0:1 warning"]);
+    assert_eq!(rises("roce_slow_restart", 300, &[0, 9000]), ["mlx5_0:1 warning"]);
+    let node = after("infiniband-ndr", device, "port_rcv_errors", 300, &[0, 31_000]);
+    assert!(message(&node, &auto(), "counter-errors").contains("port_rcv_errors by 31000 in 5 min"));
+    assert_eq!(of(&node, &profile(Profile::TcpOnly), "counter-errors"), [""; 0]);
+    let patient = Expectations {
+        thresholds: rdma_health_rules::Thresholds {
+            receive_errors_per_second: 1000,
+            ..Default::default()
+        },
+        ..auto()
+    };
+    assert_eq!(of(&node, &patient, "counter-errors"), [""; 0]);
+}
+
+/// The node after its network device lost its carrier so often, the last time at the end.
+fn flapped(times: &[u64]) -> Node {
+    let mut node = node("h100-connectx7", |_| {});
+    let mut history = History::default();
+    for (n, time) in (0_u64..).zip(times) {
+        node.time = START + time;
+        with_port(&mut node, "mlx5_2", |port| {
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.carrier_downs = Fact::Known(1 + n);
+            }
+        });
+        node.history = Some(Arc::new(history.clone()));
+        history.record(&node, node.time);
+    }
+    // The next reading finds it as it was.
+    node.time += 60;
+    node.history = Some(Arc::new(history));
+    node
+}
+
+#[test]
+fn a_port_that_goes_down_again_and_again_flaps() {
+    assert_eq!(
+        of(&flapped(&[0, HOUR, 2 * HOUR, 5 * HOUR]), &auto(), "port-flapping"),
+        ["mlx5_2:1 warning"]
+    );
+    assert!(
+        message(&flapped(&[0, 10, 20, 30]), &auto(), "port-flapping").contains("3 times within 12 hours")
+    );
+    assert_eq!(
+        of(&flapped(&[0, HOUR]), &auto(), "port-flapping"),
+        ["mlx5_2:1 info"]
+    );
+    assert_eq!(of(&flapped(&[0]), &auto(), "port-flapping"), [""; 0]);
+    let mut later = flapped(&[0, 10, 20, 30]);
+    later.time += 13 * HOUR;
+    assert_eq!(of(&later, &auto(), "port-flapping"), [""; 0], "it held since");
+    let mut down = flapped(&[0, HOUR]);
+    with_port(&mut down, "mlx5_2", |port| {
+        if let Fact::Known(state) = &mut port.state {
+            (state.code, state.name) = (1, "DOWN".into());
+        }
+    });
+    assert_eq!(of(&down, &auto(), "port-flapping"), [""; 0]);
+    assert_eq!(of(&down, &auto(), "port-down"), ["mlx5_2:1 critical"]);
+}
+
+#[test]
+fn without_a_past_only_a_node_booted_lately_tells_of_flapping() {
+    let with = |downs: &str, uptime: &str| {
+        node("h100-connectx7", |tree| {
+            set(tree, "/net/ens3f0np0/carrier_down_count", downs);
+            set(tree, "proc/uptime", uptime);
+        })
+    };
+    assert_eq!(
+        of(&with("9", "7200.00 1.00"), &auto(), "port-flapping"),
+        ["mlx5_2:1 warning"]
+    );
+    assert_eq!(
+        of(&with("4", "7200.00 1.00"), &auto(), "port-flapping"),
+        [""; 0],
+        "drivers do that"
+    );
+    assert_eq!(
+        of(&with("9", "864000.00 1.00"), &auto(), "port-flapping"),
+        [""; 0],
+        "within ten days"
+    );
+}
+
+#[test]
+fn corrected_pcie_errors_are_judged_by_their_rate_and_old_errors_are_forgotten() {
+    let address = "0000:13:00.0";
+    let mut node = node("h100-connectx7", |_| {});
+    let mut history = History::default();
+    let errors = |node: &mut Node, corrected: u64, nonfatal: u64| {
+        let pci = Arc::make_mut(&mut node.pci);
+        let Fact::Known(functions) = &mut pci.functions else {
+            panic!("no functions")
+        };
+        let Fact::Known(aer) = &mut functions.get_mut(address).unwrap().aer else {
+            panic!("no AER")
+        };
+        let count = |total| {
+            Fact::Known(AerCount {
+                total,
+                kinds: vec![("TLP".into(), total)],
+            })
+        };
+        (aer.correctable, aer.nonfatal) = (count(corrected), count(nonfatal));
+    };
+    errors(&mut node, 10, 1);
+    node.time = START;
+    history.record(&node, START);
+    node.history = Some(Arc::new(history.clone()));
+    errors(&mut node, 80, 1);
+    node.time = START + HOUR;
+    assert_eq!(
+        of(&node, &auto(), "pci-aer-errors"),
+        ["mlx5_0 warning"],
+        "one lost packet, an hour ago or before"
+    );
+    errors(&mut node, 150, 0);
+    assert!(message(&node, &auto(), "pci-aer-errors").contains("140 correctable in 60 min"));
+    errors(&mut node, 80, 0);
+    assert_eq!(of(&node, &auto(), "pci-aer-errors"), [""; 0], "70 an hour");
+    errors(&mut node, 10, 1);
+    node.time = START + 20 * HOUR;
+    assert_eq!(
+        of(&node, &auto(), "pci-aer-errors"),
+        [""; 0],
+        "no new one for a day"
+    );
+}
+
+/// A probe of `mlx5_0` on top of earlier ones.
+fn probed(fixture: &str, device: &str, earlier: &[(f64, f64)], (gigabits, micros): (f64, f64)) -> Node {
+    let mut node = node(fixture, |_| {});
+    let mut history = History::default();
+    let hca = node.hcas().find(|hca| hca.name == device).unwrap().clone();
+    let past = history.ports.entry(History::port_key(&hca, 1)).or_default();
+    past.measured = (0..)
+        .zip(earlier)
+        .map(|(n, (gigabits, micros))| Measured {
+            time: START + n,
+            bytes_per_second: Some(gigabits * 1e9 / 8.0),
+            latency: Some(micros * 1e-6),
+        })
+        .collect();
+    let report = ProbeReport {
+        device: device.into(),
+        port: 1,
+        stage: Stage::Done,
+        failure: None,
+        gid: None,
+        numa_node: None,
+        bandwidth: Some(Bandwidth {
+            bytes: 1 << 28,
+            seconds: 0.01,
+            bytes_per_second: gigabits * 1e9 / 8.0,
+            message_size: 65_536,
+        }),
+        latency: Some(Latency {
+            samples: 1000,
+            min: micros * 0.9e-6,
+            median: micros * 1e-6,
+            p99: micros * 2e-6,
+        }),
+        elapsed_us: 1,
+    };
+    let time = START + 1000;
+    node.time = time;
+    node.probes = vec![Arc::new(Probe { time, report })];
+    node.history = Some(Arc::new(history));
+    node
+}
+
+#[test]
+fn bandwidth_is_compared_with_what_port_and_slot_can_carry() {
+    let rule = "probe-bandwidth-low";
+    let measured = |gigabits| probed("h100-connectx7", "mlx5_0", &[], (gigabits, 2.0));
+    assert_eq!(of(&measured(375.0), &auto(), rule), [""; 0]);
+    assert_eq!(of(&measured(300.0), &auto(), rule), ["mlx5_0:1 info"]);
+    assert_eq!(
+        of(&measured(300.0), &profile(Profile::Rdma), rule),
+        ["mlx5_0:1 warning"]
+    );
+    assert_eq!(
+        of(&measured(150.0), &auto(), rule),
+        ["mlx5_0:1 warning"],
+        "less than half"
+    );
+    assert!(message(&measured(300.0), &auto(), rule).contains("its rate allows 400 Gb/s"));
+    // A degraded link has a finding of its own; the probe is measured by what the link leaves.
+    let mut narrow = measured(106.0);
+    let pci = Arc::make_mut(&mut narrow.pci);
+    if let Fact::Known(functions) = &mut pci.functions {
+        functions.get_mut("0000:13:00.0").unwrap().link.width = Fact::Known(4);
+    }
+    assert_eq!(of(&narrow, &profile(Profile::Rdma), rule), [""; 0]);
+    assert_eq!(of(&narrow, &auto(), "pci-link-degraded"), ["mlx5_0 warning"]);
+}
+
+#[test]
+fn bandwidth_and_latency_are_compared_with_earlier_probes() {
+    let usual = [(380.0, 2.0); 6];
+    let measured = |probe| probed("h100-connectx7", "mlx5_0", &usual, probe);
+    assert_eq!(
+        of(&measured((379.0, 2.1)), &auto(), "probe-bandwidth-low"),
+        [""; 0]
+    );
+    assert_eq!(
+        of(&measured((379.0, 2.1)), &auto(), "probe-latency-high"),
+        [""; 0]
+    );
+    assert_eq!(
+        of(&measured((300.0, 2.1)), &auto(), "probe-bandwidth-low"),
+        ["mlx5_0:1 warning"]
+    );
+    assert_eq!(
+        of(&measured((379.0, 4.5)), &auto(), "probe-latency-high"),
+        ["mlx5_0:1 warning"]
+    );
+    let message = message(&measured((379.0, 4.5)), &auto(), "probe-latency-high");
+    assert!(
+        message.contains("takes 4.50 µs; the median of 6 earlier probes is 2.00 µs"),
+        "{message}"
+    );
+    let few = probed("h100-connectx7", "mlx5_0", &usual[..3], (379.0, 9.0));
+    assert_eq!(
+        of(&few, &auto(), "probe-latency-high"),
+        [""; 0],
+        "three are no yardstick"
+    );
+    let software = probed("virtual-node-no-iommu", "rxe0", &[(10.0, 9.0); 6], (2.0, 90.0));
+    assert_eq!(of(&software, &auto(), "probe-latency-high"), [""; 0]);
+    assert_eq!(of(&software, &auto(), "probe-bandwidth-low"), ["rxe0:1 info"]);
+}
