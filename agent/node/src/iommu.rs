@@ -101,7 +101,7 @@ impl Iommu {
                 .collect()
         });
         Self {
-            groups,
+            groups: groups.map(|groups| with_members(scope, groups)),
             units: scope.entries("/sys/class/iommu"),
         }
     }
@@ -130,6 +130,29 @@ impl Group {
             devices: scope.entries(&format!("{path}/devices")),
         }
     }
+}
+
+/// Fills in the members of groups whose `devices` is not there, as in trees that were copied without it: each function
+/// also has a link to its group.
+fn with_members(scope: &Scope<'_>, mut groups: BTreeMap<u32, Group>) -> BTreeMap<u32, Group> {
+    const FUNCTIONS: &str = "/sys/bus/pci/devices";
+    if groups.values().all(|group| group.devices != Fact::Absent) {
+        return groups;
+    }
+    let functions = scope.entries(FUNCTIONS);
+    for address in functions.known().into_iter().flatten() {
+        let link = scope.link_name(&format!("{FUNCTIONS}/{address}/iommu_group"));
+        let number = link.known().and_then(|name| name.parse::<u32>().ok());
+        let Some(group) = number.and_then(|number| groups.get_mut(&number)) else {
+            continue;
+        };
+        match &mut group.devices {
+            Fact::Known(members) if !members.contains(address) => members.push(address.clone()),
+            devices @ Fact::Absent => *devices = Fact::Known(vec![address.clone()]),
+            _ => {}
+        }
+    }
+    groups
 }
 
 /// The file that tells a group's domain type.

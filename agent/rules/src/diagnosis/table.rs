@@ -133,7 +133,13 @@ pub static CAUSES: &[KnownCause] = &[
             or show_gids.",
         rules: &["gid-missing"],
         often: &[ConnectNoData, NoGid, ConnectInvalid],
-        sometimes: &[ConnectTimedOut, ConnectUnreachable, ConnectFailed, RETRY_EXC],
+        sometimes: &[
+            ConnectTimedOut,
+            ConnectUnreachable,
+            ConnectFailed,
+            ProbeTimedOut,
+            RETRY_EXC,
+        ],
         weigh: weigh::gid_missing,
     },
     KnownCause {

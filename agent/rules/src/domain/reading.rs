@@ -112,5 +112,11 @@ fn is_grave(unread: &Unread) -> bool {
         "/sys/class/infiniband",
         "/sys/kernel/iommu_groups",
     ];
-    matches!(unread.kind.as_str(), "hung" | "panic" | "helper") || CENTRAL.contains(&unread.source.as_str())
+    // Without its state nothing can be said of a port.
+    let is_state = unread.source.starts_with("/sys/class/infiniband/")
+        && unread.source.contains("/ports/")
+        && unread.source.ends_with("/state");
+    matches!(unread.kind.as_str(), "hung" | "panic" | "helper")
+        || CENTRAL.contains(&unread.source.as_str())
+        || is_state
 }
