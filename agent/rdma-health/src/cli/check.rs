@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    io::{IsTerminal, Write},
+    fs::File,
+    io::{IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -16,7 +17,10 @@ use rdma_health_node::{
     collector::{Collector, Refresh},
     node::Probe,
 };
-use rdma_health_rules::judge;
+use rdma_health_rules::{
+    diagnose, judge,
+    log::{Log, LogReader},
+};
 use rdma_health_snapshot::foreign;
 use tokio::sync::mpsc;
 
@@ -48,15 +52,28 @@ pub(super) struct Arguments {
     /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
+    /// Also read what a job wrote (NCCL, UCX, `PyTorch`) and trace its errors to their cause; - is standard input
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
     /// How to print the verdict
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+    /// Print the verdict in one line and nothing else
+    #[arg(long, short, conflicts_with = "output")]
+    quiet: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut config = config::load(arguments.config.as_deref(), &Overrides::default())?;
+    let from_input = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
+    anyhow::ensure!(
+        !(from_input(&arguments.log) && from_input(&arguments.snapshot)),
+        "--log and --snapshot cannot both be read from standard input"
+    );
+    // First, so that a file that is not there is told at once.
+    let log = arguments.log.as_deref().map(read_log).transpose()?;
     let node = if let Some(file) = &arguments.snapshot {
         replay(file, arguments, &mut config)?
     } else {
@@ -69,13 +86,41 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         read(open(&arguments.root)?, &source, &config)?.0
     };
     let verdict = judge(&node, &config.expect);
+    let diagnosis = diagnose(&node, &verdict.findings, log.as_ref());
+    let report = report::Report {
+        node: &node,
+        verdict: &verdict,
+        diagnosis: &diagnosis,
+    };
     let mut out = anstream::stdout().lock();
     match arguments.output {
-        Output::Text => report::text(&mut out, &node, &verdict, report::Style::of_terminal())?,
-        Output::Json => report::json(&mut out, &node, &verdict)?,
+        _ if arguments.quiet => report::headline(&mut out, &report)?,
+        Output::Text => report::text(&mut out, &report, report::Style::of_terminal())?,
+        Output::Json => report::json(&mut out, &report)?,
     }
     out.flush()?;
-    Ok(ExitCode::from(verdict.status.exit_code()))
+    Ok(ExitCode::from(report.status().exit_code()))
+}
+
+/// Reads a log to its end, however long, in bounded memory.
+fn read_log(file: &Path) -> anyhow::Result<Log> {
+    let standard_input = file == Path::new("-");
+    let failed = || format!("cannot read the log {}", file.display());
+    let mut input: Box<dyn Read> = if standard_input {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(file).with_context(failed)?)
+    };
+    let mut reader = LogReader::default();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match input.read(&mut buffer) {
+            Ok(0) => return Ok(reader.finish()),
+            Ok(n) => reader.feed(&buffer[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).with_context(failed),
+        }
+    }
 }
 
 /// What to read, and how.

@@ -4,23 +4,34 @@ use std::{io::Write, process::ExitCode};
 
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
-use rdma_health_rules::{CATALOGUE, Rule, rule};
+use rdma_health_rules::CATALOGUE;
 
-use super::{Cli, Output};
+use super::{Cli, explain, rules_page};
 use crate::{metrics, report};
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArguments {
-    /// The rule's id, as findings name it
-    #[arg(value_name = "RULE")]
-    rule: String,
+    /// A rule's or cause's id, or an error as a log has it: port-down, iommu-translation, `IBV_WC_LOC_PROT_ERR`
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Forms of the rule catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RulesOutput {
+    /// One line per rule.
+    Text,
+    /// For a program.
+    Json,
+    /// docs/rules.md.
+    Markdown,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListArguments {
+pub(super) struct RulesArguments {
     /// How to print the list
     #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    output: RulesOutput,
 }
 
 /// Forms of the metric catalogue.
@@ -47,51 +58,30 @@ pub(super) struct CompletionsArguments {
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
-    let Some(rule) = rule(&arguments.rule) else {
-        let nearest = CATALOGUE.iter().max_by(|a, b| {
-            let alike = |rule: &Rule| strsim::jaro_winkler(rule.id, &arguments.rule);
-            alike(a).total_cmp(&alike(b))
-        });
+    let name = &arguments.name;
+    let text = explain::of(name, report::Style::of_terminal().width);
+    let Some(text) = text else {
+        let alike = |known: &&str| strsim::jaro_winkler(known, name);
+        let nearest = explain::names().max_by(|a, b| alike(a).total_cmp(&alike(b)));
         let hint = nearest
-            .map(|rule| format!("; did you mean {}?", rule.id))
+            .map(|nearest| format!("; did you mean {nearest}?"))
             .unwrap_or_default();
         anyhow::bail!(
-            "there is no rule \"{}\"{hint} (rdma-health rules lists them all)",
-            arguments.rule
+            "there is no rule, cause or error \"{name}\"{hint} (rdma-health rules lists all rules)"
         );
     };
-    let mut out = anstream::stdout().lock();
-    let width = report::Style::of_terminal().width;
-    writeln!(out, "{}: {}", rule.id, rule.title)?;
-    writeln!(
-        out,
-        "domain {}, severity {} unless said otherwise below",
-        rule.domain.name(),
-        rule.severity.name()
-    )?;
-    for (heading, text) in [
-        ("Why", rule.explanation),
-        ("What to do", rule.remedy.to_string().as_str()),
-        ("False alarms", rule.false_alarms),
-    ] {
-        writeln!(out, "\n{heading}")?;
-        let options = textwrap::Options::new(width)
-            .initial_indent("  ")
-            .subsequent_indent("  ")
-            .break_words(false);
-        writeln!(out, "{}", textwrap::fill(text, options))?;
-    }
+    anstream::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn rules(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn rules(arguments: &RulesArguments) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     match arguments.output {
-        Output::Json => {
+        RulesOutput::Json => {
             serde_json::to_writer_pretty(&mut out, CATALOGUE)?;
             writeln!(out)?;
         }
-        Output::Text => {
+        RulesOutput::Text => {
             let width = CATALOGUE
                 .iter()
                 .map(|rule| rule.id.len())
@@ -107,6 +97,7 @@ pub(super) fn rules(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
                 )?;
             }
         }
+        RulesOutput::Markdown => out.write_all(rules_page::markdown().as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,11 @@
 mod agent;
 mod check;
 mod documents;
+mod explain;
+#[cfg(test)]
+mod guides;
 mod probe;
+mod rules_page;
 mod snapshot;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -14,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   rdma-health check                       is RDMA all right on this node, and if not, why?
   rdma-health check --probe               the same, with a loopback RDMA WRITE on every active port
+  rdma-health check --log nccl.log        what in this node explains the errors of this job?
   rdma-health check --root /host          in a container that has the node's root at /host
   rdma-health snapshot -o node.tar.zst    save the node to judge it elsewhere:
   rdma-health check --snapshot node.tar.zst
@@ -41,10 +46,10 @@ enum Command {
     Probe(probe::Arguments),
     /// Watch the node and serve Prometheus metrics
     Agent(agent::Arguments),
-    /// Explain a rule: what it finds, why it matters, what to do
+    /// Explain a rule, a cause or an error: what it means, why it matters, what to do
     Explain(documents::ExplainArguments),
     /// List every rule
-    Rules(documents::ListArguments),
+    Rules(documents::RulesArguments),
     /// List every metric
     Metrics(documents::MetricsArguments),
     /// Print a completion script for a shell

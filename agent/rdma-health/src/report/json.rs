@@ -3,19 +3,23 @@
 use std::io::Write;
 
 use rdma_health_node::Node;
-use rdma_health_rules::{Finding, Status, Verdict};
+use rdma_health_rules::{Diagnosis, Finding, Status};
 use serde::Serialize;
+
+use super::Report;
 
 /// Version of this form. Fields may be added without a new one.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct Form<'a> {
     schema: u32,
+    /// Of the node and of the log together, where one was given.
     status: Status,
     /// Why nothing could be judged, where the status is `unknown`.
     unknown_because: Option<&'a str>,
     findings: &'a [Finding],
+    diagnosis: &'a Diagnosis,
     node: &'a Node,
 }
 
@@ -23,19 +27,21 @@ struct Report<'a> {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn write(out: &mut impl Write, node: &Node, verdict: &Verdict) -> anyhow::Result<()> {
-    let unknown_because = verdict
-        .unknown_because
-        .as_deref()
-        .filter(|_| verdict.status == Status::Unknown);
-    let report = Report {
+pub(crate) fn write(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> {
+    let status = report.status();
+    let form = Form {
         schema: SCHEMA,
-        status: verdict.status,
-        unknown_because,
-        findings: &verdict.findings,
-        node,
+        status,
+        unknown_because: report
+            .verdict
+            .unknown_because
+            .as_deref()
+            .filter(|_| status == Status::Unknown),
+        findings: &report.verdict.findings,
+        diagnosis: report.diagnosis,
+        node: report.node,
     };
-    serde_json::to_writer_pretty(&mut *out, &report)?;
+    serde_json::to_writer_pretty(&mut *out, &form)?;
     writeln!(out)?;
     Ok(())
 }

@@ -1,11 +1,34 @@
 //! A verdict for a person or a program to read.
 
+mod cause;
 mod json;
+mod line;
+mod probe;
 mod summary;
 mod text;
 
+use rdma_health_node::Node;
+use rdma_health_rules::{Diagnosis, Status, Verdict};
+
 pub(crate) use json::write as json;
-pub(crate) use text::{Style, probe as probe_text, write as text};
+pub(crate) use line::Style;
+pub(crate) use probe::write as probe_text;
+pub(crate) use text::{headline, write as text};
+
+/// What is reported: a node, what was found wrong with it, and why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Report<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) verdict: &'a Verdict,
+    pub(crate) diagnosis: &'a Diagnosis,
+}
+
+impl Report<'_> {
+    /// What the node and the log, where one was given, come to.
+    pub(crate) fn status(&self) -> Status {
+        self.diagnosis.status(self.verdict.status)
+    }
+}
 
 /// Seconds as a person reads them: `3.2 µs`.
 pub(crate) fn seconds(seconds: f64) -> String {
@@ -33,8 +56,16 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
+/// [`count`] of a number that may exceed an address space.
+pub(crate) fn count_of(number: u64, noun: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
 /// `1 port`, `2 ports`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,112 +1,27 @@
 //! One line per domain that says what is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, fmt::Write};
 
 use rdma_health_node::{Node, nvidia::PeerMemory, pci::Role};
-use rdma_health_protocol::{Gid, GidType};
 use rdma_health_rules::Domain;
 
 use super::{count, gigabits, seconds};
 
 /// What is there, in one line.
 pub(super) fn of(domain: Domain, node: &Node) -> String {
-    match domain.name() {
-        "iommu" => iommu(node),
-        "pci" => pci(node),
-        "gpudirect" => gpudirect(node),
-        "modules" => modules(node),
-        "link" => link(node),
-        "gids" => gids(node),
-        "sriov" => sriov(node),
-        "network" => network(node),
-        "limits" => limits(node),
-        "probe" => probe(node),
-        _ => reading(node),
+    match domain {
+        Domain::Iommu => iommu(node),
+        Domain::Pci => pci(node),
+        Domain::GpuDirect => gpudirect(node),
+        Domain::Modules => modules(node),
+        Domain::Link => link(node),
+        Domain::Gids => gids(node),
+        Domain::Sriov => sriov(node),
+        Domain::Network => network(node),
+        Domain::Limits => limits(node),
+        Domain::Probe => probe(node),
+        Domain::Reading => reading(node),
     }
-}
-
-fn pci(node: &Node) -> String {
-    if let Some(unread) = node.pci.functions.unread() {
-        return format!("unread: {unread}");
-    }
-    let bridges = node.pci.with_role(Role::Bridge).count();
-    let redirecting = node.pci.with_role(Role::Bridge).filter(|(_, bridge)| {
-        let acs = bridge.capabilities.known().and_then(|capabilities| capabilities.acs);
-        acs.is_some_and(rdma_health_node::pci::Acs::redirects)
-    });
-    let functions = node.pci.with_role(Role::Rdma).count();
-    format!(
-        "{} behind {}, {} of them redirecting",
-        count(functions, "RDMA function"),
-        count(bridges, "bridge"),
-        redirecting.count()
-    )
-}
-
-fn modules(node: &Node) -> String {
-    let loaded = match (node.modules.loaded.known(), node.modules.loaded.unread()) {
-        (_, Some(unread)) => return format!("unread: {unread}"),
-        (Some(loaded), _) if !loaded.is_empty() => loaded.keys().map(String::as_str).collect::<Vec<_>>(),
-        _ => return "none of RDMA or GPUs is loaded".into(),
-    };
-    let firmware: BTreeSet<_> = node.hcas().filter_map(|hca| hca.firmware.known()).collect();
-    let firmware: Vec<_> = firmware.into_iter().map(String::as_str).filter(|f| !f.is_empty()).collect();
-    if firmware.is_empty() {
-        loaded.join(", ")
-    } else {
-        format!("{}; firmware {}", loaded.join(", "), firmware.join(", "))
-    }
-}
-
-fn gids(node: &Node) -> String {
-    let mut told = 0;
-    let mut with = 0;
-    for hca in node.hcas() {
-        let asked = node.verbs_device(&hca.name);
-        for (number, port) in &hca.ports {
-            let from_verbs = asked.and_then(|device| device.ports.iter().find(|port| port.number == *number));
-            if let Some(gids) = from_verbs.map(|port| &port.gids).or(port.gids.known()) {
-                told += 1;
-                let usable = |gid: &Gid| gid.kind == GidType::Ib || gid.kind == GidType::RoceV2 && gid.is_ipv4_mapped();
-                with += usize::from(gids.iter().any(usable));
-            }
-        }
-    }
-    match told {
-        0 => "none read".into(),
-        _ => format!("{with} of {} with an InfiniBand or RoCE v2 IPv4 GID", count(told, "port")),
-    }
-}
-
-fn sriov(node: &Node) -> String {
-    let (mut active, mut possible) = (0_u64, 0_u64);
-    for (_, function) in node.pci.with_role(Role::Rdma) {
-        if let Some(sriov) = function.sriov.known() {
-            active += u64::from(sriov.active);
-            possible += u64::from(sriov.possible);
-        }
-    }
-    let here = node.hcas().filter(|hca| hca.physical_function.known().is_some()).count();
-    match (possible, here) {
-        (0, 0) => "no virtual functions".into(),
-        (0, here) => count(here, "virtual function"),
-        _ => format!("{active} of {} switched on", super::count_of(possible, "virtual function")),
-    }
-}
-
-fn network(node: &Node) -> String {
-    let mut mtus: BTreeMap<u32, usize> = BTreeMap::new();
-    let netdevs = node.hcas().flat_map(|hca| hca.ports.values()).filter_map(|port| port.netdev.known());
-    for netdev in netdevs {
-        if let Some(mtu) = netdev.mtu.known() {
-            *mtus.entry(*mtu).or_default() += 1;
-        }
-    }
-    if mtus.is_empty() {
-        return "no network device of an RDMA port".into();
-    }
-    let mtus: Vec<_> = mtus.iter().map(|(mtu, number)| format!("{number} with MTU {mtu}")).collect();
-    format!("network devices of RDMA ports: {}", mtus.join(", "))
 }
 
 fn iommu(node: &Node) -> String {
@@ -311,11 +226,13 @@ fn probe(node: &Node) -> String {
     if good > 0 {
         let slowest = rates().fold(f64::INFINITY, f64::min);
         let longest = latencies().fold(0.0, f64::max);
-        words.push_str(&format!(
+        // Writing to a string cannot fail.
+        let _ = write!(
+            words,
             ", {} or more, {} or less",
             gigabits(slowest),
             seconds(longest)
-        ));
+        );
     }
     words
 }

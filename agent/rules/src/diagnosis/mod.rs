@@ -87,7 +87,7 @@ pub struct Cause {
     pub unseen: Vec<String>,
     /// The one thing to do next.
     pub next_step: String,
-    /// Ids of the rules whose findings belong to it.
+    /// Ids of the rules whose findings belong to it; the one whose remedy is the next step first.
     pub findings: Vec<&'static str>,
     /// What those findings are about.
     pub subjects: Vec<Subject>,
@@ -309,9 +309,25 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         contradicts: distinct(scales.contradicts),
         unseen: scales.unseen,
         next_step: remedy.map_or_else(|| known.next_step.to_owned(), |finding| finding.remedy.clone()),
-        findings: told.into_iter().collect(),
+        findings: ids(&mine),
         subjects,
     })
+}
+
+/// The rules of these findings, those with something to do first: the first one's remedy is the next step.
+fn ids(findings: &[&Finding]) -> Vec<&'static str> {
+    let mut ids: Vec<&'static str> = Vec::new();
+    for grave in [true, false] {
+        for finding in findings
+            .iter()
+            .filter(|finding| (finding.severity > Severity::Info) == grave)
+        {
+            if !ids.contains(&finding.rule.id) {
+                ids.push(finding.rule.id);
+            }
+        }
+    }
+    ids
 }
 
 fn confidence(scales: &Scales, no_symptom: bool) -> Confidence {

@@ -46,6 +46,12 @@ pub(in crate::diagnosis) fn iommu(case: &Case<'_>, scales: &mut Scales) {
             };
             scales.against(type_path(*number), format!("{}{more}", domain.as_str()));
         }
+        (None, []) if case.node.hcas().next().is_some() && scales.unseen.is_empty() => {
+            scales.against(
+                "/sys/kernel/iommu_groups",
+                "no group holds an RDMA function or GPU",
+            );
+        }
         _ => {}
     }
 }

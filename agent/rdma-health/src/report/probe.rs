@@ -1,0 +1,60 @@
+//! One probe in one line.
+
+use std::io::Write;
+
+use rdma_health_protocol::{ProbeReport, Stage};
+use rdma_health_rules::{Severity, Status, failure_in_words};
+
+use super::{
+    gigabits,
+    line::{colour, status_colour},
+    printable, seconds,
+};
+
+/// Writes what came of one probe, in one line.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn write(out: &mut impl Write, report: &ProbeReport) -> std::io::Result<()> {
+    let port = printable(&format!("{}:{}", report.device, report.port));
+    if let Some(failure) = &report.failure {
+        let paint = colour(Severity::Critical);
+        let stage = report.stage.name();
+        return writeln!(
+            out,
+            "{port}  {paint}failed{paint:#} at {stage}: {}",
+            printable(&failure_in_words(failure))
+        );
+    }
+    debug_assert_eq!(report.stage, Stage::Done);
+    let paint = status_colour(Status::Ok);
+    write!(out, "{port}  {paint}passed{paint:#}")?;
+    if let Some(bandwidth) = &report.bandwidth {
+        write!(
+            out,
+            "  {} ({} of {} bytes in {})",
+            gigabits(bandwidth.bytes_per_second),
+            bandwidth.bytes / u64::from(bandwidth.message_size.max(1)),
+            bandwidth.message_size,
+            seconds(bandwidth.seconds),
+        )?;
+    }
+    if let Some(latency) = &report.latency {
+        let (min, median, p99) = (
+            seconds(latency.min),
+            seconds(latency.median),
+            seconds(latency.p99),
+        );
+        write!(out, "  latency min {min}, median {median}, p99 {p99}")?;
+    }
+    if let Some(gid) = &report.gid {
+        write!(
+            out,
+            "  GID {} at index {} ({})",
+            gid.gid,
+            gid.index,
+            gid.kind.name()
+        )?;
+    }
+    writeln!(out)
+}

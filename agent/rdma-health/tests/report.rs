@@ -1,0 +1,213 @@
+//! The doctor as its user meets it: a job's log, one line for a script, explanations.
+
+#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use rdma_health_tests::tree;
+
+const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
+const NCCL: &str = include_str!("../src/report/nccl.log");
+
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(PRODUCT)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || {
+        // A program that does not read its input is no failure of the test.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn check(root: &Path, more: &[&str], input: &[u8]) -> Output {
+    let mut arguments = vec!["check", "--root", root.to_str().unwrap()];
+    arguments.extend(more);
+    run(&arguments, input)
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[test]
+fn a_log_is_read_from_a_file_and_from_standard_input_alike() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nccl.log");
+    fs::write(&file, NCCL).unwrap();
+    let from_file = check(tree.path(), &["--log", file.to_str().unwrap()], b"");
+    let from_input = check(tree.path(), &["--log", "-"], NCCL.as_bytes());
+    assert_eq!(out(&from_file), out(&from_input));
+    assert_eq!(from_file.status.code(), Some(2));
+    let told = out(&from_file);
+    for words in [
+        "log line 4: IBV_WC_LOC_PROT_ERR(4) on mlx5_0",
+        "next step",
+        "likely  iommu-translation",
+        "evidence",
+    ] {
+        assert!(told.contains(words), "\"{words}\" is missing: {told}");
+    }
+    assert!(!told.contains('\u{1b}'), "no colour where there is no terminal");
+}
+
+#[test]
+fn a_log_of_failures_is_critical_on_a_node_in_order_and_one_without_changes_nothing() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let failed = check(tree.path(), &["--log", "-"], NCCL.as_bytes());
+    assert_eq!(failed.status.code(), Some(2), "{}", out(&failed));
+    let slow = check(
+        tree.path(),
+        &["--log", "-"],
+        b"a:1:2 [0] NCCL INFO Using network Socket\n",
+    );
+    assert_eq!(slow.status.code(), Some(1), "{}", out(&slow));
+    let junk: Vec<u8> = (0..100_000_u32)
+        .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
+    for nothing in [&b""[..], b"epoch 1 loss 0.5\n", &junk] {
+        let output = check(tree.path(), &["--log", "-"], nothing);
+        assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+        assert!(out(&output).contains("no RDMA error in"), "{}", out(&output));
+        assert!(out(&output).starts_with("OK"), "{}", out(&output));
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_an_error_and_never_a_verdict() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    for log in ["/nowhere/nccl.log", "/"] {
+        let output = check(tree.path(), &["--log", log], b"");
+        assert_eq!(output.status.code(), Some(3));
+        assert!(
+            err(&output).contains(log) && out(&output).is_empty(),
+            "{}",
+            err(&output)
+        );
+    }
+    let output = run(&["check", "--log", "-", "--snapshot", "-"], b"");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("standard input"), "{}", err(&output));
+}
+
+#[test]
+fn quiet_is_the_verdict_in_one_line() {
+    for (fixture, code, begin) in [
+        ("connectx7-gpu", 2, "CRITICAL  gpu-17"),
+        ("virtual-node-passthrough", 0, "OK  "),
+    ] {
+        let tree = tree::fixture(fixture).unwrap();
+        let output = check(tree.path(), &["--quiet"], b"");
+        assert_eq!(output.status.code(), Some(code));
+        assert!(out(&output).starts_with(begin), "{}", out(&output));
+        assert_eq!(out(&output).lines().count(), 1, "{}", out(&output));
+        assert_eq!(err(&output), "");
+    }
+}
+
+#[test]
+fn json_tells_the_diagnosis_beside_what_it_always_told() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let output = check(tree.path(), &["--output", "json", "--log", "-"], NCCL.as_bytes());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in [
+        "schema",
+        "status",
+        "unknown_because",
+        "findings",
+        "diagnosis",
+        "node",
+    ] {
+        assert!(report.get(key).is_some(), "{key}");
+    }
+    let diagnosis = &report["diagnosis"];
+    let cause = &diagnosis["causes"][0];
+    assert_eq!(cause["id"], "iommu-translation");
+    assert_eq!(cause["confidence"], "likely");
+    assert_eq!(cause["findings"][0], "iommu-group-translated");
+    assert_eq!(cause["explains"][0], "IBV_WC_LOC_PROT_ERR");
+    assert_eq!(cause["next_step"], diagnosis["next_step"]);
+    for key in ["supports", "contradicts", "unseen", "subjects"] {
+        assert!(cause[key].is_array(), "{key}: {cause}");
+    }
+    let symptom = &diagnosis["symptoms"][0];
+    assert_eq!(symptom["kind"], "IBV_WC_LOC_PROT_ERR");
+    assert_eq!(
+        (&symptom["line"], &symptom["device"], &symptom["vendor_error"]),
+        (&4.into(), &"mlx5_0".into(), &81.into())
+    );
+    assert_eq!(diagnosis["log"]["lines"], 6);
+    assert_eq!(diagnosis["log"]["settings"]["NCCL_IB_GID_INDEX"], "3");
+}
+
+#[test]
+fn rules_causes_and_errors_are_explained_and_a_misspelt_one_is_guessed() {
+    for (name, words) in [
+        ("iommu-group-translated", "iommu-translation"),
+        ("memlock-limit", "memlock-low"),
+        ("IBV_WC_LOC_PROT_ERR", "iommu-translation"),
+        ("12", "fabric-or-peer"),
+        ("no-device", "device-not-given"),
+    ] {
+        let output = run(&["explain", name], b"");
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", err(&output));
+        assert!(out(&output).contains(words), "{name}: {}", out(&output));
+    }
+    let output = run(&["explain", "IBV_WC_LOC_PROT_ER"], b"");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        err(&output).contains("did you mean IBV_WC_LOC_PROT_ERR?"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn the_catalogue_is_printed_in_each_form() {
+    let markdown = run(&["rules", "--output", "markdown"], b"");
+    assert!(out(&markdown).contains("### iommu-group-translated\n"));
+    let json: serde_json::Value =
+        serde_json::from_slice(&run(&["rules", "--output", "json"], b"").stdout).unwrap();
+    let ids: Vec<_> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["id"].as_str().unwrap())
+        .collect();
+    let listed = run(&["rules"], b"");
+    let listed: Vec<_> = out(&listed)
+        .lines()
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert_eq!(ids, listed);
+}
+
+#[test]
+fn a_line_without_end_costs_little_memory() {
+    // 256 MiB in one line without end, under an address space of 200 MiB.
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let script = format!(
+        "ulimit -v 204800; head -c 268435456 /dev/zero | tr '\\0' x | {PRODUCT} check --quiet --root {} --log -",
+        tree.path().display()
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}{}", out(&output), err(&output));
+}
