@@ -9,7 +9,10 @@ mod agent;
 mod cli;
 mod config;
 mod helper;
+#[allow(dead_code)] // until the agent keeps its state
+mod history;
 mod http;
+mod kubernetes;
 mod metrics;
 mod report;
 mod view;
