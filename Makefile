@@ -62,3 +62,15 @@ fuzz: setup ## Feeds every parser with noise, FUZZ_SECONDS=120 each
 		cargo +nightly fuzz run --fuzz-dir tests/fuzz $$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 || exit 1; \
 	done
+
+.PHONY: check-deploy
+check-deploy: ## Checks chart, manifests, alerts and dashboards
+	@tests/deploy/check
+
+.PHONY: deploy-update
+deploy-update: ## Makes the kustomize base anew from the chart
+	@tests/deploy/check --update
+
+.PHONY: image
+image: build ## Builds the container image from Debian packages and starts it (root, mmdebstrap, buildah)
+	@PROGRAMS=target/release deploy/image/build --check

@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""Checks each object in the files given, or in standard input for -, against the schema of a current Kubernetes."""
+
+import sys
+
+import kubernetes_validate
+import yaml
+
+FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io"}
+checked, skipped = 0, set()
+for name in sys.argv[1:]:
+    text = sys.stdin.read() if name == "-" else open(name).read()
+    for value in filter(None, yaml.safe_load_all(text)):
+        group = value["apiVersion"].rpartition("/")[0]
+        if group in FOREIGN:
+            skipped.add(f"{group}/{value['kind']}")
+            continue
+        try:
+            kubernetes_validate.validate(value, "1.33", strict=True)
+        except Exception as error:
+            sys.exit(f"{name}: {value['kind']} {value['metadata']['name']}: {error}")
+        checked += 1
+print(f"{checked} objects fit; not checked: {', '.join(sorted(skipped)) or 'none'}")
