@@ -5,7 +5,7 @@ export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
 .PHONY: help
 help: ## Lists what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Installs the Debian packages that lack (as root or through sudo)
@@ -60,8 +60,19 @@ FUZZ_TARGETS ?= snapshot manifest readers foreign frame log
 fuzz: setup ## Feeds every parser with noise, FUZZ_SECONDS=120 each
 	@for target in $(FUZZ_TARGETS); do \
 		cargo +nightly fuzz run --fuzz-dir tests/fuzz $$target -- \
-			-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 || exit 1; \
+			-max_total_time=$(FUZZ_SECONDS) -len_control=0 -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 || exit 1; \
 	done
+
+.PHONY: test-kubernetes
+test-kubernetes: ## Tests against a real API server, which is built first (six minutes, once per machine)
+	tests/kubernetes/prepare >/dev/null
+	cargo build --locked --package rdma-health
+	cargo test --locked --package rdma-health-tests --test kubernetes -- --include-ignored --nocapture
+
+.PHONY: simulate-cluster
+simulate-cluster: ## Simulates the agents of 5000 nodes (NODES=…) against a real API server, for ten minutes
+	tests/kubernetes/prepare >/dev/null
+	cargo test --release --locked --package rdma-health --bin rdma-health kubernetes::simulation -- --ignored --nocapture
 
 .PHONY: check-deploy
 check-deploy: ## Checks chart, manifests, alerts and dashboards

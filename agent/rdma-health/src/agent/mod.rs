@@ -30,6 +30,7 @@ use crate::{
     config::{self, Config, Overrides},
     helper::{Failure, Helper, Place, State as HelperState},
     http::{self, web_config},
+    kubernetes,
     metrics::OwnMetrics,
 };
 use events::Event;
@@ -67,6 +68,8 @@ struct Agent {
     ask_helper: Notify,
     own: Arc<OwnMetrics>,
     config: watch::Sender<Config>,
+    /// The Node's labels, where Kubernetes tells them.
+    labels: watch::Sender<kubernetes::Labels>,
 }
 
 impl Agent {
@@ -91,9 +94,10 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         overrides,
         web_config,
     } = setup;
+    let web = web_config.as_deref().map(web_config::load).transpose()?;
+    let node_name = node_name(&config)?;
     let root = Root::open(&config.root)
         .with_context(|| format!("cannot read the tree {}", config.root.display()))?;
-    let web = web_config.as_deref().map(web_config::load).transpose()?;
     let mut server = http::Server::bind(config.listen).await?;
     info!(address = %server.address(), "serving /metrics");
     let reader =
@@ -106,6 +110,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         ask_helper: Notify::new(),
         own: Arc::new(OwnMetrics::new()),
         config: watch::Sender::new(config),
+        labels: watch::Sender::default(),
     });
 
     let (kernel_events, kernel_receiver) = mpsc::channel(64);
@@ -130,6 +135,17 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
                 }
             }
         }));
+    }
+    if let Some(node) = node_name {
+        let publisher = kubernetes::Publisher {
+            node,
+            views: agent.state.subscribe(),
+            config: agent.config.subscribe(),
+            labels: agent.labels.clone(),
+            own: Arc::clone(&agent.own),
+        };
+        tokio::spawn(publisher.run());
+        tokio::spawn(follow_labels(Arc::clone(&agent)));
     }
     if let Some(file) = file {
         tokio::spawn(follow_config(Arc::clone(&agent), file, overrides));
@@ -256,6 +272,45 @@ async fn watch_helper(agent: Arc<Agent>) {
     }
 }
 
+/// The Node's name where Kubernetes is enabled.
+fn node_name(config: &Config) -> anyhow::Result<Option<String>> {
+    if !config.kubernetes.enabled {
+        return Ok(None);
+    }
+    let given = config.kubernetes.node.clone();
+    let name = given.or_else(|| std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty()));
+    let name = name.context(
+        "Kubernetes is enabled, but not which Node this is: give NODE_NAME, --node-name or kubernetes.node",
+    )?;
+    anyhow::ensure!(
+        kubernetes::is_node_name(&name),
+        "NODE_NAME: {name:?} cannot be a Node's name"
+    );
+    Ok(Some(name))
+}
+
+/// Takes over what labels of the Node say is expected of it, as they change.
+async fn follow_labels(agent: Arc<Agent>) {
+    let mut labels = agent.labels.subscribe();
+    while labels.changed().await.is_ok() {
+        expect(&agent);
+    }
+}
+
+/// What is expected of the node: the configuration's word, and that of labels over it.
+fn expect(agent: &Agent) {
+    let configured = agent.config.borrow().expect.clone();
+    let labels = agent.labels.borrow();
+    let labelled = configured
+        .clone()
+        .with_labels(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    drop(labels);
+    agent.state.expect(labelled.unwrap_or_else(|error| {
+        warn!(%error, "the Node's labels are not used; the configuration's expectations stay in force");
+        configured
+    }));
+}
+
 /// Takes new configurations over as they come; a bad one leaves the old in force.
 async fn follow_config(agent: Arc<Agent>, file: PathBuf, overrides: Overrides) {
     let current = agent.config.borrow().clone();
@@ -266,8 +321,8 @@ async fn follow_config(agent: Arc<Agent>, file: PathBuf, overrides: Overrides) {
                 agent.own.config_reloaded(true);
                 info!(file = %file.display(), "new configuration");
                 agent.reader.exclude(config.exclude.clone()).await;
-                agent.state.expect(config.expect.clone());
                 agent.config.send_replace(config);
+                expect(&agent);
             }
             Err(error) => {
                 agent.own.config_reloaded(false);

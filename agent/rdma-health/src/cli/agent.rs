@@ -41,6 +41,15 @@ pub(super) struct Arguments {
     /// Also emit the metrics of `node_exporter`'s infiniband collector under its names
     #[arg(long)]
     node_exporter_names: bool,
+    /// Publish Node conditions and Events to Kubernetes
+    #[arg(long)]
+    kubernetes: bool,
+    /// This node's name in Kubernetes [default: the environment variable `NODE_NAME`]
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// How to reach the API server [default: the pod's service account, else as kubectl does]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
     /// Form of the log on standard error; `RDMA_HEALTH_LOG` sets its level
@@ -60,6 +69,9 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         profile: None,
         node_exporter_names: arguments.node_exporter_names.then_some(true),
         helper: arguments.helper.given(),
+        kubernetes: arguments.kubernetes.then_some(true),
+        node_name: arguments.node_name,
+        kubeconfig: arguments.kubeconfig,
     };
     let config = config::load(arguments.config.as_deref(), &overrides)?;
     // One thread: the work is small, and each further one costs memory on every node.
@@ -78,7 +90,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn start_log(form: Output) {
-    let filter = EnvFilter::try_from_env("RDMA_HEALTH_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter =
+        EnvFilter::try_from_env("RDMA_HEALTH_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     let registry = tracing_subscriber::registry().with(filter);
     match form {
         Output::Text => {

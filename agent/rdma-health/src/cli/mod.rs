@@ -7,6 +7,7 @@ mod explain;
 #[cfg(test)]
 mod guides;
 mod probe;
+mod remove_conditions;
 mod rules_page;
 mod snapshot;
 
@@ -46,6 +47,8 @@ enum Command {
     Probe(probe::Arguments),
     /// Watch the node and serve Prometheus metrics
     Agent(agent::Arguments),
+    /// Take Node conditions, labels and taints of ours off the Nodes of a cluster
+    RemoveConditions(remove_conditions::Arguments),
     /// Explain a rule, a cause or an error: what it means, why it matters, what to do
     Explain(documents::ExplainArguments),
     /// List every rule
@@ -117,6 +120,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Agent(arguments) => agent::run(arguments),
+        Command::RemoveConditions(arguments) => remove_conditions::run(arguments),
         Command::Explain(arguments) => documents::explain(&arguments),
         Command::Rules(arguments) => documents::rules(&arguments),
         Command::Metrics(arguments) => documents::metrics(&arguments),

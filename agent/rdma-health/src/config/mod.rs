@@ -4,6 +4,7 @@
 //! misspelt one would silently do nothing.
 
 mod error;
+mod kubernetes;
 mod overrides;
 mod parse;
 mod settings;
@@ -13,6 +14,7 @@ mod watch;
 use std::path::Path;
 
 pub(crate) use error::Error;
+pub(crate) use kubernetes::Taint;
 pub(crate) use overrides::Overrides;
 pub(crate) use parse::{explain, line_of, listen_address, parse};
 pub(crate) use settings::{Config, Helper, Probe};

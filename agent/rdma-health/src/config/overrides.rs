@@ -27,6 +27,12 @@ pub(crate) struct Overrides {
     pub(crate) node_exporter_names: Option<bool>,
     /// Where the verbs helper is, in place of the file's.
     pub(crate) helper: Option<Helper>,
+    /// Whether the node's state is published to Kubernetes.
+    pub(crate) kubernetes: Option<bool>,
+    /// The Node's name.
+    pub(crate) node_name: Option<String>,
+    /// The kubeconfig.
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 impl Overrides {
@@ -46,6 +52,13 @@ impl Overrides {
         set(&mut config.expect.profile, self.profile.as_ref());
         set(&mut config.node_exporter_names, self.node_exporter_names.as_ref());
         set(&mut config.helper, self.helper.as_ref());
+        set(&mut config.kubernetes.enabled, self.kubernetes.as_ref());
+        if self.node_name.is_some() {
+            config.kubernetes.node.clone_from(&self.node_name);
+        }
+        if self.kubeconfig.is_some() {
+            config.kubernetes.kubeconfig.clone_from(&self.kubeconfig);
+        }
         parse::check(&config, text)?;
         Ok(config)
     }

@@ -114,6 +114,14 @@ pub(super) fn check(config: &Config, text: Option<&str>) -> Result<(), Error> {
             return refuse(key, "holds an empty pattern, which matches nothing".into());
         }
     }
+    if let Some(node) = &config.kubernetes.node
+        && !crate::kubernetes::is_node_name(node)
+    {
+        return refuse(
+            "kubernetes.node",
+            format!("must be a Node's name as in kubectl get nodes, not {node:?}"),
+        );
+    }
     if config.helper.program.is_some() && config.helper.socket.is_some() {
         return refuse(
             "helper",

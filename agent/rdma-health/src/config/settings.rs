@@ -9,7 +9,7 @@ use std::{
 use rdma_health_rules::Expectations;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{parse, size};
+use super::{kubernetes::Kubernetes, parse, size};
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub(crate) struct Config {
     /// Where the verbs helper is.
     #[serde(deserialize_with = "or_default")]
     pub(crate) helper: Helper,
+    /// Publishing to Kubernetes.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) kubernetes: Kubernetes,
 }
 
 /// The active measurement.
@@ -96,6 +99,7 @@ impl Default for Config {
             expect: Expectations::default(),
             node_exporter_names: false,
             helper: Helper::default(),
+            kubernetes: Kubernetes::default(),
         }
     }
 }

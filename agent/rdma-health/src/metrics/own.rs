@@ -8,6 +8,7 @@ use prometheus::{
 };
 
 use super::catalogue::{Family, own};
+use crate::kubernetes::Permission;
 
 /// From half a millisecond to eight seconds: a reading takes one millisecond on a healthy node.
 const BUCKETS: [f64; 8] = [0.000_5, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0, 8.0];
@@ -28,6 +29,9 @@ pub(crate) struct OwnMetrics {
     web_reload_ok: IntGauge,
     probe_runs: IntCounterVec,
     events: IntCounterVec,
+    kubernetes_enabled: IntGauge,
+    kubernetes_requests: IntCounterVec,
+    kubernetes_success: Gauge,
     started: f64,
 }
 
@@ -83,6 +87,9 @@ impl OwnMetrics {
             web_reload_ok: register(&registry, IntGauge::with_opts(opts(&own::WEB_RELOAD_OK))),
             probe_runs: counters(&registry, &own::PROBE_RUNS),
             events: counters(&registry, &own::EVENTS),
+            kubernetes_enabled: register(&registry, IntGauge::with_opts(opts(&own::KUBERNETES_ENABLED))),
+            kubernetes_requests: counters(&registry, &own::KUBERNETES_REQUESTS),
+            kubernetes_success: register(&registry, Gauge::with_opts(opts(&own::KUBERNETES_SUCCESS))),
             started: now(),
             registry,
         };
@@ -99,6 +106,9 @@ impl OwnMetrics {
         for run in ProbeRun::ALL {
             metrics.probe_runs.with_label_values(&[run.name()]);
         }
+        metrics
+            .kubernetes_requests
+            .with_label_values(&["patch", "nodes/status", "ok"]);
         for source in ["uevent", "rtnetlink", "verbs"] {
             metrics.events.with_label_values(&[source]);
         }
@@ -169,6 +179,23 @@ impl OwnMetrics {
     /// A message led to a reading before its time.
     pub(crate) fn event(&self, source: &'static str) {
         self.events.with_label_values(&[source]).inc();
+    }
+
+    /// The node's state is published to Kubernetes.
+    pub(crate) fn kubernetes_enabled(&self) {
+        self.kubernetes_enabled.set(1);
+    }
+
+    /// The API server was asked for something. `code` must be from a bounded vocabulary.
+    pub(crate) fn kubernetes_asked(&self, permission: Permission, code: &str) {
+        self.kubernetes_requests
+            .with_label_values(&[permission.verb, permission.resource, code])
+            .inc();
+    }
+
+    /// The Node's conditions are as they should be.
+    pub(crate) fn kubernetes_succeeded(&self) {
+        self.kubernetes_success.set(now());
     }
 
     /// When the agent started, in seconds since 1970.

@@ -46,6 +46,12 @@ families! {
         "Probes by result: success, failure, skipped, or helper where the helper did not answer.";
     EVENTS: Counter "rdma_health_events_total" [""] {"source"}
         "Messages that led to a reading before its time, by source: uevent, rtnetlink or verbs.";
+    KUBERNETES_ENABLED: Gauge "rdma_health_kubernetes_enabled" [""] {}
+        "Whether the node's state is published to Kubernetes.";
+    KUBERNETES_REQUESTS: Counter "rdma_health_kubernetes_requests_total" [""] {"verb", "resource", "code"}
+        "Requests to the API server; code is ok, an HTTP status, unreachable, timed_out, configuration or malformed.";
+    KUBERNETES_SUCCESS: Gauge "rdma_health_kubernetes_last_success_timestamp_seconds" ["seconds since 1970"] {}
+        "When the agent last knew that the Node's conditions are as it wants them; 0 where it never did.";
     PROCESS_CPU: Counter "process_cpu_seconds_total" ["seconds"] {}
         "Total user and system CPU time spent in seconds.";
     PROCESS_RESIDENT: Gauge "process_resident_memory_bytes" ["bytes"] {}

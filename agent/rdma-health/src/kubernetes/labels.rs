@@ -1,0 +1,73 @@
+//! Labels and a taint that tell the scheduler what the conditions tell people. Both off unless configured.
+
+use std::collections::BTreeMap;
+
+use rdma_health_node::{iommu::DomainType, nvidia::PeerMemory};
+use rdma_health_rules::{Severity, Status};
+use serde_json::{Value, json};
+
+use crate::{config::Taint, view::View};
+
+/// What the keys begin with; what an administrator expects of a node is told by labels with another prefix.
+const PREFIX: &str = "state.rdma-health.io";
+/// The key of the taint.
+pub(super) const TAINT: &str = "state.rdma-health.io/critical";
+
+/// Labels by key. What is not known has no label.
+pub(super) fn labels(view: &View) -> BTreeMap<&'static str, String> {
+    let mut labels = BTreeMap::new();
+    labels.insert(
+        "state.rdma-health.io/verdict",
+        view.verdict.status.name().to_owned(),
+    );
+    if let Some(iommu) = iommu(view) {
+        labels.insert("state.rdma-health.io/iommu", iommu.to_owned());
+    }
+    let path = match view.node.peer_memory.known() {
+        None => None,
+        Some(PeerMemory::None) => Some("none"),
+        Some(_) => Some("present"),
+    };
+    if let Some(path) = path {
+        labels.insert("state.rdma-health.io/peer-memory", path.to_owned());
+    }
+    debug_assert!(labels.keys().all(|key| key.starts_with(PREFIX)));
+    labels
+}
+
+/// How DMA of the RDMA functions is handled: `passthrough` only where it is so for each. `None` where that is not known.
+fn iommu(view: &View) -> Option<&'static str> {
+    let iommu = &view.node.iommu;
+    if iommu.groups.known()?.is_empty() {
+        return Some("none");
+    }
+    let mut passthrough = None;
+    for address in view.node.hcas().filter_map(|hca| hca.pci_address.known()) {
+        let (_, group) = iommu.group_of(address)?;
+        let identity = *group.domain.known()? == DomainType::Identity;
+        passthrough = Some(passthrough.unwrap_or(true) && identity);
+    }
+    passthrough.map(|all| if all { "passthrough" } else { "translated" })
+}
+
+/// What is wanted of the Node's taint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// There must be none.
+    Without,
+    /// There must be this one.
+    With(Value),
+}
+
+/// The taint that the verdict asks for.
+pub(super) fn taint(view: &View, effect: Taint) -> Wish {
+    let critical = view
+        .verdict
+        .findings
+        .iter()
+        .find(|finding| finding.severity == Severity::Critical)
+        .filter(|_| view.verdict.status == Status::Critical);
+    critical.map_or(Wish::Without, |finding| {
+        Wish::With(json!({"key": TAINT, "value": finding.rule.id, "effect": effect.name()}))
+    })
+}

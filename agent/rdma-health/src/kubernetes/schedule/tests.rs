@@ -1,0 +1,326 @@
+//! A fake clock and a fake server that counts.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: u64 = 3600;
+
+/// One node whose server says what `answer` does.
+struct Bench {
+    schedule: Schedule,
+    start: Instant,
+    now: Instant,
+    /// When something was written, and what it said of the link.
+    writes: Vec<(Duration, Stated)>,
+    attempts: Vec<Duration>,
+    transitions: usize,
+}
+
+fn link(status: Status, message: &str) -> Condition {
+    Condition {
+        kind: "RDMALinkProblem",
+        status,
+        reason: if status == Status::True {
+            "PortDown"
+        } else {
+            "NoLinkProblem"
+        }
+        .into(),
+        message: message.into(),
+    }
+}
+
+impl Bench {
+    fn new(seed: u64) -> Self {
+        let start = Instant::now();
+        Self {
+            schedule: Schedule::new(start, Jitter::seeded(seed)),
+            start,
+            now: start,
+            writes: Vec::new(),
+            attempts: Vec::new(),
+            transitions: 0,
+        }
+    }
+
+    fn at(&self) -> Duration {
+        self.now.duration_since(self.start)
+    }
+
+    /// Lets time pass, with a server that answers as told.
+    fn run(&mut self, time: Duration, answer: impl Fn(Duration) -> Result<(), Setback>) {
+        let end = self.now + time;
+        loop {
+            let wall = format!("{}", self.at().as_secs());
+            match self.schedule.step(self.now, &wall) {
+                Step::Write(write) => {
+                    self.attempts.push(self.at());
+                    match answer(self.at()) {
+                        Ok(()) => {
+                            self.writes.push((self.at(), write.conditions[0].clone()));
+                            self.transitions += self.schedule.written(write, self.now).len();
+                        }
+                        Err(setback) => self.schedule.failed(Some(write), setback, self.now),
+                    }
+                }
+                Step::Wait(until) => {
+                    assert!(until > self.now, "a step that waits for the past never ends");
+                    if until >= end {
+                        self.now = end;
+                        return;
+                    }
+                    self.now = until;
+                }
+            }
+        }
+    }
+
+    fn see(&mut self, status: Status, message: &str) {
+        let now = self.now;
+        self.schedule.observe(vec![link(status, message)], now);
+    }
+
+    fn said(&self) -> Option<Status> {
+        self.writes.last().map(|(_, stated)| stated.condition.status)
+    }
+}
+
+#[test]
+fn a_healthy_node_writes_twelve_times_an_hour_and_never_in_step() {
+    let mut first = Bench::new(1);
+    let mut second = Bench::new(2);
+    for bench in [&mut first, &mut second] {
+        bench.see(Status::False, "");
+        bench.run(SECOND * 36_000, |_| Ok(()));
+        assert!(
+            (115..=126).contains(&bench.writes.len()),
+            "{}",
+            bench.writes.len()
+        );
+        for pair in bench.writes.windows(2) {
+            let gap = pair[1].0.saturating_sub(pair[0].0);
+            assert!((SECOND * 269..=SECOND * 331).contains(&gap), "{gap:?}");
+        }
+    }
+    assert_ne!(first.writes[5].0, second.writes[5].0);
+}
+
+#[test]
+fn a_change_is_written_within_two_seconds_and_keeps_its_time() {
+    let mut bench = Bench::new(1);
+    bench.see(Status::False, "");
+    bench.run(SECOND * 1000, |_| Ok(()));
+    bench.see(Status::True, "mlx5_0:1 is DOWN");
+    bench.run(SECOND * 2, |_| Ok(()));
+    assert_eq!(bench.said(), Some(Status::True));
+    bench.run(SECOND * 1000, |_| Ok(()));
+    assert!(bench.writes.len() > 5);
+    assert_eq!(
+        bench.writes.last().unwrap().1.since,
+        "1000",
+        "heartbeats change no transition time"
+    );
+    // The first recovery is believed at once.
+    bench.see(Status::False, "");
+    bench.run(SECOND * 2, |_| Ok(()));
+    assert_eq!(bench.said(), Some(Status::False));
+}
+
+#[test]
+fn a_flapping_port_stays_a_problem_and_its_writes_are_bounded() {
+    for seed in 0..50 {
+        let mut bench = Bench::new(seed);
+        bench.see(Status::False, "");
+        bench.run(SECOND * 100, |_| Ok(()));
+        for n in 0..HOUR * 6 / 7 {
+            let status = if n % 2 == 0 { Status::True } else { Status::False };
+            bench.see(status, &format!("flap {n}"));
+            bench.run(SECOND * 7, |_| Ok(()));
+        }
+        assert_bounded(&bench.writes.iter().map(|write| write.0).collect::<Vec<_>>());
+        assert!(bench.transitions <= 4, "{}", bench.transitions);
+        let last = bench.writes.iter().rev().take(5);
+        assert!(
+            last.clone()
+                .all(|(_, stated)| stated.condition.status == Status::True)
+        );
+        // Once the port is quiet it is believed again.
+        bench.see(Status::False, "");
+        bench.run(SECOND * 901, |_| Ok(()));
+        assert_eq!(bench.said(), Some(Status::False));
+    }
+}
+
+/// No window of an hour holds more writes than promised.
+fn assert_bounded(writes: &[Duration]) {
+    for (n, from) in writes.iter().enumerate() {
+        let within = writes[n..]
+            .iter()
+            .take_while(|at| **at < *from + SECOND * 3600)
+            .count();
+        assert!(within <= MOST_PER_HOUR, "{within} writes within an hour");
+    }
+}
+
+#[test]
+fn whatever_happens_the_writes_are_bounded_and_the_last_word_is_written() {
+    for seed in 0..30 {
+        let mut bench = Bench::new(seed);
+        let mut random = Jitter::seeded(seed);
+        let mut pick = |most: u64| {
+            random
+                .between(Duration::ZERO, SECOND * u32::try_from(most).unwrap())
+                .as_secs()
+        };
+        for n in 0..3000 {
+            let status =
+                [Status::False, Status::Unknown, Status::True][usize::try_from(pick(3).min(2)).unwrap()];
+            let mut new = link(status, &format!("message {n}"));
+            new.reason = format!("Reason{}", pick(5));
+            let now = bench.now;
+            bench.schedule.observe(vec![new], now);
+            bench.run(SECOND * u32::try_from(pick(20)).unwrap(), |_| Ok(()));
+        }
+        assert_bounded(&bench.writes.iter().map(|write| write.0).collect::<Vec<_>>());
+        bench.see(Status::True, "the last word");
+        bench.run(SECOND * 125, |_| Ok(()));
+        assert_eq!(bench.said(), Some(Status::True));
+        bench.run(SECOND * 331, |_| Ok(()));
+        assert_eq!(bench.writes.last().unwrap().1.condition.message, "the last word");
+    }
+}
+
+#[test]
+fn a_message_that_changes_with_each_reading_is_written_with_the_heartbeats() {
+    let mut bench = Bench::new(3);
+    for n in 0..HOUR / 10 {
+        bench.see(Status::True, &format!("{n} errors"));
+        bench.run(SECOND * 10, |_| Ok(()));
+    }
+    assert!(bench.writes.len() <= 26, "{}", bench.writes.len());
+}
+
+#[test]
+fn a_change_during_an_outage_is_written_within_five_seconds_of_the_return() {
+    for seed in 0..200 {
+        let mut bench = Bench::new(seed);
+        bench.see(Status::False, "");
+        bench.run(SECOND * 400, |_| Ok(()));
+        bench.see(Status::True, "");
+        let back = bench.at() + SECOND * 1800;
+        // Connecting takes two seconds to fail at worst, which the fake server does not.
+        let answer = |at: Duration| if at < back { Err(Setback::Away) } else { Ok(()) };
+        bench.run(SECOND * 1800, answer);
+        bench.run(SECOND * 3, answer);
+        assert_eq!(bench.said(), Some(Status::True), "seed {seed}");
+    }
+}
+
+#[test]
+fn an_outage_without_a_change_is_left_slowly() {
+    let back = SECOND * 2000;
+    let mut first_after = Vec::new();
+    for seed in 0..500 {
+        let mut bench = Bench::new(seed);
+        bench.see(Status::False, "");
+        bench.run(SECOND * 3000, |at| {
+            if (SECOND * 400..back).contains(&at) {
+                Err(Setback::Away)
+            } else {
+                Ok(())
+            }
+        });
+        let tries = bench
+            .attempts
+            .iter()
+            .filter(|at| (SECOND * 400..back).contains(*at))
+            .count();
+        assert!(tries <= 30, "{tries} attempts in vain");
+        first_after.push(
+            bench
+                .writes
+                .iter()
+                .find(|(at, _)| *at >= back)
+                .unwrap()
+                .0
+                .saturating_sub(back),
+        );
+    }
+    assert!(first_after.iter().all(|after| *after <= HEARTBEAT));
+    for second in 0..300 {
+        let at_once = first_after
+            .iter()
+            .filter(|after| after.as_secs() == second)
+            .count();
+        assert!(at_once <= 12, "{at_once} of 500 nodes in one second");
+    }
+}
+
+#[test]
+fn a_server_that_throttles_is_left_alone_for_as_long_as_it_says() {
+    let mut bench = Bench::new(1);
+    bench.see(Status::True, "");
+    bench.run(SECOND * 3600, |_| Err(Setback::Throttled(Some(SECOND * 30))));
+    for pair in bench.attempts.windows(2) {
+        assert!(pair[1].saturating_sub(pair[0]) >= SECOND * 30);
+    }
+    let mut endless = Bench::new(1);
+    endless.see(Status::True, "");
+    endless.run(SECOND * 3600, |_| Err(Setback::Throttled(Some(Duration::MAX))));
+    assert!(endless.attempts.len() >= 4, "a server cannot put us off for ever");
+}
+
+#[test]
+fn a_refusal_is_tried_again_about_once_a_minute() {
+    let mut bench = Bench::new(1);
+    bench.see(Status::True, "");
+    bench.run(SECOND * 3600, |_| Err(Setback::Refused));
+    assert!(
+        (60..=122).contains(&bench.attempts.len()),
+        "{}",
+        bench.attempts.len()
+    );
+}
+
+#[test]
+fn what_the_node_says_already_is_not_written_again_after_a_start() {
+    let mut bench = Bench::new(1);
+    let existing = Stated {
+        condition: link(Status::True, "down"),
+        since: "2026-01-01T00:00:00Z".into(),
+    };
+    let now = bench.now;
+    bench.schedule.adopt(vec![existing], Some(SECOND * 10), now);
+    bench.see(Status::True, "down");
+    bench.run(SECOND * 289, |_| Ok(()));
+    assert_eq!(bench.writes, []);
+    bench.run(SECOND * 2, |_| Ok(()));
+    assert_eq!(bench.writes[0].1.since, "2026-01-01T00:00:00Z");
+    // A heartbeat from the future, by a clock that is wrong, is one that has just been.
+    bench.schedule.adopt(Vec::new(), Some(Duration::ZERO), now);
+}
+
+#[test]
+fn a_condition_of_somebody_else_is_left_out_for_an_hour() {
+    let mut bench = Bench::new(1);
+    let other = Condition {
+        kind: "GPUDirectProblem",
+        ..link(Status::False, "")
+    };
+    let now = bench.now;
+    bench.schedule.observe(vec![link(Status::True, ""), other], now);
+    bench.schedule.yield_to_others(&["GPUDirectProblem"], now);
+    bench.run(SECOND * 3500, |_| Ok(()));
+    assert!(
+        bench
+            .writes
+            .iter()
+            .all(|(_, stated)| stated.condition.kind == "RDMALinkProblem")
+    );
+    bench.run(SECOND * 400, |_| Ok(()));
+    assert_eq!(
+        bench.writes.last().unwrap().1.condition.kind,
+        "GPUDirectProblem",
+        "first in order"
+    );
+}
