@@ -91,13 +91,16 @@ fn memlock(scope: &Scope<'_>, path: &str) -> Fact<Memlock> {
         LimitValue::Unlimited => None,
         LimitValue::Value(bytes) => Some(bytes),
     };
-    scope
-        .optional_file(path)
-        .and_then(|text| match ProcLimits::from_read(text.as_bytes()) {
-            Ok(limits) => Fact::Known(Memlock {
+    // procfs panics at a line of fewer words than soft limit, hard limit and unit.
+    let whole = |text: &str| text.lines().all(|line| line.split_whitespace().nth(2).is_some());
+    scope.optional_file(path).and_then(|text| {
+        let limits = whole(&text).then(|| ProcLimits::from_read(text.as_bytes()));
+        match limits {
+            Some(Ok(limits)) => Fact::Known(Memlock {
                 soft: bytes(limits.max_locked_memory.soft_limit),
                 hard: bytes(limits.max_locked_memory.hard_limit),
             }),
-            Err(_) => scope.malformed(path, &text, "process limits"),
-        })
+            _ => scope.malformed(path, &text, "process limits"),
+        }
+    })
 }

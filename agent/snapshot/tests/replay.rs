@@ -8,12 +8,15 @@ use std::{
     io::Read,
     os::unix::{ffi::OsStrExt, fs::symlink},
     path::Path,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
+use proptest::prelude::*;
 use rdma_health_node::{
     Fact, Node, Root,
     collector::{Collector, Refresh},
+    recording::Recording,
 };
 use rdma_health_rules::{Expectations, Finding, judge};
 use rdma_health_snapshot::{Snapshot, anonymize::anonymize, redact::redact};
@@ -249,4 +252,65 @@ fn the_same_snapshot_gives_the_same_bytes() {
         bytes
     };
     assert_eq!(bytes(), bytes());
+}
+
+/// The files of a node with GPUs and NICs.
+fn recorded() -> (Recording, Vec<String>) {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let mut root = Root::open(tree.path()).unwrap();
+    let recorder = root.record();
+    read(root);
+    let recording = recorder.recording();
+    let files = recording
+        .iter()
+        .filter(|(_, answers)| answers.read.is_some())
+        .map(|(path, _)| path.to_owned())
+        .collect();
+    (recording, files)
+}
+
+/// Reads the node with one file holding something else.
+fn read_with(recording: &Recording, path: &str, content: &[u8]) {
+    let mut recording = recording.clone();
+    recording.entry(path).read = Some(Ok(content.into()));
+    let node = read(Root::replay(recording.into(), true));
+    let broken = node.unread().find(|(_, unread)| unread.kind == "panic");
+    assert!(broken.is_none(), "{path} {content:?}: {broken:?}");
+    judge(&node, &Expectations::default());
+}
+
+#[test]
+fn no_reader_breaks_whatever_a_file_holds() {
+    let (recording, files) = recorded();
+    for path in &files {
+        for content in [
+            &b""[..],
+            b"\n",
+            b"x\n",
+            b"0 0\n",
+            b":;,= -1 18446744073709551616\n",
+            b"\xff\0",
+        ] {
+            read_with(&recording, path, content);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_reader_breaks_at_a_changed_byte(which: prop::sample::Index, at: prop::sample::Index, noise: [u8; 3]) {
+        static RECORDED: LazyLock<(Recording, Vec<String>)> = LazyLock::new(recorded);
+        let (recording, files) = &*RECORDED;
+        let path = which.get(files);
+        if let Some(Ok(content)) = &recording.get(path).unwrap().read {
+            let mut content = content.to_vec();
+            if !content.is_empty() {
+                let at = at.index(content.len());
+                content.splice(at..(at + 2).min(content.len()), noise);
+            }
+            read_with(recording, path, &content);
+        }
+    }
 }
