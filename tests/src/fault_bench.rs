@@ -59,10 +59,57 @@ pub struct Guess {
     pub rules: Vec<String>,
 }
 
+/// Causes of the diagnosis that say the same as a rule, by name: the cause may then stand for its finding. Where a cause
+/// joins findings that call for different things, the fault itself lists what names it.
+const SAME: &[(&str, &[&str])] = &[
+    ("acs-redirect", &["acs-redirect"]),
+    ("addressing", &["same-subnet-arp"]),
+    ("driver-firmware", &["firmware-mixed"]),
+    ("flow-control", &["roce-flow-control"]),
+    ("gid-index", &["gid-index-differs"]),
+    ("gpu-nic-distance", &["gpu-without-local-nic"]),
+    ("guids", &["guid-invalid"]),
+    ("iommu-next-boot", &["iommu-cmdline-mismatch"]),
+    (
+        "iommu-translation",
+        &[
+            "iommu-group-translated",
+            "iommu-cmdline-mismatch",
+            "iommu-memory-encryption",
+            "iommu-faults",
+        ],
+    ),
+    (
+        "link-quality",
+        &["port-flapping", "counter-errors", "width-degraded", "rate-low"],
+    ),
+    ("memlock-limit", &["memlock-low"]),
+    ("mtu", &["mtu-low"]),
+    ("no-subnet-manager", &["no-subnet-manager"]),
+    ("pci-errors", &["pci-aer-errors"]),
+    ("pci-path", &["pci-link-degraded", "pci-max-read-request"]),
+    (
+        "peer-memory-path",
+        &[
+            "peer-memory-missing",
+            "peer-memory-install-order",
+            "nv-peer-mem-legacy",
+        ],
+    ),
+    ("rdma-modules", &["rdma-modules-missing"]),
+    (
+        "virtual-functions",
+        &["vfs-missing", "vf-without-driver", "vf-guid-zero"],
+    ),
+];
+
 impl Guess {
+    /// Whether this names what is wrong; a cause of the diagnosis stands for a finding that it holds.
     fn names(&self, fault: &Fault) -> bool {
-        let mut names = std::iter::once(&self.name).chain(&self.rules);
-        names.any(|name| fault.causes.contains(&name.as_str()))
+        let is_cause = |name: &str| fault.causes.contains(&name);
+        let same = SAME.iter().find(|(cause, _)| *cause == self.name);
+        let stands_for = |rule: &String| same.is_some_and(|(_, rules)| rules.contains(&rule.as_str()));
+        is_cause(&self.name) || self.rules.iter().any(|rule| is_cause(rule) && stands_for(rule))
     }
 }
 

@@ -167,7 +167,10 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn start(&mut self, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
-        let node = VirtualNode::boot(&(self.scene.options)())
+        let options = (self.scene.options)();
+        // A busy host can keep the emulated timer from being seen in time, and the kernel then gives up: once more.
+        let node = VirtualNode::boot(&options)
+            .or_else(|_| VirtualNode::boot(&options))
             .with_context(|| format!("booting the scene {}", self.scene.name))?;
         self.node = Some(node);
         self.script(SETUP)?;

@@ -52,13 +52,18 @@ fn the_diagnosis_comes_before_the_findings() {
 
 #[test]
 fn a_cause_stands_for_its_findings_unless_it_is_called_unlikely() {
-    let said = |confidence| {
-        let cause = json!({"id": "link-lost", "confidence": confidence, "findings": ["port-down"]});
+    let said = |id, confidence| {
+        let cause = json!({"id": id, "confidence": confidence, "findings": ["memlock-low"]});
         let answer = json!({"findings": [], "diagnosis": {"causes": [cause]}}).to_string();
-        Outcome::of("here", &[&LINK], Answer::parse(&answer).unwrap()).score
+        Outcome::of("here", &[&MEMLOCK], Answer::parse(&answer).unwrap()).score
     };
-    assert_eq!(said("possible"), Score::First);
-    assert_eq!(said("unlikely"), Score::Missed);
+    assert_eq!(said("memlock-limit", "possible"), Score::First);
+    assert_eq!(said("memlock-limit", "unlikely"), Score::Missed);
+    assert_eq!(
+        said("device-stalled", "likely"),
+        Score::Missed,
+        "says another thing"
+    );
 }
 
 #[test]

@@ -5,12 +5,12 @@ use super::iommu::MISMATCH;
 use super::{LINK_DOWN, MEMLOCK_RUNTIME, MTU_LOWERED, NO_IPV4_GID, PROBE, real};
 use crate::virtual_node::Options;
 
-/// Three HCAs, IOMMU in passthrough mode.
+/// Four HCAs, IOMMU in passthrough mode.
 pub(super) static HOST: Scene = Scene {
     name: "host",
     options: || Options {
         kernel_args: "iommu=pt".into(),
-        nics: 3,
+        nics: 4,
         modules_added: vec!["fuse".into()],
         ..Options::default()
     },
@@ -55,7 +55,7 @@ pub(super) static HOST: Scene = Scene {
 };
 
 const SETUP: &str = r#"
-printf 'expect:\n  ports_up: [rxe0, rxe1, rxe2]\n' | cat $config - >/run/expect.yaml
+printf 'expect:\n  ports_up: [rxe0, rxe1, rxe2, rxe3]\n' | cat $config - >/run/expect.yaml
 sed 's/1MiB/64MiB\n  message_size: 16MiB\n  depth: 2/' $config >/run/large.yaml
 sed 's/1MiB/100GiB\n  time_budget: 30s/' $config >/run/long.yaml
 mkdir -p /run/open && cp "$(command -v rdma-health)" "$(command -v rdma-health-verbs)" /run/open/
@@ -110,7 +110,7 @@ const UVERBS_MISSING: Injection = Injection {
     fault: real(
         "uverbs-missing",
         "/dev/infiniband/uverbs1 is gone",
-        &["device-not-given", "facts-unreadable", "helper-unhealthy"],
+        &["device-permission", "facts-unreadable"],
         PROBE,
     ),
     inject: "mv /dev/infiniband/uverbs1 /dev/uverbs1.away",
@@ -122,7 +122,7 @@ const UVERBS_UNREADABLE: Injection = Injection {
     fault: real(
         "uverbs-closed",
         "the doctor is asked by a user who may not open /dev/infiniband/uverbs*",
-        &["device-permission", "facts-unreadable", "helper-unhealthy"],
+        &["device-permission", "facts-unreadable"],
         PROBE,
     ),
     inject: "chmod 600 /dev/infiniband/uverbs*",
@@ -147,7 +147,7 @@ const DEVICE_REMOVED_UNEXPECTEDLY: Injection = Injection {
     fault: real(
         "device-removed-in-probe",
         "`rdma link delete rxe2` while the doctor's probe writes on it",
-        &["device-fault", "probe-failed"],
+        &["device-fault", "devices-missing", "probe-failed"],
         &["port-down", "facts-unreadable"],
     ),
     inject: "",
@@ -155,7 +155,7 @@ const DEVICE_REMOVED_UNEXPECTEDLY: Injection = Injection {
     ask: r#"
 sent=/sys/class/infiniband/rxe2/ports/1/hw_counters/sent_pkts before=$(<$sent)
 { until [ "$(<$sent)" -gt $((before + 500)) ]; do sleep 0.05; done; rdma link delete rxe2; } >/dev/null &
-config=/run/long.yaml; check --probe --exclude rxe0 --exclude rxe1"#,
+config=/run/long.yaml; check --probe --exclude rxe0 --exclude rxe1 --exclude rxe3"#,
 };
 
 const RXE_UNLOADED: Injection = Injection {
@@ -166,7 +166,7 @@ const RXE_UNLOADED: Injection = Injection {
         &["facts-unreadable"],
     ),
     inject: "rmmod rdma_rxe",
-    restore: "modprobe -d /run/kernel rdma_rxe && for n in 0 1 2; do unplug $n; plug $n || exit; done",
+    restore: "modprobe -d /run/kernel rdma_rxe && for n in 0 1 2 3; do unplug $n; plug $n || exit; done",
     ask: "config=/run/expect.yaml; check",
 };
 
@@ -306,19 +306,23 @@ const IDLE_PORT: Injection = Injection {
         &[],
         &[],
     ),
-    inject: "ip link add spare type dummy && rdma link add spare type rxe netdev spare",
+    inject: "modprobe -d /run/kernel dummy numdummies=0 && ip link add spare type dummy && rdma link add spare type rxe netdev spare",
     restore: "rdma link delete spare; ip link del spare",
     ask: "",
 };
 
+/// A cable of which the test holds the other end.
 const FLAPPING: Injection = Injection {
     fault: real(
         "flapping",
-        "eth1 loses its carrier six times within seconds and has it now",
+        "an interface loses its carrier ten times, as the other end of its cable goes down, and has it now",
         &["port-flapping"],
         &["counter-errors"],
     ),
-    inject: "for _ in 1 2 3 4 5 6; do ip link set eth1 down; sleep 0.2; ip link set eth1 up; sleep 0.3; done; ready 1",
+    inject: "modprobe -d /run/kernel veth && ip link add cable type veth peer name switch && \
+        ip link set switch up && ip link set cable mtu 4200 up && ip addr add 10.0.109.2/24 dev cable && \
+        rdma link add rxe9 type rxe netdev cable && \
+        for _ in {1..10}; do ip link set switch down; sleep 0.2; ip link set switch up; sleep 0.3; done; ready 9",
     restore: "",
     ask: "",
 };

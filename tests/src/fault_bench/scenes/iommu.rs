@@ -13,7 +13,7 @@ pub(super) static LAZY: Scene = Scene {
     name: "lazy",
     options: || Options {
         kernel_args: "iommu=nopt".into(),
-        nics: 2,
+        nics: 3,
         ..Options::default()
     },
     setup: "",

@@ -41,9 +41,7 @@ pub(super) const CHANGES: &[Change] = &[
                 "dev/kmsg",
                 "6,300,1200,-;iommu: Default domain type: Translated ",
             )?;
-            (10..26)
-                .filter(|group| !(17..20).contains(group))
-                .try_for_each(|group| set(tree, &format!("sys/kernel/iommu_groups/{group}/type"), "DMA-FQ"))
+            translate(tree)
         },
         config: "",
     },
@@ -86,9 +84,7 @@ pub(super) const CHANGES: &[Change] = &[
                 "sys/class/iommu/ivhd0",
                 crate::tree::Entry::Directory { mode: 0o755 },
             )?;
-            (10..26)
-                .filter(|group| !(17..20).contains(group))
-                .try_for_each(|group| set(tree, &format!("sys/kernel/iommu_groups/{group}/type"), "DMA-FQ"))
+            translate(tree)
         },
         config: "",
     },
@@ -235,16 +231,17 @@ pub(super) const CHANGES: &[Change] = &[
     Change {
         fault: tree(
             "t-far-gpu",
-            "the second NIC is gone, so the second GPU has none on its NUMA node",
+            "the NICs of NUMA node 1 are gone, so its GPUs have none near",
             &["gpu-without-local-nic"],
             &[],
         ),
         make: |tree| {
-            let branch = &BRANCHES[1];
-            remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
-            remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
-            remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
-            remove(tree, &branch.path(branch.nic))
+            [&BRANCHES[1], &BRANCHES[3]].into_iter().try_for_each(|branch| {
+                remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
+                remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
+                remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
+                remove(tree, &branch.path(branch.nic))
+            })
         },
         config: "",
     },
@@ -361,12 +358,13 @@ pub(super) const CHANGES: &[Change] = &[
     Change {
         fault: tree(
             "t-flapping",
-            "mlx5_1 lost its carrier 40 times since boot",
+            "mlx5_1 lost its carrier 40 times since boot, three hours ago",
             &["port-flapping"],
             &["counter-errors"],
         ),
         make: |tree| {
             let net = BRANCHES[1].net();
+            set(tree, "proc/uptime", "10800.00 40000.00")?;
             set(tree, &format!("{net}/carrier_up_count"), "41")?;
             set(tree, &format!("{net}/carrier_down_count"), "40")?;
             set(tree, &format!("{net}/carrier_changes"), "81")?;
@@ -385,7 +383,7 @@ pub(super) const CHANGES: &[Change] = &[
     Change {
         fault: tree(
             "t-rate-low",
-            "mlx5_1 came up with 100 of the 400 Gb/s that the configuration expects",
+            "mlx5_1 came up with 100 Gb/s, its peers with 400",
             &["rate-low", "width-degraded"],
             &[],
         ),
@@ -435,7 +433,7 @@ pub(super) const CHANGES: &[Change] = &[
     Change {
         fault: tree(
             "t-infiniband",
-            "both ports are InfiniBand and up: no fault",
+            "all ports are InfiniBand and up: no fault",
             &[],
             &[],
         ),
@@ -445,7 +443,7 @@ pub(super) const CHANGES: &[Change] = &[
     Change {
         fault: tree(
             "t-mtu",
-            "mlx5_1's interface has an MTU of 1500, its peer's 9000",
+            "mlx5_1's interface has an MTU of 1500, its peers' 9000",
             &["mtu-low"],
             &[],
         ),
@@ -530,7 +528,7 @@ pub(super) const CHANGES: &[Change] = &[
             for name in ["driver", "infiniband", "net"] {
                 remove(tree, &format!("{path}/{name}"))?;
             }
-            remove(tree, "sys/class/infiniband/mlx5_2")?;
+            remove(tree, "sys/class/infiniband/mlx5_4")?;
             remove(tree, "sys/class/net/ens1f0v0")
         },
         config: "",
@@ -559,7 +557,7 @@ pub(super) const CHANGES: &[Change] = &[
     Change {
         fault: tree(
             "t-same-subnet",
-            "both ports are in 192.168.1.0/24, ARP is as Linux sets it",
+            "two ports are in 192.168.1.0/24, ARP is as Linux sets it",
             &["same-subnet-arp"],
             &[],
         ),
@@ -629,6 +627,18 @@ pub(super) const PAIRS: &[(&str, &str)] = &[
     ("t-no-sm", "t-memlock"),
 ];
 
+/// Every IOMMU group translates.
+fn translate(tree: &mut Tree) -> anyhow::Result<()> {
+    let is_type = |path: &&str| path.starts_with("sys/kernel/iommu_groups/") && path.ends_with("/type");
+    let paths: Vec<_> = tree
+        .entries()
+        .map(|(path, _)| path)
+        .filter(is_type)
+        .map(str::to_owned)
+        .collect();
+    paths.iter().try_for_each(|path| set(tree, path, "DMA-FQ"))
+}
+
 fn without_module(tree: &mut Tree, name: &str) -> anyhow::Result<()> {
     let kept: Vec<_> = modules(tree)?
         .into_iter()
@@ -660,9 +670,9 @@ fn port_down(tree: &mut Tree) -> anyhow::Result<()> {
     set(tree, &format!("{}/operstate", branch.net()), "down")
 }
 
-/// Makes the ports of both physical functions InfiniBand: a GID from the GUID, no RoCE.
+/// Makes the ports of all physical functions InfiniBand: a GID from the GUID, no RoCE.
 fn infiniband(tree: &mut Tree) -> anyhow::Result<()> {
-    for (branch, lid) in BRANCHES.iter().zip(["0x11", "0x12"]) {
+    for (branch, lid) in BRANCHES.iter().zip(["0x11", "0x12", "0x13", "0x14"]) {
         let interface_id = format!("a088:c203:0012:34{}", &lid[2..]);
         let port = branch.port();
         set(tree, &format!("{port}/link_layer"), "InfiniBand")?;

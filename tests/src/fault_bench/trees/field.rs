@@ -1,5 +1,5 @@
-//! A healthy node modelled on the field: two H100 GPUs and two ConnectX-7 ports of 400 Gb/s, one of each behind each of
-//! two PCIe switches; `mlx5_0` has a virtual function; Linux 5.14 on bare metal with `iommu=pt`, DOCA,
+//! A healthy node modelled on the field: four H100 GPUs and four ConnectX-7 ports of 400 Gb/s, one of each behind each of
+//! four PCIe switches; `mlx5_0` has a virtual function; Linux 5.14 on bare metal with `iommu=pt`, DOCA,
 //! `nvidia_peermem`, and containerd without a limit.
 
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ pub(super) struct Branch {
     number: u8,
 }
 
-pub(super) const BRANCHES: [Branch; 2] = [
+pub(super) const BRANCHES: [Branch; 4] = [
     Branch {
         root: "0000:15:01.0",
         upstream: "0000:16:00.0",
@@ -51,12 +51,38 @@ pub(super) const BRANCHES: [Branch; 2] = [
         netdev: "ens2f0np0",
         number: 2,
     },
+    Branch {
+        root: "0000:37:01.0",
+        upstream: "0000:38:00.0",
+        above_nic: "0000:39:00.0",
+        above_gpu: "0000:39:01.0",
+        nic: "0000:3a:00.0",
+        gpu: "0000:3b:00.0",
+        domain: "pci0000:37",
+        numa: "0",
+        device: "mlx5_2",
+        netdev: "ens3f0np0",
+        number: 3,
+    },
+    Branch {
+        root: "0000:b7:01.0",
+        upstream: "0000:b8:00.0",
+        above_nic: "0000:b9:00.0",
+        above_gpu: "0000:b9:01.0",
+        nic: "0000:ba:00.0",
+        gpu: "0000:bb:00.0",
+        domain: "pci0000:b7",
+        numa: "1",
+        device: "mlx5_3",
+        netdev: "ens4f0np0",
+        number: 4,
+    },
 ];
 
 /// The virtual function of the first NIC.
 pub(super) const VF: &str = "0000:18:00.1";
 /// Its RDMA device.
-pub(super) const VF_DEVICE: &str = "mlx5_2";
+pub(super) const VF_DEVICE: &str = "mlx5_4";
 
 impl Branch {
     /// Where the files of one of its functions lie.
@@ -160,7 +186,7 @@ pub(super) fn link(tree: &mut Tree, path: &str, target: &str) -> Result<()> {
 pub(super) fn node() -> Result<Tree> {
     let mut tree = Tree::default();
     host(&mut tree)?;
-    for (branch, group) in BRANCHES.iter().zip([10, 20]) {
+    for (branch, group) in BRANCHES.iter().zip([10, 20, 30, 40]) {
         bridges(&mut tree, branch, group)?;
         gpu(&mut tree, branch, group + 4)?;
         nic(
@@ -204,11 +230,19 @@ fn host(tree: &mut Tree) -> Result<()> {
         ("proc/sys/kernel/hostname", "gpu-17\n".to_owned()),
         ("proc/sys/kernel/osrelease", "5.14.0-427.13.1.el9_4.x86_64\n".to_owned()),
         ("proc/sys/kernel/random/boot_id", "3f2a6c1e-5f0b-4a57-9f53-6f8d6f1a2b3c\n".to_owned()),
+        ("proc/uptime", "2592000.00 9000000.00\n".to_owned()),
         ("proc/2101/comm", "containerd\n".to_owned()),
         ("proc/2101/limits", limits("unlimited")),
         ("proc/net/route", ROUTES.to_owned()),
     ];
-    for netdev in ["all", "ens1f0np0", "ens2f0np0", "ens1f0v0"] {
+    for netdev in [
+        "all",
+        "ens1f0np0",
+        "ens2f0np0",
+        "ens3f0np0",
+        "ens4f0np0",
+        "ens1f0v0",
+    ] {
         for name in ["arp_ignore", "arp_announce", "rp_filter"] {
             tree.write(&format!("proc/sys/net/ipv4/conf/{netdev}/{name}"), "0\n")?;
         }
@@ -223,6 +257,8 @@ const ROUTES: &str = "\
 Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 ens1f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
 ens2f0np0\t0002A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+ens3f0np0\t0003A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+ens4f0np0\t0004A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
 ";
 
 /// What every PCI function has.
