@@ -25,7 +25,7 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    fn new(path: &Path, what: impl ToString) -> Self {
+    fn new(path: &Path, what: impl std::fmt::Display) -> Self {
         Self {
             path: path.to_owned(),
             what: what.to_string(),

@@ -120,11 +120,11 @@ fn an_expected_index_is_asked_of_every_port() {
 #[test]
 fn zero_and_shared_guids_are_found() {
     let zero = node("infiniband-ndr", |tree| {
-        set(tree, "/mlx5_1/node_guid", "0000:0000:0000:0000")
+        set(tree, "/mlx5_1/node_guid", "0000:0000:0000:0000");
     });
     assert_eq!(of(&zero, &auto(), "guid-invalid"), ["mlx5_1 warning"]);
     let shared = node("infiniband-ndr", |tree| {
-        set(tree, "/mlx5_1/node_guid", "a088:c203:0030:0000")
+        set(tree, "/mlx5_1/node_guid", "a088:c203:0030:0000");
     });
     assert_eq!(of(&shared, &auto(), "guid-invalid"), ["mlx5_0 warning"]);
     assert!(message(&shared, &auto(), "guid-invalid").contains("mlx5_0 and mlx5_1 share the node GUID"));

@@ -64,7 +64,7 @@ fn devices_that_no_program_can_open_are_found() {
     });
     assert_eq!(of(&without, &auto(), "rdma-modules-missing"), ["node warning"]);
     let built_in = node("irdma-e810", |tree| {
-        tree.write("proc/modules", "irdma 1 0 - Live 0x0\n").unwrap()
+        tree.write("proc/modules", "irdma 1 0 - Live 0x0\n").unwrap();
     });
     assert_eq!(
         of(&built_in, &auto(), "rdma-modules-missing"),
@@ -83,7 +83,7 @@ fn equal_boards_with_different_firmware_are_found_and_different_boards_are_not()
     );
     assert!(message(&mixed, &auto(), "firmware-mixed").contains("28.39.1002 on mlx5_3"));
     let storage = node("h100-connectx7", |tree| {
-        set(tree, "/mlx5_bond_0/fw_ver", "22.31.1014")
+        set(tree, "/mlx5_bond_0/fw_ver", "22.31.1014");
     });
     assert_eq!(of(&storage, &auto(), "firmware-mixed"), [""; 0]);
 }
@@ -142,7 +142,7 @@ fn a_device_that_fell_off_the_bus_is_found_by_its_past() {
     assert!(message(&gone, &auto(), "hcas-missing").contains("10 min ago"));
     // One that the configuration leaves out is still on the bus.
     let mut excluded = node("infiniband-ndr", |tree| {
-        assert!(tree.remove("sys/class/infiniband/mlx5_1"))
+        assert!(tree.remove("sys/class/infiniband/mlx5_1"));
     });
     excluded.time = 1600;
     excluded.history = Some(Arc::new(history.clone()));
@@ -222,7 +222,7 @@ fn the_legacy_peer_memory_module_is_told_and_both_together_are_a_warning() {
             .map(|name| format!("{name} 1 0 - Live 0x0\n"))
             .collect();
         node("h100-connectx7", |tree| {
-            tree.write("proc/modules", lines.concat()).unwrap()
+            tree.write("proc/modules", lines.concat()).unwrap();
         })
     };
     assert_eq!(

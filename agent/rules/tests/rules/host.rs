@@ -88,7 +88,7 @@ fn missing_flow_control_is_told_where_it_can_be_seen() {
 fn limits_reach_jobs_and_what_starts_as_we_did() {
     let limits = include_str!("../limits.txt").replace("SOFT", "8388608  ");
     let slurm = node("hfi1-opa", |tree| {
-        tree.write("proc/1200/limits", limits.clone()).unwrap()
+        tree.write("proc/1200/limits", limits.clone()).unwrap();
     });
     assert_eq!(of(&slurm, &auto(), "memlock-low"), ["slurmd warning"]);
     assert!(message(&slurm, &auto(), "memlock-low").contains("jobs of slurmd"));

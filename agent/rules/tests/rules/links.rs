@@ -21,11 +21,11 @@ fn infiniband_without_subnet_manager_is_found_once() {
     assert_eq!(of(&state("1: DOWN"), &auto(), "no-subnet-manager"), [""; 0]);
     assert_eq!(of(&state("1: DOWN"), &auto(), "port-down"), ["mlx5_0:1 critical"]);
     let lost = node("infiniband-ndr", |tree| {
-        set(tree, "/mlx5_0/ports/1/sm_lid", "0x0")
+        set(tree, "/mlx5_0/ports/1/sm_lid", "0x0");
     });
     assert_eq!(of(&lost, &auto(), "no-subnet-manager"), ["mlx5_0:1 warning"]);
     let roce = node("h100-connectx7", |tree| {
-        set(tree, "/mlx5_0/ports/1/state", "2: INIT")
+        set(tree, "/mlx5_0/ports/1/state", "2: INIT");
     });
     assert_eq!(of(&roce, &auto(), "no-subnet-manager"), [""; 0]);
 }
@@ -39,7 +39,7 @@ fn a_port_slower_than_most_of_its_kind_is_found_and_a_tie_is_not() {
     assert!(message(&slow, &auto(), "rate-low").contains("200 Gb/s, most of its kind run at 400 Gb/s"));
     assert_eq!(of(&slow, &profile(Profile::TcpOnly), "rate-low"), [""; 0]);
     let tie = node("bnxt-re", |tree| {
-        set(tree, "/bnxt_re1/ports/1/rate", "25 Gb/sec (1X EDR)")
+        set(tree, "/bnxt_re1/ports/1/rate", "25 Gb/sec (1X EDR)");
     });
     assert_eq!(of(&tie, &auto(), "rate-low"), [""; 0]);
     let expected = Expectations {

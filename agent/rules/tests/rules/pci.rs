@@ -58,7 +58,7 @@ fn a_narrow_or_slow_link_is_compared_with_what_both_ends_can() {
     assert_eq!(of(&narrow, &auto(), "pci-link-degraded"), ["mlx5_0 warning"]);
     assert!(message(&narrow, &auto(), "pci-link-degraded").contains("8 of 16 lanes"));
     let slow = node(H100, |tree| {
-        set(tree, &format!("{NIC}/current_link_speed"), "16.0 GT/s PCIe")
+        set(tree, &format!("{NIC}/current_link_speed"), "16.0 GT/s PCIe");
     });
     assert!(message(&slow, &auto(), "pci-link-degraded").contains("16 GT/s of 32"));
     // A slot of the fourth generation: the card is at its best.

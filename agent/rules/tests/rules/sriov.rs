@@ -61,7 +61,7 @@ fn a_zero_guid_or_hardware_address_is_found() {
         "one fault, one finding"
     );
     let mac = node(VFS, |tree| {
-        set(tree, "/net/ens1f0v1/address", "00:00:00:00:00:00")
+        set(tree, "/net/ens1f0v1/address", "00:00:00:00:00:00");
     });
     assert_eq!(of(&mac, &auto(), "vf-mac-zero"), ["mlx5_2:1 warning"]);
 }
