@@ -7,6 +7,7 @@ mod explain;
 #[cfg(test)]
 mod guides;
 mod probe;
+mod rules_page;
 mod remove_conditions;
 mod rules_page;
 mod snapshot;
@@ -27,7 +28,8 @@ Examples:
   rdma-health agent --listen :9879        serve Prometheus metrics
   rdma-health explain port-down           what a finding means and what to do
 
-Exit status of check and probe: 0 ok, 1 warning, 2 critical, 3 unknown.";
+Exit status of check and probe: 0 ok, 1 warning, 2 critical, 3 unknown. With --log, a failure that the log tells of is
+critical and a fallback to something slower a warning.";
 
 /// Tells whether RDMA works on this node, why not, and what to do.
 #[derive(Debug, Parser)]

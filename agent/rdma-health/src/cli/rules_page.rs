@@ -27,6 +27,9 @@ A finding says what is wrong in one place; an error in a job's log says what fai
 each cause below by the findings that show it and by the facts that speak for and against it. `rdma-health explain CAUSE` tells
 more.
 
+With a log, the verdict is that of both: an error in it that failed a call or a transfer is critical, a fallback to something slower
+a warning, even where nothing is wrong with the node. A log without such lines changes nothing.
+
 | cause | what is wrong | shown by | often explains | sometimes explains |
 | --- | --- | --- | --- | --- |
 ";

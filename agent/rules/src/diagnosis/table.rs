@@ -213,13 +213,22 @@ pub static CAUSES: &[KnownCause] = &[
         rules: &[
             "vfs-missing",
             "vf-without-driver",
-            "guid-invalid",
             "vf-guid-zero",
             "vf-mac-zero",
             "vf-trust",
         ],
         often: &[NoDevice],
         sometimes: &[SocketFallback, DeviceGone, OpenFailed, RETRY_EXC, ConnectInvalid],
+        weigh: weigh::nothing,
+    },
+    KnownCause {
+        id: "guids",
+        title: "A GUID is zero, or two devices share one",
+        explanation: "A subnet manager and rdma_cm tell devices apart by their GUIDs: of two that share one, one is not reached.",
+        next_step: "Compare the GUIDs of all devices: rdma-health check, or ibstat -l and ibstat.",
+        rules: &["guid-invalid"],
+        often: &[],
+        sometimes: &[RETRY_EXC, ConnectInvalid, ConnectTimedOut],
         weigh: weigh::nothing,
     },
     KnownCause {
