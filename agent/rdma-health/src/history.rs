@@ -45,6 +45,14 @@ pub(crate) fn load(path: &Path) -> (History, Option<Error>) {
     (History::default(), Some(error))
 }
 
+/// The history in the file, which is left as it is.
+///
+/// # Errors
+/// Where there is no such file, or it cannot be used.
+pub(crate) fn read_only(path: &Path) -> Result<History, Error> {
+    read(path)?.ok_or_else(|| Error::new(path, "there is no such file"))
+}
+
 /// The history in the file; `None` where there is no file.
 fn read(path: &Path) -> Result<Option<History>, Error> {
     #[derive(Deserialize)]

@@ -9,7 +9,6 @@ mod agent;
 mod cli;
 mod config;
 mod helper;
-#[allow(dead_code)] // until the agent keeps its state
 mod history;
 mod http;
 mod kubernetes;

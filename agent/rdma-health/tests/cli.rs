@@ -7,9 +7,10 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
-use rdma_health_tests::tree;
+use rdma_health_tests::{scrape, tree};
 
 const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
 
@@ -156,6 +157,81 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn completions_and_the_manual_page_are_printed() {
     assert!(out(&run(&["completions", "bash"])).contains("rdma-health"));
     assert!(out(&run(&["man"])).contains(".TH rdma-health"));
+}
+
+#[test]
+fn a_baseline_is_a_configuration_that_its_own_node_meets_and_a_changed_one_does_not() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let root = tree.path();
+    let baseline = run(&["baseline", "--root", root.to_str().unwrap()]);
+    assert_eq!(baseline.status.code(), Some(0), "{}", err(&baseline));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("baseline.yaml");
+    fs::write(&file, &baseline.stdout).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let lost = |told: &str| told.contains("port-down") && told.contains("mlx5_0");
+    let told = out(&check(root, &config));
+    assert!(!lost(&told), "{told}\n{}", out(&baseline));
+    fs::remove_file(root.join("sys/class/infiniband/mlx5_0")).unwrap();
+    let output = check(root, &config);
+    assert!(lost(&out(&output)), "{}{}", out(&output), err(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
+    let node = |group: &str, boot: &str| {
+        let mut tree = tree::Tree::fixture("connectx7-gpu-mended").unwrap();
+        tree.write("sys/kernel/iommu_groups/7/type", format!("{group}\n"))
+            .unwrap();
+        tree.write("proc/cmdline", "ro\n").unwrap();
+        tree.write("proc/sys/kernel/random/boot_id", format!("{boot}\n"))
+            .unwrap();
+        tree.unpack().unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.json");
+    let state = state.to_str().unwrap();
+    let address = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+
+    let before = node("identity", "11111111-1111-1111-1111-111111111111");
+    let root = before.path().to_str().unwrap();
+    let mut agent = Command::new(PRODUCT)
+        .args([
+            "agent",
+            "--root",
+            root,
+            "--state",
+            state,
+            "--no-probe",
+            "--listen",
+            &address.to_string(),
+        ])
+        .args(["--helper", "/bin/false"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ready =
+        || scrape::get(address, "/readyz", Duration::from_secs(1)).is_ok_and(|answer| answer.status == 200);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !ready() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let process = rustix::process::Pid::from_child(&agent);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+
+    let after = node("DMA-FQ", "22222222-2222-2222-2222-222222222222");
+    let told = out(&check(after.path(), &["--state", state]));
+    assert!(told.contains("iommu-regressed"), "{told}");
+    let without = out(&check(after.path(), &[]));
+    assert!(!without.contains("iommu-regressed"), "{without}");
+    let output = check(after.path(), &["--state", "/nowhere/state.json"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("/nowhere/state.json"), "{}", err(&output));
 }
 
 /// A program in place of the helper, which does what no helper should.

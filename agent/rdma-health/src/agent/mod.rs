@@ -2,6 +2,7 @@
 
 mod events;
 mod handler;
+mod past;
 mod prober;
 mod reader;
 mod state;
@@ -105,7 +106,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
     let agent = Arc::new(Agent {
         reader,
-        state: State::new(config.expect.clone()),
+        state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
         helper: Helper::keep(Place::of(&config.helper), verbs_events),
         ask_helper: Notify::new(),
         own: Arc::new(OwnMetrics::new()),
@@ -115,6 +116,10 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
 
     let (kernel_events, kernel_receiver) = mpsc::channel(64);
     events::listen(kernel_events);
+    let state_file = agent.config.borrow().state.clone();
+    if let Some(file) = state_file.clone() {
+        tokio::spawn(past::keep(Arc::clone(&agent), file));
+    }
     tokio::spawn(watch_helper(Arc::clone(&agent)));
     tokio::spawn(keep_asking(Arc::clone(&agent)));
     tokio::spawn(keep_reading(Arc::clone(&agent), kernel_receiver, verbs_receiver));
@@ -158,7 +163,10 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
             _ = tokio::signal::ctrl_c() => {}
         }
     };
-    server.run(Publisher::new(agent), shutdown).await;
+    server.run(Publisher::new(Arc::clone(&agent)), shutdown).await;
+    if let Some(file) = state_file {
+        past::save(&agent, file).await;
+    }
     info!("stopped");
     Ok(())
 }
@@ -187,7 +195,7 @@ async fn keep_reading(
             let Some(reading) = agent.read(what, PATIENCE).await else {
                 return;
             };
-            agent.state.read(reading);
+            agent.state.remember(reading);
         }
         select! {
             _ = interval.tick() => pending = Some(Refresh::All),

@@ -8,6 +8,7 @@ use std::{
 
 use rdma_health_node::{
     Fact, Node, Unread,
+    history::History,
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Device, HelperError, ProbeReport};
@@ -29,14 +30,16 @@ pub(crate) struct State {
 struct Parts {
     verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
     probes: BTreeMap<(String, u8), Arc<Probe>>,
+    history: Arc<History>,
     expectations: Expectations,
 }
 
 impl State {
-    pub(crate) fn new(expectations: Expectations) -> Self {
+    pub(crate) fn new(expectations: Expectations, history: History) -> Self {
         let parts = Parts {
             verbs: Fact::Absent,
             probes: BTreeMap::new(),
+            history: Arc::new(history),
             expectations,
         };
         Self {
@@ -58,6 +61,20 @@ impl State {
     /// Takes a reading of the node.
     pub(crate) fn read(&self, reading: Reading) -> Option<Arc<View>> {
         self.change(Some(reading), |_| {})
+    }
+
+    /// Takes a reading of the node and remembers what it is like, for later ones to be compared with.
+    pub(crate) fn remember(&self, reading: Reading) {
+        if let Some(view) = self.read(reading) {
+            let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::make_mut(&mut parts.history).record(&view.node, now());
+        }
+    }
+
+    /// What is remembered.
+    pub(crate) fn history(&self) -> Arc<History> {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&parts.history)
     }
 
     /// Takes the helper's answer about all devices.
@@ -113,6 +130,7 @@ impl Parts {
         let mut node = reading.node;
         node.verbs = self.verbs.clone();
         node.probes = self.probes.values().cloned().collect();
+        node.history = Some(Arc::clone(&self.history));
         let verdict = judge(&node, &self.expectations);
         View {
             node,

@@ -41,6 +41,9 @@ pub(super) struct Arguments {
     /// Also emit the metrics of `node_exporter`'s infiniband collector under its names
     #[arg(long)]
     node_exporter_names: bool,
+    /// File that keeps what is remembered of the node across restarts and reboots [default: memory only]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     /// Publish Node conditions and Events to Kubernetes
     #[arg(long)]
     kubernetes: bool,
@@ -68,6 +71,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         probe_interval: arguments.probe_interval,
         profile: None,
         node_exporter_names: arguments.node_exporter_names.then_some(true),
+        state: arguments.state,
         helper: arguments.helper.given(),
         kubernetes: arguments.kubernetes.then_some(true),
         node_name: arguments.node_name,

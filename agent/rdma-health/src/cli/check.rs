@@ -29,7 +29,7 @@ use crate::{
     agent::{now, probe_request, verbs_fact},
     config::{self, Config, Overrides},
     helper::{Helper, Place},
-    report,
+    history, report,
 };
 
 /// How long reading may take; what has not ended by then is told as unread.
@@ -52,6 +52,9 @@ pub(super) struct Arguments {
     /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
+    /// What an agent remembers of this node (its --state), so that what got worse is found, too
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    state: Option<PathBuf>,
     /// Also read what a job wrote (NCCL, UCX, `PyTorch`) and trace its errors to their cause; - is standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -74,7 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     );
     // First, so that a file that is not there is told at once.
     let log = arguments.log.as_deref().map(read_log).transpose()?;
-    let node = if let Some(file) = &arguments.snapshot {
+    let mut node = if let Some(file) = &arguments.snapshot {
         replay(file, arguments, &mut config)?
     } else {
         let source = Source {
@@ -85,6 +88,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         };
         read(open(&arguments.root)?, &source, &config)?.0
     };
+    if let Some(file) = &arguments.state {
+        node.history = Some(Arc::new(history::read_only(file)?));
+    }
     let verdict = judge(&node, &config.expect);
     let diagnosis = diagnose(&node, &verdict.findings, log.as_ref());
     let report = report::Report {

@@ -1,13 +1,13 @@
 //! The command line.
 
 mod agent;
+mod baseline;
 mod check;
 mod documents;
 mod explain;
 #[cfg(test)]
 mod guides;
 mod probe;
-mod rules_page;
 mod remove_conditions;
 mod rules_page;
 mod snapshot;
@@ -47,6 +47,8 @@ enum Command {
     Snapshot(snapshot::Arguments),
     /// Measure loopback RDMA WRITE on one port or on every active one
     Probe(probe::Arguments),
+    /// Print a configuration that expects of this node what is there now
+    Baseline(baseline::Arguments),
     /// Watch the node and serve Prometheus metrics
     Agent(agent::Arguments),
     /// Take Node conditions, labels and taints of ours off the Nodes of a cluster
@@ -121,6 +123,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
+        Command::Baseline(arguments) => baseline::run(&arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::RemoveConditions(arguments) => remove_conditions::run(arguments),
         Command::Explain(arguments) => documents::explain(&arguments),

@@ -25,6 +25,8 @@ pub(crate) struct Overrides {
     pub(crate) profile: Option<Profile>,
     /// Whether the metrics appear under the names of the Prometheus node exporter, too.
     pub(crate) node_exporter_names: Option<bool>,
+    /// File that keeps what is remembered of the node.
+    pub(crate) state: Option<PathBuf>,
     /// Where the verbs helper is, in place of the file's.
     pub(crate) helper: Option<Helper>,
     /// Whether the node's state is published to Kubernetes.
@@ -51,6 +53,9 @@ impl Overrides {
         set(&mut config.probe.interval, self.probe_interval.as_ref());
         set(&mut config.expect.profile, self.profile.as_ref());
         set(&mut config.node_exporter_names, self.node_exporter_names.as_ref());
+        if self.state.is_some() {
+            config.state.clone_from(&self.state);
+        }
         set(&mut config.helper, self.helper.as_ref());
         set(&mut config.kubernetes.enabled, self.kubernetes.as_ref());
         if self.node_name.is_some() {

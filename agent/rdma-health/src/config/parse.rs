@@ -109,6 +109,9 @@ pub(super) fn check(config: &Config, text: Option<&str>) -> Result<(), Error> {
             return refuse(key, format!("must be from {least} to {most}, not {value}"));
         }
     }
+    if let Err((key, what)) = config.expect.check() {
+        return refuse(&format!("expect.{key}"), what);
+    }
     for (key, patterns) in [("exclude", &config.exclude), ("probe.devices", &probe.devices)] {
         if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
             return refuse(key, "holds an empty pattern, which matches nothing".into());

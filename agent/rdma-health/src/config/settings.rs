@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) expect: Expectations,
     /// Whether the metrics appear under the names of the Prometheus node exporter, too.
     pub(crate) node_exporter_names: bool,
+    /// File that keeps what is remembered of the node across restarts and reboots; without one it is kept in memory only.
+    pub(crate) state: Option<PathBuf>,
     /// Where the verbs helper is.
     #[serde(deserialize_with = "or_default")]
     pub(crate) helper: Helper,
@@ -98,6 +100,7 @@ impl Default for Config {
             probe: Probe::default(),
             expect: Expectations::default(),
             node_exporter_names: false,
+            state: None,
             helper: Helper::default(),
             kubernetes: Kubernetes::default(),
         }

@@ -1,0 +1,63 @@
+//! Alerts and dashboards use no metric that does not exist, and every alert has its page.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The names of our metrics in a text; names of recording rules, which have colons, are none.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
+        .filter(|word| {
+            ["rdma_", "node_infiniband_"]
+                .iter()
+                .any(|prefix| word.starts_with(prefix))
+        })
+        .collect()
+}
+
+#[test]
+fn every_metric_of_rules_and_dashboards_is_in_the_catalogue() {
+    let catalogue = read("docs/metrics.md");
+    let known: BTreeSet<&str> = catalogue
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    assert!(known.contains("rdma_verdict"), "the catalogue was not understood");
+    for file in ["dashboards/rules.yaml", "dashboards/rdma-health.json"] {
+        let text = read(file);
+        let used = metrics(&text);
+        assert!(used.len() > 10, "{file}: {used:?}");
+        let missing: Vec<_> = used.difference(&known).collect();
+        assert!(
+            missing.is_empty(),
+            "{file} uses what docs/metrics.md does not have: {missing:?}"
+        );
+    }
+}
+
+#[test]
+fn every_alert_has_a_page_and_every_page_an_alert() {
+    let rules = read("dashboards/rules.yaml");
+    let alerts: BTreeSet<String> = rules
+        .lines()
+        .filter_map(|line| Some(line.trim().strip_prefix("- alert: ")?.to_owned()))
+        .collect();
+    let pages: BTreeSet<String> = fs::read_dir(root().join("docs/runbooks"))
+        .unwrap()
+        .filter_map(|page| page.unwrap().path().file_stem()?.to_str().map(str::to_owned))
+        .filter(|page| page != "README")
+        .collect();
+    assert_eq!(alerts, pages);
+    for alert in &alerts {
+        assert!(
+            rules.contains(&format!("runbook: docs/runbooks/{alert}.md")),
+            "{alert}"
+        );
+    }
+}
