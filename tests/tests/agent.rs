@@ -402,7 +402,7 @@ fn a_configuration_is_taken_over_and_a_bad_one_is_not(stage: &Stage<'_>) {
         stage
             .node
             .write_file("/run/rdma-health/config.yaml", text)
-            .unwrap()
+            .unwrap();
     };
     write("interval: 1h\nexclude: [rxe1]\nprobe: {enabled: false}\n");
     stage.wait("rxe1 is left out", |scrape| {

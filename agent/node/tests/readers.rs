@@ -145,7 +145,7 @@ fn the_pci_topology_tells_bridges_links_and_redirection() {
             .known()
             .unwrap()
             .acs
-            .map(|acs| acs.redirects())
+            .map(rdma_health_node::pci::Acs::redirects)
     };
     assert_eq!(redirects("0000:17:00.0"), Some(true));
     assert_eq!(redirects("0000:17:01.0"), Some(false));
@@ -315,12 +315,12 @@ fn a_link_out_of_the_tree_does_not_leave_it() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let target = outside.path().join("secret");
     replace(tree.path(), &format!("{PORT}/counters/symbol_error"), |path| {
-        symlink(&target, path).unwrap()
+        symlink(&target, path).unwrap();
     });
     assert!(counter(&read(tree.path()), "symbol_error").known().is_none());
     let climbing = format!("{}{}", "../".repeat(30), target.display());
     replace(tree.path(), &format!("{PORT}/counters/symbol_error"), |path| {
-        symlink(climbing, path).unwrap()
+        symlink(climbing, path).unwrap();
     });
     assert!(counter(&read(tree.path()), "symbol_error").known().is_none());
 }

@@ -55,7 +55,8 @@ pub struct Verdict {
 impl Verdict {
     /// The findings of one rule and severity together, in order.
     pub fn groups(&self) -> impl Iterator<Item = &[Finding]> {
-        self.findings.chunk_by(|a, b| a.rule == b.rule && a.severity == b.severity)
+        self.findings
+            .chunk_by(|a, b| a.rule == b.rule && a.severity == b.severity)
     }
 }
 
