@@ -34,7 +34,7 @@ fn every_fault_in_a_tree_is_named_and_no_healthy_tree_is_called_broken() {
     let program = built("rdma-health").unwrap();
     let mut outcomes = Vec::new();
     trees::run(&program, &Selection::default(), &mut |outcome| {
-        outcomes.push(outcome)
+        outcomes.push(outcome);
     })
     .unwrap();
     assert!(

@@ -54,6 +54,8 @@ pub(super) enum Setback {
 /// The longest pause before a change is tried again where nobody answers. With the time that a connection may take it
 /// stays below the five seconds in which conditions must be right after the server's return.
 const AWAY: Duration = Duration::from_millis(2500);
+/// How many refusals in a row may be those of a server that is starting.
+pub(super) const AT_FIRST: u32 = 3;
 const THROTTLED: Duration = Duration::from_secs(60);
 /// No answer of a server puts us off for longer.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -103,6 +105,8 @@ pub(super) struct Schedule {
     /// Since when there is something urgent.
     changed: Option<Instant>,
     failures: u32,
+    /// How many refusals came one after the other.
+    refusals: u32,
     /// Not before then: urgent writes, others.
     pause: Option<(Instant, Instant)>,
     contested: BTreeMap<&'static str, Instant>,
@@ -179,6 +183,7 @@ impl Schedule {
             heartbeat,
             changed: None,
             failures: 0,
+            refusals: 0,
             pause: None,
             contested: BTreeMap::new(),
         }
@@ -313,6 +318,7 @@ impl Schedule {
     /// The server answered: what failed before counts no more.
     pub(super) fn reached(&mut self) {
         self.failures = 0;
+        self.refusals = 0;
         self.pause = None;
     }
 
@@ -327,6 +333,11 @@ impl Schedule {
     pub(super) fn failed(&mut self, write: Option<Write>, setback: Setback, now: Instant) {
         self.give_back(write);
         self.failures = self.failures.saturating_add(1);
+        self.refusals = if setback == Setback::Refused {
+            self.refusals + 1
+        } else {
+            0
+        };
         let seconds = Duration::from_secs;
         let grown = |from: Duration, most: Duration| (from * 2_u32.pow(self.failures.min(16))).min(most);
         let urgent = match setback {
@@ -340,7 +351,7 @@ impl Schedule {
                 after.unwrap_or_default().min(LONGEST_RETRY_AFTER) + self.jitter.between(Duration::ZERO, most)
             }
             // A server that has just started refuses for a moment what it allows later.
-            Setback::Refused if self.failures == 1 => self.jitter.between(seconds(1), seconds(3)),
+            Setback::Refused if self.refusals <= AT_FIRST => self.jitter.between(seconds(1), seconds(3)),
             Setback::Refused => self.jitter.between(seconds(30), seconds(60)),
         };
         // Where nothing changed the server is right as it is, and nobody needs to be the first.

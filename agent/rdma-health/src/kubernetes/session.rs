@@ -14,7 +14,7 @@ use super::{
     failure::Failure,
     jitter::Jitter,
     labels::{TAINT, Wish},
-    schedule::{Schedule, Step, Write},
+    schedule::{AT_FIRST, Schedule, Setback, Step, Write},
 };
 
 /// A taint that could not be changed is tried again after this.
@@ -50,11 +50,18 @@ pub(super) struct Session {
     extras: Extras,
     /// What the server said of the Node last; `None` before it was asked, and after the Node was gone.
     known: Option<Known>,
-    /// The trouble that was told last, and how many attempts ended in it.
-    trouble: Option<(String, u32)>,
+    /// What the last attempt ended in.
+    trouble: Option<Trouble>,
     events_trouble: Option<String>,
     taint_done: Option<Wish>,
     taint_pause: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    code: String,
+    attempts: u32,
+    told: bool,
 }
 
 #[derive(Debug)]
@@ -224,9 +231,7 @@ impl Session {
     }
 
     fn recovered(&mut self) {
-        if let Some((_, attempts)) = self.trouble.take()
-            && attempts > 0
-        {
+        if self.trouble.take().is_some_and(|trouble| trouble.told) {
             info!("the API server takes this node's conditions again");
         }
     }
@@ -256,16 +261,22 @@ impl Session {
             self.known = None;
         }
         self.schedule.failed(write, failure.setback(), now);
-        let key = failure.code();
-        let attempts = match &self.trouble {
-            Some((told, attempts)) if *told == key => attempts + 1,
-            _ => 0,
+        let code = failure.code();
+        let mut trouble = match self.trouble.take() {
+            Some(trouble) if trouble.code == code => trouble,
+            _ => Trouble {
+                code,
+                attempts: 0,
+                told: false,
+            },
         };
+        trouble.attempts += 1;
         // A server that has just started, or a rolling change of its rules, refuses for a moment: told is what lasts.
-        let tell_at = u32::from(failure.setback() == super::schedule::Setback::Refused);
-        if attempts == tell_at {
+        let lasts = trouble.attempts > AT_FIRST || failure.setback() == Setback::Away;
+        if lasts && !trouble.told {
             error!(%failure, "the Node's conditions are not written; the agent measures on and tries again");
+            trouble.told = true;
         }
-        self.trouble = Some((key, attempts));
+        self.trouble = Some(trouble);
     }
 }

@@ -223,7 +223,7 @@ const HELPER_HANGS: Injection = Injection {
     fault: real(
         "helper-hangs",
         "the verbs helper is stopped (SIGSTOP)",
-        &["helper-unhealthy", "facts-unreadable"],
+        &["device-stalled", "helper-unhealthy", "facts-unreadable"],
         &[],
     ),
     inject: "",

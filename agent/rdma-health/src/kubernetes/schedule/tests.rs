@@ -217,6 +217,22 @@ fn a_change_during_an_outage_is_written_within_five_seconds_of_the_return() {
 }
 
 #[test]
+fn a_server_that_refuses_while_it_starts_is_tried_again_soon() {
+    for seed in 0..100 {
+        let mut bench = Bench::new(seed);
+        bench.see(Status::True, "");
+        // Its rules are there three seconds after it answers.
+        let answer = |at: Duration| match at.as_secs() {
+            0..600 => Err(Setback::Away),
+            600..603 => Err(Setback::Refused),
+            _ => Ok(()),
+        };
+        bench.run(SECOND * 608, answer);
+        assert_eq!(bench.said(), Some(Status::True), "seed {seed}");
+    }
+}
+
+#[test]
 fn an_outage_without_a_change_is_left_slowly() {
     let back = SECOND * 2000;
     let mut first_after = Vec::new();
@@ -276,7 +292,7 @@ fn a_refusal_is_tried_again_about_once_a_minute() {
     bench.see(Status::True, "");
     bench.run(SECOND * 3600, |_| Err(Setback::Refused));
     assert!(
-        (60..=122).contains(&bench.attempts.len()),
+        (60..=124).contains(&bench.attempts.len()),
         "{}",
         bench.attempts.len()
     );
