@@ -116,7 +116,7 @@ pub(super) static ENCRYPTED: Scene = Scene {
         kernel_args: "iommu=pt mem_encrypt=on".into(),
         nics: 1,
         qemu_args: super::words(
-            "-netdev user,id=x0,restrict=on,net=10.0.101.0/24,host=10.0.101.1 \
+            "-cpu max,-hypervisor -netdev user,id=x0,restrict=on,net=10.0.101.0/24,host=10.0.101.1 \
              -device virtio-net-pci,netdev=x0,romfile=,bus=pcie.0,iommu_platform=on,disable-legacy=on",
         ),
         ..Options::default()
@@ -131,12 +131,13 @@ pub(super) static ENCRYPTED: Scene = Scene {
 const ENCRYPTION: Injection = Injection {
     fault: Fault {
         id: "memory-encryption",
-        what: "booted with iommu=pt mem_encrypt=on, and the group of eth1 translates, as memory encryption makes it do",
+        what: "booted with iommu=pt mem_encrypt=on; the line with which Linux says that SME is active and the type \
+            that it forces on the group of eth1 are written",
         how: How::Written,
         causes: &["iommu-memory-encryption"],
         explains: &["iommu-group-translated", "iommu-cmdline-mismatch"],
     },
-    inject: "retype 1 DMA-FQ",
+    inject: "retype 1 DMA-FQ && echo '<6>AMD Memory Encryption Features active: SME' >/dev/kmsg",
     restore: "retype 1 identity",
     ask: "",
 };

@@ -1,8 +1,8 @@
 //! Where GPU and NIC sit, and what the bridges between them do. The GPU is an emulated device of PCI's class for
 //! processing accelerators: no machine here emulates one by NVIDIA.
 
-use super::super::Fault;
 use super::super::live::{Injection, Scene};
+use super::super::{Fault, How};
 use super::{LINK_DOWN, real, words};
 use crate::virtual_node::Options;
 
@@ -33,15 +33,18 @@ sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=10,msix_qsize=12",
     setup: "redirect '\\x00\\x00'",
     boot: None,
     injections: &[ACS, LINK_DOWN, FOREIGN_VF],
-    pairs: &[("acs-redirect", "link-down")],
+    pairs: &[("acs-root-ports", "link-down")],
     last: &[],
 };
 
+/// What Linux does to every port that can, where an IOMMU is on. Traffic between two root ports crosses the root complex
+/// in any case, so it is no fault; QEMU has no switch whose ports redirect, which would be one.
 const ACS: Injection = Injection {
     fault: real(
-        "acs-redirect",
-        "the root ports above NIC and accelerator redirect peer-to-peer traffic, as Linux sets them with an IOMMU",
-        &["acs-redirect"],
+        "acs-root-ports",
+        "the root ports above NIC and accelerator redirect peer-to-peer traffic; no fault, for it crosses the root \
+            complex in any case",
+        &[],
         &[],
     ),
     inject: r"redirect '\x1d\x00'",
@@ -84,15 +87,29 @@ pub(super) static FAR_GPU: Scene = Scene {
         ..Options::default()
     },
     setup: r"redirect '\x00\x00'",
-    boot: Some(&FAR_GPU_BOOT),
-    injections: &[],
+    boot: None,
+    injections: &[FAR_GPU_INJECTION],
     pairs: &[],
     last: &[],
 };
 
-static FAR_GPU_BOOT: Fault = real(
-    "far-gpu",
-    "booted with the only NIC on NUMA node 0 and the accelerator on NUMA node 1",
-    &["gpu-without-local-nic"],
-    &[],
-);
+/// Distances are judged of adapters in hardware only, so the NIC below rxe0 is shown as one.
+const FAR_GPU_INJECTION: Injection = Injection {
+    fault: Fault {
+        id: "far-gpu",
+        what: "the only NIC is on NUMA node 0 and the accelerator on NUMA node 1; the NIC is shown as an RDMA device in \
+            hardware",
+        how: How::Written,
+        causes: &["gpu-without-local-nic"],
+        explains: &[],
+    },
+    inject: r#"
+printf 'expect:\n  profile: gpudirect\n' | cat $config - >/run/gpudirect.yaml
+mkdir -p /mirror/sys /mirror/proc /mirror/dev && mount --rbind /sys /mirror/sys && mount --rbind /proc /mirror/proc &&
+  mount --bind /dev /mirror/dev && mount -t tmpfs tmpfs /mirror/sys/class/infiniband || exit
+cp -r /sys/class/infiniband/rxe0/. /mirror/sys/class/infiniband/mlx5_0 2>/dev/null
+cd /mirror/sys/class/infiniband/mlx5_0 && rm -rf parent device subsystem power &&
+  ln -s "$(readlink -f /sys/class/net/eth0/device/..)" device"#,
+    restore: "umount -l /mirror/sys /mirror/proc /mirror/dev",
+    ask: "config=/run/gpudirect.yaml; check --root /mirror",
+};
