@@ -21,6 +21,8 @@ use super::{Config, Error, Overrides};
 
 /// How often to look even where nothing was noticed.
 const LOOK: Duration = Duration::from_secs(30);
+/// How often a file that became empty is looked at again before that is believed.
+const LOOKS_AT_EMPTY: u32 = 10;
 /// How long a file must rest before it is read, so that a write in pieces is read once.
 const REST: Duration = Duration::from_millis(200);
 
@@ -51,7 +53,7 @@ async fn run(
     };
     let (notice, mut noticed) = mpsc::channel(1);
     let mut watched = None;
-    let mut seen = None;
+    let mut seen: Option<Result<String, Error>> = None;
     let mut told = Ok(current);
     loop {
         watch_directory(&directory, &mut watched, &notice);
@@ -70,11 +72,18 @@ async fn run(
                 }
             }
         }
-        let reading = path.clone();
-        // A file system that hangs must not hold up the agent.
-        let Ok(now) = tokio::task::spawn_blocking(move || super::read(&reading)).await else {
+        let Some(mut now) = read_aside(&path).await else {
             continue;
         };
+        // A file that is written in place is empty first, and an empty one is a whole configuration: it has to stay so.
+        for _ in 0..LOOKS_AT_EMPTY {
+            if !matches!((&seen, &now), (Some(Ok(before)), Ok(text)) if text.is_empty() && !before.is_empty())
+            {
+                break;
+            }
+            sleep(rest).await;
+            now = read_aside(&path).await.unwrap_or(now);
+        }
         if seen.as_ref() == Some(&now) {
             continue;
         }
@@ -93,6 +102,12 @@ async fn run(
             return;
         }
     }
+}
+
+/// Reads the file in a thread of its own: a file system that hangs must not hold up the agent.
+async fn read_aside(path: &Path) -> Option<Result<String, Error>> {
+    let path = path.to_owned();
+    tokio::task::spawn_blocking(move || super::read(&path)).await.ok()
 }
 
 /// A watch and the directory it is on, by device and inode: one that is made anew needs a new watch.

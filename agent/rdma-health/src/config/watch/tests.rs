@@ -166,3 +166,19 @@ async fn a_change_between_loading_and_watching_is_told() {
     let told = timeout(PATIENCE, changes.recv()).await.unwrap().unwrap().unwrap();
     assert_eq!(told.interval, Duration::from_secs(20));
 }
+
+#[tokio::test]
+async fn a_file_that_is_empty_while_it_is_written_is_not_taken_for_the_defaults() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.yaml");
+    fs::write(&path, "interval: 10s\n").unwrap();
+    let mut watch = Watch::new(&path, NEVER);
+    settle().await;
+    fs::write(&path, "").unwrap();
+    sleep(Duration::from_millis(120)).await;
+    fs::write(&path, "interval: 20s\n").unwrap();
+    assert_eq!(watch.interval().await, 20);
+    // One that stays empty is meant so.
+    fs::write(&path, "").unwrap();
+    assert_eq!(watch.next().await.unwrap(), Config::default());
+}
