@@ -49,6 +49,8 @@ pub struct Collector {
     facts: Facts,
     readers: BTreeMap<String, Box<HcaReader>>,
     errors: BTreeMap<(String, String), u64>,
+    /// Counts the refreshes that found anything but counters changed.
+    revision: u64,
 }
 
 /// What was read last, part by part; `None` where a part never was.
@@ -72,6 +74,8 @@ struct Slot {
     started: Option<Instant>,
     /// Whether the last refresh that wanted it ended without it.
     stale: bool,
+    /// Whether the one before did.
+    was_stale: bool,
     /// In a recording: for how many seconds it did not answer then.
     hung: u64,
 }
@@ -124,12 +128,21 @@ impl Collector {
             facts: Facts::default(),
             readers: BTreeMap::new(),
             errors: BTreeMap::new(),
+            revision: 0,
         }
     }
 
     /// Changes which devices are left out, from the next refresh on.
     pub fn exclude(&mut self, exclude: Vec<String>) {
         self.exclude = exclude.into();
+        let exclude = Arc::clone(&self.exclude);
+        self.readers.retain(|name, _| !excluded(&exclude, name));
+    }
+
+    /// Grows whenever a refresh found anything but counters changed: while it stays the same, so does what can be judged
+    /// of the node without looking at counters.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Reads, and returns at the deadline at the latest; what did not end by then is stale.
@@ -156,45 +169,29 @@ impl Collector {
         let exclude = Arc::clone(&self.exclude);
         self.start(&mut wanted, source::NAMES, move |scope| {
             Part::Names(scope.entries(CLASS).map(|mut names| {
-                names.retain(|name| !exclude.iter().any(|pattern| pattern::matches(pattern, name)));
+                names.retain(|name| !excluded(&exclude, name));
                 names
             }))
         });
-        self.wait(
-            |slots| slots.get(source::NAMES).is_none_or(|slot| slot.started.is_none()),
-            deadline,
-        );
-
-        let names = self
-            .facts
-            .names
-            .as_ref()
-            .and_then(Fact::known)
-            .cloned()
-            .unwrap_or_default();
-        self.forget_others(&names);
-        for name in names {
-            let reader = self.readers.remove(&name);
-            let source = format!("{}{name}", source::DEVICE);
-            if self.slots.get(&source).is_some_and(|slot| slot.started.is_some()) {
-                wanted.insert(source);
-                continue;
-            }
-            self.start(&mut wanted, &source, move |scope| {
-                let mut reader = match reader {
-                    Some(mut reader) => {
-                        if what == Refresh::All {
-                            reader.identify(scope);
-                        }
-                        reader
-                    }
-                    None => Box::new(HcaReader::new(scope, &name)),
-                };
-                let hca = reader.read(scope);
-                Part::Hca(reader, Arc::new(hca))
-            });
+        // Devices seldom come and go: those known are read without waiting for the list.
+        let known: Vec<String> = self.readers.keys().cloned().collect();
+        for name in known {
+            self.start_device(&mut wanted, name, what);
         }
         self.wait_for(&wanted, deadline);
+
+        let names = self.facts.names.as_ref().and_then(Fact::known);
+        let names = names.cloned().unwrap_or_default();
+        self.forget_others(&names);
+        let before = wanted.len();
+        for name in names {
+            if !wanted.contains(&format!("{}{name}", source::DEVICE)) {
+                self.start_device(&mut wanted, name, what);
+            }
+        }
+        if wanted.len() > before {
+            self.wait_for(&wanted, deadline);
+        }
         if what == Refresh::All {
             let rdma = self
                 .facts
@@ -217,11 +214,16 @@ impl Collector {
             });
             self.wait_for(&wanted, deadline);
         }
+        let mut changed = what == Refresh::All;
         for (name, slot) in &mut self.slots {
             if wanted.contains(name) {
                 slot.stale = slot.started.is_some();
             }
+            // For how long it has not answered is a fact that changes, and that it answers again is another.
+            changed |= slot.stale || slot.was_stale;
+            slot.was_stale = slot.stale;
         }
+        self.revision += u64::from(changed);
     }
 
     /// The node as read last, without what the helper says.
@@ -322,6 +324,34 @@ impl Collector {
         self.pool.workers()
     }
 
+    /// Starts reading a device.
+    fn start_device(&mut self, wanted: &mut BTreeSet<String>, name: String, what: Refresh) {
+        let source = format!("{}{name}", source::DEVICE);
+        if self.is_under_way(&source) {
+            // Its job holds the reader.
+            wanted.insert(source);
+            return;
+        }
+        let reader = self.readers.remove(&name);
+        self.start(wanted, &source, move |scope| {
+            let mut reader = match reader {
+                Some(mut reader) => {
+                    if what == Refresh::All {
+                        reader.identify(scope);
+                    }
+                    reader
+                }
+                None => Box::new(HcaReader::new(scope, &name)),
+            };
+            let hca = reader.read(scope);
+            Part::Hca(reader, Arc::new(hca))
+        });
+    }
+
+    fn is_under_way(&self, source: &str) -> bool {
+        self.slots.get(source).is_some_and(|slot| slot.started.is_some())
+    }
+
     /// Starts a job for a source unless one is under way.
     fn start(
         &mut self,
@@ -384,6 +414,7 @@ impl Collector {
             mut unread,
             took,
         } = outcome;
+        let mut changed = true;
         match part {
             Part::Host(host) => self.facts.host = Some(Arc::new(host)),
             Part::Iommu(iommu) => self.facts.iommu = Some(Arc::new(iommu)),
@@ -392,8 +423,13 @@ impl Collector {
             Part::KernelLog(log) => self.facts.kernel_log = Some(Arc::new(log)),
             Part::Pci(pci) => self.facts.pci = Some(Arc::new(pci)),
             Part::Network(network) => self.facts.network = Some(Arc::new(network)),
-            Part::Names(names) => self.facts.names = Some(names),
+            Part::Names(names) => {
+                changed = self.facts.names.as_ref() != Some(&names);
+                self.facts.names = Some(names);
+            }
             Part::Hca(reader, hca) => {
+                let before = self.facts.hcas.get(&hca.name);
+                changed = before.is_none_or(|before| !before.differs_in_counters_only(&hca));
                 self.readers.insert(hca.name.clone(), reader);
                 self.facts.hcas.insert(hca.name.clone(), hca);
             }
@@ -412,6 +448,9 @@ impl Collector {
                 .or_default() += 1;
         }
         let slot = self.slots.entry(source).or_default();
+        let failed_alike = |status: &Arc<SourceStatus>| status.unread == unread;
+        changed |= !slot.status.as_ref().is_some_and(failed_alike);
+        self.revision += u64::from(changed);
         slot.started = None;
         slot.stale = false;
         slot.status = Some(Arc::new(SourceStatus {
@@ -459,6 +498,10 @@ impl Slot {
             }
         }
     }
+}
+
+fn excluded(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| pattern::matches(pattern, name))
 }
 
 fn now() -> u64 {

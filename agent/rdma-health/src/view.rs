@@ -1,5 +1,7 @@
 //! What is shown: one consistent state that every publisher reads and none changes.
 
+use std::sync::Arc;
+
 use rdma_health_node::Node;
 use rdma_health_rules::Verdict;
 
@@ -9,11 +11,14 @@ pub struct View {
     /// The facts.
     pub node: Node,
     /// The findings.
-    pub verdict: Verdict,
+    pub verdict: Arc<Verdict>,
     /// Failing reads so far, by source and kind.
     pub read_errors: Vec<ReadErrors>,
     /// Reader threads alive, stuck ones included.
     pub reader_threads: usize,
+    /// Grows with everything in the node that changes, but for counters
+    /// ([`rdma_health_node::collector::Collector::revision`]).
+    pub revision: u64,
 }
 
 /// How often reads of one source failed in one way.

@@ -105,6 +105,46 @@ impl Hca {
             .is_some_and(|driver| matches!(driver.as_str(), "rdma_rxe" | "siw"))
     }
 
+    /// Whether nothing but counters differs from `other`.
+    pub(crate) fn differs_in_counters_only(&self, other: &Self) -> bool {
+        // Named one by one, so that a new field is not forgotten here.
+        let Self {
+            name,
+            pci_address,
+            parent_netdev,
+            driver,
+            firmware,
+            board_id,
+            hca_type,
+            node_guid,
+            system_image_guid,
+            node_type,
+            numa_node,
+            physical_function,
+            ports,
+        } = self;
+        let same_ports = || {
+            let mut pairs = ports.iter().zip(&other.ports);
+            ports.len() == other.ports.len()
+                && pairs.all(|((number, port), (other_number, other))| {
+                    number == other_number && port.differs_in_counters_only(other)
+                })
+        };
+        *name == other.name
+            && *pci_address == other.pci_address
+            && *parent_netdev == other.parent_netdev
+            && *driver == other.driver
+            && *firmware == other.firmware
+            && *board_id == other.board_id
+            && *hca_type == other.hca_type
+            && *node_guid == other.node_guid
+            && *system_image_guid == other.system_image_guid
+            && *node_type == other.node_type
+            && *numa_node == other.numa_node
+            && *physical_function == other.physical_function
+            && same_ports()
+    }
+
     /// What stays the same when the device is renamed: its PCI address, else its network device, else its name.
     pub fn identity(&self) -> &str {
         // Two software devices never share a network device; several may share one PCI function.

@@ -42,6 +42,29 @@ impl Port {
     pub fn is_active(&self) -> Option<bool> {
         self.state.known().map(|state| state.code == PortCode::ACTIVE)
     }
+
+    pub(super) fn differs_in_counters_only(&self, other: &Self) -> bool {
+        let Self {
+            link_layer,
+            state,
+            phys_state,
+            rate,
+            lid,
+            sm_lid,
+            netdev,
+            counters: _,
+            hw_counters: _,
+            gids,
+        } = self;
+        *link_layer == other.link_layer
+            && *state == other.state
+            && *phys_state == other.phys_state
+            && *rate == other.rate
+            && *lid == other.lid
+            && *sm_lid == other.sm_lid
+            && *netdev == other.netdev
+            && *gids == other.gids
+    }
 }
 
 /// A state as the kernel writes it: a code and its name, `4: ACTIVE`.

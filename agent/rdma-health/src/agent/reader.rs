@@ -25,6 +25,8 @@ pub(crate) struct Reading {
     pub(crate) errors: Vec<ReadErrors>,
     /// Reader threads alive.
     pub(crate) threads: usize,
+    /// [`Collector::revision`] of it.
+    pub(crate) revision: u64,
 }
 
 enum Order {
@@ -109,5 +111,6 @@ fn reading(collector: &Collector) -> Reading {
         node: collector.node(),
         errors: errors.collect(),
         threads: collector.workers(),
+        revision: collector.revision(),
     }
 }

@@ -53,19 +53,20 @@ impl State {
         self.view.borrow().clone()
     }
 
-    /// What publishers show, now and later.
+    /// What publishers show; its receivers hear of every new verdict, and not of counters alone.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<View>>> {
         self.view.subscribe()
     }
 
-    /// Takes a reading of the node.
+    /// Takes a reading of the node. Where nothing but counters changed since the last one its verdict stays; what counters
+    /// tell is judged at the next [`State::remember`].
     pub(crate) fn read(&self, reading: Reading) -> Option<Arc<View>> {
-        self.change(Some(reading), |_| {})
+        self.change(Some(reading), Judge::Changes, |_| {})
     }
 
-    /// Takes a reading of the node and remembers what it is like, for later ones to be compared with.
+    /// Takes a reading of the node, judges it, and remembers what it is like, for later ones to be compared with.
     pub(crate) fn remember(&self, reading: Reading) {
-        if let Some(view) = self.read(reading) {
+        if let Some(view) = self.change(Some(reading), Judge::Anyway, |_| {}) {
             let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::make_mut(&mut parts.history).record(&view.node, now());
         }
@@ -79,39 +80,64 @@ impl State {
 
     /// Takes the helper's answer about all devices.
     pub(crate) fn verbs(&self, answer: Result<Vec<Result<Device, HelperError>>, Failure>) {
-        self.change(None, |parts| parts.verbs = verbs_fact(answer));
+        self.change(None, Judge::Anyway, |parts| parts.verbs = verbs_fact(answer));
     }
 
     /// Takes the outcome of a probe.
     pub(crate) fn probe(&self, report: ProbeReport) {
         let key = (report.device.clone(), report.port);
         let probe = Arc::new(Probe { time: now(), report });
-        self.change(None, |parts| drop(parts.probes.insert(key, probe)));
+        self.change(None, Judge::Anyway, |parts| drop(parts.probes.insert(key, probe)));
     }
 
     /// Takes new expectations.
     pub(crate) fn expect(&self, expectations: Expectations) {
-        self.change(None, |parts| parts.expectations = expectations);
+        self.change(None, Judge::Anyway, |parts| parts.expectations = expectations);
     }
 
-    /// Changes a part, and judges the node as read now or else as it was.
-    fn change(&self, reading: Option<Reading>, change: impl FnOnce(&mut Parts)) -> Option<Arc<View>> {
+    /// Changes a part, and shows the node as read now or else as it was.
+    fn change(
+        &self,
+        reading: Option<Reading>,
+        judge: Judge,
+        change: impl FnOnce(&mut Parts),
+    ) -> Option<Arc<View>> {
         // A panic while the lock is held leaves whole parts behind.
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut parts);
-        let reading = match reading {
-            Some(reading) => {
+        let shown = self.view();
+        let reading = match (reading, &shown) {
+            (Some(reading), _) => {
                 parts.forget_gone(&reading.node);
                 reading
             }
-            None => self.view()?.reading(),
+            (None, shown) => shown.as_ref()?.reading(),
         };
-        let view = Arc::new(parts.view(reading));
-        let before = self.view.send_replace(Some(Arc::clone(&view)));
+        let verdict = shown
+            .filter(|view| judge == Judge::Changes && view.revision == reading.revision)
+            .map(|view| Arc::clone(&view.verdict));
+        let judged = verdict.is_none();
+        let view = Arc::new(parts.view(reading, verdict));
+        let mut before = Some(Arc::clone(&view));
+        self.view.send_if_modified(|shown| {
+            std::mem::swap(shown, &mut before);
+            judged
+        });
         drop(parts);
-        tell_changes(before.as_ref().map(|view| &view.verdict), &view.verdict);
+        if judged {
+            tell_changes(before.as_ref().map(|view| &*view.verdict), &view.verdict);
+        }
         Some(view)
     }
+}
+
+/// When a node is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judge {
+    /// In any case.
+    Anyway,
+    /// Where anything but counters changed.
+    Changes,
 }
 
 impl Parts {
@@ -126,17 +152,17 @@ impl Parts {
         });
     }
 
-    fn view(&self, reading: Reading) -> View {
+    fn view(&self, reading: Reading, verdict: Option<Arc<Verdict>>) -> View {
         let mut node = reading.node;
         node.verbs = self.verbs.clone();
         node.probes = self.probes.values().cloned().collect();
         node.history = Some(Arc::clone(&self.history));
-        let verdict = judge(&node, &self.expectations);
         View {
+            verdict: verdict.unwrap_or_else(|| Arc::new(judge(&node, &self.expectations))),
             node,
-            verdict,
             read_errors: reading.errors,
             reader_threads: reading.threads,
+            revision: reading.revision,
         }
     }
 }
@@ -148,6 +174,7 @@ impl View {
             node: self.node.clone(),
             errors: self.read_errors.clone(),
             threads: self.reader_threads,
+            revision: self.revision,
         }
     }
 }

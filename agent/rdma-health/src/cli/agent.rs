@@ -2,8 +2,9 @@
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
+use anyhow::Context;
 use clap::Args;
-use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+use tracing_subscriber::{filter::Targets, fmt, prelude::*};
 
 use super::{HelperArguments, Output};
 use crate::{
@@ -55,13 +56,14 @@ pub(super) struct Arguments {
     kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
-    /// Form of the log on standard error; `RDMA_HEALTH_LOG` sets its level
+    /// Form of the log on standard error; the environment variable `RDMA_HEALTH_LOG` sets its level (error, warn, info,
+    /// debug, trace)
     #[arg(long, value_enum, default_value = "text")]
     log: Output,
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    start_log(arguments.log);
+    start_log(arguments.log)?;
     let overrides = Overrides {
         listen: arguments.listen,
         root: arguments.root,
@@ -93,9 +95,14 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-fn start_log(form: Output) {
-    let filter =
-        EnvFilter::try_from_env("RDMA_HEALTH_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
+/// Which messages are logged unless `RDMA_HEALTH_LOG` says otherwise. What the client of Kubernetes says we say better.
+const LOGGED: &str = "info,kube_client=off";
+
+fn start_log(form: Output) -> anyhow::Result<()> {
+    let wanted = std::env::var("RDMA_HEALTH_LOG").unwrap_or_else(|_| LOGGED.into());
+    let filter: Targets = wanted.parse().with_context(|| {
+        format!("RDMA_HEALTH_LOG={wanted:?}: expected a level (error, warn, info, debug, trace), or one for each TARGET=LEVEL")
+    })?;
     let registry = tracing_subscriber::registry().with(filter);
     match form {
         Output::Text => {
@@ -113,4 +120,5 @@ fn start_log(form: Output) {
             .with(fmt::layer().json().with_writer(std::io::stderr))
             .init(),
     }
+    Ok(())
 }

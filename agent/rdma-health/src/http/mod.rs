@@ -1,8 +1,8 @@
 //! The HTTP server: metrics, health and a small status page.
 //!
-//! Everything about a connection is bounded: how many there are, from one address too, how long one lasts, how long a
-//! request's head may be and take. Each connection serves one request, so that none is held open for nothing; a scrape
-//! every few seconds does not notice.
+//! Everything about a connection is bounded: how many there are, from one address too, how long a request's head may be
+//! and take, how long a client may not read its answer, and how long a connection stays open for the next request: so
+//! long that a scrape every minute pays for one TLS handshake only.
 
 mod gzip;
 mod page;

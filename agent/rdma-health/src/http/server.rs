@@ -3,22 +3,27 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    future::Future,
+    future::{Future, pending},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use hyper::{server::conn::http1, service::service_fn};
+use hyper::{
+    header::{self, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_io_timeout::TimeoutStream;
 use tracing::{debug, warn};
 
 use super::{Handler, web_config::Web};
@@ -27,12 +32,16 @@ use super::{Handler, web_config::Web};
 const MAX_CONNECTIONS: usize = 64;
 /// Connections of one address open at a time, so that one client that stalls leaves room for the others.
 const MAX_PER_ADDRESS: usize = 32;
-/// How long a request's head may take to arrive.
+/// How long the head of a connection's first request may take to arrive, and a TLS handshake.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a connection stays open for the next request: longer than scrapes are apart, as a rule.
+const IDLE_DEADLINE: Duration = Duration::from_secs(120);
+/// With this many connections open each is closed after its request, so that idle ones leave room.
+const CROWDED: usize = MAX_CONNECTIONS / 2;
 /// The longest head, in bytes; also the buffer that a connection may fill.
 const MAX_HEAD: usize = 16 << 10;
-/// How long a connection may last in all: a client that does not read its answer must not hold a place for ever.
-const CONNECTION_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a client may read nothing of its answer: one that stalls must not hold a place for ever.
+const WRITE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long requests under way may take to end at shutdown.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 /// What a client that is turned away reads.
@@ -135,8 +144,7 @@ impl Server {
                     let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
                     let web = self.web.clone();
                     connections.spawn(async move {
-                        serve(stream, &*handler, web, stopping).await;
-                        drop(place);
+                        serve(stream, &*handler, web, stopping, place).await;
                     });
                 }
                 // The client went away, or the system has no descriptor left: wait rather than spin.
@@ -154,28 +162,27 @@ impl Server {
     }
 }
 
-/// Serves a connection until it ends or its time is up, over TLS where that is asked for.
+/// Serves a connection until it ends or one of its deadlines has passed, over TLS where that is asked for.
 async fn serve(
     stream: TcpStream,
     handler: &impl Handler,
     web: watch::Receiver<Arc<Web>>,
     stopping: watch::Receiver<bool>,
+    place: Place,
 ) {
     // The answer is written at once; waiting for more would only delay its end.
     let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_DEADLINE));
+    let stream = Box::pin(stream);
     let tls = web.borrow().tls();
-    let work = async {
-        let Some(tls) = tls else {
-            return converse(stream, handler, &web, stopping).await;
-        };
-        match timeout(HEAD_DEADLINE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, handler, &web, stopping).await,
-            Ok(Err(error)) => debug!(%error, "TLS handshake"),
-            Err(_) => debug!("a TLS handshake took too long"),
-        }
+    let Some(tls) = tls else {
+        return converse(stream, handler, &web, stopping, &place).await;
     };
-    if timeout(CONNECTION_DEADLINE, work).await.is_err() {
-        debug!("a connection took too long");
+    match timeout(HEAD_DEADLINE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => converse(stream, handler, &web, stopping, &place).await,
+        Ok(Err(error)) => debug!(%error, "TLS handshake"),
+        Err(_) => debug!("a TLS handshake took too long"),
     }
 }
 
@@ -184,16 +191,26 @@ async fn converse(
     handler: &impl Handler,
     web: &watch::Receiver<Arc<Web>>,
     mut stopping: watch::Receiver<bool>,
+    place: &Place,
 ) {
-    let service = service_fn(|request| async move {
-        let now = Arc::clone(&web.borrow());
-        Ok::<_, Infallible>(now.answer(handler, &request).await)
+    let asked = Notify::new();
+    let service = service_fn(|request| {
+        asked.notify_one();
+        async move {
+            let now = Arc::clone(&web.borrow());
+            let mut response = now.answer(handler, &request).await;
+            if place.is_crowded() {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_DEADLINE)
+        // It counts from the answer before, or else from the beginning.
+        .header_read_timeout(IDLE_DEADLINE)
         .max_buf_size(MAX_HEAD)
-        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = async {
@@ -205,8 +222,16 @@ async fn converse(
         connection.as_mut().graceful_shutdown();
         connection.await
     };
-    if let Err(error) = ended.await {
-        debug!(%error, "connection");
+    let too_late = async {
+        if timeout(HEAD_DEADLINE, asked.notified()).await.is_ok() {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        ended = ended => if let Err(error) = ended {
+            debug!(%error, "connection");
+        },
+        () = too_late => debug!("a request took too long to arrive"),
     }
 }
 
@@ -240,6 +265,13 @@ impl Clients {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, usize>> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Whether so many connections are open that idle ones should go.
+    fn is_crowded(&self) -> bool {
+        self.clients.lock().values().sum::<usize>() >= CROWDED
     }
 }
 

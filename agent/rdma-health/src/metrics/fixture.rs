@@ -92,7 +92,7 @@ pub(crate) fn rich(devices: u64) -> View {
         history: None,
         sources: sources(),
     };
-    let verdict = judge(&node, &Expectations::default());
+    let verdict = Arc::new(judge(&node, &Expectations::default()));
     View {
         node,
         verdict,
@@ -102,6 +102,7 @@ pub(crate) fn rich(devices: u64) -> View {
             count: 3,
         }],
         reader_threads: 2,
+        revision: 1,
     }
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn empty(absent: bool) -> View {
     node.verbs = fact(absent);
     node.probes.clear();
     node.sources.clear();
-    view.verdict = judge(&view.node, &Expectations::default());
+    view.verdict = Arc::new(judge(&view.node, &Expectations::default()));
     view.read_errors.clear();
     view
 }

@@ -91,7 +91,7 @@ impl Running {
 
     async fn get(&self, path: &str) -> (String, String) {
         let (head, body) = self
-            .exchange(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
+            .exchange(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
             .await;
         (head, String::from_utf8(body).unwrap())
     }
@@ -109,7 +109,7 @@ async fn metrics_come_plain_or_compressed_as_asked() {
     assert!(!head.contains("content-encoding"), "{head}");
     assert_eq!(body, "rdma_x 1\n".repeat(1000));
 
-    let request = "GET /metrics?x=1 HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\n\r\n";
+    let request = "GET /metrics?x=1 HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\nconnection: close\r\n\r\n";
     let (head, packed) = server.exchange(request).await;
     assert!(
         head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"),
@@ -121,7 +121,7 @@ async fn metrics_come_plain_or_compressed_as_asked() {
         .unwrap();
     assert_eq!(unpacked, body);
 
-    let (head, none) = server.exchange("HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let (head, none) = server.exchange("HEAD /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert!(
         head.starts_with("http/1.1 200") && head.contains("content-length: 9000"),
         "{head}"
@@ -170,7 +170,7 @@ async fn other_paths_and_methods_are_refused() {
     assert!(server.get("/metrics/").await.0.starts_with("http/1.1 404"));
     assert!(server.get("/../etc/passwd").await.0.starts_with("http/1.1 404"));
     let (head, _) = server
-        .exchange("POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc")
+        .exchange("POST /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc")
         .await;
     assert!(
         head.starts_with("http/1.1 405") && head.contains("allow: get, head"),
@@ -231,6 +231,51 @@ async fn clients_that_stall_are_dropped_and_leave_room_for_others() {
     }
     assert!(began.elapsed() >= HEAD_DEADLINE);
     assert!(server.get("/healthz").await.0.starts_with("http/1.1 200"));
+}
+
+const ASK: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// Reads one short answer.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut answer = vec![0; 4096];
+    let n = timeout(Duration::from_secs(20), stream.read(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    String::from_utf8_lossy(&answer[..n]).to_lowercase()
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_requests() {
+    let server = start().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    for _ in 0..3 {
+        stream.write_all(ASK).await.unwrap();
+        let answer = answer(&mut stream).await;
+        assert!(answer.starts_with("http/1.1 200"), "{answer}");
+        assert!(!answer.contains("connection: close"), "{answer}");
+    }
+    assert_eq!(server.agent.answered.lock().unwrap().len(), 3);
+    // An idle connection does not hold up the end.
+    server.stop.send(()).unwrap();
+    timeout(SHUTDOWN_DEADLINE / 2, server.task).await.unwrap().unwrap();
+    assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn connections_close_after_their_request_where_many_are_open() {
+    let server = start().await;
+    let mut streams = Vec::new();
+    for _ in 0..CROWDED {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(ASK).await.unwrap();
+        let answer = answer(&mut stream).await;
+        let last = streams.len() + 1 == CROWDED;
+        assert_eq!(answer.contains("connection: close"), last, "{answer}");
+        streams.push(stream);
+    }
+    let mut last = streams.pop().unwrap();
+    assert_eq!(last.read(&mut [0]).await.unwrap(), 0);
 }
 
 #[test]
