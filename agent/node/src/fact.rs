@@ -30,7 +30,8 @@ pub struct Unread {
     /// The file, as a path on the node itself (without the `--root` in front), or what else was asked.
     pub source: String,
     /// A short word from a bounded vocabulary: an errno symbol (`EINVAL`), `malformed`, `too_long`, `not_a_file`,
-    /// `missing`, `not_collected`, `hung`, `helper`.
+    /// `missing`, `not_collected`, `hung`; of the verbs helper `helper_unreachable`, `helper_hung`, `helper_ended`,
+    /// `helper_not_loaded`, `helper_version`, `helper_malformed`, `helper_refused`.
     pub kind: String,
     /// What was found, for a person.
     pub detail: String,

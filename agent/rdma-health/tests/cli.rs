@@ -4,7 +4,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -238,8 +237,13 @@ fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
 fn with_helper(script: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let helper = folder.path().join("helper");
-    fs::write(&helper, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: a program that somebody has open for writing cannot be started, and what other tests start
+    // meanwhile inherits, for a moment, what this process has open.
+    let written = Command::new("sh")
+        .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$1" >"$0" && chmod 755 "$0""#])
+        .args([helper.as_os_str(), script.as_ref()])
+        .status();
+    assert!(written.unwrap().success());
     let output = run(&["probe", "--helper", helper.to_str().unwrap()]);
     (output.status.code(), err(&output))
 }
@@ -254,7 +258,16 @@ fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
     };
     for (script, words) in [
         ("exit 7".to_owned(), "exit status: 7"),
+        (
+            "echo starting >&2; echo 'provider x is broken' >&2; exit 7".to_owned(),
+            "exit status: 7; it said: starting / provider x is broken",
+        ),
+        ("kill -SEGV $$".to_owned(), "signal: 11"),
         ("exit 127".to_owned(), "is libibverbs installed?"),
+        (
+            "echo 'cannot open shared object file' >&2; exit 127".to_owned(),
+            "(exit status 127); it said: cannot open shared object file",
+        ),
         ("yes".to_owned(), "malformed"),
         (
             "printf '\\005\\0\\0\\0hello'; exec sleep 60".to_owned(),

@@ -9,13 +9,13 @@ use std::{
 };
 
 use rdma_health_node::{
-    Node, Root,
+    Node, Root, Unread,
     collector::{Collector, Refresh},
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Completion, Device, Gid, GidType, Port, ProbeFailure, ProbeReport, Stage};
 use rdma_health_rules::{
-    CATALOGUE, Diagnosis, Expectations, Status, diagnose,
+    CATALOGUE, Diagnosis, Expectations, Severity, Status, diagnose,
     diagnosis::{
         Cause, Confidence,
         known::CAUSES,
@@ -429,7 +429,7 @@ fn nothing_wrong_is_no_cause_and_the_status_follows_the_log() {
     );
     let slow = diagnosis(&node, "NCCL INFO Using network Socket\n");
     assert_eq!(slow.status(Status::Ok), Status::Warning);
-    assert_eq!(slow.status(Status::Unknown), Status::Unknown);
+    assert_eq!(slow.status(Status::Unknown), Status::Warning);
     assert_eq!(slow.status(Status::Critical), Status::Critical);
 }
 
@@ -545,4 +545,54 @@ fn causes_have_names_of_their_own_and_every_text() {
             cause.id
         );
     }
+}
+
+#[test]
+fn why_the_helper_is_silent_decides_what_is_to_be_done() {
+    let silent = |kind: &str, detail: &str| {
+        let mut node = node(|_| {});
+        node.verbs = Unread {
+            source: "rdma-health-verbs".into(),
+            kind: kind.into(),
+            detail: detail.into(),
+        }
+        .into();
+        let found = diagnosis(&node, "");
+        let names: Vec<_> = found.causes.iter().map(|cause| cause.id).collect();
+        assert_eq!(names.len(), 1, "one silence has one cause: {names:?}");
+        let cause = &found.causes[0];
+        assert!(cause.supports.iter().any(|piece| piece.value == detail));
+        assert_eq!(
+            (cause.confidence, cause.severity),
+            (Confidence::Likely, Severity::Warning)
+        );
+        (names[0], found.next_step.unwrap())
+    };
+    let (missing, step) = silent("helper_unreachable", "/x: No such file or directory");
+    assert_eq!(missing, "helper-missing");
+    assert!(step.contains("Install rdma-health-verbs"), "{step}");
+    let (libraries, step) = silent("helper_not_loaded", "libibverbs.so.1");
+    assert_eq!(libraries, "userspace-libraries");
+    assert!(step.contains("Install rdma-core"), "{step}");
+    let (ended, step) = silent("helper_ended", "signal: 11 (SIGSEGV)");
+    assert_eq!(ended, "helper-fails");
+    assert!(step.contains("how it ended"), "{step}");
+    let (hung, step) = silent("helper_hung", "the helper did not answer within 5s");
+    assert_eq!(hung, "device-stalled");
+    assert!(step.contains("hung tasks"), "{step}");
+}
+
+#[test]
+fn a_silent_helper_speaks_for_no_other_cause_of_a_symptom() {
+    let mut node = node(|_| {});
+    node.verbs = Unread {
+        source: "rdma-health-verbs".into(),
+        kind: "helper_unreachable".into(),
+        detail: "No such file or directory".into(),
+    }
+    .into();
+    let found = diagnosis(&node, "NCCL INFO NET/IB : No device found.\n");
+    let libraries = cause(&found, "userspace-libraries");
+    assert_eq!((libraries.findings.len(), libraries.supports.len()), (0, 0));
+    assert!(libraries.confidence < Confidence::Likely);
 }

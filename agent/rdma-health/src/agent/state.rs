@@ -196,7 +196,7 @@ pub(crate) fn verbs_fact(
         }
         Err(failure) => Unread {
             source: "rdma-health-verbs".into(),
-            kind: "helper".into(),
+            kind: format!("helper_{}", failure.reason()),
             detail: failure.to_string(),
         }
         .into(),

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Failure, Place, QUERY_DEADLINE};
+use super::{Failure, Place, QUERY_DEADLINE, errors::Errors};
 
 /// Messages of the helper that wait for us. A helper that floods us waits in turn.
 const BACKLOG: usize = 64;
@@ -25,9 +25,12 @@ const BACKLOG: usize = 64;
 pub(super) struct Connection {
     writer: Box<dyn AsyncWrite + Send + Unpin>,
     messages: mpsc::Receiver<Result<Message, Failure>>,
-    reader: JoinHandle<()>,
+    /// Ends when dropped.
+    _reader: Reader,
     /// Killed when dropped.
     child: Option<Child>,
+    /// What our child says of itself.
+    errors: Option<Errors>,
 }
 
 impl Connection {
@@ -44,6 +47,7 @@ impl Connection {
                     .arg("stdio")
                     .stdin(Stdio::piped())
                     .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
                     .kill_on_drop(true);
                 let mut child = command.spawn().map_err(unreachable)?;
                 let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -51,7 +55,12 @@ impl Connection {
                         "it has no standard input and output",
                     )));
                 };
-                Self::over(Box::new(input), output, Some(child))
+                let errors = child.stderr.take().map(Errors::follow);
+                Self {
+                    child: Some(child),
+                    errors,
+                    ..Self::over(Box::new(input), output)
+                }
             }
             Place::Socket(path) => {
                 let stream = timeout(QUERY_DEADLINE, UnixStream::connect(path))
@@ -59,7 +68,7 @@ impl Connection {
                     .map_err(|_| Failure::Hung(QUERY_DEADLINE))?
                     .map_err(unreachable)?;
                 let (input, output) = stream.into_split();
-                Self::over(Box::new(output), input, None)
+                Self::over(Box::new(output), input)
             }
         };
         match timeout(QUERY_DEADLINE, connection.receive()).await {
@@ -77,15 +86,15 @@ impl Connection {
     fn over(
         writer: Box<dyn AsyncWrite + Send + Unpin>,
         stream: impl AsyncRead + Send + Unpin + 'static,
-        child: Option<Child>,
     ) -> Self {
         let (sender, messages) = mpsc::channel(BACKLOG);
         let reader = tokio::spawn(read_all(stream, sender));
         Self {
             writer,
             messages,
-            reader,
-            child,
+            _reader: Reader(reader),
+            child: None,
+            errors: None,
         }
     }
 
@@ -93,7 +102,7 @@ impl Connection {
     pub(super) async fn receive(&mut self) -> Result<Message, Failure> {
         match self.messages.recv().await {
             Some(Ok(message)) => Ok(message),
-            Some(Err(Failure::Ended(how))) => Err(Failure::Ended(self.exit_status().await.unwrap_or(how))),
+            Some(Err(Failure::Ended(how))) => Err(self.end().await.unwrap_or(Failure::Ended(how))),
             Some(Err(failure)) => Err(failure),
             None => Err(Failure::Ended("the connection was closed".into())),
         }
@@ -108,31 +117,41 @@ impl Connection {
         };
         match timeout(QUERY_DEADLINE, write).await {
             Err(_) => Err(Failure::Hung(QUERY_DEADLINE)),
-            Ok(Err(error)) => Err(Failure::Ended(
-                self.exit_status().await.unwrap_or(error.to_string()),
-            )),
+            Ok(Err(error)) => Err(self.end().await.unwrap_or(Failure::Ended(error.to_string()))),
             Ok(Ok(())) => Ok(()),
         }
     }
 
-    /// How our child ended, where it did.
-    async fn exit_status(&mut self) -> Option<String> {
+    /// How our child ended, where it did, and what it said last.
+    async fn end(&mut self) -> Option<Failure> {
         // Its end of the pipe closes a moment before the process can be waited for.
         let status = timeout(Duration::from_millis(500), self.child.as_mut()?.wait())
             .await
             .ok()?
             .ok()?;
+        let said = match &mut self.errors {
+            Some(errors) => errors.last_words().await,
+            None => String::new(),
+        };
+        let said = if said.is_empty() {
+            said
+        } else {
+            format!("; it said: {said}")
+        };
         Some(match status.code() {
             // The dynamic linker's status.
-            Some(127) => "it could not be loaded (exit status 127); is libibverbs installed?".into(),
-            _ => status.to_string(),
+            Some(127) => Failure::NotLoaded(said),
+            _ => Failure::Ended(format!("{status}{said}")),
         })
     }
 }
 
-impl Drop for Connection {
+/// Ends when it is dropped.
+struct Reader(JoinHandle<()>);
+
+impl Drop for Reader {
     fn drop(&mut self) {
-        self.reader.abort();
+        self.0.abort();
     }
 }
 

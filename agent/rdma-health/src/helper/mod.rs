@@ -5,6 +5,7 @@
 //! then; one behind a socket kills its own worker when the connection ends. Restarts back off.
 
 mod connection;
+mod errors;
 mod keeper;
 
 use std::{
@@ -80,6 +81,9 @@ pub enum Failure {
     /// It did not answer in time and was killed.
     #[error("the helper did not answer within {0:?}")]
     Hung(Duration),
+    /// Its libraries could not be loaded: it never ran.
+    #[error("the helper could not be loaded (exit status 127){0}; is libibverbs installed?")]
+    NotLoaded(String),
     /// It ended, or the connection did.
     #[error("the helper ended: {0}")]
     Ended(String),
@@ -111,6 +115,7 @@ impl Failure {
             Self::Unreachable { .. } => "unreachable",
             Self::WrongVersion { .. } => "version",
             Self::Hung(_) => "hung",
+            Self::NotLoaded(_) => "not_loaded",
             Self::Ended(_) => "ended",
             Self::Malformed(_) => "malformed",
             Self::Refused(_) => "refused",

@@ -97,7 +97,15 @@ impl OwnMetrics {
         for scope in ["all", "ports"] {
             metrics.refresh_seconds.with_label_values(&[scope]);
         }
-        for reason in ["unreachable", "version", "hung", "ended", "malformed", "refused"] {
+        for reason in [
+            "unreachable",
+            "version",
+            "hung",
+            "not_loaded",
+            "ended",
+            "malformed",
+            "refused",
+        ] {
             metrics.helper_restarts.with_label_values(&[reason]);
         }
         for result in ["success", "failure"] {

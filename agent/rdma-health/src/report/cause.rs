@@ -136,6 +136,8 @@ fn lead<'a>(report: &Report<'a>, cause: &Cause) -> Option<&'a Finding> {
     findings
         .iter()
         .find(|finding| finding.rule.id == *id && finding.severity > Severity::Info)
+        // Where one rule serves several causes, the cause itself says what to do.
+        .filter(|finding| finding.remedy == cause.next_step)
 }
 
 /// What holds everywhere, and where the commands are told.

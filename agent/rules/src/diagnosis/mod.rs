@@ -122,7 +122,7 @@ pub struct LogSummary {
 impl Diagnosis {
     /// The status of the node and its log together. A log that tells of a failure is critical and one that tells of
     /// something slower than it could be a warning, whatever the node's own facts say: somebody's job did not run as it
-    /// should. As for the node alone, a warning does not hide that nothing could be judged.
+    /// should. As for the node alone, what was found decides, and what could not be judged only where nothing was.
     pub fn status(&self, of_the_node: Status) -> Status {
         let worst = self
             .symptoms
@@ -132,7 +132,7 @@ impl Diagnosis {
             .max();
         match (worst, of_the_node) {
             (Some(Grade::Failure), _) => Status::Critical,
-            (Some(Grade::Degraded | Grade::Secondary), Status::Ok) => Status::Warning,
+            (Some(Grade::Degraded | Grade::Secondary), Status::Ok | Status::Unknown) => Status::Warning,
             (_, status) => status,
         }
     }
@@ -245,6 +245,7 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         .rules
         .iter()
         .flat_map(|id| findings.iter().filter(move |finding| finding.rule.id == *id))
+        .filter(|finding| weigh::shows(finding, known.id, case.node))
         .collect();
     let grave = mine.iter().any(|finding| finding.severity > Severity::Info);
     if explained.is_empty() && !grave {
@@ -291,7 +292,9 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             subjects.push(finding.subject.clone());
         }
     }
-    let remedy = mine.iter().find(|finding| finding.severity > Severity::Info);
+    let remedy = mine
+        .iter()
+        .find(|finding| finding.severity > Severity::Info && !weigh::is_ambiguous(finding));
     let mut explains = Vec::new();
     for (symptom, _) in &explained {
         if !explains.contains(&symptom.kind) {

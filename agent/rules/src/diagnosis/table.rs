@@ -265,11 +265,12 @@ pub static CAUSES: &[KnownCause] = &[
     },
     KnownCause {
         id: "userspace-libraries",
-        title: "libibverbs or the adapter's provider is missing where the job runs",
+        title: "libibverbs or the adapter's provider is missing where the job or the verbs helper runs",
         explanation: "The kernel part alone does not do: the container image needs libibverbs and the provider of the adapter \
             (rdma-core), in a version that fits the kernel.",
-        next_step: "Install rdma-core (ibverbs-providers on Debian and Ubuntu) in the job's image and run ibv_devinfo in it.",
-        rules: &[],
+        next_step: "Install rdma-core (libibverbs1 and ibverbs-providers on Debian and Ubuntu) where the job, or the verbs helper, \
+            runs and run ibv_devinfo there.",
+        rules: &["helper-unhealthy"],
         often: &[NoLibrary, NoProvider],
         sometimes: &[NoDevice, SocketFallback, OpenFailed],
         weigh: weigh::userspace,
@@ -390,6 +391,31 @@ pub static CAUSES: &[KnownCause] = &[
         often: &[DeviceFatal, DeviceGone, FATAL, Corrupted],
         sometimes: &[ProbeTimedOut, CreateFailed, CallFailed, OpenFailed],
         weigh: weigh::device_fault,
+    },
+    KnownCause {
+        id: "helper-missing",
+        title: "The verbs helper is not installed, or cannot be reached",
+        explanation: "rdma-health-verbs asks libibverbs on behalf of rdma-health. Without it nothing is known of path MTUs and no \
+            port is probed; RDMA itself may work.",
+        next_step: "Install rdma-health-verbs beside rdma-health or in PATH, or say where it is (--helper, --helper-socket, \
+            helper.program, helper.socket); in a pod, use an image that holds it, or look at the container behind the socket.",
+        rules: &["helper-unhealthy"],
+        often: &[],
+        sometimes: &[],
+        weigh: weigh::nothing,
+    },
+    KnownCause {
+        id: "helper-fails",
+        title: "The verbs helper ends instead of answering",
+        explanation: "Something ends the process that asks libibverbs: a signal, a provider that crashes, another version. No \
+            device needs to be broken for that.",
+        next_step: "Read how it ended and what it said (in a pod: kubectl logs -c verbs POD); run rdma-health probe, and ibv_devinfo, which loads the same providers. \
+            Where that ends alike, update rdma-core; where a signal ended it, look at memory limits and at the kernel's log \
+            (oom-kill, segfault). Where the version does not fit, install helper and rdma-health from one release.",
+        rules: &["helper-unhealthy"],
+        often: &[],
+        sometimes: &[],
+        weigh: weigh::nothing,
     },
     KnownCause {
         id: "device-stalled",

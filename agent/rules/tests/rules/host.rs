@@ -115,7 +115,7 @@ fn a_helper_that_does_not_answer_is_one_finding_of_its_own() {
     let mut node = node("bnxt-re", |_| {});
     node.verbs = Unread {
         source: "rdma-health-verbs".into(),
-        kind: "helper".into(),
+        kind: "helper_hung".into(),
         detail: "the helper did not answer within 5s".into(),
     }
     .into();

@@ -211,8 +211,8 @@ const HELPER_MISSING: Injection = Injection {
     fault: real(
         "helper-missing",
         "the verbs helper is not installed",
-        &["userspace-libraries", "helper-unhealthy", "facts-unreadable"],
-        &[],
+        &["helper-missing"],
+        &["helper-unhealthy"],
     ),
     inject: "",
     restore: "",
@@ -223,8 +223,8 @@ const HELPER_HANGS: Injection = Injection {
     fault: real(
         "helper-hangs",
         "the verbs helper is stopped (SIGSTOP)",
-        &["device-stalled", "helper-unhealthy", "facts-unreadable"],
-        &[],
+        &["device-stalled"],
+        &["helper-unhealthy"],
     ),
     inject: "",
     restore: "",
@@ -235,8 +235,8 @@ const HELPER_DIES: Injection = Injection {
     fault: real(
         "helper-dies",
         "the verbs helper is killed before it answers",
-        &["helper-unhealthy", "facts-unreadable"],
-        &[],
+        &["helper-fails"],
+        &["helper-unhealthy"],
     ),
     inject: "",
     restore: "",

@@ -1,11 +1,13 @@
 //! The facts that speak for and against each known cause, and what could not be seen.
 
 mod dma;
+mod helper;
 mod job;
 mod limits;
 mod network;
 
 pub(super) use dma::{acs, iommu, peer_memory};
+pub(super) use helper::{is_ambiguous, shows};
 pub(super) use job::{
     application, device_fault, device_not_given, gpu_only, modules, no_device, peer_failed, settings,
     stalled, userspace,
