@@ -3,7 +3,7 @@
 use rdma_health_node::Node;
 use serde::Serialize;
 
-use crate::{CATALOGUE, Expectations, Finding, Profile, Severity};
+use crate::{CATALOGUE, Domain, Expectations, Finding, Profile, Severity};
 
 /// What a node's findings come to, as monitoring plugins word it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -15,7 +15,7 @@ pub enum Status {
     Warning,
     /// At least one critical finding.
     Critical,
-    /// Nothing could be judged.
+    /// Nothing was found, and it cannot be said that nothing is wrong.
     Unknown,
 }
 
@@ -61,6 +61,18 @@ impl Verdict {
 }
 
 /// Asks every rule about `node`.
+///
+/// What was found decides the status; that something could not be judged decides only where nothing was found:
+///
+/// | the worst finding | all was judged | an obstacle: no RDMA device, a foreign tree, … |
+/// | --- | --- | --- |
+/// | critical | critical | critical |
+/// | warning | warning | warning |
+/// | a warning that only tells what was not read or asked | warning | unknown |
+/// | info, or none | ok | unknown |
+///
+/// So an adapter whose module is missing is a warning, although the node has no RDMA device; and an empty directory, of
+/// which no more is known than that it cannot be read, stays unknown.
 pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
     let mut findings: Vec<Finding> = CATALOGUE
         .iter()
@@ -69,10 +81,16 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
     // Stable: within a severity the catalogue's order stays.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let unknown_because = obstacle(node, expectations);
-    let status = match findings.first().map(|finding| finding.severity) {
+    let worst = findings
+        .iter()
+        // Beside an obstacle, that something was not read is no news.
+        .filter(|finding| unknown_because.is_none() || finding.domain != Domain::Reading)
+        .map(|finding| finding.severity)
+        .max();
+    let status = match worst {
         Some(Severity::Critical) => Status::Critical,
-        _ if unknown_because.is_some() => Status::Unknown,
         Some(Severity::Warning) => Status::Warning,
+        _ if unknown_because.is_some() => Status::Unknown,
         _ => Status::Ok,
     };
     Verdict {

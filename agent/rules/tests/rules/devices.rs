@@ -242,3 +242,45 @@ fn the_legacy_peer_memory_module_is_told_and_both_together_are_a_warning() {
         [""; 0]
     );
 }
+
+#[test]
+fn what_was_found_decides_the_status_where_not_all_could_be_judged() {
+    // No RDMA device is there, so that hardly anything can be judged; why none is there was found.
+    let without = node("infiniband-ndr", |tree| {
+        let device = path(tree, "/infiniband/mlx5_1/fw_ver");
+        let device = device.strip_suffix("/mlx5_1/fw_ver").unwrap().to_owned();
+        assert!(tree.remove(&device));
+        let all: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+        for link in all
+            .iter()
+            .filter(|path| path.starts_with("sys/class/infiniband/"))
+        {
+            tree.remove(link);
+        }
+    });
+    let status = |node: &Node, expectations: &Expectations| {
+        let verdict = judge(node, expectations);
+        (verdict.status, verdict.unknown_because.is_some())
+    };
+    assert_eq!(status(&without, &auto()), (Status::Warning, true));
+    assert_eq!(
+        status(&without, &profile(Profile::Rdma)),
+        (Status::Critical, true)
+    );
+    // For information only, and nothing else.
+    let ethernet = node("irdma-e810", |tree| {
+        for k in 0..2 {
+            let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
+            let end = format!("/rocep152s0f{k}/fw_ver");
+            let device = device.strip_suffix(&end).unwrap().to_owned();
+            assert!(tree.remove(&device) && tree.remove(&format!("sys/class/infiniband/rocep152s0f{k}")));
+        }
+    });
+    assert_eq!(status(&ethernet, &auto()), (Status::Unknown, true));
+    // That the kernel's release could not be read is the obstacle itself, told as a warning: nothing was found.
+    let unread = node("irdma-e810", |tree| {
+        assert!(tree.remove("proc/sys/kernel/osrelease"));
+    });
+    assert_eq!(of(&unread, &auto(), "facts-unreadable"), ["node warning"]);
+    assert_eq!(status(&unread, &auto()), (Status::Unknown, true));
+}

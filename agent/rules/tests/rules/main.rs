@@ -23,7 +23,7 @@ use rdma_health_node::{
     collector::{Collector, Refresh},
     infiniband::{Hca, Port},
 };
-use rdma_health_rules::{CATALOGUE, Expectations, Finding, Profile, judge};
+use rdma_health_rules::{CATALOGUE, Expectations, Finding, Profile, Status, judge};
 use rdma_health_tests::tree::{Entry, Tree};
 
 /// A healthy node of the field, changed.
