@@ -79,7 +79,9 @@ fn read(path: &Path) -> Result<Option<History>, Error> {
         let what = format!("it is of version {schema}, this program knows version {SCHEMA}");
         return Err(Error::new(path, what));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(malformed)
+    let history: History = serde_json::from_slice(&bytes).map_err(malformed)?;
+    history.check().map_err(|what| Error::new(path, what))?;
+    Ok(Some(history))
 }
 
 /// Saves the history. The directory is made where it lacks.

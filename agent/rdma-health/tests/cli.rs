@@ -226,6 +226,13 @@ fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
     let after = node("DMA-FQ", "22222222-2222-2222-2222-222222222222");
     let told = out(&check(after.path(), &["--state", state]));
     assert!(told.contains("iommu-regressed"), "{told}");
+    let saved = folder.path().join("node.tar.zst");
+    let saved = saved.to_str().unwrap();
+    let root = after.path().to_str().unwrap();
+    let output = run(&["snapshot", "--root", root, "--state", state, "-o", saved]);
+    assert!(output.status.success(), "{}", err(&output));
+    let elsewhere = out(&run(&["check", "--snapshot", saved]));
+    assert!(elsewhere.contains("iommu-regressed"), "{elsewhere}");
     let without = out(&check(after.path(), &[]));
     assert!(!without.contains("iommu-regressed"), "{without}");
     let output = check(after.path(), &["--state", "/nowhere/state.json"]);

@@ -24,6 +24,7 @@ pub use error::Error;
 pub use manifest::{FORMAT, SCHEMA};
 use rdma_health_node::{
     Fact, Node, Root,
+    history::History,
     node::{Probe, VerbsDevice},
     recording::Recording,
 };
@@ -52,6 +53,8 @@ pub struct Snapshot {
     pub verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
     /// The probes that were made.
     pub probes: Vec<Arc<Probe>>,
+    /// What was remembered of the node; `None` where nobody kept it.
+    pub history: Option<Arc<History>>,
     /// What was expected of the node, in the words of the configuration; `None` where nothing was said.
     pub expectations: Option<serde_json::Value>,
 }
@@ -62,7 +65,8 @@ impl Snapshot {
         Root::replay(Arc::new(self.recording.clone()), self.live).with_hung(self.hung.clone())
     }
 
-    /// Gives a node that was read from [`Snapshot::root`] what did not come from files: the time, and the helper's answers.
+    /// Gives a node that was read from [`Snapshot::root`] what did not come from files: the time, the helper's
+    /// answers, and what was remembered of it.
     pub fn complete(&self, node: &mut Node) {
         node.time = self.time;
         for status in node.sources.values_mut() {
@@ -71,5 +75,6 @@ impl Snapshot {
         }
         node.verbs = self.verbs.clone();
         node.probes.clone_from(&self.probes);
+        node.history.clone_from(&self.history);
     }
 }

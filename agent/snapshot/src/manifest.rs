@@ -14,8 +14,8 @@ use crate::{Error, MAX_ANSWERS};
 
 /// What the manifest says it is.
 pub const FORMAT: &str = "rdma-health snapshot";
-/// Version of the form. A program refuses those above its own.
-pub const SCHEMA: u32 = 1;
+/// Version of the form. A program refuses those above its own. Version 1 has no `history.json`.
+pub const SCHEMA: u32 = 2;
 
 /// The longest path of a node, in bytes (`PATH_MAX`).
 const MAX_PATH: usize = 4096;

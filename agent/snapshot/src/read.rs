@@ -3,8 +3,12 @@
 //! Nothing is unpacked: every entry must be one that the manifest announced, and goes into memory. What bounds it: the
 //! decoder's window, the bytes in all, how far few bytes may swell, the number of answers, and each file's own size.
 
-use std::io::{ErrorKind, Read};
+use std::{
+    io::{ErrorKind, Read},
+    sync::Arc,
+};
 
+use rdma_health_node::history::History;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use serde::de::DeserializeOwned;
 use tar::{Archive, Entry, EntryType};
@@ -96,6 +100,11 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
     let probes = parsed("probes.json", &document("probes.json")?)?;
     let expectations = parsed("expectations.json", &document("expectations.json")?)?;
 
+    let history = match manifest.schema {
+        ..=1 => None,
+        _ => history(&document("history.json")?)?,
+    };
+
     let (mut recording, mut expected) = manifest::into_recording(manifest.answers)?;
     for entry in entries {
         let mut entry = entry.map_err(broken)?;
@@ -116,8 +125,20 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
         recording,
         verbs,
         probes,
+        history,
         expectations,
     })
+}
+
+/// What was remembered of the node, within the bounds that an agent keeps.
+fn history(bytes: &[u8]) -> Result<Option<Arc<History>>, Error> {
+    let history: Option<Arc<History>> = parsed("history.json", bytes)?;
+    if let Some(history) = &history {
+        history
+            .check()
+            .map_err(|reason| Error::entry("history.json", reason))?;
+    }
+    Ok(history)
 }
 
 const FIRST: &str = "manifest.json";

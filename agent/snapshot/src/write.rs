@@ -49,6 +49,7 @@ impl Snapshot {
             "expectations.json",
             &serde_json::to_vec_pretty(&self.expectations)?,
         )?;
+        archive.add("history.json", &serde_json::to_vec_pretty(&self.history)?)?;
         for content in contents {
             archive.add(&content.entry, &content.bytes)?;
         }

@@ -29,6 +29,7 @@ fn small() -> Snapshot {
         recording,
         verbs: Fact::Absent,
         probes: Vec::new(),
+        history: None,
         expectations: None,
     }
 }
@@ -197,9 +198,9 @@ fn other_files_are_told_apart() {
 
 #[test]
 fn a_snapshot_of_the_future_is_refused_even_where_its_form_is_another() {
-    let text = br#"{"format":"rdma-health snapshot","schema":2,"version":"9.0.0","answers":"elsewhere"}"#;
+    let text = br#"{"format":"rdma-health snapshot","schema":3,"version":"9.0.0","answers":"elsewhere"}"#;
     let told = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, text)]));
-    assert!(told.contains("version 2") && told.contains("9.0.0"), "{told}");
+    assert!(told.contains("version 3") && told.contains("9.0.0"), "{told}");
 }
 
 #[test]
@@ -308,4 +309,62 @@ proptest! {
         entries[0] = entry(b"manifest.json", EntryType::Regular, manifest.as_bytes());
         let _ = Snapshot::read(pack(&entries).as_slice());
     }
+}
+
+/// The archive with something else in place of what was remembered.
+fn with_history(text: &str) -> Vec<u8> {
+    let mut entries = entries();
+    let place = entries
+        .iter()
+        .position(|(header, _)| &*header.path_bytes() == b"history.json")
+        .unwrap();
+    entries[place] = entry(b"history.json", EntryType::Regular, text.as_bytes());
+    pack(&entries)
+}
+
+#[test]
+fn a_past_that_nobody_could_have_recorded_is_refused() {
+    let past = |boots: &str, ports: &str| {
+        with_history(&format!(
+            r#"{{"schema":1,"boots":[{boots}],"ports":{{{ports}}},"functions":{{}}}}"#
+        ))
+    };
+    assert!(Snapshot::read(past("", "").as_slice()).unwrap().history.is_some());
+    let boot = |id: &str| {
+        format!(
+            r#"{{"id":"{id}","first":0,"last":0,"kernel":null,"arguments":[],"domains":{{}},"hcas":{{}}}}"#
+        )
+    };
+    let downs = vec!["18446744073709551615"; 100_000].join(",");
+    let port = format!(
+        r#""x:1":{{"last":0,"counters":{{"samples":[]}},"downs":[{downs}],"down_count":null,"active":null,"measured":[],"rate":null}}"#
+    );
+    for (archive, reason) in [
+        (past(&vec![boot("x"); 5000].join(","), ""), "5000 boots"),
+        (past(&boot(&"x".repeat(1 << 20)), ""), "bytes in a text"),
+        (past("", &port), "100000 times that a port went down"),
+        (
+            with_history(r#"{"schema":1,"boots":[],"ports":{},"functions":[]}"#),
+            "invalid type",
+        ),
+        (
+            with_history(r#"{"schema":7,"boots":[],"ports":{},"functions":{}}"#),
+            "version 7",
+        ),
+        (with_history("no history"), "expected"),
+    ] {
+        let told = refusal(&archive);
+        assert!(told.contains(reason) && told.contains("history.json"), "{told}");
+    }
+}
+
+#[test]
+fn an_archive_of_the_first_form_knows_no_past_and_is_read() {
+    let mut entries = entries();
+    entries.retain(|(header, _)| &*header.path_bytes() != b"history.json");
+    let text = String::from_utf8(entries[0].1.clone()).unwrap();
+    assert!(text.contains("\"schema\": 2"), "{text}");
+    let text = text.replace("\"schema\": 2", "\"schema\": 1");
+    entries[0] = entry(b"manifest.json", EntryType::Regular, text.as_bytes());
+    assert_eq!(Snapshot::read(pack(&entries).as_slice()).unwrap(), small());
 }

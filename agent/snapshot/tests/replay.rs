@@ -43,6 +43,7 @@ fn both(path: &Path) -> (Node, Node, Snapshot) {
         recording: recorder.recording(),
         verbs: Fact::Absent,
         probes: Vec::new(),
+        history: None,
         expectations: None,
     };
     redact(&mut snapshot.recording);

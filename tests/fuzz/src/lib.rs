@@ -29,6 +29,7 @@ pub static FIXTURE: LazyLock<Snapshot> = LazyLock::new(|| {
         recording: recorder.recording(),
         verbs: Fact::Absent,
         probes: Vec::new(),
+        history: None,
         expectations: None,
     }
 });
@@ -73,6 +74,7 @@ pub fn packed(manifest: &[u8], name: &[u8], content: &[u8]) -> Vec<u8> {
         (b"verbs.json", b"null"),
         (b"probes.json", b"[]"),
         (b"expectations.json", b"null"),
+        (b"history.json", b"null"),
         (&name[..name.len().min(99)], content),
     ];
     for (name, content) in entries {

@@ -4,6 +4,7 @@
 //! A value without clock or file: [`History::record`] takes a node and the time, somebody else keeps the outcome. Every
 //! part is bounded. Devices go by [`crate::infiniband::Hca::identity`], so that a renamed one keeps its past.
 
+mod bounds;
 mod record;
 mod series;
 
@@ -26,6 +27,10 @@ const MAX_DOWNS: usize = 64;
 const MAX_MEASURED: usize = 48;
 /// The longest text that is remembered, in bytes.
 const MAX_TEXT: usize = 256;
+/// The longest name of a subject: a text, and the number of a port.
+const MAX_KEY: usize = MAX_TEXT + 4;
+/// The most kernel arguments of a boot that are remembered.
+const MAX_ARGUMENTS: usize = 16;
 /// What was not seen for so long is forgotten, in seconds.
 const FORGET_AFTER: u64 = 14 * 86_400;
 
@@ -118,7 +123,7 @@ impl Default for History {
 impl History {
     /// The key of a port.
     pub fn port_key(hca: &Hca, port: u8) -> String {
-        format!("{}:{port}", hca.identity())
+        format!("{}:{port}", short(hca.identity()))
     }
 
     /// The past of a port.
@@ -130,6 +135,11 @@ impl History {
     pub fn boots_before<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Boot> {
         self.boots.iter().rev().filter(move |boot| boot.id != id)
     }
+}
+
+/// A text, cut off where it is too long to be remembered.
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
 impl PortHistory {

@@ -1,8 +1,8 @@
 //! Takes a node into the history.
 
 use super::{
-    Boot, FORGET_AFTER, History, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED, MAX_SUBJECTS, MAX_TEXT, Measured,
-    PortHistory, Sample, Seen,
+    Boot, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED, MAX_SUBJECTS, Measured,
+    PortHistory, Sample, Seen, short,
 };
 use crate::{
     infiniband::{Hca, Port},
@@ -81,7 +81,7 @@ impl History {
             let (spacing, keep) = FUNCTION_SAMPLES;
             let sample = Sample { time: now, values };
             self.functions
-                .entry(address.clone())
+                .entry(short(address).to_owned())
                 .or_default()
                 .push(sample, spacing, keep);
         }
@@ -98,7 +98,7 @@ impl History {
             // An id that comes back (a saved state that is older than the node) starts anew.
             self.boots.retain(|boot| boot.id != *id);
             self.boots.push(Boot {
-                id: short(id),
+                id: short(id).to_owned(),
                 first: now,
                 ..Boot::default()
             });
@@ -109,13 +109,13 @@ impl History {
             return false;
         };
         boot.last = now;
-        boot.kernel = node.host.kernel.known().map(|kernel| short(kernel));
+        boot.kernel = node.host.kernel.known().map(|kernel| short(kernel).to_owned());
         if let Some(arguments) = node.host.iommu_arguments.known() {
             boot.arguments = arguments
                 .arguments
                 .iter()
-                .take(16)
-                .map(|text| short(text))
+                .take(MAX_ARGUMENTS)
+                .map(|text| short(text).to_owned())
                 .collect();
         }
         for (address, domain) in domains(node) {
@@ -124,7 +124,7 @@ impl History {
             }
         }
         for hca in node.hcas() {
-            let identity = hca.identity().to_owned();
+            let identity = short(hca.identity()).to_owned();
             if boot.hcas.len() < MAX_SUBJECTS || boot.hcas.contains_key(&identity) {
                 boot.hcas.insert(identity, seen(hca, now));
             }
@@ -216,23 +216,18 @@ fn domains(node: &Node) -> impl Iterator<Item = (String, String)> {
     let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address);
     rdma.chain(gpus).filter_map(|address| {
         let (_, group) = node.iommu.group_of(address)?;
-        Some((address.clone(), group.domain.known()?.as_str().to_owned()))
+        Some((
+            short(address).to_owned(),
+            short(group.domain.known()?.as_str()).to_owned(),
+        ))
     })
 }
 
 fn seen(hca: &Hca, now: u64) -> Seen {
     Seen {
-        name: short(&hca.name),
-        driver: hca.driver.known().map(|driver| short(driver)),
+        name: short(&hca.name).to_owned(),
+        driver: hca.driver.known().map(|driver| short(driver).to_owned()),
         is_virtual: hca.physical_function.known().is_some(),
         last: now,
     }
-}
-
-fn short(text: &str) -> String {
-    let mut end = text.len().min(MAX_TEXT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }

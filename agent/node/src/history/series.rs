@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The most samples of a series.
-const MAX_SAMPLES: usize = 32;
+pub(super) const MAX_SAMPLES: usize = 32;
+/// The most values of a sample.
+pub(super) const MAX_VALUES: usize = 16;
 
 /// Counters at earlier times, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

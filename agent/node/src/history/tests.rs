@@ -99,6 +99,7 @@ fn a_history_stays_small_and_survives_json() {
     let json = serde_json::to_string(&history).unwrap();
     assert!(json.len() < 64 << 10, "{}", json.len());
     assert_eq!(serde_json::from_str::<History>(&json).unwrap(), history);
+    assert_eq!(history.check(), Ok(()));
     assert_eq!(history.boots.len(), 8);
     let boot = history.boots_before("boot-99").next().unwrap();
     assert_eq!(
@@ -115,4 +116,70 @@ fn a_clock_that_is_set_back_loses_samples_and_nothing_else() {
         history.record(&node, now);
     }
     assert_eq!(history.boots.len(), 1);
+}
+
+#[test]
+fn a_history_that_nobody_could_have_recorded_is_refused() {
+    let node = node();
+    let mut good = History::default();
+    good.record(&node, 1000);
+    assert_eq!(good.check(), Ok(()));
+    let refused = |change: &dyn Fn(&mut History)| {
+        let mut history = good.clone();
+        change(&mut history);
+        history.check().unwrap_err()
+    };
+    let port = "0000:18:00.0:1";
+    let sample = |n: u64| Sample {
+        time: n,
+        values: BTreeMap::new(),
+    };
+    let long = "x".repeat(300);
+    let cases: [(&dyn Fn(&mut History), &str); 9] = [
+        (&|history| history.schema = 2, "version 2"),
+        (
+            &|history| history.boots = vec![Boot::default(); 9],
+            "9 boots, 8 are the most",
+        ),
+        (
+            &|history| history.boots[0].id = long.clone(),
+            "300 bytes in a text",
+        ),
+        (
+            &|history| drop(history.boots[0].domains.insert(long.clone(), "DMA".into())),
+            "in an address",
+        ),
+        (
+            &|history| drop(history.ports.insert(long.clone(), PortHistory::default())),
+            "port's name",
+        ),
+        (
+            &|history| history.ports.get_mut(port).unwrap().downs = vec![0; 65],
+            "65 times",
+        ),
+        (
+            &|history| history.ports.get_mut(port).unwrap().counters.samples = (0..33).map(sample).collect(),
+            "33 samples",
+        ),
+        (
+            &|history| {
+                history.ports = (0..2049)
+                    .map(|n| (n.to_string(), PortHistory::default()))
+                    .collect();
+            },
+            "2049 ports",
+        ),
+        (
+            &|history| {
+                let values = (0..17).map(|n| (n.to_string(), n)).collect();
+                let past = history.functions.entry("x".into()).or_default();
+                past.samples.push(Sample { time: 0, values });
+            },
+            "17 values",
+        ),
+    ];
+    for (change, words) in cases {
+        let why = refused(change);
+        assert!(why.contains(words), "{why}");
+    }
 }

@@ -5,6 +5,7 @@ use std::{
     io::{BufReader, IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::Context;
@@ -15,7 +16,10 @@ use super::{
     HelperArguments,
     check::{self, Source},
 };
-use crate::config::{self, Overrides};
+use crate::{
+    config::{self, Overrides},
+    history,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -40,6 +44,9 @@ pub(super) struct Arguments {
     /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
+    /// What an agent remembers of this node (its --state), to be saved, too
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
 }
@@ -59,6 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ),
     }
     let config = config::load(arguments.config.as_deref(), &Overrides::default())?;
+    let history = arguments.state.as_deref().map(history::read_only).transpose()?;
     let mut root = check::open(&arguments.root)?;
     let recorder = root.record();
     let source = Source {
@@ -77,6 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         recording: recorder.recording(),
         verbs: node.verbs,
         probes: node.probes,
+        history: history.map(Arc::new),
         expectations: arguments
             .config
             .is_some()

@@ -35,12 +35,16 @@ fn what_is_saved_is_loaded_again_and_nothing_else_is_left() {
 #[test]
 fn a_file_that_cannot_be_used_is_told_and_set_aside_and_the_next_save_works() {
     let newer = r#"{"schema":2,"memories":[]}"#;
+    let endless = serde_json::to_string(&history())
+        .unwrap()
+        .replace("3f2a", &"x".repeat(1 << 20));
     let cases = [
         ("", "it is no history: EOF"),
         ("{\"schema\":1,\"boots\":[", "it is no history: "),
         ("\u{1}\u{2}\u{3}", "it is no history: "),
         ("{\"schema\":1,\"boots\":7}", "it is no history: "),
         (newer, "it is of version 2, this program knows version 1"),
+        (&endless, "bytes in a text"),
     ];
     for (text, expected) in cases {
         let directory = tempfile::tempdir().unwrap();

@@ -5,10 +5,11 @@
 mod pseudonym;
 mod text;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rdma_health_node::{
     fact::Fact,
+    history::History,
     node::VerbsDevice,
     recording::{Answers, Recording, Target},
 };
@@ -42,6 +43,9 @@ pub fn anonymize(snapshot: &mut Snapshot) {
             gid(&pseudonyms, used);
         }
     }
+    if let Some(history) = &mut snapshot.history {
+        past(&pseudonyms, Arc::make_mut(history));
+    }
     if let Some(expectations) = &mut snapshot.expectations {
         value(&pseudonyms, expectations);
     }
@@ -64,6 +68,35 @@ fn verbs(pseudonyms: &Pseudonyms, mut device: VerbsDevice) -> VerbsDevice {
         }
     }
     device
+}
+
+/// What was remembered: names and boots become what they become elsewhere, so that past and present belong together.
+fn past(pseudonyms: &Pseudonyms, history: &mut History) {
+    let words = |text: &str| pseudonyms.words(text, false);
+    for boot in &mut history.boots {
+        boot.id = boot_name(pseudonyms, &boot.id);
+        boot.domains = keyed(&mut boot.domains, words);
+        boot.hcas = keyed(&mut boot.hcas, words);
+        for seen in boot.hcas.values_mut() {
+            seen.name = words(&seen.name);
+        }
+    }
+    history.functions = keyed(&mut history.functions, words);
+    history.ports = keyed(&mut history.ports, |key| match key.rsplit_once(':') {
+        Some((identity, port)) => format!("{}:{port}", words(identity)),
+        None => words(key),
+    });
+}
+
+fn keyed<T>(map: &mut BTreeMap<String, T>, name: impl Fn(&str) -> String) -> BTreeMap<String, T> {
+    std::mem::take(map)
+        .into_iter()
+        .map(|(key, value)| (name(&key), value))
+        .collect()
+}
+
+fn boot_name(pseudonyms: &Pseudonyms, id: &str) -> String {
+    pseudonyms.name("boot", id.trim())
 }
 
 fn value(pseudonyms: &Pseudonyms, found: &mut Value) {
@@ -110,7 +143,7 @@ fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<u8> {
     };
     match path {
         "/proc/sys/kernel/hostname" => (pseudonyms.name("node", text.trim()) + "\n").into_bytes(),
-        "/proc/sys/kernel/random/boot_id" => (pseudonyms.name("boot", text.trim()) + "\n").into_bytes(),
+        "/proc/sys/kernel/random/boot_id" => (boot_name(pseudonyms, text) + "\n").into_bytes(),
         _ if file == "config" => without_serial_number(bytes),
         _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),
         // Elsewhere four numbers with dots between them are a version.

@@ -1,0 +1,75 @@
+//! What a history may hold at most: what came from a file may hold anything.
+
+use super::{
+    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED, MAX_SUBJECTS, MAX_TEXT,
+    PortHistory, SCHEMA, Series,
+    series::{MAX_SAMPLES, MAX_VALUES},
+};
+
+impl History {
+    /// Whether it is of this version and within the bounds that [`History::record`] keeps.
+    ///
+    /// # Errors
+    /// What it has too much of.
+    pub fn check(&self) -> Result<(), String> {
+        if self.schema != SCHEMA {
+            return Err(format!(
+                "it is of version {}, this program knows version {SCHEMA}",
+                self.schema
+            ));
+        }
+        most("boots", self.boots.len(), MAX_BOOTS)?;
+        most("ports", self.ports.len(), MAX_SUBJECTS)?;
+        most("PCI functions", self.functions.len(), MAX_SUBJECTS)?;
+        self.boots.iter().try_for_each(boot)?;
+        self.ports.iter().try_for_each(|(key, past)| {
+            most("bytes in a port's name", key.len(), MAX_KEY)?;
+            port(past)
+        })?;
+        self.functions.iter().try_for_each(|(address, past)| {
+            most("bytes in an address", address.len(), MAX_KEY)?;
+            series(past)
+        })
+    }
+}
+
+fn most(what: &str, number: usize, limit: usize) -> Result<(), String> {
+    if number > limit {
+        return Err(format!("it has {number} {what}, {limit} are the most"));
+    }
+    Ok(())
+}
+
+fn text(text: &str) -> Result<(), String> {
+    most("bytes in a text", text.len(), MAX_TEXT)
+}
+
+fn boot(boot: &Boot) -> Result<(), String> {
+    most("arguments of a boot", boot.arguments.len(), MAX_ARGUMENTS)?;
+    most("functions in a boot", boot.domains.len(), MAX_SUBJECTS)?;
+    most("devices in a boot", boot.hcas.len(), MAX_SUBJECTS)?;
+    let texts = std::iter::once(&boot.id)
+        .chain(&boot.kernel)
+        .chain(&boot.arguments)
+        .chain(boot.domains.values())
+        .chain(boot.hcas.values().map(|seen| &seen.name))
+        .chain(boot.hcas.values().filter_map(|seen| seen.driver.as_ref()));
+    texts.map(String::as_str).try_for_each(text)?;
+    let keys = boot.domains.keys().chain(boot.hcas.keys());
+    keys.map(String::len)
+        .try_for_each(|length| most("bytes in an address", length, MAX_KEY))
+}
+
+fn port(port: &PortHistory) -> Result<(), String> {
+    most("times that a port went down", port.downs.len(), MAX_DOWNS)?;
+    most("measurements of a port", port.measured.len(), MAX_MEASURED)?;
+    series(&port.counters)
+}
+
+fn series(series: &Series) -> Result<(), String> {
+    most("samples", series.samples.len(), MAX_SAMPLES)?;
+    series.samples.iter().try_for_each(|sample| {
+        most("values in a sample", sample.values.len(), MAX_VALUES)?;
+        sample.values.keys().map(String::as_str).try_for_each(text)
+    })
+}
