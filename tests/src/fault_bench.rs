@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 
+pub mod coverage;
 mod doctor;
 pub mod live;
 pub mod scenes;
@@ -64,7 +65,8 @@ pub struct Guess {
 const SAME: &[(&str, &[&str])] = &[
     ("acs-redirect", &["acs-redirect"]),
     ("addressing", &["same-subnet-arp"]),
-    ("driver-firmware", &["firmware-mixed"]),
+    ("devices-missing", &["hcas-missing"]),
+    ("driver-firmware", &["firmware-mixed", "driver-unexpected"]),
     ("flow-control", &["roce-flow-control"]),
     ("gid-index", &["gid-index-differs"]),
     ("gpu-nic-distance", &["gpu-without-local-nic"]),
@@ -77,6 +79,7 @@ const SAME: &[(&str, &[&str])] = &[
             "iommu-cmdline-mismatch",
             "iommu-memory-encryption",
             "iommu-faults",
+            "iommu-regressed",
         ],
     ),
     (
@@ -97,9 +100,16 @@ const SAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("rdma-modules", &["rdma-modules-missing"]),
+    ("software-rdma", &["softroce-in-use"]),
     (
         "virtual-functions",
-        &["vfs-missing", "vf-without-driver", "vf-guid-zero"],
+        &[
+            "vfs-missing",
+            "vf-without-driver",
+            "vf-guid-zero",
+            "vf-mac-zero",
+            "vf-trust",
+        ],
     ),
 ];
 

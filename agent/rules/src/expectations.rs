@@ -57,6 +57,8 @@ pub struct Expectations {
     pub hcas: Option<u32>,
     /// The least rate of an active port, in Gb/s; that of virtual functions is not compared.
     pub rate_gbps: Option<u32>,
+    /// The least bandwidth that the loopback probe of a port measures, in Gb/s; software devices are meant, too.
+    pub bandwidth_gbps: Option<u32>,
     /// The least active path MTU of an active port, in bytes: 256, 512, 1024, 2048 or 4096.
     pub mtu: Option<u32>,
     /// The driver of every RDMA device in hardware (`mlx5_core`).
@@ -109,6 +111,7 @@ impl Default for Expectations {
             memlock_bytes: 64 << 30,
             hcas: None,
             rate_gbps: None,
+            bandwidth_gbps: None,
             mtu: None,
             driver: None,
             gid_index: None,

@@ -11,9 +11,12 @@ use std::{
 use rdma_health_node::{
     Node, Root, Unread,
     collector::{Collector, Refresh},
+    history::{History, Measured},
     node::{Probe, VerbsDevice},
 };
-use rdma_health_protocol::{Completion, Device, Gid, GidType, Port, ProbeFailure, ProbeReport, Stage};
+use rdma_health_protocol::{
+    Bandwidth, Completion, Device, Gid, GidType, Latency, Port, ProbeFailure, ProbeReport, Stage,
+};
 use rdma_health_rules::{
     CATALOGUE, Diagnosis, Expectations, Severity, Status, diagnose,
     diagnosis::{
@@ -595,4 +598,55 @@ fn a_silent_helper_speaks_for_no_other_cause_of_a_symptom() {
     let libraries = cause(&found, "userspace-libraries");
     assert_eq!((libraries.findings.len(), libraries.supports.len()), (0, 0));
     assert!(libraries.confidence < Confidence::Likely);
+}
+
+/// The node with a probe of `mlx5_0` that was slower than each of eight before.
+fn slower(gigabits: f64, micros: f64) -> Node {
+    let mut node = node(|_| {});
+    let mut history = History::default();
+    let hca = node.hcas().find(|hca| hca.name == "mlx5_0").unwrap().clone();
+    let past = history.ports.entry(History::port_key(&hca, 1)).or_default();
+    past.measured = (1..=8)
+        .map(|time| Measured {
+            time,
+            bytes_per_second: Some(380e9 / 8.0),
+            latency: Some(2e-6),
+        })
+        .collect();
+    let report = ProbeReport {
+        bandwidth: Some(Bandwidth {
+            bytes: 1 << 28,
+            seconds: 0.01,
+            bytes_per_second: gigabits * 1e9 / 8.0,
+            message_size: 65_536,
+        }),
+        latency: Some(Latency {
+            samples: 1000,
+            min: micros * 1e-6,
+            median: micros * 1e-6,
+            p99: micros * 1e-6,
+        }),
+        ..passed()
+    };
+    let time = 1000;
+    node.time = time;
+    node.probes = vec![Arc::new(Probe { time, report })];
+    node.history = Some(Arc::new(history));
+    node
+}
+
+#[test]
+fn a_slow_loopback_is_not_blamed_on_the_wire_nor_on_what_is_in_order() {
+    for (gigabits, micros) in [(120.0, 2.0), (380.0, 9.0)] {
+        let found = diagnosis(&slower(gigabits, micros), "");
+        assert_eq!(first(&found), ("host-load", Confidence::Possible));
+        for id in ["link-quality", "flow-control", "mtu", "software-rdma", "pci-path"] {
+            let other = found.causes.iter().find(|cause| cause.id == id);
+            assert!(
+                other.is_none_or(|cause| cause.confidence == Confidence::Unlikely),
+                "{id}"
+            );
+        }
+    }
+    assert_eq!(diagnosis(&slower(380.0, 2.0), "").causes, []);
 }

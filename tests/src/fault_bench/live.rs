@@ -82,6 +82,8 @@ pub struct Scene {
     pub name: &'static str,
     /// The machine.
     pub options: fn() -> Options,
+    /// An earlier boot, of which the doctor is told.
+    pub before: Option<Before>,
     /// A script that runs once, on the healthy machine.
     pub setup: &'static str,
     /// The fault that it boots with; healthy where there is none.
@@ -93,6 +95,23 @@ pub struct Scene {
     /// What cannot be mended, at the end; only the first of these is alone.
     pub last: &'static [Injection],
 }
+
+/// An earlier boot of a machine. What the agent remembered then is there after the reboot, as on a disk.
+pub struct Before {
+    /// How the machine was booted.
+    pub options: fn() -> Options,
+}
+
+/// Runs the agent until it has read the node, and prints the file in which it keeps what it remembers.
+const REMEMBER: &str = r"
+rdma-health agent --no-probe --listen 127.0.0.1:9888 --state /run/remembered >/run/agent.log 2>&1 &
+ready() { exec 3<>/dev/tcp/127.0.0.1/9888 && printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3 && grep -q ' 200 ' <&3; }
+for _ in {1..150}; do (ready) 2>/dev/null && break; sleep 0.2; done
+kill -TERM $! && wait $!
+base64 -w0 /run/remembered || { cat /run/agent.log >&2; exit 1; }";
+
+/// How the doctor is told of it.
+const ASK_WITH_PAST: &str = "check --probe --state /run/remembered";
 
 /// A fault and the scripts that make and mend it.
 #[derive(Clone, Copy)]
@@ -167,18 +186,35 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn start(&mut self, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
-        let options = (self.scene.options)();
-        // A busy host can keep the emulated timer from being seen in time, and the kernel then gives up: once more.
-        let node = VirtualNode::boot(&options)
-            .or_else(|_| VirtualNode::boot(&options))
-            .with_context(|| format!("booting the scene {}", self.scene.name))?;
-        self.node = Some(node);
-        self.script(SETUP)?;
+        let remembered = match &self.scene.before {
+            Some(before) => {
+                self.boot(&(before.options)())?;
+                let remembered = self.script(REMEMBER)?;
+                // One machine runs at a time.
+                self.node = None;
+                Some(remembered)
+            }
+            None => None,
+        };
+        self.boot(&(self.scene.options)())?;
+        if let Some(remembered) = remembered {
+            self.script(&format!("base64 -d <<<'{}' >/run/remembered", remembered.trim()))?;
+        }
         self.script(self.scene.setup)?;
         let answer = self.ask("")?;
         self.base = answer.findings.iter().map(|(rule, _)| rule.clone()).collect();
         let faults: Vec<_> = self.scene.boot.into_iter().collect();
         tell(Outcome::of(self.scene.name, &faults, answer));
+        Ok(())
+    }
+
+    fn boot(&mut self, options: &Options) -> Result<()> {
+        // A busy host can keep the emulated timer from being seen in time, and the kernel then gives up: once more.
+        let node = VirtualNode::boot(options)
+            .or_else(|_| VirtualNode::boot(options))
+            .with_context(|| format!("booting the scene {}", self.scene.name))?;
+        self.node = Some(node);
+        self.script(SETUP)?;
         Ok(())
     }
 
@@ -237,7 +273,11 @@ impl Stage<'_> {
     }
 
     fn ask(&self, script: &str) -> Result<Answer> {
-        let script = if script.is_empty() { ASK } else { script };
+        let script = match (script, &self.scene.before) {
+            ("", None) => ASK,
+            ("", Some(_)) => ASK_WITH_PAST,
+            (script, _) => script,
+        };
         let (status, stdout, stderr) = self.run(script)?;
         if status > 3 {
             bail!("the doctor ended with status {status}: {script}\n{stdout}{stderr}");

@@ -18,6 +18,7 @@ pub static SCENES: &[&Scene] = &[
     &iommu::STRICT,
     &iommu::AMD,
     &iommu::REGRESS,
+    &iommu::REGRESSED,
     &iommu::ENCRYPTED,
     &topology::BRIDGES,
     &topology::FAR_GPU,
@@ -32,6 +33,7 @@ static NO_IOMMU: Scene = Scene {
         nics: 1,
         ..Options::default()
     },
+    before: None,
     setup: "",
     boot: None,
     injections: &[],

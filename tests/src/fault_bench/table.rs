@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use super::coverage::NOT_INJECTED;
 use super::{Outcome, Score};
 
 /// What all outcomes come to.
@@ -134,6 +135,17 @@ pub fn markdown(outcomes: &[Outcome]) -> String {
     text
 }
 
+/// The rules that no fault must be named by.
+fn left_out() -> String {
+    let mut text = String::from(
+        "Every rule of the catalogue is what at least one of these faults must be named by, but for:\n\n",
+    );
+    for (rule, why) in NOT_INJECTED {
+        let _ = writeln!(text, "- `{rule}`: {why}.");
+    }
+    text
+}
+
 fn code(words: &str) -> String {
     words
         .split(" or ")
@@ -161,9 +173,10 @@ pub fn write(page: &Path, outcomes: &[Outcome]) -> Result<()> {
         .context("the page has no mark for the end of the table")?;
     let totals = Totals::of(outcomes).line();
     let text = format!(
-        "{before}{}\n\n{totals}.\n\n{}\n{}{after}",
+        "{before}{}\n\n{totals}.\n\n{}\n{}\n{}{after}",
         MARKS[0],
         markdown(outcomes),
+        left_out(),
         MARKS[1]
     );
     fs::write(page, text).with_context(|| format!("writing {}", page.display()))

@@ -13,6 +13,7 @@ use self::faults::{CHANGES, PAIRS};
 
 mod faults;
 mod field;
+mod past;
 
 /// A fault and the change that makes it.
 struct Change {
@@ -100,7 +101,16 @@ pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome))
         let faults: Vec<_> = changes.iter().map(|change| &change.fault).collect();
         tell(Outcome::of(place, &faults, answer));
     }
-    Ok(())
+    past::run(program, selection, tell)
+}
+
+/// Every fault that is made in a tree.
+pub(super) fn faults() -> impl Iterator<Item = Fault> {
+    let captured = FAULTY
+        .iter()
+        .flat_map(|captured| fixture_faults(captured.fixture));
+    let changes = CHANGES.iter().map(|change| change.fault);
+    captured.chain(changes).chain(past::faults())
 }
 
 /// The fixtures by name.

@@ -362,6 +362,18 @@ pub static CAUSES: &[KnownCause] = &[
         weigh: weigh::gpu_only,
     },
     KnownCause {
+        id: "host-load",
+        title: "The processor is busy, saves power, or is far from the adapter",
+        explanation: "A small operation takes about as long as the processor needs to notice that it has ended: deep sleep (C-states), \
+            power saving of the PCIe link (ASPM), other load, or memory of another NUMA node make it longer.",
+        next_step: "Look at what changed since: cpupower idle-info and frequency-info, the kernel's arguments for idle states and ASPM, \
+            the load of the adapter's NUMA node; then probe again: rdma-health check --probe.",
+        rules: &[],
+        often: &[LatencyHigh],
+        sometimes: &[BandwidthLow],
+        weigh: weigh::host_load,
+    },
+    KnownCause {
         id: "pci-path",
         title: "The adapter's PCIe link does less than it could",
         explanation: "Speed, width and the largest read request of the PCIe link bound what the port can do.",
@@ -369,7 +381,7 @@ pub static CAUSES: &[KnownCause] = &[
         rules: &["pci-link-degraded", "pci-max-read-request"],
         often: &[BandwidthLow],
         sometimes: &[LatencyHigh],
-        weigh: weigh::nothing,
+        weigh: weigh::pci_path,
     },
     KnownCause {
         id: "pci-errors",
@@ -446,7 +458,7 @@ pub static CAUSES: &[KnownCause] = &[
         rules: &["softroce-in-use"],
         often: &[BandwidthLow],
         sometimes: &[LatencyHigh],
-        weigh: weigh::nothing,
+        weigh: weigh::software,
     },
     KnownCause {
         id: "iommu-next-boot",

@@ -18,17 +18,17 @@ pub(crate) static BANDWIDTH_LOW: Rule = Rule {
     id: "probe-bandwidth-low",
     domain: Domain::Probe,
     severity: Severity::Warning,
-    title: "A loopback RDMA WRITE is slower than the hardware allows, or than it was",
+    title: "A loopback RDMA WRITE is slower than expected, than the hardware allows, or than it was",
     explanation: "The bandwidth of the loopback probe is below 90% (expect.thresholds.bandwidth_percent) of what the port's rate \
         and its PCIe link can carry, or below 80% (bandwidth_percent_of_earlier) of the median of earlier probes at the same \
-        rate. Usual causes: a degraded PCIe link, translation by the IOMMU, a small maximum read request, a process on the wrong \
+        rate, or below what is expected (expect.bandwidth_gbps). Usual causes: a degraded PCIe link, translation by the IOMMU, a small maximum read request, a process on the wrong \
         NUMA node, a power-saving processor. A warning where RDMA is expected by the profile, below half of what the hardware \
-        allows, or below earlier probes; for information otherwise.",
+        allows, below earlier probes, or below the expectation; for information otherwise.",
     remedy: Remedy::all(
         "Look at pci-link-degraded, iommu-group-translated and pci-max-read-request first. Then compare with ib_write_bw on the \
         same port, pinned to its NUMA node, while nothing else runs.",
     ),
-    false_alarms: "Software devices are only compared with their own past. A port that carried traffic was not probed. The PCIe \
+    false_alarms: "Software devices are only compared with their own past and with an expectation. A port that carried traffic was not probed. The PCIe \
         link's limit counts headers of its packets.",
     judge: bandwidth_low,
 };
@@ -120,6 +120,12 @@ fn bandwidth_low(node: &Node, expectations: &Expectations) -> Vec<Finding> {
                 "the median of {number} earlier probes is {}",
                 words(median * 8.0)
             ));
+        }
+        if let Some(expected) = expectations.bandwidth_gbps
+            && bits < f64::from(expected) * 1e9
+        {
+            worst = worst.max(severity(expectations, Severity::Warning, Severity::Warning));
+            why.push(format!("expected are {expected} Gb/s"));
         }
         if let Some(severity) = worst {
             let message = format!(

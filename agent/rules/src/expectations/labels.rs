@@ -83,6 +83,7 @@ impl Expectations {
             }
             "hcas" => self.hcas = Some(number(value)?),
             "rate-gbps" => self.rate_gbps = Some(number(value)?),
+            "bandwidth-gbps" => self.bandwidth_gbps = Some(number(value)?),
             "mtu" => self.mtu = Some(number(value)?),
             "gid-index" => self.gid_index = Some(number(value)?),
             "vfs" => self.vfs = Some(number(value)?),

@@ -297,3 +297,24 @@ fn bandwidth_and_latency_are_compared_with_earlier_probes() {
     assert_eq!(of(&software, &auto(), "probe-latency-high"), [""; 0]);
     assert_eq!(of(&software, &auto(), "probe-bandwidth-low"), ["rxe0:1 info"]);
 }
+
+#[test]
+fn an_expected_bandwidth_holds_for_every_device() {
+    let rule = "probe-bandwidth-low";
+    let expected = |gigabits| Expectations {
+        bandwidth_gbps: Some(gigabits),
+        ..auto()
+    };
+    let hardware = probed("h100-connectx7", "mlx5_0", &[], (375.0, 2.0));
+    assert_eq!(of(&hardware, &expected(370), rule), [""; 0]);
+    assert_eq!(of(&hardware, &expected(380), rule), ["mlx5_0:1 warning"]);
+    assert!(message(&hardware, &expected(380), rule).contains("expected are 380 Gb/s"));
+    let software = probed("virtual-node-passthrough", "rxe0", &[], (2.0, 30.0));
+    assert_eq!(of(&software, &auto(), rule), [""; 0]);
+    assert_eq!(of(&software, &expected(100), rule), ["rxe0:1 warning"]);
+    let tcp_only = Expectations {
+        profile: Profile::TcpOnly,
+        ..expected(100)
+    };
+    assert_eq!(of(&software, &tcp_only, rule), [""; 0]);
+}

@@ -14,6 +14,7 @@ pub(super) static HOST: Scene = Scene {
         modules_added: vec!["fuse".into()],
         ..Options::default()
     },
+    before: None,
     setup: SETUP,
     boot: None,
     injections: &[
@@ -40,6 +41,8 @@ pub(super) static HOST: Scene = Scene {
         STATE_UNREADABLE,
         REG_MR_LOG,
         MISMATCH,
+        SOFTWARE_EXPECTED,
+        SLOWER_THAN_EXPECTED,
         IDLE_PORT,
     ],
     pairs: &[
@@ -56,6 +59,8 @@ pub(super) static HOST: Scene = Scene {
 
 const SETUP: &str = r#"
 printf 'expect:\n  ports_up: [rxe0, rxe1, rxe2, rxe3]\n' | cat $config - >/run/expect.yaml
+printf 'expect:\n  profile: rdma\n' | cat $config - >/run/rdma.yaml
+printf 'expect:\n  bandwidth_gbps: 100\n' | cat $config - >/run/fast.yaml
 sed 's/1MiB/64MiB\n  message_size: 16MiB\n  depth: 2/' $config >/run/large.yaml
 sed 's/1MiB/100GiB\n  time_budget: 30s/' $config >/run/long.yaml
 mkdir -p /run/open && cp "$(command -v rdma-health)" "$(command -v rdma-health-verbs)" /run/open/
@@ -296,6 +301,30 @@ gpu-1:2101:2150 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr failed with
 gpu-1:2101:2150 [0] NCCL INFO transport/net_ib.cc:1432 -> 2
 END
 check --probe --log /run/job.log",
+};
+
+const SOFTWARE_EXPECTED: Injection = Injection {
+    fault: real(
+        "software-only",
+        "the configuration expects RDMA, and all there is is SoftRoCE",
+        &["softroce-in-use"],
+        &[],
+    ),
+    inject: "",
+    restore: "",
+    ask: "config=/run/rdma.yaml; check",
+};
+
+const SLOWER_THAN_EXPECTED: Injection = Injection {
+    fault: real(
+        "slower-than-expected",
+        "the configuration expects loopbacks of 100 Gb/s, which software cannot reach",
+        &["software-rdma", "probe-bandwidth-low"],
+        &[],
+    ),
+    inject: "",
+    restore: "",
+    ask: "config=/run/fast.yaml; check --probe",
 };
 
 /// Nobody uses it and it was never up: no fault.

@@ -1,6 +1,6 @@
 //! IOMMU modes: each is the kernel's own, chosen at boot or written to a group's `type`.
 
-use super::super::live::{Injection, Scene};
+use super::super::live::{Before, Injection, Scene};
 use super::super::{Fault, How};
 use super::{LINK_DOWN, MEMLOCK_RUNTIME, MTU_LOWERED, NO_IPV4_GID, real};
 use crate::virtual_node::{Iommu, Options};
@@ -16,6 +16,7 @@ pub(super) static LAZY: Scene = Scene {
         nics: 3,
         ..Options::default()
     },
+    before: None,
     setup: "",
     boot: Some(&LAZY_BOOT),
     injections: &[LINK_DOWN, MEMLOCK_RUNTIME, NO_IPV4_GID, MTU_LOWERED, LOC_PROT_LOG],
@@ -59,6 +60,7 @@ pub(super) static STRICT: Scene = Scene {
         nics: 1,
         ..Options::default()
     },
+    before: None,
     setup: "",
     boot: Some(&STRICT_BOOT),
     injections: &[],
@@ -81,6 +83,7 @@ pub(super) static AMD: Scene = Scene {
         nics: 2,
         ..Options::default()
     },
+    before: None,
     setup: "",
     boot: Some(&AMD_BOOT),
     injections: &[LINK_DOWN, NO_IPV4_GID],
@@ -121,6 +124,7 @@ pub(super) static ENCRYPTED: Scene = Scene {
         ),
         ..Options::default()
     },
+    before: None,
     setup: "",
     boot: None,
     injections: &[ENCRYPTION],
@@ -150,6 +154,7 @@ pub(super) static REGRESS: Scene = Scene {
         nics: 1,
         ..Options::default()
     },
+    before: None,
     setup: "retype 0 identity",
     boot: Some(&REGRESS_BOOT),
     injections: &[],
@@ -162,6 +167,35 @@ static REGRESS_BOOT: Fault = real(
     "booted with iommu=nopt, then the type of eth0's group written as identity: works until the next boot",
     &["iommu-cmdline-mismatch"],
     &[],
+);
+
+/// Passthrough at one boot, translation at the next.
+pub(super) static REGRESSED: Scene = Scene {
+    name: "rebooted",
+    options: || Options {
+        kernel_args: "iommu=nopt".into(),
+        nics: 1,
+        ..Options::default()
+    },
+    before: Some(Before {
+        options: || Options {
+            kernel_args: "iommu=pt".into(),
+            nics: 1,
+            ..Options::default()
+        },
+    }),
+    setup: "",
+    boot: Some(&REGRESSED_BOOT),
+    injections: &[],
+    pairs: &[],
+    last: &[],
+};
+
+static REGRESSED_BOOT: Fault = real(
+    "iommu-regressed",
+    "booted with iommu=pt, where an agent ran, then again with iommu=nopt; what the agent remembered is carried over",
+    &["iommu-regressed"],
+    &["iommu-group-translated"],
 );
 
 /// The other way round, where nothing explains it.

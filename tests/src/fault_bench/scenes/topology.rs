@@ -30,6 +30,7 @@ sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=10,msix_qsize=12",
         ),
         ..Options::default()
     },
+    before: None,
     setup: "redirect '\\x00\\x00'",
     boot: None,
     injections: &[ACS, LINK_DOWN, FOREIGN_VF],
@@ -86,6 +87,7 @@ pub(super) static FAR_GPU: Scene = Scene {
         ),
         ..Options::default()
     },
+    before: None,
     setup: r"redirect '\x00\x00'",
     boot: None,
     injections: &[FAR_GPU_INJECTION],

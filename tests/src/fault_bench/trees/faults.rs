@@ -605,6 +605,62 @@ pub(super) const CHANGES: &[Change] = &[
     },
     Change {
         fault: tree(
+            "t-adapter-missing",
+            "the adapter of mlx5_3 is gone from the bus, and the configuration expects four",
+            &["hcas-missing"],
+            &["gpu-without-local-nic"],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[3];
+            remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
+            remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
+            remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
+            remove(tree, &branch.path(branch.nic))
+        },
+        config: "expect:\n  hcas: 4\n",
+    },
+    Change {
+        fault: tree(
+            "t-driver",
+            "the configuration expects another driver than the adapters have",
+            &["driver-unexpected"],
+            &[],
+        ),
+        make: |_| Ok(()),
+        config: "expect:\n  driver: mlx5_vdpa\n",
+    },
+    Change {
+        fault: tree(
+            "t-vf-mac",
+            "the network device of the virtual function has no hardware address",
+            &["vf-mac-zero"],
+            &["vf-trust"],
+        ),
+        make: |tree| {
+            let own = format!("{}/net/ens1f0v0/address", BRANCHES[0].path(VF));
+            set(tree, &own, "00:00:00:00:00:00")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-vf-link",
+            "the physical function holds the virtual one's link down",
+            &["vf-trust"],
+            &[],
+        ),
+        make: |tree| {
+            let branch = &BRANCHES[0];
+            set(
+                tree,
+                &format!("{}/sriov/0/link_state", branch.path(branch.nic)),
+                "Disable",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
             "t-absent-port",
             "the configuration expects mlx5_9, which is not there",
             &["port-down"],

@@ -1,12 +1,14 @@
 //! The facts that speak for and against each known cause, and what could not be seen.
 
 mod dma;
+mod hardware;
 mod helper;
 mod job;
 mod limits;
 mod network;
 
 pub(super) use dma::{acs, iommu, peer_memory};
+pub(super) use hardware::{host_load, pci_path, software};
 pub(super) use helper::{is_ambiguous, shows};
 pub(super) use job::{
     application, device_fault, device_not_given, gpu_only, modules, no_device, peer_failed, settings,
@@ -123,6 +125,13 @@ impl Scales {
     fn supported(&self) -> bool {
         !self.supports.is_empty()
     }
+}
+
+/// The first symptom, where all are the probe's own: what the probe wrote did not leave the adapter.
+fn only_probed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let first = case.symptoms.first().copied()?;
+    let all = case.symptoms.iter().all(|symptom| symptom.line.is_none());
+    all.then_some(first)
 }
 
 pub(in crate::diagnosis) fn nothing(_: &Case<'_>, _: &mut Scales) {}

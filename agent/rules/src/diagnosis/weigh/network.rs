@@ -3,7 +3,7 @@
 use rdma_health_node::infiniband::CLASS;
 use rdma_health_protocol::{Gid, GidType};
 
-use super::{Case, Scales, probes_passed};
+use super::{Case, Scales, only_probed, probes_passed};
 use crate::diagnosis::symptom::SymptomKind;
 
 pub(in crate::diagnosis) fn port_down(case: &Case<'_>, scales: &mut Scales) {
@@ -68,6 +68,12 @@ pub(in crate::diagnosis) fn infiniband_only(case: &Case<'_>, scales: &mut Scales
 }
 
 pub(in crate::diagnosis) fn ethernet_only(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = only_probed(case) {
+        return scales.against(
+            &symptom.source,
+            "a loopback meets no switch that could drop packets",
+        );
+    }
     only(case, scales, "Ethernet");
     if scales.contradicts.is_empty() && !scales.supported() {
         scales.unseen("priorities, PFC and ECN of the switches");
@@ -217,6 +223,12 @@ pub(in crate::diagnosis) fn fabric(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(in crate::diagnosis) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
+        return scales.against(
+            &symptom.source,
+            "a loopback does not leave the adapter, and its port has its rate",
+        );
+    }
     if case.node.hcas().next().is_some() && !scales.supported() {
         scales.unseen("how error counters change over time: one reading shows their sum only");
     }
@@ -236,6 +248,12 @@ pub(in crate::diagnosis) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-pub(in crate::diagnosis) fn mtu(_: &Case<'_>, scales: &mut Scales) {
+pub(in crate::diagnosis) fn mtu(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
+        return scales.against(
+            &symptom.source,
+            "both ends of a loopback have one MTU, and it is not low",
+        );
+    }
     scales.unseen("the MTU of the peer and of the switches");
 }

@@ -1,0 +1,65 @@
+//! Whether the bench leaves out no rule: each is what some fault must be named by, or stands here with the reason.
+
+use std::collections::BTreeSet;
+
+use rdma_health_rules::CATALOGUE;
+
+use super::live::Scene;
+use super::scenes::SCENES;
+use super::{Fault, trees};
+
+/// Rules that no fault of the bench is to be named by, and why.
+pub const NOT_INJECTED: &[(&str, &str)] = &[(
+    "helper-unhealthy",
+    "says that the helper is silent, not why: `helper-missing`, `helper-hangs` and `helper-dies` inject it, and the cause \
+            of each must be named in its place",
+)];
+
+/// Every fault of the bench.
+pub fn faults() -> impl Iterator<Item = Fault> {
+    let of_scene = |scene: &'static Scene| {
+        let steps = scene.injections.iter().chain(scene.last);
+        scene
+            .boot
+            .into_iter()
+            .copied()
+            .chain(steps.map(|injection| injection.fault))
+    };
+    SCENES.iter().copied().flat_map(of_scene).chain(trees::faults())
+}
+
+/// Rules of the catalogue that are neither injected nor left out with a reason, and those left out that are injected or no
+/// rules.
+pub fn gaps() -> (Vec<&'static str>, Vec<&'static str>) {
+    let injected: BTreeSet<&str> = faults().flat_map(|fault| fault.causes).copied().collect();
+    let left_out = |id: &str| NOT_INJECTED.iter().any(|(rule, _)| *rule == id);
+    let known = |id: &str| CATALOGUE.iter().any(|rule| rule.id == id);
+    let forgotten = CATALOGUE.iter().map(|rule| rule.id);
+    let superfluous = NOT_INJECTED.iter().map(|(rule, _)| *rule);
+    (
+        forgotten
+            .filter(|id| !injected.contains(id) && !left_out(id))
+            .collect(),
+        superfluous
+            .filter(|id| injected.contains(id) || !known(id))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_injected_or_left_out_for_a_reason() {
+        let (forgotten, superfluous) = gaps();
+        assert!(
+            forgotten.is_empty(),
+            "inject a fault for {forgotten:?}, or say in NOT_INJECTED why not"
+        );
+        assert!(
+            superfluous.is_empty(),
+            "left out and injected, or no rules: {superfluous:?}"
+        );
+    }
+}
