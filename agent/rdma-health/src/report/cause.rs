@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io::Write};
 
 use anstyle::Style as Ansi;
 use rdma_health_rules::{
-    Evidence, Finding, Severity,
+    Diagnosis, Evidence, Finding, Severity,
     diagnosis::{Cause, Confidence, symptom::Symptom},
 };
 
@@ -19,14 +19,27 @@ const ROOM: usize = 140;
 /// The most causes that are told in one line each; JSON has them all.
 const OTHERS: usize = 6;
 
+/// Whether the cause at this place is told in full: what is shown by evidence; where nothing is, the first that is left.
+pub(crate) fn in_full(place: usize, cause: &Cause) -> bool {
+    cause.confidence == Confidence::Likely || (place == 0 && cause.confidence == Confidence::Possible)
+}
+
+/// The rules whose findings the causes tell.
+pub(crate) fn told(diagnosis: &Diagnosis) -> BTreeSet<&'static str> {
+    let likely = diagnosis
+        .causes
+        .iter()
+        .filter(|cause| cause.confidence == Confidence::Likely);
+    likely.flat_map(|cause| cause.findings.iter().copied()).collect()
+}
+
 /// Writes all causes, after an empty line each.
 pub(super) fn write(out: &mut impl Write, report: &Report<'_>, style: Style) -> std::io::Result<()> {
     let causes = &report.diagnosis.causes;
-    // What is told in full: what is shown by evidence; where nothing is, the first that is left.
-    let full = |(n, cause): &(usize, &Cause)| {
-        cause.confidence == Confidence::Likely || (*n == 0 && cause.confidence == Confidence::Possible)
-    };
-    let (told, others): (Vec<_>, Vec<_>) = causes.iter().enumerate().partition(full);
+    let (told, others): (Vec<_>, Vec<_>) = causes
+        .iter()
+        .enumerate()
+        .partition(|(n, cause)| in_full(*n, cause));
     for (n, cause) in told {
         writeln!(out)?;
         paragraph(out, report, cause, n == 0, style)?;
@@ -121,7 +134,7 @@ fn paragraph(
 }
 
 /// What explains a symptom is more or less likely; what was found without one is as bad as its findings.
-pub(super) fn how_sure(cause: &Cause) -> &'static str {
+pub(crate) fn how_sure(cause: &Cause) -> &'static str {
     if cause.explains.is_empty() {
         cause.severity.name()
     } else {

@@ -10,10 +10,11 @@ mod text;
 use rdma_health_node::Node;
 use rdma_health_rules::{Diagnosis, Status, Verdict};
 
+pub(crate) use cause::{how_sure, in_full, told as told_by_causes};
 pub(crate) use json::write as json;
 pub(crate) use line::Style;
 pub(crate) use probe::write as probe_text;
-pub(crate) use text::{headline, write as text};
+pub(crate) use text::{headline, outcome, write as text};
 
 /// What is reported: a node, what was found wrong with it, and why.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, io::Write};
 
 use anstyle::Style as Ansi;
-use rdma_health_rules::{Domain, Finding, Severity, diagnosis::Confidence};
+use rdma_health_rules::{Domain, Finding, Severity};
 
 use super::{
     Report, cause, count,
@@ -25,13 +25,7 @@ pub(crate) fn write(out: &mut impl Write, report: &Report<'_>, style: Style) -> 
     cause::next_step(out, report, style)?;
     cause::write(out, report, style)?;
     // What no cause tells.
-    let told: BTreeSet<&str> = report
-        .diagnosis
-        .causes
-        .iter()
-        .filter(|cause| cause.confidence == Confidence::Likely)
-        .flat_map(|cause| cause.findings.iter().copied())
-        .collect();
+    let told = cause::told(report.diagnosis);
     let explained = !report.diagnosis.causes.is_empty();
     for group in report.verdict.groups() {
         let Some(first) = group.first().filter(|first| !told.contains(first.rule.id)) else {
@@ -76,11 +70,7 @@ fn is_symptom(report: &Report<'_>, finding: &Finding) -> bool {
 /// # Errors
 /// The system's.
 pub(crate) fn headline(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
-    let Report {
-        node,
-        verdict,
-        diagnosis,
-    } = report;
+    let node = report.node;
     let status = report.status();
     let paint = status_colour(status);
     let host = node.host.hostname.known().map_or("this node", String::as_str);
@@ -90,13 +80,21 @@ pub(crate) fn headline(out: &mut impl Write, report: &Report<'_>) -> std::io::Re
         .known()
         .map(|kernel| format!(" (Linux {kernel})"))
         .unwrap_or_default();
-    write!(
+    writeln!(
         out,
-        "{paint}{}{paint:#}  {}{}: ",
+        "{paint}{}{paint:#}  {}{}: {}",
         status.name().to_uppercase(),
         printable(host),
-        printable(&kernel)
-    )?;
+        printable(&kernel),
+        outcome(report)
+    )
+}
+
+/// What the verdict comes to, and the first cause, without line end.
+pub(crate) fn outcome(report: &Report<'_>) -> String {
+    let Report {
+        verdict, diagnosis, ..
+    } = report;
     let number = |severity| {
         verdict
             .findings
@@ -134,7 +132,7 @@ pub(crate) fn headline(out: &mut impl Write, report: &Report<'_>) -> std::io::Re
             false => format!("; {} cause: {}", cause.confidence.name(), cause.title),
         })
         .unwrap_or_default();
-    writeln!(out, "{}{cause}", parts.join(", "))
+    format!("{}{cause}", parts.join(", "))
 }
 
 /// Findings of one rule: what, the evidence, the remedy once.
