@@ -7,9 +7,12 @@ use rdma_health_rules::Domain;
 
 use super::{count, gigabits, seconds};
 
+/// What is there; where nothing is, what that means on a running node.
+type Line = Result<String, &'static str>;
+
 /// What is there, in one line.
 pub(super) fn of(domain: Domain, node: &Node) -> String {
-    match domain {
+    let line = match domain {
         Domain::Iommu => iommu(node),
         Domain::Pci => pci(node),
         Domain::GpuDirect => gpudirect(node),
@@ -19,16 +22,30 @@ pub(super) fn of(domain: Domain, node: &Node) -> String {
         Domain::Sriov => sriov(node),
         Domain::Network => network(node),
         Domain::Limits => limits(node),
-        Domain::Probe => probe(node),
-        Domain::Reading => reading(node),
+        Domain::Probe => Ok(probe(node)),
+        Domain::Reading => Ok(reading(node)),
+    };
+    // A copy may lack what its node has.
+    line.unwrap_or_else(|nothing| match node.live {
+        true => nothing.to_owned(),
+        false => format!("{nothing}, or not in this tree"),
+    })
+}
+
+/// The PCI functions; else what is to be said in their place.
+fn functions(node: &Node, nothing: &'static str) -> Result<(), Line> {
+    match (node.pci.functions.known(), node.pci.functions.unread()) {
+        (Some(_), _) => Ok(()),
+        (None, Some(unread)) => Err(Ok(format!("unread: {unread}"))),
+        (None, None) => Err(Err(nothing)),
     }
 }
 
-fn iommu(node: &Node) -> String {
+fn iommu(node: &Node) -> Line {
     let groups = match (node.iommu.groups.known(), node.iommu.groups.unread()) {
-        (_, Some(unread)) => return format!("unread: {unread}"),
+        (_, Some(unread)) => return Ok(format!("unread: {unread}")),
         (Some(groups), _) if !groups.is_empty() => groups,
-        _ => return "no IOMMU in use".into(),
+        _ => return Err("no IOMMU in use"),
     };
     let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address.as_str());
     let rdma = node
@@ -49,22 +66,25 @@ fn iommu(node: &Node) -> String {
         }
     }
     if types.is_empty() {
-        return format!(
+        return Ok(format!(
             "{}, none of an RDMA function or GPU",
             count(groups.len(), "group")
-        );
+        ));
     }
     let types: Vec<_> = types
         .iter()
         .map(|(domain, number)| format!("{number} in {domain}"))
         .collect();
-    format!("RDMA functions and GPUs: {}", types.join(", "))
+    Ok(format!("RDMA functions and GPUs: {}", types.join(", ")))
 }
 
-fn gpudirect(node: &Node) -> String {
+fn gpudirect(node: &Node) -> Line {
+    if let Err(line) = functions(node, "no GPU") {
+        return line;
+    }
     let gpus = node.pci.with_role(Role::Gpu).count();
     if gpus == 0 {
-        return "no GPU".into();
+        return Ok("no GPU".into());
     }
     let path = match node.peer_memory.known() {
         Some(PeerMemory::NvidiaPeermem) => "nvidia_peermem",
@@ -73,13 +93,16 @@ fn gpudirect(node: &Node) -> String {
         Some(PeerMemory::None) => "no path to NICs",
         None => "path to NICs unread",
     };
-    format!("{}, {path}", count(gpus, "GPU"))
+    Ok(format!("{}, {path}", count(gpus, "GPU")))
 }
 
-fn link(node: &Node) -> String {
+fn link(node: &Node) -> Line {
+    if let Some(unread) = node.hcas.unread() {
+        return Ok(format!("unread: {unread}"));
+    }
     let devices = node.hcas().count();
     if devices == 0 {
-        return "no RDMA device".into();
+        return Err("no RDMA device");
     }
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for port in node.hcas().flat_map(|hca| hca.ports.values()) {
@@ -91,14 +114,18 @@ fn link(node: &Node) -> String {
         .iter()
         .map(|(state, number)| format!("{number} {state}"))
         .collect();
-    format!("{}, ports: {}", count(devices, "RDMA device"), states.join(", "))
+    let devices = count(devices, "RDMA device");
+    if states.is_empty() {
+        return Ok(format!("{devices}, no port of theirs"));
+    }
+    Ok(format!("{devices}, ports: {}", states.join(", ")))
 }
 
-fn pci(node: &Node) -> String {
+fn pci(node: &Node) -> Line {
     let Some(functions) = node.pci.functions.known() else {
         return match node.pci.functions.unread() {
-            Some(unread) => format!("unread: {unread}"),
-            None => "no PCI".into(),
+            Some(unread) => Ok(format!("unread: {unread}")),
+            None => Err("no PCI"),
         };
     };
     let number = |role| {
@@ -111,17 +138,20 @@ fn pci(node: &Node) -> String {
         .values()
         .filter(|function| function.link.speed.known().is_some())
         .count();
-    format!(
+    Ok(format!(
         "{}, {}, {} above, {links} with a known link",
         count(number(Role::Rdma), "RDMA function"),
         count(number(Role::Gpu), "GPU"),
         count(number(Role::Bridge), "bridge")
-    )
+    ))
 }
 
-fn modules(node: &Node) -> String {
+fn modules(node: &Node) -> Line {
     let Some(loaded) = node.modules.loaded.known() else {
-        return "unread".into();
+        return match node.modules.loaded.unread() {
+            Some(unread) => Ok(format!("unread: {unread}")),
+            None => Err("a kernel without loadable modules"),
+        };
     };
     let stack = if node.modules.is_ofed() == Some(true) {
         "MLNX_OFED or DOCA"
@@ -136,12 +166,15 @@ fn modules(node: &Node) -> String {
     drivers.sort_unstable();
     drivers.dedup();
     if drivers.is_empty() {
-        return format!("{} of RDMA or GPUs loaded", count(loaded.len(), "module"));
+        return Ok(format!(
+            "{} of RDMA or GPUs loaded",
+            count(loaded.len(), "module")
+        ));
     }
-    format!("RDMA stack is {stack}, drivers: {}", drivers.join(", "))
+    Ok(format!("RDMA stack is {stack}, drivers: {}", drivers.join(", ")))
 }
 
-fn gids(node: &Node) -> String {
+fn gids(node: &Node) -> Line {
     let tables = node.hcas().flat_map(|hca| {
         let numbers = hca.ports.keys();
         numbers.filter_map(|number| node.gids(&hca.name, *number))
@@ -152,12 +185,15 @@ fn gids(node: &Node) -> String {
         entries += table.len();
     }
     if ports == 0 {
-        return "no GID table".into();
+        return Err("no GID table");
     }
-    format!("{entries} in use on {}", count(ports, "port"))
+    Ok(format!("{entries} in use on {}", count(ports, "port")))
 }
 
-fn sriov(node: &Node) -> String {
+fn sriov(node: &Node) -> Line {
+    if let Err(line) = functions(node, "no RDMA function with SR-IOV") {
+        return line;
+    }
     let sriov = node
         .pci
         .with_role(Role::Rdma)
@@ -168,28 +204,29 @@ fn sriov(node: &Node) -> String {
         active += one.functions.len();
     }
     if physical == 0 {
-        return "no RDMA function with SR-IOV".into();
+        return Ok("no RDMA function with SR-IOV".into());
     }
-    format!(
+    Ok(format!(
         "{} on {}",
         count(active, "virtual function"),
         count(physical, "physical function")
-    )
+    ))
 }
 
-fn network(node: &Node) -> String {
+fn network(node: &Node) -> Line {
     match (node.network.subnets.known(), node.network.subnets.unread()) {
-        (_, Some(unread)) => format!("unread: {unread}"),
-        (Some(subnets), _) if !subnets.is_empty() => {
-            format!("{} of RDMA network devices", count(subnets.len(), "IPv4 subnet"))
-        }
-        _ => "no IPv4 subnet of an RDMA network device".into(),
+        (_, Some(unread)) => Ok(format!("unread: {unread}")),
+        (Some(subnets), _) if !subnets.is_empty() => Ok(format!(
+            "{} of RDMA network devices",
+            count(subnets.len(), "IPv4 subnet")
+        )),
+        _ => Err("no IPv4 subnet of an RDMA network device"),
     }
 }
 
-fn limits(node: &Node) -> String {
+fn limits(node: &Node) -> Line {
     let Some(runtimes) = node.limits.runtimes.known().filter(|all| !all.is_empty()) else {
-        return "no container runtime".into();
+        return Err("no container runtime");
     };
     let one = |runtime: &rdma_health_node::limits::Runtime| {
         let limit = match runtime.memlock.known() {
@@ -200,7 +237,7 @@ fn limits(node: &Node) -> String {
         };
         format!("{} may lock {limit}", runtime.name)
     };
-    runtimes.iter().map(one).collect::<Vec<_>>().join(", ")
+    Ok(runtimes.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 fn probe(node: &Node) -> String {
