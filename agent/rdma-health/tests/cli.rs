@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -238,6 +239,50 @@ fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
     let output = check(after.path(), &["--state", "/nowhere/state.json"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(err(&output).contains("/nowhere/state.json"), "{}", err(&output));
+}
+
+/// Runs the product as a user who may do nothing; as ourselves where we are no root who could become one.
+fn run_unprivileged(arguments: &[&str]) -> Output {
+    // By another process, see `with_helper`; and where everybody may reach it.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("rdma-health");
+    let copied = Command::new("cp").arg(PRODUCT).arg(&program).status().unwrap();
+    assert!(copied.success());
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&program);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    command.args(arguments).current_dir("/").output().unwrap()
+}
+
+#[test]
+fn without_root_what_can_be_read_is_judged_and_the_rest_is_told() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let closed = ["dev/kmsg", "proc/2101/limits", "sys/kernel/iommu_groups/7/type"];
+    for file in closed {
+        fs::set_permissions(tree.path().join(file), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let root = tree.path().to_str().unwrap();
+    let output = run_unprivileged(&["check", "--root", root]);
+    let told = out(&output);
+    for file in closed {
+        assert!(
+            told.contains(&format!("/{file}: Permission denied (EACCES)")),
+            "{file}: {told}"
+        );
+    }
+    assert!(told.contains("run as root"), "{told}");
+    // What is open to everybody is judged as ever, and what is not is no finding.
+    assert!(told.contains("peer-memory-missing"), "{told}");
+    assert!(!told.contains("group 7 is DMA"), "{told}");
+    assert_eq!(output.status.code(), check(tree.path(), &[]).status.code());
+    // This machine, whatever it is: a verdict and no panic.
+    let output = run_unprivileged(&["check"]);
+    assert!(matches!(output.status.code(), Some(0..=3)), "{}", err(&output));
+    assert!(!err(&output).contains("panicked"), "{}", err(&output));
+    assert!(out(&output).lines().count() > 5, "{}", out(&output));
 }
 
 /// A program in place of the helper, which does what no helper should.

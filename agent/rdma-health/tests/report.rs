@@ -211,3 +211,28 @@ fn a_line_without_end_costs_little_memory() {
     let output = Command::new("bash").args(["-c", &script]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}{}", out(&output), err(&output));
 }
+
+#[test]
+fn lines_are_as_long_as_columns_says() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let longest = |columns: &str| {
+        let output = Command::new(PRODUCT)
+            .args(["check", "--root", tree.path().to_str().unwrap()])
+            .env("COLUMNS", columns)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        // Headings are one line, for whoever searches; so are long paths.
+        let wrapped = text
+            .lines()
+            .filter(|line| line.starts_with("  ") && line.matches(' ').count() > 20);
+        wrapped.map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!((50..=60).contains(&longest("60")), "{}", longest("60"));
+    assert!(
+        (90..=100).contains(&longest("nonsense")),
+        "{}",
+        longest("nonsense")
+    );
+    assert!(longest("1") <= 40, "{}", longest("1"));
+}

@@ -139,7 +139,11 @@ impl History {
 
 /// A text, cut off where it is too long to be remembered.
 fn short(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_TEXT)]
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 impl PortHistory {

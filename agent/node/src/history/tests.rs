@@ -118,13 +118,15 @@ fn a_clock_that_is_set_back_loses_samples_and_nothing_else() {
     assert_eq!(history.boots.len(), 1);
 }
 
+type Change<'a> = &'a dyn Fn(&mut History);
+
 #[test]
 fn a_history_that_nobody_could_have_recorded_is_refused() {
     let node = node();
     let mut good = History::default();
     good.record(&node, 1000);
     assert_eq!(good.check(), Ok(()));
-    let refused = |change: &dyn Fn(&mut History)| {
+    let refused = |change: Change<'_>| {
         let mut history = good.clone();
         change(&mut history);
         history.check().unwrap_err()
@@ -135,7 +137,7 @@ fn a_history_that_nobody_could_have_recorded_is_refused() {
         values: BTreeMap::new(),
     };
     let long = "x".repeat(300);
-    let cases: [(&dyn Fn(&mut History), &str); 9] = [
+    let cases: [(Change<'_>, &str); 9] = [
         (&|history| history.schema = 2, "version 2"),
         (
             &|history| history.boots = vec![Boot::default(); 9],

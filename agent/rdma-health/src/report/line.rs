@@ -20,17 +20,16 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// The terminal's width, or 100 columns where the output is none.
+    /// The terminal's width; where the output is none, what COLUMNS says, or 100 columns.
     pub(crate) fn of_terminal() -> Self {
-        let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+        let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+        let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+        let columns = Some(usize::from(terminal)).filter(|columns| *columns > 0);
         // A very wide terminal is no reason for very long lines.
-        Self {
-            width: if columns == 0 {
-                100
-            } else {
-                usize::from(columns).clamp(40, 120)
-            },
-        }
+        let width = columns
+            .or_else(told)
+            .map_or(100, |columns: usize| columns.clamp(40, 120));
+        Self { width }
     }
 }
 

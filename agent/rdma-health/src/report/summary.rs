@@ -26,9 +26,12 @@ pub(super) fn of(domain: Domain, node: &Node) -> String {
         Domain::Reading => Ok(reading(node)),
     };
     // A copy may lack what its node has.
-    line.unwrap_or_else(|nothing| match node.live {
-        true => nothing.to_owned(),
-        false => format!("{nothing}, or not in this tree"),
+    line.unwrap_or_else(|nothing| {
+        if node.live {
+            nothing.to_owned()
+        } else {
+            format!("{nothing}, or not in this tree")
+        }
     })
 }
 
