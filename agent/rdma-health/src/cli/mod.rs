@@ -28,8 +28,8 @@ Examples:
   rdma-health agent --listen :9879        serve Prometheus metrics
   rdma-health explain port-down           what a finding means and what to do
 
-Exit status of check and probe: 0 ok, 1 warning, 2 critical, 3 unknown. With --log, a failure that the log tells of is
-critical and a fallback to something slower a warning.";
+Exit status of check and probe: 0 ok, 1 warning, 2 critical, 3 unknown: nothing was found, and not all could be judged.
+With --log, a failure that the log tells of is critical and a fallback to something slower a warning.";
 
 /// Tells whether RDMA works on this node, why not, and what to do.
 #[derive(Debug, Parser)]

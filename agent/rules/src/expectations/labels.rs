@@ -11,7 +11,8 @@ use super::{Expectations, Profile};
 pub const LABEL_PREFIX: &str = "rdma-health.io/";
 
 /// The keys after the prefix.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
+    "bandwidth-gbps",
     "driver",
     "gid-index",
     "hcas",
@@ -127,6 +128,7 @@ mod tests {
             ("rdma-health.io/profile", "gpudirect"),
             ("rdma-health.io/hcas", "8"),
             ("rdma-health.io/rate-gbps", "400"),
+            ("rdma-health.io/bandwidth-gbps", "350"),
             ("rdma-health.io/mtu", "4096"),
             ("rdma-health.io/gid-index", "3"),
             ("rdma-health.io/vfs", "64"),
@@ -141,6 +143,7 @@ mod tests {
             profile: Profile::GpuDirect,
             hcas: Some(8),
             rate_gbps: Some(400),
+            bandwidth_gbps: Some(350),
             mtu: Some(4096),
             gid_index: Some(3),
             vfs: Some(64),
@@ -174,7 +177,9 @@ mod tests {
             says("mtu", "9000"),
             "label rdma-health.io/mtu: must be 256, 512, 1024, 2048 or 4096, not 9000"
         );
-        assert!(says("rate", "400").starts_with("label rdma-health.io/rate: unknown; known are driver, "));
+        assert!(
+            says("rate", "400").starts_with("label rdma-health.io/rate: unknown; known are bandwidth-gbps, ")
+        );
         assert!(says("ports-up", "").contains("expected devices"));
     }
 }
