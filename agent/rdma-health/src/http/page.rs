@@ -263,14 +263,15 @@ mod tests {
         let mut collector = rdma_health_node::collector::Collector::new(root, Vec::new());
         let soon = std::time::Instant::now() + std::time::Duration::from_secs(5);
         collector.refresh(rdma_health_node::collector::Refresh::All, soon);
-        let mut node = collector.node();
+        let node = collector.node();
         let verdict = rdma_health_rules::judge(&node, &rdma_health_rules::Expectations::default());
         let diagnosis = diagnose(&node, &verdict.findings, None);
         let mut view = View {
-            node: node.clone(),
-            verdict,
+            node,
+            verdict: std::sync::Arc::new(verdict),
             read_errors: Vec::new(),
             reader_threads: 1,
+            revision: 0,
         };
         let page = render(Some(&view));
         let place = |words: &str| {
@@ -290,8 +291,8 @@ mod tests {
             place(&finding.message);
         }
         // What is in order has neither causes nor findings.
-        node.hcas = rdma_health_node::Fact::Absent;
-        view.verdict.findings.clear();
+        view.node.hcas = rdma_health_node::Fact::Absent;
+        std::sync::Arc::make_mut(&mut view.verdict).findings.clear();
         let page = render(Some(&view));
         assert!(
             !page.contains("<h2>Causes") && !page.contains("Next step"),

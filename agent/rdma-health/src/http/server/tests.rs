@@ -91,7 +91,9 @@ impl Running {
 
     async fn get(&self, path: &str) -> (String, String) {
         let (head, body) = self
-            .exchange(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
+            .exchange(&format!(
+                "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+            ))
             .await;
         (head, String::from_utf8(body).unwrap())
     }
@@ -109,7 +111,8 @@ async fn metrics_come_plain_or_compressed_as_asked() {
     assert!(!head.contains("content-encoding"), "{head}");
     assert_eq!(body, "rdma_x 1\n".repeat(1000));
 
-    let request = "GET /metrics?x=1 HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\nconnection: close\r\n\r\n";
+    let request =
+        "GET /metrics?x=1 HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\nconnection: close\r\n\r\n";
     let (head, packed) = server.exchange(request).await;
     assert!(
         head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"),
@@ -121,7 +124,9 @@ async fn metrics_come_plain_or_compressed_as_asked() {
         .unwrap();
     assert_eq!(unpacked, body);
 
-    let (head, none) = server.exchange("HEAD /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    let (head, none) = server
+        .exchange("HEAD /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .await;
     assert!(
         head.starts_with("http/1.1 200") && head.contains("content-length: 9000"),
         "{head}"
@@ -258,7 +263,10 @@ async fn a_connection_serves_many_requests() {
     assert_eq!(server.agent.answered.lock().unwrap().len(), 3);
     // An idle connection does not hold up the end.
     server.stop.send(()).unwrap();
-    timeout(SHUTDOWN_DEADLINE / 2, server.task).await.unwrap().unwrap();
+    timeout(SHUTDOWN_DEADLINE / 2, server.task)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
 }
 
