@@ -24,7 +24,7 @@ use crate::{
     pattern,
     pci::Pci,
     pool::Pool,
-    root::{Root, Scope},
+    root::{Miss, Root, Scope},
 };
 
 /// Where jobs take longer than this one may be stuck, and another worker is added.
@@ -84,7 +84,7 @@ struct Slot {
 struct Outcome {
     source: String,
     part: Part,
-    unread: Vec<Unread>,
+    misses: Vec<Miss>,
     took: Duration,
 }
 
@@ -344,7 +344,7 @@ impl Collector {
                 None => Box::new(HcaReader::new(scope, &name)),
             };
             let hca = reader.read(scope);
-            Part::Hca(reader, Arc::new(hca))
+            Part::Hca(reader, hca)
         });
     }
 
@@ -375,11 +375,11 @@ impl Collector {
             let scope = Scope::new(&root);
             // The scope is only appended to, so it is whole after a panic.
             let part = catch_unwind(AssertUnwindSafe(|| read(&scope))).unwrap_or(Part::Panicked);
-            let unread = scope.finish();
+            let misses = scope.finish();
             Outcome {
                 source,
                 part,
-                unread,
+                misses,
                 took: began.elapsed(),
             }
         });
@@ -411,7 +411,7 @@ impl Collector {
         let Outcome {
             source,
             part,
-            mut unread,
+            mut misses,
             took,
         } = outcome;
         let mut changed = true;
@@ -433,20 +433,24 @@ impl Collector {
                 self.readers.insert(hca.name.clone(), reader);
                 self.facts.hcas.insert(hca.name.clone(), hca);
             }
-            Part::Panicked => unread.push(Unread {
-                source: source.clone(),
-                kind: "panic".into(),
-                detail: "the reader failed; this is a defect of rdma-health".into(),
+            Part::Panicked => misses.push(Miss {
+                unread: Unread {
+                    source: source.clone(),
+                    kind: "panic".into(),
+                    detail: "the reader failed; this is a defect of rdma-health".into(),
+                },
+                tried: true,
             }),
         }
         // Devices share one label, so that their number does not multiply the series.
         let family = source.split('/').next().unwrap_or_default();
-        for failure in &unread {
+        for miss in misses.iter().filter(|miss| miss.tried) {
             *self
                 .errors
-                .entry((family.to_owned(), failure.kind.clone()))
+                .entry((family.to_owned(), miss.unread.kind.clone()))
                 .or_default() += 1;
         }
+        let unread: Vec<_> = misses.into_iter().map(|miss| miss.unread).collect();
         let slot = self.slots.entry(source).or_default();
         let failed_alike = |status: &Arc<SourceStatus>| status.unread == unread;
         changed |= !slot.status.as_ref().is_some_and(failed_alike);

@@ -508,7 +508,15 @@ pub(crate) fn read_again(file: impl AsFd, buffer: &mut Vec<u8>, limit: usize) ->
 #[derive(Debug)]
 pub struct Scope<'a> {
     root: &'a Root,
-    unread: RefCell<Vec<Unread>>,
+    misses: RefCell<Vec<Miss>>,
+}
+
+/// A fact that a pass could not read.
+#[derive(Debug)]
+pub(crate) struct Miss {
+    pub(crate) unread: Unread,
+    /// Whether it failed in this pass, rather than in an earlier one after which it was not tried again.
+    pub(crate) tried: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -516,7 +524,7 @@ impl<'a> Scope<'a> {
     pub fn new(root: &'a Root) -> Self {
         Self {
             root,
-            unread: RefCell::default(),
+            misses: RefCell::default(),
         }
     }
 
@@ -526,14 +534,25 @@ impl<'a> Scope<'a> {
     }
 
     /// Ends the pass: everything that could not be read.
-    pub fn finish(self) -> Vec<Unread> {
-        self.unread.into_inner()
+    pub(crate) fn finish(self) -> Vec<Miss> {
+        self.misses.into_inner()
     }
 
     /// Records a failure and turns it into a fact.
     pub fn fail<T>(&self, unread: Unread) -> Fact<T> {
-        self.unread.borrow_mut().push(unread.clone());
+        self.record(&unread, true);
         unread.into()
+    }
+
+    /// Records a failure that is remembered from an earlier pass, and turns it into a fact.
+    pub(crate) fn remembered<T>(&self, unread: Unread) -> Fact<T> {
+        self.record(&unread, false);
+        unread.into()
+    }
+
+    fn record(&self, unread: &Unread, tried: bool) {
+        let unread = unread.clone();
+        self.misses.borrow_mut().push(Miss { unread, tried });
     }
 
     /// A fact that was read and makes no sense.

@@ -204,6 +204,7 @@ fn a_failing_counter_is_asked_once_and_remembered() {
         collector.refresh(Refresh::Ports, Instant::now() + PATIENCE);
     }
     assert!(counter(&collector.node(), "VL15_dropped").unread().is_some());
+    assert_eq!(collector.node().unread().count(), 1, "told at every reading");
     let total: u64 = collector.errors().map(|(.., count)| count).sum();
     assert_eq!(total, 1);
 }
@@ -218,13 +219,7 @@ fn changes_are_seen_by_a_refresh_of_ports() {
         fs::remove_file(&path).unwrap();
         fs::write(path, text).unwrap();
     };
-    // Written in place, as sysfs changes: the kept descriptor must see it.
-    let counter_path = tree.path().join(PORT).join("counters/port_rcv_data");
-    let mut permissions = fs::metadata(&counter_path).unwrap().permissions();
-    #[allow(clippy::permissions_set_readonly_false)]
-    permissions.set_readonly(false);
-    fs::set_permissions(&counter_path, permissions).unwrap();
-    fs::write(&counter_path, "5000\n").unwrap();
+    overwrite(tree.path(), &format!("{PORT}/counters/port_rcv_data"), "5000\n");
     collector.refresh(Refresh::Ports, Instant::now() + PATIENCE);
     assert_eq!(counter(&collector.node(), "port_rcv_data"), Fact::Known(5000));
     // A device that was taken away and came back under its name has new files.
@@ -232,6 +227,46 @@ fn changes_are_seen_by_a_refresh_of_ports() {
     let mut again = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
     again.refresh(Refresh::All, Instant::now() + PATIENCE);
     assert_eq!(hca(&again.node(), "mlx5_0").ports[&1].is_active(), Some(false));
+}
+
+/// Writes in place, as sysfs changes.
+fn overwrite(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    let mut permissions = fs::metadata(&path).unwrap().permissions();
+    #[allow(clippy::permissions_set_readonly_false)]
+    permissions.set_readonly(false);
+    fs::set_permissions(&path, permissions).unwrap();
+    fs::write(&path, text).unwrap();
+}
+
+#[test]
+fn the_revision_grows_with_every_change_but_those_of_counters() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+    let mut revision = collector.revision();
+    let mut grew = |root: &Path, path: &str, text: &str| {
+        overwrite(root, path, text);
+        collector.refresh(Refresh::Ports, Instant::now() + PATIENCE);
+        let before = std::mem::replace(&mut revision, collector.revision());
+        (collector.revision() > before, collector.node())
+    };
+    let port = |file: &str| format!("{PORT}/{file}");
+    for value in ["7000", "8000", "9000"] {
+        let (grew, node) = grew(tree.path(), &port("counters/port_rcv_data"), value);
+        assert!(!grew);
+        assert_eq!(
+            counter(&node, "port_rcv_data"),
+            Fact::Known(value.parse().unwrap())
+        );
+    }
+    for (state, active) in [("1: DOWN", false), ("4: ACTIVE", true)] {
+        let (grew, node) = grew(tree.path(), &port("state"), state);
+        assert!(grew, "{state}");
+        assert_eq!(hca(&node, "mlx5_0").ports[&1].is_active(), Some(active));
+    }
+    assert!(grew(tree.path(), &port("counters/port_rcv_data"), "broken").0);
+    assert!(!grew(tree.path(), &port("counters/port_xmit_data"), "1").0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::attribute::{Attribute, Outcome};
 use crate::{fact::Fact, root::Scope};
 
 /// One counter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counter {
     /// The file's name.
     pub name: Arc<str>,
@@ -48,13 +48,21 @@ impl CounterReader {
         }
     }
 
-    /// Reads every counter, in order of name.
-    pub(super) fn read(&mut self, scope: &Scope<'_>, buffer: &mut Vec<u8>) -> Vec<Counter> {
-        let read = |(name, attribute): &mut (Arc<str>, Attribute)| Counter {
-            name: Arc::clone(name),
-            value: value(scope, attribute, buffer),
-        };
-        self.counters.iter_mut().map(read).collect()
+    /// Reads every counter, in order of name, into the memory of an earlier reading of the same list.
+    pub(super) fn read(
+        &mut self,
+        scope: &Scope<'_>,
+        buffer: &mut Vec<u8>,
+        mut earlier: Vec<Counter>,
+    ) -> Vec<Counter> {
+        earlier.resize_with(self.counters.len(), Counter::default);
+        for (counter, (name, attribute)) in earlier.iter_mut().zip(&mut self.counters) {
+            if !Arc::ptr_eq(&counter.name, name) {
+                counter.name = Arc::clone(name);
+            }
+            counter.value = value(scope, attribute, buffer);
+        }
+        earlier
     }
 }
 
@@ -83,7 +91,7 @@ fn value(scope: &Scope<'_>, attribute: &mut Attribute, buffer: &mut Vec<u8>) -> 
             return if unread.kind == NOT_OFFERED {
                 Fact::Absent
             } else {
-                unread.into()
+                scope.remembered(unread)
             };
         }
         Outcome::Failed(unread) => {

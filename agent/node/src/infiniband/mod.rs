@@ -7,7 +7,10 @@ mod counters;
 mod gid;
 mod port;
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +164,10 @@ pub struct HcaReader {
     /// The device without its ports.
     identity: Hca,
     ports: BTreeMap<u8, PortReader>,
+    /// The last two readings since the identity was read. The older one is shown to nobody any more, as a rule, and serves
+    /// again: a new list of counters for each port and scrape costs as much as many a read.
+    last: Option<Arc<Hca>>,
+    spare: Option<Arc<Hca>>,
 }
 
 impl HcaReader {
@@ -169,6 +176,8 @@ impl HcaReader {
         let mut reader = Self {
             identity: identity(scope, name),
             ports: BTreeMap::new(),
+            last: None,
+            spare: None,
         };
         reader.list_ports(scope);
         reader
@@ -178,6 +187,7 @@ impl HcaReader {
     pub fn identify(&mut self, scope: &Scope<'_>) {
         self.identity = identity(scope, &self.identity.name);
         self.list_ports(scope);
+        (self.last, self.spare) = (None, None);
     }
 
     fn list_ports(&mut self, scope: &Scope<'_>) {
@@ -200,16 +210,19 @@ impl HcaReader {
     }
 
     /// Reads what changes all the time: state, rate and counters of every port.
-    pub fn read(&mut self, scope: &Scope<'_>) -> Hca {
-        let ports = self
-            .ports
-            .iter_mut()
-            .map(|(number, port)| (*number, port.read(scope)))
-            .collect();
-        Hca {
-            ports,
-            ..self.identity.clone()
-        }
+    pub fn read(&mut self, scope: &Scope<'_>) -> Arc<Hca> {
+        let mut hca = self
+            .spare
+            .take()
+            .unwrap_or_else(|| Arc::new(self.identity.clone()));
+        // Copies it where somebody still looks at it.
+        let ports = &mut Arc::make_mut(&mut hca).ports;
+        let mut before = std::mem::take(ports);
+        let read =
+            |(number, reader): (&u8, &mut PortReader)| (*number, reader.read(scope, before.remove(number)));
+        *ports = self.ports.iter_mut().map(read).collect();
+        self.spare = self.last.replace(Arc::clone(&hca));
+        hca
     }
 }
 

@@ -263,7 +263,13 @@ impl PortReader {
         self.gids = gid::table(scope, &path, self.link_layer.known().map(String::as_str));
     }
 
-    pub(super) fn read(&mut self, scope: &Scope<'_>) -> Port {
+    /// Reads what changes all the time. What else was in an earlier reading, made since [`PortReader::identify`], and the
+    /// memory of its counters serve again.
+    pub(super) fn read(&mut self, scope: &Scope<'_>, earlier: Option<Port>) -> Port {
+        let (link_layer, gids, counters, hw_counters) = match earlier {
+            Some(port) => (port.link_layer, port.gids, port.counters, port.hw_counters),
+            None => (self.link_layer.clone(), self.gids.clone(), Vec::new(), Vec::new()),
+        };
         let mut buffer = Vec::new();
         let buffer = &mut buffer;
         // LIDs are InfiniBand's; on Ethernet the files hold zeroes.
@@ -278,7 +284,7 @@ impl PortReader {
         Port {
             lid: lid(&mut self.lid, buffer),
             sm_lid: lid(&mut self.sm_lid, buffer),
-            link_layer: self.link_layer.clone(),
+            link_layer,
             state: parsed(scope, &mut self.state, buffer, "a port state", PortCode::parse),
             phys_state: parsed(
                 scope,
@@ -295,9 +301,9 @@ impl PortReader {
                     unread: unread.clone(),
                 },
             },
-            counters: self.counters.read(scope, buffer),
-            hw_counters: self.hw_counters.read(scope, buffer),
-            gids: self.gids.clone(),
+            counters: self.counters.read(scope, buffer, counters),
+            hw_counters: self.hw_counters.read(scope, buffer, hw_counters),
+            gids,
         }
     }
 }

@@ -1,5 +1,11 @@
 //! Writes how the agent itself fares, counters that are kept in [`super::OwnMetrics`] apart.
 
+use std::{
+    fs::File,
+    os::unix::fs::{FileExt, MetadataExt},
+    sync::OnceLock,
+};
+
 use rustix::{
     process::{Resource, getrlimit},
     time::{ClockId, clock_gettime},
@@ -70,9 +76,16 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Bytes of address space and of resident memory, from `/proc/self/statm`.
+/// Bytes of address space and of resident memory, from `/proc/self/statm`, which stays open.
 fn memory() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    static STATM: OnceLock<Option<File>> = OnceLock::new();
+    let file = STATM
+        .get_or_init(|| File::open("/proc/self/statm").ok())
+        .as_ref()?;
+    // Seven numbers.
+    let mut text = [0; 160];
+    let read = file.read_at(&mut text, 0).ok()?;
+    let text = std::str::from_utf8(&text[..read]).ok()?;
     let mut pages = text.split_whitespace().map(str::parse::<u64>);
     let size = rustix::param::page_size() as u64;
     Some((pages.next()?.ok()? * size, pages.next()?.ok()? * size))
@@ -81,7 +94,6 @@ fn memory() -> Option<(u64, u64)> {
 /// How many files are open: the size of `/proc/self/fd` since Linux 6.2. Counting its entries would cost a scrape more
 /// than all the rest, with a file open for each counter.
 fn open_files() -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
     let size = std::fs::metadata("/proc/self/fd").ok()?.size();
     (size > 0).then_some(size)
 }
