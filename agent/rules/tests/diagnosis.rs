@@ -586,6 +586,32 @@ fn why_the_helper_is_silent_decides_what_is_to_be_done() {
 }
 
 #[test]
+fn a_helper_that_finds_no_kernel_part_shows_that_modules_are_missing() {
+    let mut node = node(|tree| {
+        tree.remove("sys/class/infiniband_verbs");
+        tree.write(
+            "proc/modules",
+            "mlx5_ib 1 0 - Live 0x0\nnvidia_peermem 1 0 - Live 0x0\n",
+        )
+        .unwrap();
+    });
+    node.verbs = Unread {
+        source: "rdma-health-verbs".into(),
+        kind: "helper_refused".into(),
+        detail: "ibv_get_device_list failed: Function not implemented".into(),
+    }
+    .into();
+    let found = diagnosis(&node, "");
+    let names: Vec<_> = found.causes.iter().map(|cause| cause.id).collect();
+    assert_eq!(names, ["rdma-modules"]);
+    assert_eq!(
+        found.causes[0].findings,
+        ["rdma-modules-missing", "helper-unhealthy"]
+    );
+    assert!(found.next_step.unwrap().contains("modprobe"));
+}
+
+#[test]
 fn a_silent_helper_speaks_for_no_other_cause_of_a_symptom() {
     let mut node = node(|_| {});
     node.verbs = Unread {

@@ -200,7 +200,7 @@ pub static CAUSES: &[KnownCause] = &[
         title: "RDMA kernel modules are missing",
         explanation: "Without ib_uverbs there is no /dev/infiniband/uverbs*, without the adapter's module no RDMA device at all.",
         next_step: "Load them: modprobe ib_uverbs, and the adapter's module (mlx5_ib, irdma, bnxt_re).",
-        rules: &["rdma-modules-missing"],
+        rules: &["rdma-modules-missing", "helper-unhealthy"],
         often: &[NoDevice, OpenFailed],
         sometimes: &[SocketFallback, NoProvider, ProbeFailed, CallFailed],
         weigh: weigh::modules,
@@ -418,9 +418,9 @@ pub static CAUSES: &[KnownCause] = &[
     },
     KnownCause {
         id: "helper-fails",
-        title: "The verbs helper ends instead of answering",
-        explanation: "Something ends the process that asks libibverbs: a signal, a provider that crashes, another version. No \
-            device needs to be broken for that.",
+        title: "The verbs helper fails instead of answering",
+        explanation: "Something ends the process that asks libibverbs - a signal, a provider that crashes - or it answers what \
+            makes no sense here: another version, a libibverbs that lists no devices. No device needs to be broken for that.",
         next_step: "Read how it ended and what it said (in a pod: kubectl logs -c verbs POD); run rdma-health probe, and ibv_devinfo, which loads the same providers. \
             Where that ends alike, update rdma-core; where a signal ended it, look at memory limits and at the kernel's log \
             (oom-kill, segfault). Where the version does not fit, install helper and rdma-health from one release.",

@@ -23,6 +23,8 @@ fn cause_of_silence(node: &Node) -> &'static str {
         Some("helper_not_loaded") => "userspace-libraries",
         // Alive and without an answer: what it asks does not answer.
         Some("helper_hung") => "device-stalled",
+        // libibverbs finds no kernel part.
+        Some("helper_refused") if node.modules.user_verbs.known() == Some(&false) => "rdma-modules",
         _ => "helper-fails",
     }
 }
