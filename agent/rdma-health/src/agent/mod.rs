@@ -128,13 +128,17 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         if let Some(error) = web.expired() {
             warn!(%error, "clients will refuse it");
         }
+        agent.own.certificate_expires(web.expires());
         let (sender, receiver) = watch::channel(Arc::new(web));
         server = server.secured(receiver);
         let own = Arc::clone(&agent.own);
         tokio::spawn(web_config::follow(sources, sender, move |change| {
             own.web_config_reloaded(change.is_ok());
             match change {
-                Ok(()) => info!("new web configuration"),
+                Ok(web) => {
+                    own.certificate_expires(web.expires());
+                    info!("new web configuration");
+                }
                 Err(error) => {
                     warn!(%error, "the new web configuration is not used; the old one stays in force");
                 }

@@ -1,5 +1,7 @@
 //! TLS for the server, from `tls_server_config`.
 
+mod sans;
+
 use std::{sync::Arc, time::SystemTime};
 
 use serde::Deserialize;
@@ -16,7 +18,7 @@ use tokio_rustls::{
 };
 use x509_cert::der::Decode;
 
-/// The section, key by key as other exporters have it. `client_allowed_sans` is not offered.
+/// The section, key by key as other exporters have it.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Tls {
@@ -27,6 +29,7 @@ pub(super) struct Tls {
     key_file: Option<String>,
     client_ca_file: Option<String>,
     client_auth_type: Option<String>,
+    client_allowed_sans: Vec<String>,
     min_version: Option<String>,
     max_version: Option<String>,
     cipher_suites: Vec<String>,
@@ -56,8 +59,8 @@ impl Tls {
 /// What was made of a section.
 pub(super) struct Built {
     pub(super) acceptor: TlsAcceptor,
-    /// That the certificate has expired, in words.
-    pub(super) expired: Option<String>,
+    /// Until when the certificate is good.
+    pub(super) expires: SystemTime,
 }
 
 /// A key of the section and what is wrong with it.
@@ -90,7 +93,7 @@ pub(super) fn build(tls: &Tls, content: impl Fn(&str) -> Result<Vec<u8>, String>
     )?;
 
     let chain = certificates(&cert).map_err(|what| (cert_key, what))?;
-    let expired = expiry(&chain[0]).map_err(|what| (cert_key, what))?;
+    let expires = expiry(&chain[0]).map_err(|what| (cert_key, what))?;
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|_| (key_key, "holds no private key in PEM form".to_owned()))?;
 
@@ -113,7 +116,7 @@ pub(super) fn build(tls: &Tls, content: impl Fn(&str) -> Result<Vec<u8>, String>
     config.ignore_client_order = tls.prefer_server_cipher_suites.unwrap_or(true);
     Ok(Built {
         acceptor: TlsAcceptor::from(Arc::new(config)),
-        expired,
+        expires,
     })
 }
 
@@ -125,18 +128,12 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// When the certificate expired, if it did.
-fn expiry(certificate: &CertificateDer<'_>) -> Result<Option<String>, String> {
+/// Until when a certificate is good.
+fn expiry(certificate: &CertificateDer<'_>) -> Result<SystemTime, String> {
     let certificate = x509_cert::Certificate::from_der(certificate)
         .map_err(|error| format!("holds a certificate that cannot be read: {error}"))?;
     let until = certificate.tbs_certificate().validity().not_after;
-    let until = SystemTime::UNIX_EPOCH + until.to_unix_duration();
-    Ok((until < SystemTime::now()).then(|| {
-        format!(
-            "the certificate expired on {}",
-            humantime::format_rfc3339_seconds(until)
-        )
-    }))
+    Ok(SystemTime::UNIX_EPOCH + until.to_unix_duration())
 }
 
 fn client_verifier(
@@ -145,14 +142,17 @@ fn client_verifier(
     provider: Arc<CryptoProvider>,
 ) -> Result<Option<Arc<dyn rustls::server::danger::ClientCertVerifier>>, Refusal> {
     const KEY: &str = "client_auth_type";
+    const SANS: &str = "client_allowed_sans";
+    if tls.client_allowed_sans.iter().any(String::is_empty) {
+        return Err((SANS, "holds an empty name, which no certificate has".into()));
+    }
     let needed = match tls.client_auth_type.as_deref() {
         None | Some("" | "NoClientCert") => {
             // Other exporters serve everybody then, which whoever wrote the file did not mean.
+            const IDLE: &str = "has no effect without `client_auth_type: RequireAndVerifyClientCert`";
             return match ca {
-                Some((key, _)) => Err((
-                    key,
-                    "has no effect without `client_auth_type: RequireAndVerifyClientCert`".into(),
-                )),
+                Some((key, _)) => Err((key, IDLE.into())),
+                None if !tls.client_allowed_sans.is_empty() => Err((SANS, IDLE.into())),
                 None => Ok(None),
             };
         }
@@ -191,7 +191,11 @@ fn client_verifier(
         verifier.allow_unauthenticated()
     };
     let verifier = verifier.build().map_err(|error| (key, error.to_string()))?;
-    Ok(Some(verifier))
+    if tls.client_allowed_sans.is_empty() {
+        return Ok(Some(verifier));
+    }
+    let allowed = tls.client_allowed_sans.iter().cloned().collect();
+    Ok(Some(Arc::new(sans::Named { verifier, allowed })))
 }
 
 fn versions(tls: &Tls) -> Result<Vec<&'static SupportedProtocolVersion>, Refusal> {

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use prometheus::{
-    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
-    Registry, TextEncoder, core::Collector,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Opts, Registry, TextEncoder, core::Collector,
 };
 
 use super::catalogue::{Family, own};
@@ -27,6 +27,7 @@ pub(crate) struct OwnMetrics {
     reload_ok: IntGauge,
     reload_time: Gauge,
     web_reload_ok: IntGauge,
+    certificate_expires: GaugeVec,
     probe_runs: IntCounterVec,
     events: IntCounterVec,
     kubernetes_enabled: IntGauge,
@@ -85,6 +86,13 @@ impl OwnMetrics {
             reload_ok: register(&registry, IntGauge::with_opts(opts(&own::RELOAD_OK))),
             reload_time: register(&registry, Gauge::with_opts(opts(&own::RELOAD_TIME))),
             web_reload_ok: register(&registry, IntGauge::with_opts(opts(&own::WEB_RELOAD_OK))),
+            certificate_expires: register(
+                &registry,
+                GaugeVec::new(
+                    opts(&own::CERTIFICATE_EXPIRES),
+                    own::CERTIFICATE_EXPIRES.entry().labels,
+                ),
+            ),
             probe_runs: counters(&registry, &own::PROBE_RUNS),
             events: counters(&registry, &own::EVENTS),
             kubernetes_enabled: register(&registry, IntGauge::with_opts(opts(&own::KUBERNETES_ENABLED))),
@@ -179,6 +187,17 @@ impl OwnMetrics {
         self.web_reload_ok.set(ok.into());
     }
 
+    /// The certificate in effect is good until then; `None` where there is none.
+    pub(crate) fn certificate_expires(&self, until: Option<SystemTime>) {
+        // One without labels is there or not, as a fact is.
+        self.certificate_expires.reset();
+        if let Some(until) = until {
+            self.certificate_expires
+                .with_label_values::<&str>(&[])
+                .set(since_epoch(until));
+        }
+    }
+
     /// A probe was tried.
     pub(crate) fn probe_ran(&self, result: ProbeRun) {
         self.probe_runs.with_label_values(&[result.name()]).inc();
@@ -248,7 +267,10 @@ fn register<M: Collector + Clone + 'static>(registry: &Registry, metric: prometh
 }
 
 fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
+    since_epoch(SystemTime::now())
+}
+
+fn since_epoch(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64())
 }

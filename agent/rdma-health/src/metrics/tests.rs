@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use super::{fixture, *};
@@ -15,6 +15,7 @@ fn text(view: Option<&View>, options: RenderOptions) -> String {
     let own = OwnMetrics::new();
     own.scraped(Duration::from_millis(2));
     own.refreshed(true, Duration::from_millis(3));
+    own.certificate_expires(Some(SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000)));
     let mut buffer = Vec::new();
     render(view, options, &own, &mut buffer);
     String::from_utf8(buffer).unwrap()

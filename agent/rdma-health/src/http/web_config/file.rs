@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::Read,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -116,7 +117,12 @@ impl Sources {
             let refuse = |(key, what): (&str, String)| self.error(&format!("tls_server_config.{key}"), &what);
             let built = tls::build(tls, content).map_err(refuse)?;
             web.tls = Some(built.acceptor);
-            web.expired = built.expired.map(|what| refuse((tls.certificate_key(), what)));
+            web.expires = Some(built.expires);
+            if built.expires < SystemTime::now() {
+                let until = humantime::format_rfc3339_seconds(built.expires);
+                let what = format!("the certificate expired on {until}");
+                web.expired = Some(refuse((tls.certificate_key(), what)));
+            }
         }
         web.users = Users::new(form.basic_auth_users)
             .map_err(|(user, what)| self.error(&format!("basic_auth_users.{user}"), &what))?;

@@ -28,12 +28,12 @@ const PACE: Pace = Pace {
     rest: Duration::from_millis(200),
 };
 
-/// Follows the files behind `sources` and sends what they become to `web`; `tell` hears of each change, taken over or
-/// refused. What is refused leaves the old state in force. Ends when nobody receives any more.
+/// Follows the files behind `sources` and sends what they become to `web`; `tell` hears of each change: what was taken over,
+/// or why it was refused. What is refused leaves the old state in force. Ends when nobody receives any more.
 pub(crate) async fn follow(
     sources: Sources,
     web: watch::Sender<Arc<Web>>,
-    tell: impl FnMut(Result<(), Error>),
+    tell: impl FnMut(Result<Arc<Web>, Error>),
 ) {
     run(sources, web, tell, PACE).await;
 }
@@ -41,7 +41,7 @@ pub(crate) async fn follow(
 pub(super) async fn run(
     mut seen: Sources,
     web: watch::Sender<Arc<Web>>,
-    mut tell: impl FnMut(Result<(), Error>),
+    mut tell: impl FnMut(Result<Arc<Web>, Error>),
     pace: Pace,
 ) {
     let (notice, mut noticed) = mpsc::channel(1);
@@ -84,6 +84,10 @@ pub(super) async fn run(
             None => Ok(new),
         });
         seen = now;
-        tell(built.map(|new| drop(web.send_replace(Arc::new(new)))));
+        tell(built.map(|new| {
+            let new = Arc::new(new);
+            web.send_replace(Arc::clone(&new));
+            new
+        }));
     }
 }

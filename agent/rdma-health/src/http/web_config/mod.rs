@@ -9,7 +9,7 @@ mod file;
 mod follow;
 mod users;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::SystemTime};
 
 use http_body_util::Full;
 use hyper::{
@@ -31,6 +31,7 @@ pub(crate) struct Web {
     tls: Option<TlsAcceptor>,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    expires: Option<SystemTime>,
     expired: Option<Error>,
 }
 
@@ -63,6 +64,11 @@ impl Web {
     /// That the server's certificate has expired, so that clients will refuse it.
     pub(crate) fn expired(&self) -> Option<&Error> {
         self.expired.as_ref()
+    }
+
+    /// Until when the server's certificate is good, where there is one.
+    pub(crate) fn expires(&self) -> Option<SystemTime> {
+        self.expires
     }
 
     /// Answers a request that may be answered, and refuses others.

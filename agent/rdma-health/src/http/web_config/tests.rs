@@ -8,8 +8,8 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+    date_time_ymd, string::Ia5String,
 };
 use tempfile::TempDir;
 use tokio::{
@@ -59,7 +59,25 @@ impl Place {
 
     /// A certificate that is good until a year, and its key.
     fn issue(&self, name: &str, until: i32, usage: ExtendedKeyUsagePurpose) {
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        self.issue_to(name, &["localhost"], until, usage);
+    }
+
+    /// The same with these names.
+    fn issue_to(&self, name: &str, names: &[&str], until: i32, usage: ExtendedKeyUsagePurpose) {
+        let (odd, plain): (Vec<&str>, Vec<&str>) = names
+            .iter()
+            .copied()
+            .partition(|name: &&str| name.contains(['/', '@']));
+        let plain: Vec<String> = plain.into_iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(plain).unwrap();
+        for name in odd {
+            let text = Ia5String::try_from(name).unwrap();
+            params.subject_alt_names.push(if name.contains('/') {
+                SanType::URI(text)
+            } else {
+                SanType::Rfc822Name(text)
+            });
+        }
         params.distinguished_name.push(DnType::CommonName, name);
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(until, 1, 1);
@@ -99,7 +117,7 @@ fn mutual() -> String {
 
 struct Running {
     address: SocketAddr,
-    changes: mpsc::UnboundedReceiver<Result<(), Error>>,
+    changes: mpsc::UnboundedReceiver<Result<Arc<Web>, Error>>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -161,7 +179,7 @@ impl Running {
         }
     }
 
-    async fn change(&mut self) -> Result<(), String> {
+    async fn change(&mut self) -> Result<Arc<Web>, String> {
         let change = timeout(Duration::from_secs(20), self.changes.recv());
         change.await.unwrap().unwrap().map_err(|error| error.to_string())
     }
@@ -204,6 +222,40 @@ async fn a_client_without_a_certificate_of_the_authority_reads_nothing() {
     let server_as_client = ["--cert", "server.crt", "--key", "server.key"];
     let wrong = server.curl(&place, "https", "/metrics", &server_as_client).await;
     assert!(wrong.is_err(), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn of_the_clients_that_the_authority_vouches_for_only_those_named_read() {
+    let place = Place::new();
+    let sans = |names: &[&str]| format!("{}  client_allowed_sans: {names:?}\n", mutual());
+    let names = [
+        "localhost",
+        "spiffe://cluster/prometheus",
+        "10.1.2.3",
+        "fd00::1",
+        "scraper@example.com",
+    ];
+    place.issue_to("client", &names, 2040, ExtendedKeyUsagePurpose::ClientAuth);
+    for name in names {
+        let server = serve(&place, &sans(&["other", name])).await;
+        let answer = server.curl(&place, "https", "/metrics", &CLIENT).await;
+        assert!(
+            answer
+                .as_ref()
+                .is_ok_and(|answer| answer.ends_with("rdma_devices 2\n")),
+            "{name}: {answer:?}"
+        );
+    }
+    // Neither a part of a name, nor a pattern, nor the common name is one of the names.
+    let server = serve(&place, &sans(&["local", "*", "client", "10.1.2.30"])).await;
+    let answer = server.curl(&place, "https", "/metrics", &CLIENT).await;
+    assert!(answer.is_err(), "{answer:?}");
+    // A name of which the authority knows nothing.
+    let stranger = Place::new();
+    let server = serve(&stranger, &sans(&["localhost"])).await;
+    std::fs::copy(stranger.path("ca.crt"), place.path("ca.crt")).unwrap();
+    let answer = server.curl(&place, "https", "/metrics", &CLIENT).await;
+    assert!(answer.is_err(), "{answer:?}");
 }
 
 #[tokio::test]
@@ -295,7 +347,13 @@ async fn renewed_files_are_taken_over_and_bad_ones_leave_the_old_in_force() {
     place.issue("server", 2041, ExtendedKeyUsagePurpose::ServerAuth);
     let hash = bcrypt::hash("right", 4).unwrap();
     place.configure(&format!("{TLS}basic_auth_users: {{alice: {hash}}}\n"));
-    while server.change().await.is_err() {}
+    let taken = loop {
+        if let Ok(web) = server.change().await {
+            break web;
+        }
+    };
+    let until = humantime::parse_rfc3339("2041-01-01T00:00:00Z").unwrap();
+    assert_eq!(taken.expires(), Some(until));
     let answer = server.curl(&place, "https", "/metrics", &[]).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }
@@ -339,7 +397,11 @@ fn what_is_wrong_is_named_with_line_and_key() {
         ),
         (
             &format!("{TLS}  client_allowed_sans: [x]\n"),
-            "web.yml:4: unknown key `client_allowed_sans`",
+            "web.yml:4: `tls_server_config.client_allowed_sans`: has no effect without",
+        ),
+        (
+            &format!("{}  client_allowed_sans: ['']\n", mutual()),
+            "web.yml:6: `tls_server_config.client_allowed_sans`: holds an empty name",
         ),
         (
             &format!("{TLS}  min_version: TLS10\n"),

@@ -42,6 +42,8 @@ families! {
         "When the configuration in effect was taken over.";
     WEB_RELOAD_OK: Gauge "rdma_health_web_config_last_reload_successful" [""] {}
         "Whether the web configuration as it is now, with its certificates, is in effect; 1 where there is none.";
+    CERTIFICATE_EXPIRES: Gauge "rdma_health_web_config_certificate_expiry_timestamp_seconds" ["seconds since 1970"] {}
+        "Until when the certificate in effect is good; absent without TLS.";
     PROBE_RUNS: Counter "rdma_health_probe_runs_total" [""] {"result"}
         "Probes by result: success, failure, skipped, or helper where the helper did not answer.";
     EVENTS: Counter "rdma_health_events_total" [""] {"source"}
