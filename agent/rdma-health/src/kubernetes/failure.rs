@@ -74,7 +74,7 @@ fn refusal(refusal: &Refusal) -> String {
             "there is no Node {name:?} (404): NODE_NAME, --node-name or kubernetes.node must be the Node's name as in \
              kubectl get nodes"
         ),
-        409 => format!(
+        409 if *resource == "nodes/status" => format!(
             "somebody else manages a condition of ours, which is left to them (409; kubernetes.force takes it over): {said}"
         ),
         429 => format!("the API server throttles us (429): {said}"),

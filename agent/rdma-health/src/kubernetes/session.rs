@@ -17,8 +17,10 @@ use super::{
     schedule::{AT_FIRST, Schedule, Setback, Step, Write},
 };
 
-/// A taint that could not be changed is tried again after this.
+/// Between two changes of the taint, and before it is tried again.
 const TAINT_PAUSE: Duration = Duration::from_secs(60);
+/// The same after a refusal, which lasts until somebody grants the permission.
+const TAINT_REFUSED: Duration = Duration::from_secs(300);
 
 /// What of a node's state is published beside its conditions.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +57,7 @@ pub(super) struct Session {
     events_trouble: Option<String>,
     taint_done: Option<Wish>,
     taint_pause: Option<Instant>,
+    taint_trouble: Option<String>,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,8 @@ struct Trouble {
 struct Known {
     uid: String,
     labels: BTreeMap<String, String>,
+    /// Whether it has our taint.
+    tainted: bool,
 }
 
 impl Session {
@@ -83,6 +88,7 @@ impl Session {
             events_trouble: None,
             taint_done: None,
             taint_pause: None,
+            taint_trouble: None,
         }
     }
 
@@ -158,6 +164,7 @@ impl Session {
         self.known = Some(Known {
             uid: node.metadata.uid.clone(),
             labels: node.labels(),
+            tainted: node.is_tainted(TAINT),
         });
     }
 
@@ -206,8 +213,16 @@ impl Session {
 
     /// Sees to the taint. Returns when to try again.
     async fn taint(&mut self, now: Instant) -> Option<Instant> {
-        let wanted = self.extras.taint.clone()?;
-        if self.taint_done.as_ref() == Some(&wanted) {
+        let known = self.known.as_mut()?;
+        let wanted = match &self.extras.taint {
+            Some(wanted) => wanted.clone(),
+            // Taints were switched off, now or while we did not run.
+            None if known.tainted => Wish::Without,
+            None => return None,
+        };
+        // As the Node was seen last: somebody may have taken it off, or put it there.
+        let there = known.tainted == matches!(wanted, Wish::With(_));
+        if there && self.taint_done.as_ref() == Some(&wanted) {
             return None;
         }
         if let Some(until) = self.taint_pause.filter(|until| *until > now) {
@@ -215,15 +230,21 @@ impl Session {
         }
         match self.api.taint(&self.manner.node, TAINT, &wanted).await {
             Ok(()) => {
+                known.tainted = matches!(wanted, Wish::With(_));
                 self.taint_done = Some(wanted);
+                self.taint_trouble = None;
                 self.taint_pause = Some(now + TAINT_PAUSE);
                 None
             }
             Err(failure) => {
-                if self.taint_pause.is_none() {
+                let code = failure.code();
+                if self.taint_trouble.as_ref() != Some(&code) {
                     warn!(%failure, "the Node's taint is not changed");
+                    self.taint_trouble = Some(code);
                 }
-                let until = Instant::now() + TAINT_PAUSE;
+                let refused = failure.setback() == Setback::Refused && failure.status() != Some(409);
+                let pause = if refused { TAINT_REFUSED } else { TAINT_PAUSE };
+                let until = Instant::now() + pause;
                 self.taint_pause = Some(until);
                 Some(until)
             }
