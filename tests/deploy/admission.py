@@ -48,8 +48,15 @@ def request(resource="nodes", node="a", user=AGENT, group="", extra=True):
     return {"userInfo": info, "resource": {"group": group, "resource": resource}}
 
 
-def node(name="a", conditions=(READY,), **status):
-    return {"metadata": {"name": name}, "spec": {},
+ZONE = {"topology.kubernetes.io/zone": "z1"}
+LABELS = ZONE | {"state.rdma-health.io/verdict": "ok"}
+OTHER = {"key": "other", "effect": "NoSchedule"}
+TAINT = {"key": "state.rdma-health.io/critical", "value": "port-down", "effect": "NoSchedule"}
+
+
+def node(name="a", conditions=(READY,), labels=None, annotations=None, spec=None, **status):
+    metadata = {"name": name} | ({"labels": labels} if labels else {}) | ({"annotations": annotations} if annotations else {})
+    return {"metadata": metadata, "spec": spec or {},
             "status": {"conditions": list(conditions), "capacity": {"cpu": "8"}, **status}}
 
 
@@ -68,7 +75,21 @@ CASES = [
     ("another condition added", request(), node(conditions=[READY, {"type": "DiskPressure", "status": "True"}]), node(), "its own conditions only"),
     ("capacity changed", request(), node(capacity={"cpu": "80"}), node(), "capacity"),
     ("addresses added", request(), node(addresses=[{"type": "InternalIP", "address": "1.2.3.4"}]), node(), "addresses"),
-    ("its first conditions", request(), node(conditions=[OURS]), {"metadata": {"name": "a"}, "status": {"capacity": {"cpu": "8"}}}, None),
+    ("the kubelet's port changed", request(), node(daemonEndpoints={"kubeletEndpoint": {"Port": 1}}), node(), "endpoints"),
+    ("its labels", request(), node(labels=LABELS), node(labels=ZONE), None),
+    ("its labels on a Node without any", request(), node(labels={"state.rdma-health.io/iommu": "none"}), node(), None),
+    ("its labels taken away", request(), node(), node(labels={"state.rdma-health.io/iommu": "none"}), None),
+    ("another label added", request(), node(labels=ZONE | {"node-role.kubernetes.io/x": ""}), node(labels=ZONE), "its own labels only"),
+    ("another label changed", request(), node(labels={"topology.kubernetes.io/zone": "z2"}), node(labels=ZONE), "its own labels only"),
+    ("another label taken away", request(), node(), node(labels=ZONE), "its own labels only"),
+    ("its taint", request(), node(spec={"taints": [OTHER, TAINT]}), node(spec={"taints": [OTHER]}), None),
+    ("its taint taken away", request(), node(), node(spec={"taints": [TAINT]}), None),
+    ("another taint added", request(), node(spec={"taints": [OTHER]}), node(), "its own taint only"),
+    ("another taint taken away", request(), node(spec={"taints": [TAINT]}), node(spec={"taints": [OTHER]}), "its own taint only"),
+    ("cordoned", request(), node(spec={"unschedulable": True}), node(), "schedulable"),
+    ("uncordoned", request(), node(), node(spec={"unschedulable": True}), "schedulable"),
+    ("an annotation added", request(), node(annotations={"a": "b"}), node(), "annotations"),
+    ("its first conditions", request(), node(conditions=[OURS]), {"metadata": {"name": "a"}, "spec": {}, "status": {"capacity": {"cpu": "8"}}}, None),
     ("an Event about its Node", request("events"), core, None, None),
     ("an Event about another Node", request("events"), other, None, "may not write about b"),
     ("a newer Event about another Node", request("events", group="events.k8s.io"), new, None, "may not write about b"),

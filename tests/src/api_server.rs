@@ -135,6 +135,8 @@ impl ApiServer {
             ),
             "--authorization-mode=RBAC".into(),
             "--anonymous-auth=false".into(),
+            // As every cluster is set up; who may make such pods is decided elsewhere.
+            "--allow-privileged=true".into(),
             format!("--token-auth-file={}", at("tokens.csv")),
         ];
         let log = self.directory.path().join("kube-apiserver.log");
@@ -398,6 +400,34 @@ impl ApiServer {
         Ok(token.to_owned())
     }
 
+    /// The same token as it would be if it had expired an hour ago: signed with the server's own key.
+    ///
+    /// # Errors
+    /// Where it is no token, or openssl fails.
+    pub fn expired(&self, token: &str) -> Result<String> {
+        let mut parts = token.split('.');
+        let (head, claims) = (parts.next(), parts.next());
+        let (head, claims) = head.zip(claims).context("no token")?;
+        let standard = claims.replace('-', "+").replace('_', "/");
+        let padding = "=".repeat(standard.len().wrapping_neg() % 4);
+        let decode = ["base64", "-d", "-A"];
+        let decoded = openssl(&decode, format!("{standard}{padding}").as_bytes())?;
+        let mut claims: Value = serde_json::from_slice(&decoded)?;
+        for time in ["iat", "nbf", "exp"] {
+            let was = claims[time].as_i64().context("a token without times")?;
+            claims[time] = json!(was - 2 * 3600);
+        }
+        let encode = |bytes: &[u8]| -> Result<String> {
+            let text = String::from_utf8(openssl(&["base64", "-A"], bytes)?)?;
+            Ok(text.trim_end_matches('=').replace('+', "-").replace('/', "_"))
+        };
+        let signed = format!("{head}.{}", encode(claims.to_string().as_bytes())?);
+        let key = self.directory.path().join("service-accounts.key");
+        let key = key.to_str().context("an odd path")?;
+        let signature = openssl(&["dgst", "-sha256", "-sign", key], signed.as_bytes())?;
+        Ok(format!("{signed}.{}", encode(&signature)?))
+    }
+
     /// Writes a kubeconfig whose token is read from a file beside it, as a pod's is. Returns both paths.
     ///
     /// # Errors
@@ -440,6 +470,21 @@ fn assets() -> Result<PathBuf> {
         );
     }
     Ok(assets)
+}
+
+fn openssl(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+    let mut child = Command::new("openssl")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("openssl")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input)?;
+    }
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "openssl {arguments:?} failed");
+    Ok(output.stdout)
 }
 
 fn spawn(program: &Path, arguments: &[String], log: &Path) -> Result<Process> {

@@ -5,190 +5,19 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
 
+mod chart;
+mod node;
+
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::Command,
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use rdma_health_tests::{
-    api_server::ApiServer,
-    scrape::{Scrape, wait_until},
-    tree,
-    virtual_node::built,
-};
+use node::{LINK, Node, SOON, kinds, within};
+use rdma_health_tests::{api_server::ApiServer, scrape::wait_until, virtual_node::built};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-/// Generous: others may use this machine.
-const SOON: Duration = Duration::from_secs(30);
-const LINK: &str = "RDMALinkProblem";
-
-/// A node: its tree, and the agent that reads it.
-struct Node<'a> {
-    server: &'a ApiServer,
-    name: String,
-    tree: TempDir,
-    kubeconfig: PathBuf,
-    token: PathBuf,
-    agent: Option<Agent>,
-}
-
-struct Agent {
-    child: Child,
-    address: SocketAddr,
-    log: PathBuf,
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl<'a> Node<'a> {
-    /// Registers a Node and prepares its tree; the agent is not started yet.
-    fn new(server: &'a ApiServer, name: &str) -> Self {
-        server.create_node(name).unwrap();
-        Self::unregistered(server, name)
-    }
-
-    fn unregistered(server: &'a ApiServer, name: &str) -> Self {
-        let token = server.token("agent").unwrap();
-        let (kubeconfig, token) = server.kubeconfig(name, &token).unwrap();
-        Self {
-            server,
-            name: name.into(),
-            tree: tree::fixture("virtual-node-passthrough").unwrap(),
-            kubeconfig,
-            token,
-            agent: None,
-        }
-    }
-
-    fn start(&mut self) {
-        self.start_with(&[]);
-    }
-
-    fn start_with(&mut self, arguments: &[&str]) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
-        let log = self.server.directory().join(format!("{}.log", self.name));
-        let child = Command::new(built("rdma-health").unwrap())
-            .args(["agent", "--interval", "1s", "--no-probe", "--kubernetes"])
-            .args([
-                "--listen",
-                &address.to_string(),
-                "--helper-socket",
-                "/nonexistent",
-            ])
-            .arg("--root")
-            .arg(self.tree.path())
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .args(arguments)
-            .env_clear()
-            .env("NODE_NAME", &self.name)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::options().create(true).append(true).open(&log).unwrap())
-            .spawn()
-            .unwrap();
-        self.agent = Some(Agent { child, address, log });
-    }
-
-    fn stop(&mut self) {
-        self.agent = None;
-    }
-
-    fn agent(&self) -> &Agent {
-        self.agent.as_ref().unwrap()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(&self.agent().log).unwrap()
-    }
-
-    fn set_port(&self, state: &str) {
-        let path = self.tree.path().join("sys/class/infiniband/rxe0/ports/1/state");
-        fs::write(path, format!("{state}\n")).unwrap();
-    }
-
-    /// Breaks a port that is in use.
-    fn fault(&self) {
-        self.set_port("1: DOWN");
-    }
-
-    fn mend(&self) {
-        self.set_port("4: ACTIVE");
-    }
-
-    fn condition(&self, kind: &str) -> Option<Value> {
-        self.server.condition(&self.name, kind).unwrap()
-    }
-
-    /// Waits until the link's condition has this status; returns it.
-    fn until(&self, status: &str) -> Value {
-        self.until_within(status, SOON)
-    }
-
-    fn until_within(&self, status: &str, patience: Duration) -> Value {
-        let mut last = None;
-        let found = within(patience, || {
-            last = self.server.condition(&self.name, LINK).ok().flatten();
-            last.clone().filter(|condition| condition["status"] == status)
-        });
-        found.unwrap_or_else(|| panic!("{LINK} is not {status} but {last:?}:\n{}", self.log()))
-    }
-
-    fn log_says(&self, words: &str) -> String {
-        within(SOON, || Some(self.log()).filter(|log| log.contains(words)))
-            .unwrap_or_else(|| panic!("the log does not say {words:?}:\n{}", self.log()))
-    }
-
-    /// The agent measures and answers whatever the API server does.
-    fn serves(&self, what: &str, condition: impl Fn(&Scrape) -> bool) {
-        if let Err(error) = wait_until(self.agent().address, SOON, what, condition) {
-            panic!("{error:#}\n{}", self.log());
-        }
-    }
-
-    fn requests(&self, labels: &[&str]) -> f64 {
-        let scrape = Scrape::of(self.agent().address, SOON).unwrap();
-        scrape
-            .value("rdma_health_kubernetes_requests_total", labels)
-            .unwrap_or_default()
-    }
-}
-
-fn within<T>(patience: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    let end = Instant::now() + patience;
-    loop {
-        if let Some(value) = attempt() {
-            return Some(value);
-        }
-        if Instant::now() > end {
-            return None;
-        }
-        sleep(Duration::from_millis(100));
-    }
-}
-
-fn kinds(node: &Value) -> Vec<String> {
-    let conditions = node["status"]["conditions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let names = conditions
-        .iter()
-        .map(|condition| condition["type"].as_str().unwrap().to_owned());
-    names.collect()
-}
 
 /// One server serves all, since it takes seconds to start; each part has a Node of its own.
 #[test]
@@ -202,6 +31,8 @@ fn a_cluster_sees_each_node_as_it_is() {
     a_missing_permission_is_named_once_and_its_return_noticed(&server);
     a_node_that_does_not_exist_is_told_and_found_once_it_does(&server);
     a_wrong_token_is_told_and_a_new_one_read(&server);
+    a_token_that_expires_is_told_and_a_new_one_read(&server);
+    a_server_that_nobody_vouches_for_gets_no_token(&server);
     a_wrong_kubeconfig_is_told_and_a_right_one_read(&server);
     a_condition_of_somebody_else_is_left_alone_unless_forced(&server);
     labels_of_the_node_say_what_is_expected(&server);
@@ -383,6 +214,60 @@ fn a_wrong_token_is_told_and_a_new_one_read(server: &ApiServer) {
     let log = node.log_says("does not know us (401)");
     assert!(!log.contains("not-a-token"), "no secret belongs into a log");
     fs::write(&node.token, good).unwrap();
+    node.until_within("False", Duration::from_secs(90));
+}
+
+fn a_token_that_expires_is_told_and_a_new_one_read(server: &ApiServer) {
+    let mut node = Node::new(server, "expired");
+    let good = fs::read_to_string(&node.token).unwrap();
+    // Signed again and not expired it would be taken: the time alone is what is wrong with it.
+    fs::write(&node.token, server.expired(&good).unwrap()).unwrap();
+    node.start();
+    node.log_says("does not know us (401)");
+    node.log_says("the token or certificate is expired or of another cluster");
+    node.serves("the refusal, and metrics", |scrape| {
+        scrape.count("rdma_verdict", &[]) == 4
+            && scrape.count("rdma_health_kubernetes_requests_total", &["code=\"401\""]) > 0
+    });
+    fs::write(&node.token, good).unwrap();
+    node.until_within("False", Duration::from_secs(90));
+}
+
+fn a_server_that_nobody_vouches_for_gets_no_token(server: &ApiServer) {
+    let mut node = Node::new(server, "stranger");
+    let good = fs::read_to_string(&node.kubeconfig).unwrap();
+    let other = server.directory().join("other.crt");
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=other",
+            "-keyout",
+        ])
+        .arg(server.directory().join("other.key"))
+        .arg("-out")
+        .arg(&other)
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    let ours = server.certificate_authority().display().to_string();
+    let bad = good.replace(&ours, &other.display().to_string());
+    fs::write(&node.kubeconfig, bad).unwrap();
+    node.start();
+    let log = node.log_says("cannot be reached");
+    assert!(log.contains("certificate"), "{log}");
+    // A file that is not there is another mistake.
+    node.stop();
+    fs::write(&node.kubeconfig, good.replace(&ours, "/nonexistent/ca.crt")).unwrap();
+    node.start();
+    let log = node.log_says("no way to the API server");
+    assert!(log.contains("/nonexistent/ca.crt"), "{log}");
+    node.serves("metrics", |scrape| scrape.count("rdma_verdict", &[]) == 4);
+    fs::write(&node.kubeconfig, good).unwrap();
     node.until_within("False", Duration::from_secs(90));
 }
 

@@ -34,6 +34,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
           items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]
 {{- end }}
 
+{{- /* Whether Nodes may have a taint of ours, which is the one thing that needs the permission to patch them. */}}
+{{- define "rdma-health.patchNodes" -}}
+{{- if or .Values.kubernetes.patchNodes (dig "kubernetes" "taint" "" .Values.agent.config) }}yes{{ end }}
+{{- end }}
+
 {{- define "rdma-health.probe" -}}
 {{- if and .root.Values.webConfig.secret .root.Values.webConfig.tls .root.Values.webConfig.clientCertificates }}
 # The kubelet has no client certificate.

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""What `helm` does with the chart in a real API server: release.py install|upgrade|uninstall KUBECONFIG VALUES
+
+VALUES is JSON. (This library's rollback does not work.) Templates are checked against the server's own schema. A server that is older than the chart asks for gets the
+chart without that demand, and this says so: Debian's, which is the only one that can be built everywhere, is 1.20.
+"""
+
+import asyncio
+import json
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+import helm_sdkpy
+
+CHART = pathlib.Path(__file__).resolve().parents[2] / "deploy/helm/rdma-health"
+RELEASE = NAMESPACE = "rdma-health"
+
+
+async def run(action, kubeconfig, values):
+    config = helm_sdkpy.Configuration(namespace=NAMESPACE, kubeconfig=kubeconfig)
+    if action == "uninstall":
+        return await helm_sdkpy.Uninstall(config).run(RELEASE, wait=False, timeout=120)
+    with tempfile.TemporaryDirectory() as directory:
+        chart = pathlib.Path(directory) / "rdma-health"
+        shutil.copytree(CHART, chart)
+        act = {"install": helm_sdkpy.Install, "upgrade": helm_sdkpy.Upgrade}[action](config).run
+        try:
+            await act(RELEASE, str(chart), values=values, wait=False, disable_openapi_validation=False)
+        except helm_sdkpy.HelmError as error:
+            if "incompatible with Kubernetes" not in str(error):
+                raise
+            print(f"{error}; {action} without that demand")
+            meta = chart / "Chart.yaml"
+            meta.write_text(re.sub("^kubeVersion:.*\n", "", meta.read_text(), flags=re.M))
+            await act(RELEASE, str(chart), values=values, wait=False, disable_openapi_validation=False)
+
+
+action, kubeconfig, values = sys.argv[1:]
+try:
+    asyncio.run(run(action, kubeconfig, json.loads(values)))
+except helm_sdkpy.HelmError as error:
+    sys.exit(f"{action}: {error}")
