@@ -128,20 +128,35 @@ fn tell(what: &str, seconds: &[(u64, u64)]) {
     );
 }
 
+/// How many nodes the server was told of.
+#[derive(Default)]
+struct Told {
+    /// Whose conditions are right, and whose agent knows it.
+    right: AtomicUsize,
+    /// Whose conditions changed.
+    changes: AtomicUsize,
+}
+
 async fn live(
     mut session: Session,
     n: usize,
     mut problems: watch::Receiver<Problems>,
-    right: Arc<AtomicUsize>,
+    told: Arc<Told>,
 ) {
-    let mut counted = None;
+    let (mut counted, mut said) = (None, None);
     loop {
         let wanted = *problems.borrow_and_update();
-        session.observe(conditions(n < wanted), Extras::default(), Instant::now());
+        let problem = n < wanted;
+        session.observe(conditions(problem), Extras::default(), Instant::now());
         let next = session.drive().await;
-        if counted != Some(wanted) && session.is_well() && session.says() == Some(n < wanted) {
+        let says = session.says() == Some(problem);
+        if says && said != Some(problem) {
+            said = Some(problem);
+            told.changes.fetch_add(1, Ordering::Relaxed);
+        }
+        if says && counted != Some(wanted) && session.is_well() {
             counted = Some(wanted);
-            right.fetch_add(1, Ordering::Relaxed);
+            told.right.fetch_add(1, Ordering::Relaxed);
         }
         tokio::select! {
             changed = problems.changed() => if changed.is_err() { return },
@@ -182,7 +197,7 @@ async fn simulate() {
     create(&server, nodes, |n| Api::sharing(client_of(n), Arc::clone(&own))).await;
 
     let problems = watch::Sender::new(0);
-    let right = Arc::new(AtomicUsize::new(0));
+    let told = Arc::new(Told::default());
     let mut sessions = JoinSet::new();
     for n in 0..nodes {
         let api = Api::sharing(client_of(n), Arc::clone(&own));
@@ -192,51 +207,47 @@ async fn simulate() {
             force: false,
         };
         let session = Session::new(api, manner, Instant::now());
-        sessions.spawn(live(session, n, problems.subscribe(), Arc::clone(&right)));
+        sessions.spawn(live(session, n, problems.subscribe(), Arc::clone(&told)));
     }
     let all_right = |most: usize| {
-        let right = Arc::clone(&right);
-        move |_: Duration| right.load(Ordering::Relaxed) >= most
+        let told = Arc::clone(&told);
+        move |_: Duration| told.right.load(Ordering::Relaxed) >= most
     };
     let started = observe(&own, all_right(nodes)).await;
     tell("all agents started at one moment", &started);
     let steady = observe(&own, |elapsed| elapsed >= STEADY).await;
     tell("steady", &steady);
 
-    right.store(0, Ordering::Relaxed);
+    told.right.store(0, Ordering::Relaxed);
     problems.send_replace(nodes);
     let regression = observe(&own, all_right(nodes)).await;
     tell("every node got a problem at one moment", &regression);
     let after = observe(&own, |elapsed| elapsed >= AFTERWARDS).await;
     tell("afterwards", &after);
 
-    right.store(0, Ordering::Relaxed);
     server.stop();
+    told.changes.store(0, Ordering::Relaxed);
     problems.send_replace(nodes / 2);
     let outage = observe(&own, |elapsed| elapsed >= OUTAGE).await;
     tell("the server is away, and half of the nodes recovered", &outage);
     server.start_server().unwrap();
-    let begun = Instant::now();
-    // Waiting would hold the sessions up.
-    while !is_ready(&clients[0]).await {
-        sleep(Duration::from_millis(100)).await;
-    }
-    println!("ready {:.1} s after its start", begun.elapsed().as_secs_f64());
-    let (ready, half) = (counts(&own), nodes - nodes / 2);
-    let mut last = None;
-    let back = observe(&own, |elapsed| {
-        // The other half has nothing to say but its heartbeat.
-        let written = usize::try_from(counts(&own).0 - ready.0).unwrap_or_default();
-        if last.is_none() && written >= half {
-            last = Some(elapsed);
+    let (begun, half) = (Instant::now(), nodes - nodes / 2);
+    let changes = || told.changes.load(Ordering::Relaxed);
+    // Nodes without a change have nothing to say but their heartbeat.
+    let (mut ready, mut after_five) = (None, None);
+    let back = observe(&own, |_| changes() >= half);
+    let look = async {
+        // Waiting would hold the sessions up.
+        while !is_ready(&clients[0]).await {
+            sleep(Duration::from_millis(100)).await;
         }
-        last.is_some()
-    })
-    .await;
-    tell(
-        "after the server's return, until as many writes as changes",
-        &back,
-    );
+        ready = Some((begun.elapsed(), changes()));
+        sleep(Duration::from_secs(5)).await;
+        after_five = Some(changes());
+    };
+    let (back, ()) = tokio::join!(back, look);
+    tell("the server starts, until it was told of each change", &back);
+    println!("ready after, and changes told by then: {ready:?}; five seconds later: {after_five:?} of {half}");
     let after = observe(&own, |elapsed| elapsed >= AFTERWARDS).await;
     tell("afterwards", &after);
     println!("asked in all: {:#?}", asked(&own));
