@@ -137,12 +137,7 @@ struct Told {
     changes: AtomicUsize,
 }
 
-async fn live(
-    mut session: Session,
-    n: usize,
-    mut problems: watch::Receiver<Problems>,
-    told: Arc<Told>,
-) {
+async fn live(mut session: Session, n: usize, mut problems: watch::Receiver<Problems>, told: Arc<Told>) {
     let (mut counted, mut said) = (None, None);
     loop {
         let wanted = *problems.borrow_and_update();
@@ -247,7 +242,9 @@ async fn simulate() {
     };
     let (back, ()) = tokio::join!(back, look);
     tell("the server starts, until it was told of each change", &back);
-    println!("ready after, and changes told by then: {ready:?}; five seconds later: {after_five:?} of {half}");
+    println!(
+        "ready after, and changes told by then: {ready:?}; five seconds later: {after_five:?} of {half}"
+    );
     let after = observe(&own, |elapsed| elapsed >= AFTERWARDS).await;
     tell("afterwards", &after);
     println!("asked in all: {:#?}", asked(&own));
