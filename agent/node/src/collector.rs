@@ -145,8 +145,11 @@ impl Collector {
         self.revision
     }
 
-    /// Reads, and returns at the deadline at the latest; what did not end by then is stale.
+    /// Reads, and returns at the deadline at the latest; what did not end by then is stale. What was stale before is not
+    /// waited for, and what can only begin after something else has time left even where that does not end.
     pub fn refresh(&mut self, what: Refresh, deadline: Instant) {
+        let began = Instant::now();
+        let quarter = deadline.saturating_duration_since(began) / 4;
         let mut wanted = BTreeSet::new();
         for outcome in self.pool.outcomes() {
             self.accept(outcome);
@@ -178,7 +181,7 @@ impl Collector {
         for name in known {
             self.start_device(&mut wanted, name, what);
         }
-        self.wait_for(&wanted, deadline);
+        self.wait_for(&wanted, began + 2 * quarter);
 
         let names = self.facts.names.as_ref().and_then(Fact::known);
         let names = names.cloned().unwrap_or_default();
@@ -190,7 +193,7 @@ impl Collector {
             }
         }
         if wanted.len() > before {
-            self.wait_for(&wanted, deadline);
+            self.wait_for(&wanted, began + 3 * quarter);
         }
         if what == Refresh::All {
             let rdma = self
@@ -212,8 +215,8 @@ impl Collector {
             self.start(&mut wanted, source::NETWORK, move |scope| {
                 Part::Network(Network::read(scope, &netdevs))
             });
-            self.wait_for(&wanted, deadline);
         }
+        self.wait_for(&wanted, deadline);
         let mut changed = what == Refresh::All;
         for (name, slot) in &mut self.slots {
             if wanted.contains(name) {
@@ -387,9 +390,11 @@ impl Collector {
 
     fn wait_for(&mut self, wanted: &BTreeSet<String>, deadline: Instant) {
         let ended = |slots: &BTreeMap<String, Slot>| {
-            wanted
-                .iter()
-                .all(|source| slots.get(source).is_none_or(|slot| slot.started.is_none()))
+            wanted.iter().all(|source| {
+                slots
+                    .get(source)
+                    .is_none_or(|slot| slot.started.is_none() || slot.stale)
+            })
         };
         self.wait(ended, deadline);
     }
@@ -427,6 +432,8 @@ impl Collector {
                 changed = self.facts.names.as_ref() != Some(&names);
                 self.facts.names = Some(names);
             }
+            // Its job began before it was excluded; another must not.
+            Part::Hca(_, hca) if excluded(&self.exclude, &hca.name) => {}
             Part::Hca(reader, hca) => {
                 let before = self.facts.hcas.get(&hca.name);
                 changed = before.is_none_or(|before| !before.differs_in_counters_only(&hca));
@@ -513,3 +520,6 @@ fn now() -> u64 {
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests;

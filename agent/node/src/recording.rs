@@ -28,7 +28,7 @@ impl Failure {
     /// Whether there was no such file.
     pub fn is_missing(&self) -> bool {
         use rustix::io::Errno;
-        let missing = [Errno::NOENT, Errno::NOTDIR].map(Errno::raw_os_error);
+        let missing = [Errno::NOENT, Errno::NOTDIR, Errno::SRCH].map(Errno::raw_os_error);
         matches!(self, Self::Errno(errno) if missing.contains(errno))
     }
 }

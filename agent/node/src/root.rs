@@ -423,12 +423,13 @@ impl ReadError {
 
     /// Whether the file is simply not there (or the device behind it is gone).
     pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Self::Errno(Errno::NOENT | Errno::NOTDIR))
+        matches!(self, Self::Errno(Errno::NOENT | Errno::NOTDIR | Errno::SRCH))
     }
 
     pub(crate) fn into_unread(self, source: impl Into<String>) -> Unread {
         let (kind, detail) = match self {
             Self::Errno(Errno::NOENT | Errno::NOTDIR) => ("missing".into(), "there is no such file".into()),
+            Self::Errno(Errno::SRCH) => ("missing".into(), "the process has ended".into()),
             Self::Errno(errno) => (errno_name(errno), errno_text(errno)),
             Self::NotAFile(kind) => ("not_a_file".into(), format!("it is {kind}, not a regular file")),
             Self::TooLong(limit) => ("too_long".into(), format!("it is longer than {limit} bytes")),

@@ -90,6 +90,9 @@ pub struct PortHistory {
     pub downs: Vec<u64>,
     /// How often it had gone down when it was last seen.
     pub down_count: Option<u64>,
+    /// Who counted that; numbers of different counters say nothing of each other.
+    #[serde(default)]
+    pub down_counter: Option<DownCounter>,
     /// Whether it was active when it was last seen.
     pub active: Option<bool>,
     /// What probes measured, oldest first, at the rate that the port has now.
@@ -107,6 +110,16 @@ pub struct Measured {
     pub bytes_per_second: Option<f64>,
     /// Median latency in seconds.
     pub latency: Option<f64>,
+}
+
+/// What counts how often a port goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DownCounter {
+    /// `carrier_down_count` of its network device.
+    Carrier,
+    /// `counters/link_downed` of the port.
+    LinkDowned,
 }
 
 impl Default for History {

@@ -1,8 +1,8 @@
 //! Takes a node into the history.
 
 use super::{
-    Boot, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED, MAX_SUBJECTS, Measured,
-    PortHistory, Sample, Seen, short,
+    Boot, DownCounter, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
+    MAX_SUBJECTS, Measured, PortHistory, Sample, Seen, short,
 };
 use crate::{
     infiniband::{Hca, Port},
@@ -156,10 +156,11 @@ impl PortHistory {
         let (spacing, keep) = PORT_SAMPLES;
         self.counters.push(Sample { time: now, values }, spacing, keep);
 
-        let count = down_count(port);
+        let (counter, count) = down_count(port).unzip();
         let active = port.is_active();
         let downs = match (self.down_count, count) {
-            (Some(before), Some(count)) => count.saturating_sub(before),
+            // The network device may go to a pod's namespace and come back.
+            (Some(before), Some(count)) if self.down_counter == counter => count.saturating_sub(before),
             // Nobody counts: what was seen has to do.
             (None, None) => u64::from(self.active == Some(true) && active == Some(false)),
             _ => 0,
@@ -172,7 +173,7 @@ impl PortHistory {
             let surplus = self.downs.len().saturating_sub(MAX_DOWNS);
             self.downs.drain(..surplus);
         }
-        self.down_count = count;
+        (self.down_counter, self.down_count) = (counter, count);
         self.active = active.or(self.active);
         self.last = now;
     }
@@ -195,19 +196,14 @@ impl PortHistory {
 }
 
 /// How often a port went down: its network device's word, else the device's.
-pub(crate) fn down_count(port: &Port) -> Option<u64> {
-    let carrier = port
-        .netdev
-        .known()
-        .and_then(|netdev| netdev.carrier_downs.known());
-    let counter = || {
-        let mut counters = port.counters.iter();
-        counters
-            .find(|counter| &*counter.name == "link_downed")?
-            .value
-            .known()
-    };
-    carrier.or_else(counter).copied()
+fn down_count(port: &Port) -> Option<(DownCounter, u64)> {
+    let netdev = port.netdev.known();
+    if let Some(count) = netdev.and_then(|netdev| netdev.carrier_downs.known()) {
+        return Some((DownCounter::Carrier, *count));
+    }
+    let mut counters = port.counters.iter();
+    let counter = counters.find(|counter| &*counter.name == "link_downed")?;
+    Some((DownCounter::LinkDowned, *counter.value.known()?))
 }
 
 /// The type of the IOMMU group of each RDMA function and GPU.

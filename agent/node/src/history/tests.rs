@@ -77,6 +77,22 @@ fn links_that_go_down_are_remembered_even_where_the_node_reboots_in_between() {
 }
 
 #[test]
+fn a_network_device_that_goes_to_a_pod_and_comes_back_is_no_link_that_went_down() {
+    let node = node();
+    let mut history = History::default();
+    for (now, carrier_downs) in [(100, Some(5)), (200, None), (300, Some(5)), (400, Some(6))] {
+        let node = with_port(&node, |port| {
+            count(port, "link_downed", 0);
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.carrier_downs = carrier_downs.into();
+            }
+        });
+        history.record(&node, now);
+    }
+    assert_eq!(history.ports["0000:18:00.0:1"].downs, [400]);
+}
+
+#[test]
 fn what_happens_while_a_node_boots_is_left_out() {
     let mut history = History::default();
     for (now, value) in [(100, 0), (160, 5)] {

@@ -30,11 +30,19 @@ pub(super) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&str>) -> 
                 fact => fact.known().copied().filter(|gid| !gid.is_unspecified())?,
             };
             let path = format!("{port}/gid_attrs/types/{index}");
-            let kind = scope.parsed(&path, "a GID type", |text| kind(text, link_layer));
+            let kind = match aside.parsed(&path, "a GID type", |text| kind(text, link_layer)) {
+                // The entry was in use just now: its address was taken away meanwhile.
+                Fact::Unread { unread } if unread.kind == "EINVAL" => return None,
+                Fact::Unread { unread } => {
+                    let _: Fact<()> = scope.fail(*unread);
+                    return None;
+                }
+                fact => fact.known().copied()?,
+            };
             Some(Gid {
                 index,
                 gid,
-                kind: kind.known().copied()?,
+                kind,
                 netdev_index: None,
             })
         });

@@ -106,15 +106,15 @@ impl State {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut parts);
         let shown = self.view();
-        let reading = match (reading, &shown) {
-            (Some(reading), _) => {
-                parts.forget_gone(&reading.node);
-                reading
+        let (reading, forgot) = match reading {
+            Some(reading) => {
+                let forgot = parts.forget_gone(&reading.node);
+                (reading, forgot)
             }
-            (None, shown) => shown.as_ref()?.reading(),
+            None => (shown.as_ref()?.reading(), false),
         };
         let verdict = shown
-            .filter(|view| judge == Judge::Changes && view.revision == reading.revision)
+            .filter(|view| judge == Judge::Changes && !forgot && view.revision == reading.revision)
             .map(|view| Arc::clone(&view.verdict));
         let judged = verdict.is_none();
         let view = Arc::new(parts.view(reading, verdict));
@@ -141,15 +141,18 @@ enum Judge {
 }
 
 impl Parts {
-    /// Drops what was measured on a device or port that is gone, or down: it says nothing of what is there now.
-    fn forget_gone(&mut self, node: &Node) {
+    /// Drops what was measured on a device or port that is gone, or down: it says nothing of what is there now. Whether
+    /// there was such a thing.
+    fn forget_gone(&mut self, node: &Node) -> bool {
         let Some(hcas) = node.hcas.known() else {
-            return;
+            return false;
         };
+        let before = self.probes.len();
         self.probes.retain(|(device, port), _| {
             let port = hcas.get(device).and_then(|hca| hca.ports.get(port));
             port.is_some_and(|port| port.is_active() != Some(false))
         });
+        self.probes.len() < before
     }
 
     fn view(&self, reading: Reading, verdict: Option<Arc<Verdict>>) -> View {

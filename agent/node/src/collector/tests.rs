@@ -1,0 +1,66 @@
+//! Tests with a job that is really stuck: its thread waits for the test.
+
+use std::sync::mpsc;
+
+use rdma_health_tests::tree;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Starts a job for `source` that does not end before the sender is dropped.
+fn stick(
+    collector: &mut Collector,
+    source: &str,
+    part: impl FnOnce(&Scope<'_>) -> Part + Send + 'static,
+) -> mpsc::Sender<()> {
+    let (release, stuck) = mpsc::channel();
+    collector.start(&mut BTreeSet::new(), source, move |scope| {
+        let _ = stuck.recv();
+        part(scope)
+    });
+    collector.pool.start();
+    release
+}
+
+#[test]
+fn a_source_that_hangs_costs_no_other() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    let release = stick(&mut collector, source::HOST, |scope| {
+        Part::Host(Host::read(scope))
+    });
+    for _ in 0..2 {
+        collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+        let node = collector.node();
+        let stale = node.sources.iter().filter(|(_, status)| status.stale);
+        assert_eq!(stale.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["host"]);
+        assert!(node.pci.functions.known().is_some());
+        assert_eq!(node.host.kernel.unread().unwrap().kind, "hung");
+    }
+    drop(release);
+    collector.wait(|slots| slots["host"].started.is_none(), Instant::now() + PATIENCE);
+    assert!(collector.node().host.kernel.known().is_some());
+}
+
+#[test]
+fn an_excluded_device_is_not_read_again_when_its_last_reading_ends() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    let release = stick(&mut collector, "infiniband/mlx5_0", |scope| {
+        let mut reader = Box::new(HcaReader::new(scope, "mlx5_0"));
+        let hca = reader.read(scope);
+        Part::Hca(reader, hca)
+    });
+    collector.exclude(vec!["mlx5_0".into()]);
+    drop(release);
+    collector.wait(
+        |slots| slots["infiniband/mlx5_0"].started.is_none(),
+        Instant::now() + PATIENCE,
+    );
+    assert!(collector.readers.is_empty());
+    collector.refresh(Refresh::Ports, Instant::now() + PATIENCE);
+    let node = collector.node();
+    assert!(!node.sources.contains_key("infiniband/mlx5_0"));
+    assert!(node.hcas().all(|hca| hca.name != "mlx5_0"));
+}
