@@ -21,9 +21,6 @@ use sink::Sink;
 /// The content type of what [`render`] writes.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Bytes of text that a port's series take, roughly.
-const PORT_TEXT: usize = 12 << 10;
-
 /// How to render.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RenderOptions {
@@ -36,8 +33,6 @@ pub(crate) fn render(view: Option<&View>, options: RenderOptions, own: &OwnMetri
     let mut sink = Sink::new(buffer);
     if let Some(view) = view {
         let ports = ports::list(&view.node);
-        // About what a port takes: growing step by step would copy it all several times.
-        sink.reserve((ports.len() + 1) * PORT_TEXT);
         facts::write(&view.node, &mut sink);
         ports::write(&view.node, &ports, &mut sink);
         let values = counters::collect(&ports);

@@ -76,11 +76,6 @@ impl<'a> Sink<'a> {
         Self { out }
     }
 
-    /// Makes room for so many bytes more.
-    pub(super) fn reserve(&mut self, bytes: usize) {
-        self.out.reserve(bytes);
-    }
-
     /// Begins a family. Each may be begun once.
     pub(super) fn family<const N: usize>(&mut self, family: &'static Family<N>) -> Series<'_, N> {
         Series {
