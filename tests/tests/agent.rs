@@ -125,7 +125,9 @@ fn facts_findings_and_four_probes_are_exported(stage: &Stage<'_>) {
     }
     assert_eq!(get(stage.address, "/readyz", SOON).unwrap().status, 200);
     let page = get(stage.address, "/", SOON).unwrap();
-    assert!(page.body.contains("iommu-group-translated"), "{}", page.body);
+    for told in ["iommu-translation", "DMA-FQ", "iommu=pt", "href=/metrics"] {
+        assert!(page.body.contains(told), "{told}: {}", page.body);
+    }
     let traffic = scrape.value("rdma_port_counter_total", &["device=\"rxe0\"", "sent_pkts"]);
     assert!(
         traffic.unwrap() > 0.0,
