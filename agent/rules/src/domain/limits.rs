@@ -17,8 +17,9 @@ pub(crate) static MEMLOCK_LOW: Rule = Rule {
         RDMA: then ours is a warning.",
     remedy: Remedy {
         any: "Raise the limit to unlimited where it is inherited from, or give the pod the capability IPC_LOCK.",
-        openshift: "A MachineConfig that writes /etc/crio/crio.conf.d/10-memlock.conf with [crio.runtime] default_ulimits = \
-            [\"memlock=-1:-1\"].",
+        openshift: "A MachineConfig (deploy/openshift/99-worker-memlock.yaml) with two files 99-memlock.conf: in \
+            /etc/crio/crio.conf.d [crio.runtime] default_ulimits = [\"memlock=-1:-1\"], and as a drop-in for crio.service \
+            [Service] LimitMEMLOCK=infinity. It drains and reboots every node of its pool.",
         kubernetes: "A drop-in for containerd.service with [Service] LimitMEMLOCK=infinity, systemctl daemon-reload, restart; \
             new pods inherit it.",
         host: "memlock unlimited, soft and hard, in /etc/security/limits.d; LimitMEMLOCK=infinity for slurmd.service.",
