@@ -45,6 +45,14 @@ pub(crate) fn load(path: &Path) -> (History, Option<Error>) {
     (History::default(), Some(error))
 }
 
+/// The history in the file, which is left as it is; `None` where there is no file.
+///
+/// # Errors
+/// Where it cannot be used.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<History>, Error> {
+    read(path)
+}
+
 /// The history in the file, which is left as it is.
 ///
 /// # Errors

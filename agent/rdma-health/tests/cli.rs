@@ -154,6 +154,20 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
+fn a_closed_pipe_ends_completions_and_the_manual_page_in_silence() {
+    for what in [&["completions", "bash"][..], &["man"], &["rules"], &["metrics"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(PRODUCT).args(what).stdout(writer).output().unwrap();
+        assert_eq!(
+            (output.status.code(), err(&output).as_str()),
+            (Some(0), ""),
+            "{what:?}"
+        );
+    }
+}
+
+#[test]
 fn completions_and_the_manual_page_are_printed() {
     assert!(out(&run(&["completions", "bash"])).contains("rdma-health"));
     assert!(out(&run(&["man"])).contains(".TH rdma-health"));
@@ -227,6 +241,11 @@ fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
     let after = node("DMA-FQ", "22222222-2222-2222-2222-222222222222");
     let told = out(&check(after.path(), &["--state", state]));
     assert!(told.contains("iommu-regressed"), "{told}");
+    let by_environment = Command::new(PRODUCT)
+        .args(["check", "--root", after.path().to_str().unwrap()])
+        .env("RDMA_HEALTH_STATE", state)
+        .output();
+    assert!(out(&by_environment.unwrap()).contains("iommu-regressed"));
     let saved = folder.path().join("node.tar.zst");
     let saved = saved.to_str().unwrap();
     let root = after.path().to_str().unwrap();

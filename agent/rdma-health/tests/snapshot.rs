@@ -189,6 +189,7 @@ fn what_is_no_snapshot_is_unknown_and_the_file_is_named() {
 fn a_snapshot_and_what_only_a_running_node_has_exclude_each_other() {
     for with in [
         &["--root", "/"][..],
+        &["--state", "x"],
         &["--probe"],
         &["--helper", "x"],
         &["--helper-socket", "x"],

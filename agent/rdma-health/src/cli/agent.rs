@@ -6,7 +6,10 @@ use anyhow::Context;
 use clap::Args;
 use tracing_subscriber::{filter::Targets, fmt, prelude::*};
 
-use super::{HelperArguments, Output};
+use super::{
+    HelperArguments, Output,
+    environment::{CONFIG, ROOT, STATE},
+};
 use crate::{
     agent::{Setup, run as run_agent},
     config::{self, Overrides},
@@ -15,7 +18,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Configuration file; watched, and taken over when it changes. Flags win over it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
     /// Who may read the pages: TLS, client certificates and passwords, in the form of the Prometheus exporter toolkit's
     /// web configuration; watched, with the files it names
@@ -25,7 +28,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "[ADDRESS]:PORT", value_parser = config::listen_address)]
     listen: Option<SocketAddr>,
     /// Directory that holds the node's root: / on the node itself, /host in a container [default: /]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = ROOT)]
     root: Option<PathBuf>,
     /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
     #[arg(long, value_name = "PATTERN")]
@@ -43,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     node_exporter_names: bool,
     /// File that keeps what is remembered of the node across restarts and reboots [default: memory only]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = STATE)]
     state: Option<PathBuf>,
     /// Publish Node conditions and Events to Kubernetes
     #[arg(long)]

@@ -10,14 +10,18 @@ use serde_json::{Value, json};
 use super::{
     HelperArguments,
     check::{self, Source},
+    environment::{CONFIG, ROOT},
 };
 use crate::config::{self, Overrides};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Directory that holds the node's root: / on the node itself, /host in a container, or a captured tree
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", env = ROOT, default_value = "/")]
     root: PathBuf,
+    /// Configuration file, for devices to leave out and for where the helper is
+    #[arg(long, value_name = "FILE", env = CONFIG)]
+    config: Option<PathBuf>,
     /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
@@ -27,7 +31,7 @@ pub(super) struct Arguments {
 
 /// Prints a configuration that expects what is there. Nothing is judged: look at the node with `check` first.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let config = config::load(None, &Overrides::default())?;
+    let config = config::load(arguments.config.as_deref(), &Overrides::default())?;
     let source = Source {
         path: &arguments.root,
         probe: false,

@@ -24,12 +24,15 @@ use rdma_health_rules::{
 use rdma_health_snapshot::foreign;
 use tokio::sync::mpsc;
 
-use super::{HelperArguments, Output};
+use super::{
+    HelperArguments, Output,
+    environment::{CONFIG, Given, ROOT, STATE},
+};
 use crate::{
     agent::{now, probe_request, verbs_fact},
     config::{self, Config, Overrides},
     helper::{Helper, Place},
-    history, report,
+    report,
 };
 
 /// How long reading may take; what has not ended by then is told as unread.
@@ -38,13 +41,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Directory that holds the node's root: / on the node itself, /host in a container, or a captured tree
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", env = ROOT, default_value = "/")]
     root: PathBuf,
     /// Judge a saved node (rdma-health snapshot) in place of this one; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "probe", "helper", "helper_socket"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["probe", "helper", "helper_socket"])]
     snapshot: Option<PathBuf>,
     /// Configuration file, for what is expected of the node
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
     /// Also make a loopback RDMA WRITE on every active port
     #[arg(long)]
@@ -53,7 +56,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// What an agent remembers of this node (its --state), so that what got worse is found, too
-    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    #[arg(long, value_name = "FILE", env = STATE)]
     state: Option<PathBuf>,
     /// Also read what a job wrote (NCCL, UCX, `PyTorch`) and trace its errors to their cause; - is standard input
     #[arg(long, value_name = "FILE")]
@@ -68,7 +71,27 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+impl Arguments {
+    /// Leaves out what the environment says where a saved node is judged, for it is about the node here.
+    ///
+    /// # Errors
+    /// Where the command line itself gives what a saved node has no use for.
+    pub(super) fn settle(&mut self, given: &Given<'_>) -> Result<(), clap::Error> {
+        if self.snapshot.is_none() {
+            return Ok(());
+        }
+        for name in ["root", "state"] {
+            given.refuse_beside("snapshot", name)?;
+        }
+        self.state = None;
+        if given.by_environment("config") {
+            self.config = None;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<ExitCode> {
     let mut config = config::load(arguments.config.as_deref(), &Overrides::default())?;
     let from_input = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
     anyhow::ensure!(
@@ -89,7 +112,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         read(open(&arguments.root)?, &source, &config)?.0
     };
     if let Some(file) = &arguments.state {
-        node.history = Some(Arc::new(history::read_only(file)?));
+        node.history = given.history(file)?.map(Arc::new);
     }
     let verdict = judge(&node, &config.expect);
     let diagnosis = diagnose(&node, &verdict.findings, log.as_ref());

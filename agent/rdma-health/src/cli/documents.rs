@@ -111,14 +111,11 @@ pub(super) fn metrics(arguments: &MetricsArguments) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-#[allow(clippy::unnecessary_wraps)] // every command returns the same
 pub(super) fn completions(arguments: &CompletionsArguments) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(
-        arguments.shell,
-        &mut Cli::command(),
-        "rdma-health",
-        &mut std::io::stdout().lock(),
-    );
+    // Into memory first: the generator panics where it cannot write, at a closed pipe too.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "rdma-health", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 

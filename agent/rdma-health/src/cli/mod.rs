@@ -4,6 +4,7 @@ mod agent;
 mod baseline;
 mod check;
 mod documents;
+mod environment;
 mod explain;
 #[cfg(test)]
 mod guides;
@@ -14,7 +15,8 @@ mod snapshot;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use environment::Given;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,8 @@ Examples:
   rdma-health explain port-down           what a finding means and what to do
 
 Exit status of check and probe: 0 ok, 1 warning, 2 critical, 3 unknown: nothing was found, and not all could be judged.
-With --log, a failure that the log tells of is critical and a fallback to something slower a warning.";
+RDMA_HEALTH_CONFIG, RDMA_HEALTH_ROOT and RDMA_HEALTH_STATE stand in for --config, --root and --state: in the pods of the chart
+they say what the agent goes by. With --log, a failure that the log tells of is critical and a fallback to something slower a warning.";
 
 /// Tells whether RDMA works on this node, why not, and what to do.
 #[derive(Debug, Parser)]
@@ -107,8 +110,19 @@ const UNKNOWN: u8 = 3;
 
 /// Runs the command line and says how it went.
 pub(crate) fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let mut command = Cli::command();
+    let parsed = command
+        .try_get_matches_from_mut(std::env::args_os())
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)))
+        .and_then(|(mut cli, matches)| {
+            if let Command::Check(arguments) = &mut cli.command {
+                arguments.settle(&Given::of(&matches))?;
+            }
+            Ok((cli, matches))
+        })
+        .map_err(|error| error.format(&mut command));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version go to standard output and are no failure.
             let _ = error.print();
@@ -119,9 +133,10 @@ pub(crate) fn run() -> ExitCode {
             };
         }
     };
+    let given = Given::of(&matches);
     let result = match cli.command {
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Snapshot(arguments) => snapshot::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments, &given),
+        Command::Snapshot(arguments) => snapshot::run(&arguments, &given),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         Command::Agent(arguments) => agent::run(arguments),

@@ -6,7 +6,7 @@ use clap::Args;
 use rdma_health_protocol::{Device, ProbeFailure, ProbeReport};
 use tokio::sync::mpsc;
 
-use super::{HelperArguments, Output, UNKNOWN, check::progress, size};
+use super::{HelperArguments, Output, UNKNOWN, check::progress, environment::CONFIG, size};
 use crate::{
     agent::probe_request,
     config::{self, Config, Overrides},
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     force: bool,
     /// Configuration file, for the defaults of the above
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,

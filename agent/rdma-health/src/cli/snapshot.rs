@@ -15,11 +15,9 @@ use rdma_health_snapshot::Snapshot;
 use super::{
     HelperArguments,
     check::{self, Source},
+    environment::{CONFIG, Given, ROOT, STATE},
 };
-use crate::{
-    config::{self, Overrides},
-    history,
-};
+use crate::config::{self, Overrides};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -33,10 +31,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     anonymize: bool,
     /// Directory that holds the node's root: / on the node itself, /host in a container, or a captured tree
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", env = ROOT, default_value = "/")]
     root: PathBuf,
     /// Configuration file, for what is expected of the node
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
     /// Also make a loopback RDMA WRITE on every active port, and save what came of it
     #[arg(long)]
@@ -45,13 +43,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// What an agent remembers of this node (its --state), to be saved, too
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = STATE)]
     state: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<ExitCode> {
     let file = (arguments.output != Path::new("-")).then_some(arguments.output.as_path());
     // Before minutes of probing, not after.
     match file {
@@ -66,7 +64,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ),
     }
     let config = config::load(arguments.config.as_deref(), &Overrides::default())?;
-    let history = arguments.state.as_deref().map(history::read_only).transpose()?;
+    let history = match &arguments.state {
+        Some(file) => given.history(file)?,
+        None => None,
+    };
     let mut root = check::open(&arguments.root)?;
     let recorder = root.record();
     let source = Source {

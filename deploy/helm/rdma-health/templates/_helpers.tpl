@@ -39,6 +39,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if or .Values.kubernetes.patchNodes (dig "kubernetes" "taint" "" .Values.agent.config) }}yes{{ end }}
 {{- end }}
 
+{{- /* Where the agent keeps what it remembers; empty where `state: null` says nowhere. */}}
+{{- define "rdma-health.state" -}}
+{{- if hasKey .Values.agent.config "state" }}{{ .Values.agent.config.state | default "" }}{{ else }}/var/lib/rdma-health/state{{ end }}
+{{- end }}
+
 {{- define "rdma-health.probe" -}}
 {{- if and .root.Values.webConfig.secret .root.Values.webConfig.tls .root.Values.webConfig.clientCertificates }}
 # The kubelet has no client certificate.

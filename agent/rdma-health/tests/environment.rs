@@ -1,0 +1,116 @@
+//! What the environment says in place of flags, as somebody meets it who runs a command in a pod of the chart.
+
+#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use rdma_health_tests::tree;
+
+const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
+
+/// What the chart's containers set; the state is not there yet, as in an agent's first minutes.
+struct Pod {
+    folder: tempfile::TempDir,
+    root: tempfile::TempDir,
+}
+
+impl Pod {
+    fn new(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.yaml"), config).unwrap();
+        Self {
+            folder,
+            root: tree::fixture("connectx7-gpu").unwrap(),
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn exec(&self, arguments: &[&str]) -> Output {
+        Command::new(PRODUCT)
+            .args(arguments)
+            .env("RDMA_HEALTH_CONFIG", self.file("config.yaml"))
+            .env("RDMA_HEALTH_ROOT", self.root.path())
+            .env("RDMA_HEALTH_STATE", self.file("state.json"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_check_without_flags_judges_what_the_environment_names_as_the_configuration_says() {
+    let pod = Pod::new("expect: {ports_up: [mlx5_9]}\n");
+    let told = pod.exec(&["check"]);
+    assert_eq!(told.status.code(), Some(2), "{}", err(&told));
+    for word in ["gpu-17", "mlx5_9"] {
+        assert!(out(&told).contains(word), "{word}: {}", out(&told));
+    }
+    let pod = Pod::new("exclude: [mlx5_0]\n");
+    assert!(!out(&pod.exec(&["check"])).contains("mlx5_0 "));
+    let baseline = pod.exec(&["baseline"]);
+    assert!(baseline.status.success(), "{}", err(&baseline));
+    assert!(!out(&baseline).contains("mlx5_0"), "{}", out(&baseline));
+}
+
+#[test]
+fn a_flag_wins_over_the_environment() {
+    let pod = Pod::new("expect: {ports_up: [mlx5_9]}\n");
+    let elsewhere = pod.exec(&["check", "--root", "/nowhere"]);
+    assert_eq!(elsewhere.status.code(), Some(3));
+    assert!(err(&elsewhere).contains("/nowhere"), "{}", err(&elsewhere));
+    fs::write(pod.file("other.yaml"), "expect: {ports_up: [mlx5_8]}\n").unwrap();
+    let told = out(&pod.exec(&["check", "--config", text(&pod.file("other.yaml"))]));
+    assert!(told.contains("mlx5_8") && !told.contains("mlx5_9"), "{told}");
+    let state = pod.file("state.json");
+    let missing = pod.exec(&["check", "--state", text(&state)]);
+    assert!(
+        err(&missing).contains("there is no such file"),
+        "{}",
+        err(&missing)
+    );
+}
+
+#[test]
+fn a_probe_asks_the_helper_that_the_configuration_names() {
+    let pod = Pod::new("helper: {socket: /nowhere/verbs.sock}\n");
+    let output = pod.exec(&["probe"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("/nowhere/verbs.sock"), "{}", err(&output));
+}
+
+#[test]
+fn a_saved_node_is_judged_by_what_was_saved_and_not_by_what_the_environment_says_of_this_one() {
+    let pod = Pod::new("expect: {ports_up: [mlx5_9]}\n");
+    let saved = pod.file("node.tar.zst");
+    let output = pod.exec(&["snapshot", "-o", text(&saved)]);
+    assert!(output.status.success(), "{}", err(&output));
+    fs::write(pod.file("config.yaml"), "expect: {ports_up: [mlx5_8]}\n").unwrap();
+    fs::write(pod.file("state.json"), "no history").unwrap();
+    let replayed = pod.exec(&["check", "--snapshot", text(&saved)]);
+    assert_eq!(replayed.status.code(), Some(2), "{}", err(&replayed));
+    let told = out(&replayed);
+    assert!(told.contains("mlx5_9") && !told.contains("mlx5_8"), "{told}");
+    // What is no history is told, all the same, where it was to be used.
+    let live = pod.exec(&["check"]);
+    assert_eq!(live.status.code(), Some(3));
+    assert!(err(&live).contains("state.json"), "{}", err(&live));
+}
