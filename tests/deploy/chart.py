@@ -29,6 +29,7 @@ CHART = ROOT / "deploy/helm/rdma-health"
 KUSTOMIZE = ROOT / "deploy/kustomize"
 NAMESPACE = "rdma-health"
 SCHEMA = "1.33"
+DEFAULT_BASE = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["runbookBase"]
 # What Kubernetes' own schema does not know.
 FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io"}
 
@@ -44,6 +45,7 @@ VARIANTS = {
         "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": [{"name": "x"}]},
         "podLabels": {"a": "b"}, "podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}},
     },
+    "runbooks elsewhere": {"prometheusRule": {"enabled": True, "runbookBase": "https://wiki.example.com/rdma"}},
     "least privilege": {"helper": {"deviceAccess": "resource"}, "hostNetwork": False,
                         "networkPolicy": {"enabled": True}, "openshift": {"enabled": True}},
     "no Kubernetes, no helper": {"kubernetes": {"enabled": False}, "helper": {"enabled": False},
@@ -56,6 +58,7 @@ REFUSED = [
     ({"agent": {"config": {"root": "/"}}}, "root"),
     ({"helper": {"deviceAccess": "maybe"}}, "deviceAccess"),
     ({"image": {"digest": "latest"}}, "digest"),
+    ({"prometheusRule": {"runbookBase": "docs/runbooks/"}}, "runbookBase"),
 ]
 
 
@@ -94,6 +97,14 @@ def check(objects, unknown):
             raise SystemExit(f"{value['kind']} {value['metadata']['name']}: {error}\n{yaml.safe_dump(clean)}")
 
 
+def check_runbooks(objects, values):
+    """Every alert links its page where the values say."""
+    base = values.get("prometheusRule", {}).get("runbookBase", DEFAULT_BASE).rstrip("/")
+    for rule in (r for v in objects if v["kind"] == "PrometheusRule" for g in v["spec"]["groups"] for r in g["rules"]):
+        if "alert" in rule and rule["annotations"]["runbook_url"] != f"{base}/{rule['alert']}.md":
+            raise SystemExit(f"{rule['alert']}: {rule['annotations']['runbook_url']} is not its page below {base}")
+
+
 def plain(value):
     """Without what only Helm needs."""
     value = copy.deepcopy(value)
@@ -108,18 +119,20 @@ def kustomize():
     """The base and what the overlays add to it, each as its files."""
     base, _ = render({})
     monitoring, _ = render(MONITORING)
-    openshift, _ = render({"openshift": {"enabled": True}})
+    # The OpenShift overlay comes with monitoring.
+    openshift, _ = render(MONITORING | {"openshift": {"enabled": True}})
     names = {(value["kind"], value["metadata"]["name"], value["metadata"].get("namespace")) for value in base}
 
-    def more(objects):
-        return [v for v in objects if (v["kind"], v["metadata"]["name"], v["metadata"].get("namespace")) not in names]
+    def more(objects, than=()):
+        known = names | {(v["kind"], v["metadata"]["name"], v["metadata"].get("namespace")) for v in than}
+        return [v for v in objects if (v["kind"], v["metadata"]["name"], v["metadata"].get("namespace")) not in known]
 
     admission = [v for v in base if v["kind"].startswith("ValidatingAdmission")]
     return {
         "base/rdma-health.yaml": [v for v in base if v not in admission],
         "base/admission.yaml": admission,
         "components/monitoring/monitoring.yaml": [v for v in more(monitoring) if v["kind"] != "PodMonitor"],
-        "overlays/openshift/scc.yaml": more(openshift),
+        "overlays/openshift/openshift.yaml": more(openshift, than=monitoring),
     }
 
 
@@ -141,6 +154,7 @@ def main():
     for name, values in VARIANTS.items():
         installed, hooks = render(values)
         check(installed + hooks, unknown)
+        check_runbooks(installed, values)
         print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation fit Kubernetes {SCHEMA}")
     print(f"not checked, not of Kubernetes' schema: {', '.join(sorted(unknown))}")
     for values, word in REFUSED:
