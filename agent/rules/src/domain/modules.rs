@@ -126,7 +126,8 @@ pub(crate) static FIRMWARE_MIXED: Rule = Rule {
         differ, and a fault that only some ports show is often this. A warning where RDMA is expected by the profile; for \
         information otherwise.",
     remedy: Remedy {
-        any: "Bring all to one version (mlxfwmanager, mlxup, or the vendor's tool) and reset the adapters or reboot.",
+        any: "Bring all to one version (mlxfwmanager, mlxup, or the vendor's tool) and reset the adapters or reboot. Empty the \
+            node of jobs first: this cuts every connection.",
         ..Remedy::all("")
     },
     false_alarms: "Only adapters with the same driver and board id are compared; virtual functions are not.",

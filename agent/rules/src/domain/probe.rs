@@ -108,8 +108,8 @@ fn next_step(stage: Stage, failure: &ProbeFailure) -> Option<&'static str> {
                 errno: EIO | ENODEV, ..
             },
         ) => {
-            "The device went away or its firmware failed: look at the kernel's log for the driver's words (health, fatal), and \
-             reset or power-cycle it."
+            "The device went away or its firmware failed: look at the kernel's log for the driver's words (health, fatal), and, \
+             once the node is empty of jobs, reset or power-cycle it."
         }
         (Stage::RegMr, ProbeFailure::Errno { errno: ENOMEM, .. }) => {
             "Raise the memory-lock limit (ulimit -l unlimited, LimitMEMLOCK=infinity) or grant IPC_LOCK; see memlock-low."
@@ -139,7 +139,8 @@ fn next_step(stage: Stage, failure: &ProbeFailure) -> Option<&'static str> {
             "Packets to the own port are lost: look at the link, at flow control and at same-subnet-arp."
         }
         (_, ProbeFailure::TimedOut) => {
-            "The device took the work and never finished it: look at the kernel's log, reset the device, update its firmware."
+            "The device took the work and never finished it: look at the kernel's log, and once the node is empty of jobs reset \
+             the device and update its firmware."
         }
         (_, ProbeFailure::Corrupted { .. }) => {
             "Data arrived changed: stop using the port. Look at pci-aer-errors and at the machine's memory errors; replace the part."
