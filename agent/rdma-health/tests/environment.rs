@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -113,4 +114,25 @@ fn a_saved_node_is_judged_by_what_was_saved_and_not_by_what_the_environment_says
     let live = pod.exec(&["check"]);
     assert_eq!(live.status.code(), Some(3));
     assert!(err(&live).contains("state.json"), "{}", err(&live));
+}
+
+#[test]
+fn what_the_chart_sets_is_what_the_commands_heed() {
+    let manifests =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize/base/rdma-health.yaml");
+    let manifests = fs::read_to_string(manifests).unwrap();
+    let set: BTreeSet<_> = manifests
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- name: "))
+        .filter(|name| name.starts_with("RDMA_HEALTH_"))
+        .collect();
+    assert_eq!(set.len(), 3, "{set:?}");
+    let help = Command::new(PRODUCT).args(["check", "--help"]).output().unwrap();
+    for name in set {
+        assert!(
+            out(&help).contains(&format!("[env: {name}=")),
+            "{name}: {}",
+            out(&help)
+        );
+    }
 }
