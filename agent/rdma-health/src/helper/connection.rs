@@ -10,13 +10,17 @@ use serde::Serialize;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::UnixStream,
-    process::{Child, Command},
+    process::Command,
     sync::mpsc,
     task::JoinHandle,
     time::timeout,
 };
 
-use super::{Failure, Place, QUERY_DEADLINE, errors::Errors};
+use super::{
+    Failure, Place, QUERY_DEADLINE,
+    errors::Errors,
+    killed::{self, Killed, Running},
+};
 
 /// Messages of the helper that wait for us. A helper that floods us waits in turn.
 const BACKLOG: usize = 64;
@@ -28,20 +32,25 @@ pub(super) struct Connection {
     /// Ends when dropped.
     _reader: Reader,
     /// Killed when dropped.
-    child: Option<Child>,
+    child: Option<Running>,
     /// What our child says of itself.
     errors: Option<Errors>,
 }
 
 impl Connection {
-    /// Starts or reaches the helper and waits for its greeting.
-    pub(super) async fn open(place: &Place) -> Result<Self, Failure> {
+    /// Starts or reaches the helper and waits for its greeting. None is started while too many of the `killed` have not
+    /// ended.
+    pub(super) async fn open(place: &Place, killed: &Killed) -> Result<Self, Failure> {
         let unreachable = |error: std::io::Error| Failure::Unreachable {
             path: place.path().display().to_string(),
-            error: error.to_string(),
+            error: error.to_string().into(),
         };
         let mut connection = match place {
             Place::Program(path) => {
+                let left = killed.left();
+                if left >= killed::MOST {
+                    return Err(Failure::Stuck(left));
+                }
                 let mut command = Command::new(path);
                 command
                     .arg("stdio")
@@ -57,7 +66,7 @@ impl Connection {
                 };
                 let errors = child.stderr.take().map(Errors::follow);
                 Self {
-                    child: Some(child),
+                    child: Some(Running::new(child, killed.clone())),
                     errors,
                     ..Self::over(Box::new(input), output)
                 }
@@ -75,7 +84,7 @@ impl Connection {
             Err(_) => Err(Failure::Hung(QUERY_DEADLINE)),
             Ok(Ok(Message::Greeting(greeting))) if greeting.protocol == PROTOCOL_VERSION => Ok(connection),
             Ok(Ok(Message::Greeting(greeting))) => Err(Failure::WrongVersion {
-                version: greeting.version,
+                version: greeting.version.into(),
                 protocol: greeting.protocol,
             }),
             Ok(Ok(_)) => Err(Failure::Malformed("no greeting first".into())),
@@ -110,14 +119,17 @@ impl Connection {
 
     /// Sends one message; a helper that does not read is told as hung.
     pub(super) async fn send(&mut self, message: &impl Serialize) -> Result<(), Failure> {
-        let bytes = frame::encode(message).map_err(|error| Failure::Malformed(error.to_string()))?;
+        let bytes = frame::encode(message).map_err(|error| Failure::Malformed(error.to_string().into()))?;
         let write = async {
             self.writer.write_all(&bytes).await?;
             self.writer.flush().await
         };
         match timeout(QUERY_DEADLINE, write).await {
             Err(_) => Err(Failure::Hung(QUERY_DEADLINE)),
-            Ok(Err(error)) => Err(self.end().await.unwrap_or(Failure::Ended(error.to_string()))),
+            Ok(Err(error)) => Err(self
+                .end()
+                .await
+                .unwrap_or(Failure::Ended(error.to_string().into()))),
             Ok(Ok(())) => Ok(()),
         }
     }
@@ -125,7 +137,7 @@ impl Connection {
     /// How our child ended, where it did, and what it said last.
     async fn end(&mut self) -> Option<Failure> {
         // Its end of the pipe closes a moment before the process can be waited for.
-        let status = timeout(Duration::from_millis(500), self.child.as_mut()?.wait())
+        let status = timeout(Duration::from_millis(500), self.child.as_mut()?.child()?.wait())
             .await
             .ok()?
             .ok()?;
@@ -140,8 +152,8 @@ impl Connection {
         };
         Some(match status.code() {
             // The dynamic linker's status.
-            Some(127) => Failure::NotLoaded(said),
-            _ => Failure::Ended(format!("{status}{said}")),
+            Some(127) => Failure::NotLoaded(said.into()),
+            _ => Failure::Ended(format!("{status}{said}").into()),
         })
     }
 }
@@ -158,8 +170,8 @@ impl Drop for Reader {
 async fn read_all(mut stream: impl AsyncRead + Unpin, sender: mpsc::Sender<Result<Message, Failure>>) {
     loop {
         let message = read_one(&mut stream).await.map_err(|error| match error {
-            FrameError::Closed | FrameError::Io(_) => Failure::Ended(error.to_string()),
-            FrameError::TooLong(_) | FrameError::Malformed(_) => Failure::Malformed(error.to_string()),
+            FrameError::Closed | FrameError::Io(_) => Failure::Ended(error.to_string().into()),
+            FrameError::TooLong(_) | FrameError::Malformed(_) => Failure::Malformed(error.to_string().into()),
         });
         let last = message.is_err();
         if sender.send(message).await.is_err() || last {

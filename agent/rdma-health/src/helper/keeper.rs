@@ -9,7 +9,7 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use super::{Call, Failure, Place, State, connection::Connection};
+use super::{Call, Failure, Place, State, connection::Connection, killed::Killed};
 
 /// The first pause after a failure; doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -33,9 +33,10 @@ pub(super) async fn run(
     state: watch::Sender<State>,
 ) {
     let mut pause = FIRST_PAUSE;
+    let killed = Killed::default();
     loop {
         let began = Instant::now();
-        let failure = match Connection::open(&place).await {
+        let failure = match Connection::open(&place, &killed).await {
             Ok(connection) => {
                 info!(helper = %place.path().display(), "the verbs helper is up");
                 state.send_replace(State::Up);
@@ -82,7 +83,7 @@ async fn serve(
                 Ok(Message::Response(response)) => match pending.remove(&response.id) {
                     // The caller may have gone away meanwhile.
                     Some(pending) => drop(pending.answer.send(Ok(response.reply))),
-                    None => break Failure::Malformed(format!("an answer to request {}, which was never made", response.id)),
+                    None => break Failure::Malformed(format!("an answer to request {}, which was never made", response.id).into()),
                 },
                 Ok(Message::Event(event)) => {
                     debug!(?event, "asynchronous event");

@@ -2,11 +2,14 @@
 //!
 //! [`Helper`] is a handle to a task that keeps the connection: it starts the helper (or connects to its socket), hands
 //! requests over, and ends the connection where an answer does not come in time. A helper that was started here is killed
-//! then; one behind a socket kills its own worker when the connection ends. Restarts back off.
+//! then, and while too many that were killed have not ended no other is started; one behind a socket kills its own worker
+//! when the connection ends. Restarts back off.
 
 mod connection;
 mod errors;
 mod keeper;
+mod killed;
+mod words;
 
 use std::{
     path::{Path, PathBuf},
@@ -17,6 +20,7 @@ use rdma_health_protocol::{Ask, AsyncEvent, Device, HelperError, ProbeReport, Pr
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config;
+pub use words::Words;
 
 /// How long the helper may take to say hello and to answer a query, in all.
 const QUERY_DEADLINE: Duration = Duration::from_secs(5);
@@ -68,28 +72,31 @@ pub enum Failure {
         /// The program or socket.
         path: String,
         /// The system's word.
-        error: String,
+        error: Words,
     },
     /// It speaks another version of the protocol.
     #[error("the helper is version {version} (protocol {protocol}), which does not fit this program")]
     WrongVersion {
         /// The helper's version.
-        version: String,
+        version: Words,
         /// The version of its protocol.
         protocol: u32,
     },
     /// It did not answer in time and was killed.
     #[error("the helper did not answer within {0:?}")]
     Hung(Duration),
+    /// Earlier ones did not answer, were killed, and have not ended.
+    #[error("{0} earlier helpers still hang in the kernel; no other is started until one of them has ended")]
+    Stuck(usize),
     /// Its libraries could not be loaded: it never ran.
     #[error("the helper could not be loaded (exit status 127){0}; is libibverbs installed?")]
-    NotLoaded(String),
+    NotLoaded(Words),
     /// It ended, or the connection did.
     #[error("the helper ended: {0}")]
-    Ended(String),
+    Ended(Words),
     /// It sent what makes no sense.
     #[error("the helper sent a malformed message: {0}")]
-    Malformed(String),
+    Malformed(Words),
     /// It refused the request.
     #[error("{}", refusal(.0))]
     Refused(HelperError),
@@ -103,7 +110,7 @@ fn refusal(error: &HelperError) -> String {
     };
     format!(
         "{} failed: {}{hint}",
-        error.call,
+        Words::from(&error.call),
         std::io::Error::from_raw_os_error(error.errno)
     )
 }
@@ -114,7 +121,7 @@ impl Failure {
         match self {
             Self::Unreachable { .. } => "unreachable",
             Self::WrongVersion { .. } => "version",
-            Self::Hung(_) => "hung",
+            Self::Hung(_) | Self::Stuck(_) => "hung",
             Self::NotLoaded(_) => "not_loaded",
             Self::Ended(_) => "ended",
             Self::Malformed(_) => "malformed",
@@ -206,5 +213,10 @@ impl Helper {
 }
 
 fn unexpected(reply: &Reply) -> Failure {
-    Failure::Malformed(format!("an answer to another question: {reply:.80?}"))
+    let answer = match reply {
+        Reply::Devices(_) => "devices",
+        Reply::Probe(_) => "a probe",
+        Reply::Failed(_) => "a failure",
+    };
+    Failure::Malformed(format!("an answer to another question: {answer}").into())
 }
