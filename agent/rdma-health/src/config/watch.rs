@@ -56,7 +56,7 @@ async fn run(
     let mut seen: Option<Result<String, Error>> = None;
     let mut told = Ok(current);
     loop {
-        watch_directory(&directory, &mut watched, &notice);
+        watched = watch_directory(&directory, watched, &notice).await;
         // The first look comes at once: the file may have changed since it was loaded.
         if seen.is_some() {
             tokio::select! {
@@ -113,21 +113,31 @@ async fn read_aside(path: &Path) -> Option<Result<String, Error>> {
 /// A watch and the directory it is on, by device and inode: one that is made anew needs a new watch.
 pub(crate) type Watched = Option<((u64, u64), RecommendedWatcher)>;
 
-/// Watches the directory, unless `current` is a watch on it; each change puts a notice into the queue.
-pub(crate) fn watch_directory(directory: &Path, current: &mut Watched, notice: &mpsc::Sender<()>) {
+/// Watches the directory, unless `current` is a watch on it; each change puts a notice into the queue. In a thread of its
+/// own, as [`read_aside`].
+pub(crate) async fn watch_directory(
+    directory: &Path,
+    current: Watched,
+    notice: &mpsc::Sender<()>,
+) -> Watched {
+    let (directory, notice) = (directory.to_owned(), notice.clone());
+    let watching = tokio::task::spawn_blocking(move || renew(&directory, current, notice));
+    // Only a panic has no result; the next look makes a new watch.
+    watching.await.unwrap_or_default()
+}
+
+fn renew(directory: &Path, current: Watched, notice: mpsc::Sender<()>) -> Watched {
     let identity = std::fs::metadata(directory).map(|found| (found.dev(), found.ino()));
     let identity = match identity {
         Ok(identity) => identity,
         Err(error) => {
             debug!(%error, directory = %directory.display(), "cannot be watched");
-            *current = None;
-            return;
+            return None;
         }
     };
     if current.as_ref().is_some_and(|(before, _)| *before == identity) {
-        return;
+        return current;
     }
-    let notice = notice.clone();
     let tell = move |event: notify::Result<notify::Event>| {
         // Reading the file is an event, too: it must not lead to reading it again.
         if !event.is_ok_and(|event| event.kind.is_access()) {
@@ -140,10 +150,10 @@ pub(crate) fn watch_directory(directory: &Path, current: &mut Watched, notice: &
         Ok(watcher)
     });
     match watcher {
-        Ok(watcher) => *current = Some((identity, watcher)),
+        Ok(watcher) => Some((identity, watcher)),
         Err(error) => {
             warn!(%error, directory = %directory.display(), "cannot be watched; the file is looked at every {LOOK:?}");
-            *current = None;
+            None
         }
     }
 }

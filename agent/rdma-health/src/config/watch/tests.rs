@@ -182,3 +182,29 @@ async fn a_file_that_is_empty_while_it_is_written_is_not_taken_for_the_defaults(
     fs::write(&path, "").unwrap();
     assert_eq!(watch.next().await.unwrap(), Config::default());
 }
+
+/// A directory on a file system that hangs cannot be made here; a pool of threads that is busy holds up just what waits
+/// for it.
+#[test]
+fn a_directory_that_hangs_holds_up_no_more_than_its_own_watch() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (release, hung) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || hung.recv());
+        let directory = tempfile::tempdir().unwrap();
+        let (notice, _noticed) = mpsc::channel(1);
+        let watching = watch_directory(directory.path(), None, &notice);
+        tokio::pin!(watching);
+        tokio::select! {
+            biased;
+            _ = &mut watching => panic!("it was looked at in the runtime's thread"),
+            () = tokio::task::yield_now() => {}
+        }
+        release.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        assert!(watching.await.is_some());
+    });
+}

@@ -51,8 +51,9 @@ pub(super) async fn run(
         let directories: Vec<PathBuf> = seen.directories().map(Path::to_owned).collect();
         watched.retain(|directory, _| directories.contains(directory));
         for directory in directories {
-            let current = watched.entry(directory.clone()).or_default();
-            watch_directory(&directory, current, &notice);
+            let current = watched.remove(&directory).flatten();
+            let renewed = watch_directory(&directory, current, &notice).await;
+            watched.insert(directory, renewed);
         }
         // The first look comes at once: a file may have changed since it was read.
         if !first {
