@@ -52,6 +52,13 @@ pub(super) fn refusal(code: StatusCode, why: &str) -> Response<Full<Bytes>> {
     respond(Answer::text(code, why), &HeaderMap::new(), false)
 }
 
+/// What is answered over a connection that was let in by what holds no more.
+pub(super) fn outdated<B>(handler: &impl Handler, request: &Request<B>) -> Response<Full<Bytes>> {
+    let code = StatusCode::SERVICE_UNAVAILABLE;
+    handler.answered(page_of(request), code.as_u16());
+    refusal(code, "the web configuration changed; connect again")
+}
+
 /// Answers one request.
 pub(super) async fn answer<B>(handler: &impl Handler, request: &Request<B>) -> Response<Full<Bytes>> {
     let path = page_of(request);

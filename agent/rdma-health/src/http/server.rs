@@ -26,7 +26,7 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tracing::{debug, warn};
 
-use super::{Handler, web_config::Web};
+use super::{Handler, route, web_config::Web};
 
 /// Connections open at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -175,21 +175,45 @@ async fn serve(
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_DEADLINE));
     let stream = Box::pin(stream);
-    let tls = web.borrow().tls();
-    let Some(tls) = tls else {
-        return converse(stream, handler, &web, stopping, &place).await;
+    let admitted = Arc::clone(&web.borrow());
+    let terms = Terms { admitted, web };
+    let Some(tls) = terms.admitted.tls() else {
+        return converse(stream, handler, &terms, stopping, &place).await;
     };
     match timeout(HEAD_DEADLINE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => converse(stream, handler, &web, stopping, &place).await,
+        Ok(Ok(stream)) => converse(stream, handler, &terms, stopping, &place).await,
         Ok(Err(error)) => debug!(%error, "TLS handshake"),
         Err(_) => debug!("a TLS handshake took too long"),
+    }
+}
+
+/// What a connection was let in by. Whether it speaks TLS, and whether the client has the right certificate, was decided
+/// then, so nothing is answered over it once something else holds.
+struct Terms {
+    admitted: Arc<Web>,
+    web: watch::Receiver<Arc<Web>>,
+}
+
+impl Terms {
+    /// What holds, where it is still what the connection was let in by.
+    fn hold(&self) -> Option<Arc<Web>> {
+        Some(Arc::clone(&self.web.borrow())).filter(|now| Arc::ptr_eq(now, &self.admitted))
+    }
+
+    /// Ends when something else holds.
+    async fn changed(&self) {
+        let changed = |now: &Arc<Web>| !Arc::ptr_eq(now, &self.admitted);
+        if self.web.clone().wait_for(changed).await.is_err() {
+            // Nobody is left who could change it.
+            pending::<()>().await;
+        }
     }
 }
 
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     handler: &impl Handler,
-    web: &watch::Receiver<Arc<Web>>,
+    terms: &Terms,
     mut stopping: watch::Receiver<bool>,
     place: &Place,
 ) {
@@ -197,9 +221,11 @@ async fn converse(
     let service = service_fn(|request| {
         asked.notify_one();
         async move {
-            let now = Arc::clone(&web.borrow());
-            let mut response = now.answer(handler, &request).await;
-            if place.is_crowded() {
+            let (mut response, last) = match terms.hold() {
+                Some(web) => (web.answer(handler, &request).await, place.is_crowded()),
+                None => (route::outdated(handler, &request), true),
+            };
+            if last {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
@@ -218,6 +244,8 @@ async fn converse(
             ended = connection.as_mut() => return ended,
             // The sender lives as long as we do.
             _ = stopping.wait_for(|stop| *stop) => {}
+            // One that waits for its next request ends at once.
+            () = terms.changed() => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await

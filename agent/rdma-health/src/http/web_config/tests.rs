@@ -13,6 +13,8 @@ use rcgen::{
 };
 use tempfile::TempDir;
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
     sync::{mpsc, oneshot, watch},
     time::timeout,
 };
@@ -356,6 +358,47 @@ async fn renewed_files_are_taken_over_and_bad_ones_leave_the_old_in_force() {
     assert_eq!(taken.expires(), Some(until));
     let answer = server.curl(&place, "https", "/metrics", &[]).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_open_connection_outlives_no_change_of_who_may_read() {
+    let hash = bcrypt::hash("right", 4).unwrap();
+    let users = format!("basic_auth_users: {{alice: {hash}}}\n");
+    let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
+    let rest = async |stream: &mut TcpStream| {
+        let mut answer = Vec::new();
+        timeout(Duration::from_secs(20), stream.read_to_end(&mut answer))
+            .await
+            .expect("the connection stays open")
+            .unwrap();
+        String::from_utf8(answer).unwrap()
+    };
+    for (before, after) in [("", TLS), ("", &users), (&users, TLS)] {
+        let place = Place::new();
+        let mut server = serve(&place, before).await;
+        let connect = || TcpStream::connect(server.address);
+        // The server takes them in this order, so both before the change.
+        let (mut slow, mut idle) = (connect().await.unwrap(), connect().await.unwrap());
+        let (head, tail) = request.split_at(20);
+        slow.write_all(head).await.unwrap();
+        idle.write_all(request).await.unwrap();
+        let mut answer = [0; 12];
+        idle.read_exact(&mut answer).await.unwrap();
+        let allowed = if before.is_empty() { "200" } else { "401" };
+        assert_eq!(answer, format!("HTTP/1.1 {allowed}").as_bytes());
+
+        place.configure(after);
+        server.change().await.unwrap();
+        // What was under way has been answered, and no more comes.
+        rest(&mut idle).await;
+        slow.write_all(tail).await.unwrap();
+        let answer = rest(&mut slow).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.ends_with("connect again\n"),
+            "{before:?}: {answer}"
+        );
+        assert!(!answer.contains("rdma_devices"), "{answer}");
+    }
 }
 
 #[test]
