@@ -404,8 +404,17 @@ fn unreachable(error: &kube::Error) -> Failure {
     match error {
         // A token file that cannot be read, a credential plug-in that fails.
         kube::Error::Auth(_) => Failure::Configuration(chain(error)),
-        _ => Failure::Unreachable(chain(error)),
+        _ if never_connected(error) => Failure::Unreachable(chain(error)),
+        _ => Failure::Broken(chain(error)),
     }
+}
+
+/// Whether no connection came about.
+fn never_connected(error: &(dyn std::error::Error + 'static)) -> bool {
+    let connecting = error
+        .downcast_ref::<hyper_util::client::legacy::Error>()
+        .is_some_and(hyper_util::client::legacy::Error::is_connect);
+    connecting || error.source().is_some_and(never_connected)
 }
 
 /// An error with its causes, which libraries keep apart.
@@ -433,7 +442,7 @@ async fn take(response: Response<Body>, permission: Permission, name: &str) -> R
     let body = Limited::new(response.into_body(), MAX_ANSWER)
         .collect()
         .await
-        .map_err(|error| Failure::Unreachable(chain(&*error)))?
+        .map_err(|error| Failure::Broken(chain(&*error)))?
         .to_bytes();
     if (200..300).contains(&code) {
         return Ok(body.to_vec());
@@ -471,6 +480,45 @@ mod tests {
         for bad in ["", "Node", "a/b", "..", "a_b", "-a", "a?b", &"a".repeat(254)] {
             assert!(!is_node_name(bad), "{bad}");
         }
+    }
+
+    /// What a request to this address ends in.
+    async fn ask(address: std::net::SocketAddr) -> Failure {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        let cluster = json!({"name": "c", "cluster": {"server": format!("http://{address}")}});
+        let context = json!({"name": "c", "context": {"cluster": "c", "user": "u"}});
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}],
+        });
+        std::fs::write(&path, config.to_string()).unwrap();
+        let access = Access {
+            kubeconfig: Some(path),
+        };
+        let mut api = Api::new(access, Arc::new(OwnMetrics::new()));
+        api.node("node-1").await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_refused_is_told_from_one_that_breaks() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let hang_up = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                // Whoever closes with something unread resets the connection.
+                let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4096]).await;
+            }
+        };
+        let failure = tokio::select! {
+            () = hang_up => unreachable!("it has no end"),
+            failure = ask(address) => failure,
+        };
+        assert!(matches!(failure, Failure::Broken(_)), "{failure}");
+        drop(listener);
+        let failure = ask(address).await;
+        assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");
     }
 
     #[test]

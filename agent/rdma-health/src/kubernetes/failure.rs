@@ -7,6 +7,9 @@ use super::{
     text::{plain, shorten},
 };
 
+/// Nobody is there who refuses a connection so soon. Where it takes longer somebody may be there who is too busy.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
 /// What is asked of the API server: the verb and resource that RBAC must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Permission {
@@ -25,6 +28,9 @@ pub(crate) enum Failure {
     /// There is no connection.
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
+    /// There was one, and it broke before the answer had come.
+    #[error("the API server cannot be reached, the connection broke: {0}")]
+    Broken(String),
     /// There is one, and no answer.
     #[error("the API server did not answer within {0:?}")]
     TimedOut(Duration),
@@ -87,21 +93,23 @@ impl Failure {
     pub(crate) fn code(&self) -> String {
         match self {
             Self::Configuration(_) => "configuration".into(),
-            Self::Unreachable(_) => "unreachable".into(),
+            Self::Unreachable(_) | Self::Broken(_) => "unreachable".into(),
             Self::TimedOut(_) => "timed_out".into(),
             Self::Malformed(_) => "malformed".into(),
             Self::Refused(refusal) => refusal.code.to_string(),
         }
     }
 
-    /// What follows from it for the next attempt.
-    pub(super) fn setback(&self) -> Setback {
+    /// What follows from it, and from how long the attempt `took`, for the next one.
+    pub(super) fn setback(&self, took: Duration) -> Setback {
         match self {
-            Self::Unreachable(_) | Self::TimedOut(_) => Setback::Away,
+            Self::Unreachable(_) if took < AT_ONCE => Setback::Away,
+            Self::Unreachable(_) | Self::Broken(_) | Self::TimedOut(_) => Setback::Struggling(took),
             Self::Configuration(_) | Self::Malformed(_) => Setback::Refused,
             Self::Refused(refusal) => match (refusal.code, refusal.retry_after) {
                 // A load balancer without a server behind it, or a server that is starting.
-                (502 | 503, None) => Setback::Away,
+                (502 | 503, None) if took < AT_ONCE => Setback::Away,
+                (500..=599, None) if took >= AT_ONCE => Setback::Struggling(took),
                 (429 | 500..=599, after) => Setback::Throttled(after),
                 _ => Setback::Refused,
             },
@@ -158,11 +166,21 @@ mod tests {
     #[test]
     fn what_is_tried_again_soon_is_what_costs_the_server_nothing() {
         let after = Some(Duration::from_secs(7));
-        assert_eq!(refused(503, None).setback(), Setback::Away);
-        assert_eq!(refused(503, after).setback(), Setback::Throttled(after));
-        assert_eq!(refused(429, after).setback(), Setback::Throttled(after));
-        assert_eq!(refused(504, None).setback(), Setback::Throttled(None));
-        assert_eq!(refused(403, None).setback(), Setback::Refused);
-        assert_eq!(Failure::TimedOut(Duration::ZERO).setback(), Setback::Away);
+        let (soon, late) = (Duration::from_millis(5), Duration::from_secs(2));
+        let refused_at_all = Failure::Unreachable(String::new());
+        assert_eq!(refused_at_all.setback(soon), Setback::Away);
+        assert_eq!(refused_at_all.setback(late), Setback::Struggling(late));
+        assert_eq!(
+            Failure::Broken(String::new()).setback(soon),
+            Setback::Struggling(soon)
+        );
+        assert_eq!(Failure::TimedOut(late).setback(late), Setback::Struggling(late));
+        assert_eq!(refused(503, None).setback(soon), Setback::Away);
+        assert_eq!(refused(503, None).setback(late), Setback::Struggling(late));
+        assert_eq!(refused(503, after).setback(soon), Setback::Throttled(after));
+        assert_eq!(refused(429, after).setback(soon), Setback::Throttled(after));
+        assert_eq!(refused(504, None).setback(soon), Setback::Throttled(None));
+        assert_eq!(refused(504, None).setback(late), Setback::Struggling(late));
+        assert_eq!(refused(403, None).setback(soon), Setback::Refused);
     }
 }

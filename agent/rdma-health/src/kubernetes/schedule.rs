@@ -43,17 +43,24 @@ const CONTESTED: Duration = Duration::from_secs(3600);
 /// How an attempt failed, in what follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setback {
-    /// Nobody answered, or a proxy said that nobody does: cheap to try again.
+    /// Nobody is there, or a proxy said at once that nobody is: cheap to try again.
     Away,
+    /// Somebody may be there and not keep up: a connection broke, or nothing came for so long. To try again soon would be
+    /// what keeps the server from recovering.
+    Struggling(Duration),
     /// The server is there and asks to be left alone, for so long where it says.
     Throttled(Option<Duration>),
     /// The server understood and refused; only a person can change that.
     Refused,
 }
 
-/// The longest pause before a change is tried again where nobody answers. With the time that a connection may take it
+/// The longest pause before a change is tried again where nobody is there. With the time that a connection may take it
 /// stays below the five seconds in which conditions must be right after the server's return.
 const AWAY: Duration = Duration::from_millis(2500);
+/// The least time that an attempt at a server that struggles is taken to have cost, and the longest pause after one. Five
+/// thousand nodes with a change ask fewer than a hundred times a second then.
+const STRUGGLING: Duration = Duration::from_millis(500);
+const LONGEST_STRUGGLE: Duration = Duration::from_secs(60);
 /// How many refusals in a row may be those of a server that is starting.
 pub(super) const AT_FIRST: u32 = 3;
 const THROTTLED: Duration = Duration::from_secs(60);
@@ -105,6 +112,8 @@ pub(super) struct Schedule {
     /// Since when there is something urgent.
     changed: Option<Instant>,
     failures: u32,
+    /// How many attempts since the last answer cost the server something and brought nothing.
+    struggles: u32,
     /// How many refusals came one after the other.
     refusals: u32,
     /// Not before then: urgent writes, others.
@@ -183,6 +192,7 @@ impl Schedule {
             heartbeat,
             changed: None,
             failures: 0,
+            struggles: 0,
             refusals: 0,
             pause: None,
             contested: BTreeMap::new(),
@@ -318,6 +328,7 @@ impl Schedule {
     /// The server answered: what failed before counts no more.
     pub(super) fn reached(&mut self) {
         self.failures = 0;
+        self.struggles = 0;
         self.refusals = 0;
         self.pause = None;
     }
@@ -339,12 +350,22 @@ impl Schedule {
             0
         };
         let seconds = Duration::from_secs;
-        let grown = |from: Duration, most: Duration| (from * 2_u32.pow(self.failures.min(16))).min(most);
+        // A server that was away for long is met without prejudice: other failures do not count here.
+        self.struggles += u32::from(matches!(setback, Setback::Struggling(_)));
+        let doubled = |from: Duration, times: u32, most: Duration| {
+            from.saturating_mul(2_u32.pow(times.min(16))).min(most)
+        };
+        let grown = |from, most| doubled(from, self.failures, most);
         let urgent = match setback {
             // Full jitter: agents that lost the server at one moment do not come back at one.
             Setback::Away => {
                 let most = grown(Duration::from_millis(125), AWAY);
                 self.jitter.between(Duration::ZERO, most)
+            }
+            // In proportion to what the attempt cost, and never at once.
+            Setback::Struggling(took) => {
+                let most = doubled(took.max(STRUGGLING), self.struggles, LONGEST_STRUGGLE);
+                self.jitter.between(most / 2, most)
             }
             Setback::Throttled(after) => {
                 let most = grown(Duration::from_millis(500), THROTTLED);

@@ -123,7 +123,7 @@ impl Session {
             }
             match self.api.node(&self.manner.node).await {
                 Ok(node) => self.meet(&node),
-                Err(failure) => self.failed(None, &failure),
+                Err(failure) => self.failed(None, &failure, now),
             }
             return Instant::now();
         }
@@ -138,7 +138,7 @@ impl Session {
                     .await
                 {
                     Ok(node) => self.written(write, &node).await,
-                    Err(failure) => self.failed(Some(write), &failure),
+                    Err(failure) => self.failed(Some(write), &failure, now),
                 }
                 Instant::now()
             }
@@ -242,7 +242,8 @@ impl Session {
                     warn!(%failure, "the Node's taint is not changed");
                     self.taint_trouble = Some(code);
                 }
-                let refused = failure.setback() == Setback::Refused && failure.status() != Some(409);
+                let refused =
+                    failure.setback(now.elapsed()) == Setback::Refused && failure.status() != Some(409);
                 let pause = if refused { TAINT_REFUSED } else { TAINT_PAUSE };
                 let until = Instant::now() + pause;
                 self.taint_pause = Some(until);
@@ -257,8 +258,10 @@ impl Session {
         }
     }
 
-    fn failed(&mut self, write: Option<Write>, failure: &Failure) {
+    /// Takes note of an attempt that began at `begun`.
+    fn failed(&mut self, write: Option<Write>, failure: &Failure, begun: Instant) {
         let now = Instant::now();
+        let setback = failure.setback(now.saturating_duration_since(begun));
         if let Failure::Refused(refusal) = failure
             && refusal.code == 409
             && write.is_some()
@@ -281,7 +284,7 @@ impl Session {
             // A Node that comes back is another, with another UID and no conditions.
             self.known = None;
         }
-        self.schedule.failed(write, failure.setback(), now);
+        self.schedule.failed(write, setback, now);
         let code = failure.code();
         let mut trouble = match self.trouble.take() {
             Some(trouble) if trouble.code == code => trouble,
@@ -293,7 +296,7 @@ impl Session {
         };
         trouble.attempts += 1;
         // A server that has just started, or a rolling change of its rules, refuses for a moment: told is what lasts.
-        let lasts = trouble.attempts > AT_FIRST || failure.setback() == Setback::Away;
+        let lasts = trouble.attempts > AT_FIRST || matches!(setback, Setback::Away | Setback::Struggling(_));
         if lasts && !trouble.told {
             error!(%failure, "the Node's conditions are not written; the agent measures on and tries again");
             trouble.told = true;

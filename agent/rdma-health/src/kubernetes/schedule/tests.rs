@@ -216,6 +216,87 @@ fn a_change_during_an_outage_is_written_within_five_seconds_of_the_return() {
     }
 }
 
+/// A server that works requests off in their order, fifty a second, those among them that nobody waits for any more; two
+/// thousand nodes have a change at one moment. Retried at once their requests keep it busy with such for ever.
+#[test]
+fn a_server_that_does_not_keep_up_is_given_time() {
+    const EACH_SECOND: usize = 50;
+    let deadline = SECOND * 10;
+    let mut benches: Vec<_> = (0..2000).map(Bench::new).collect();
+    let start = Instant::now();
+    for bench in &mut benches {
+        bench.schedule.observe(vec![link(Status::True, "")], start);
+    }
+    let mut waiting: Vec<Option<(Write, Instant)>> = benches.iter().map(|_| None).collect();
+    let mut queue = VecDeque::new();
+    let (mut attempts, mut told, mut seconds) = (0, 0, 0);
+    while told < benches.len() {
+        seconds += 1;
+        let now = start + SECOND * seconds;
+        assert!(seconds < 600, "{told} told after {attempts} attempts");
+        for (n, bench) in benches.iter_mut().enumerate() {
+            if let Some((write, _)) = waiting[n].take_if(|(_, since)| *since + deadline <= now) {
+                bench
+                    .schedule
+                    .failed(Some(write), Setback::Struggling(deadline), now);
+            }
+            if waiting[n].is_none()
+                && bench.schedule.says().is_none()
+                && let Step::Write(write) = bench.schedule.step(now, "")
+            {
+                attempts += 1;
+                waiting[n] = Some((write, now));
+                queue.push_back((n, now));
+            }
+        }
+        for (n, since) in queue.drain(..queue.len().min(EACH_SECOND)) {
+            if let Some((write, _)) = waiting[n].take_if(|(_, current)| *current == since) {
+                told += benches[n].schedule.written(write, now).len();
+            }
+        }
+    }
+    assert!(attempts < 8000, "{attempts} attempts in {seconds} s");
+}
+
+#[test]
+fn the_pause_after_a_failure_grows_with_what_the_attempt_took() {
+    for (took, first, last) in [
+        (Duration::from_millis(5), 500, 60),
+        (SECOND * 2, 2000, 60),
+        (SECOND * 10, 10_000, 60),
+    ] {
+        let mut bench = Bench::new(1);
+        bench.see(Status::True, "");
+        let answer = |_| Err(Setback::Struggling(took));
+        bench.run(SECOND * 3600, answer);
+        let pauses: Vec<_> = bench.attempts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let least = Duration::from_millis(first);
+        assert!((least..=least * 2).contains(&pauses[0]), "{took:?}: {pauses:?}");
+        let longest = *pauses.iter().max().unwrap();
+        assert!(
+            (SECOND * last / 2..=SECOND * last).contains(&longest),
+            "{longest:?}"
+        );
+        assert!(pauses.iter().skip(8).all(|pause| *pause >= SECOND * last / 2));
+    }
+}
+
+#[test]
+fn a_server_that_was_away_for_long_is_met_without_prejudice() {
+    for seed in 0..100 {
+        let mut bench = Bench::new(seed);
+        bench.see(Status::True, "");
+        // It takes connections a moment before it keeps them.
+        let answer = |at: Duration| match at.as_secs() {
+            0..600 => Err(Setback::Away),
+            600..601 => Err(Setback::Struggling(Duration::from_millis(5))),
+            _ => Ok(()),
+        };
+        bench.run(SECOND * 606, answer);
+        assert_eq!(bench.said(), Some(Status::True), "seed {seed}");
+    }
+}
+
 #[test]
 fn a_server_that_refuses_while_it_starts_is_tried_again_soon() {
     for seed in 0..100 {
