@@ -85,7 +85,10 @@ mod tests {
         assert_eq!(failure, Failure::Stuck(2));
         assert_eq!(failure.reason(), "hung");
         // The driver answers after all.
-        killed.lock()[0].kill().await.unwrap();
+        killed.lock()[0].start_kill().unwrap();
+        while killed.left() > 1 {
+            sleep(Duration::from_millis(10)).await;
+        }
         let failure = Connection::open(&place, &killed).await.err().unwrap();
         assert!(matches!(failure, Failure::Ended(_)), "{failure}");
     }

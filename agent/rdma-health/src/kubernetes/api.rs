@@ -261,7 +261,7 @@ impl Api {
         let mut taints = node.spec.taints.unwrap_or_default();
         let before = taints.iter().find(|taint| ours(taint)).cloned();
         let same = match (&before, wanted) {
-            (None, Wish::Without) => true,
+            (_, Wish::Keep) | (None, Wish::Without) => true,
             (Some(before), Wish::With(wanted)) => {
                 before["effect"] == wanted["effect"] && before["value"] == wanted["value"]
             }

@@ -118,12 +118,10 @@ fn condition(kind: &'static str, view: &View, around: &Circumstances) -> Option<
             message: shorten(&plain(message), MESSAGE),
         })
     };
-    let doubt = match doubt(kind, view, around) {
-        Some(Doubt::NotYet) => return None,
-        Some(Doubt::All(reason, message)) => return made(Status::Unknown, reason, &message),
-        Some(Doubt::Some(reason, message)) => Some((reason, message)),
-        None => None,
-    };
+    let doubt = doubt(kind, view, around);
+    if let Some(Doubt::All(reason, message)) = &doubt {
+        return made(Status::Unknown, reason, message);
+    }
     let mut findings = view
         .verdict
         .findings
@@ -136,11 +134,36 @@ fn condition(kind: &'static str, view: &View, around: &Circumstances) -> Option<
             &message(worst, findings.count()),
         );
     }
-    if let Some((reason, message)) = doubt {
-        return made(Status::Unknown, reason, &message);
+    match doubt {
+        Some(Doubt::NotYet) => None,
+        Some(Doubt::All(reason, message) | Doubt::Some(reason, message)) => {
+            made(Status::Unknown, reason, &message)
+        }
+        None => {
+            let (reason, message) = all_right(kind, view);
+            made(Status::False, reason, message)
+        }
     }
-    let (reason, message) = all_right(kind, view);
-    made(Status::False, reason, message)
+}
+
+/// Whether it is too early to say that probes found nothing: the agent has just started, and not every active port was
+/// probed.
+pub(super) fn awaits_probes(view: &View, around: &Circumstances) -> bool {
+    let unprobed = |(device, number): (&str, u8)| {
+        let mut reports = view.node.probes.iter().map(|probe| &probe.report);
+        !reports.any(|report| report.device == device && report.port == number)
+    };
+    around.starting && around.probe_interval.is_some() && active_ports(view).any(unprobed)
+}
+
+fn active_ports(view: &View) -> impl Iterator<Item = (&str, u8)> {
+    view.node.hcas().flat_map(|hca| {
+        let active = hca
+            .ports
+            .iter()
+            .filter(|(_, port)| port.is_active() == Some(true));
+        active.map(|(number, _)| (hca.name.as_str(), *number))
+    })
 }
 
 /// Subject, fault and remedy. The subject and the fault come first and whole where they fit: what is cut is the remedy,
@@ -161,7 +184,7 @@ fn message(worst: &Finding, others: usize) -> String {
 
 /// Why nothing, or not all, can be said.
 enum Doubt {
-    /// It is too early to tell.
+    /// It is too early to tell that nothing is wrong.
     NotYet,
     /// Nothing of it is known.
     All(&'static str, String),
@@ -223,24 +246,17 @@ fn doubt(kind: &'static str, view: &View, around: &Circumstances) -> Option<Doub
 
 fn probe_doubt(view: &View, around: &Circumstances) -> Option<Doubt> {
     let node = &view.node;
-    let active = node
-        .hcas()
-        .flat_map(|hca| hca.ports.values())
-        .filter(|port| port.is_active() == Some(true))
-        .count();
-    if active == 0 {
-        return None;
-    }
+    active_ports(view).next()?;
     let Some(interval) = around.probe_interval else {
         return Some(Doubt::All(
             "ProbesDisabled",
             "the configuration disables probes".into(),
         ));
     };
+    if awaits_probes(view, around) {
+        return Some(Doubt::NotYet);
+    }
     if node.probes.is_empty() {
-        if around.starting {
-            return Some(Doubt::NotYet);
-        }
         let why = node
             .verbs
             .unread()

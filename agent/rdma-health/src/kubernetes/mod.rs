@@ -115,11 +115,11 @@ impl Publisher {
         };
         let extras = Extras {
             labels: if settings.labels {
-                labels::labels(view)
+                labels::labels(view, &around)
             } else {
                 BTreeMap::new()
             },
-            taint: settings.taint.map(|effect| labels::taint(view, effect)),
+            taint: settings.taint.map(|effect| labels::taint(view, effect, &around)),
         };
         session.observe(condition::conditions(view, &around), extras, Instant::now());
     }

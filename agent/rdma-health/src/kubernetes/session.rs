@@ -25,8 +25,8 @@ const TAINT_REFUSED: Duration = Duration::from_secs(300);
 /// What of a node's state is published beside its conditions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extras {
-    /// Labels to set; empty where they are switched off.
-    pub(super) labels: BTreeMap<&'static str, String>,
+    /// Labels to set, `None` for one that stays as it is; empty where they are switched off.
+    pub(super) labels: BTreeMap<&'static str, Option<String>>,
     /// What is wanted of the taint; `None` where taints are switched off.
     pub(super) taint: Option<Wish>,
 }
@@ -103,6 +103,14 @@ impl Session {
         self.known.as_ref().map(|known| &known.labels)
     }
 
+    /// What is left out of a write is taken off the Node, so one that stays is written again as the Node has it.
+    fn labels_to_set(&self) -> BTreeMap<&'static str, String> {
+        let there = |key| self.labels()?.get(key).cloned();
+        let all = self.extras.labels.iter();
+        all.filter_map(|(key, value)| Some((*key, value.clone().or_else(|| there(*key))?)))
+            .collect()
+    }
+
     /// When conditions were last written, or heard to be right.
     pub(super) fn is_well(&self) -> bool {
         self.known.is_some() && self.trouble.is_none()
@@ -131,10 +139,10 @@ impl Session {
         match self.schedule.step(now, &wall) {
             Step::Write(write) => {
                 let Manner { node, force, .. } = &self.manner;
-                let labels = &self.extras.labels;
+                let labels = self.labels_to_set();
                 match self
                     .api
-                    .apply(node, &write.conditions, labels, &wall, *force)
+                    .apply(node, &write.conditions, &labels, &wall, *force)
                     .await
                 {
                     Ok(node) => self.written(write, &node).await,
@@ -215,6 +223,7 @@ impl Session {
     async fn taint(&mut self, now: Instant) -> Option<Instant> {
         let known = self.known.as_mut()?;
         let wanted = match &self.extras.taint {
+            Some(Wish::Keep) => return None,
             Some(wanted) => wanted.clone(),
             // Taints were switched off, now or while we did not run.
             None if known.tainted => Wish::Without,

@@ -6,8 +6,11 @@ use rdma_health_node::{Fact, Unread, node::SourceStatus};
 use rdma_health_protocol::ProbeFailure;
 use rdma_health_rules::{CATALOGUE, Domain, Expectations, Severity, judge};
 
-use super::condition::{Circumstances, Condition, Status, conditions, kind, kinds};
-use crate::{metrics::fixture, view::View};
+use super::{
+    condition::{Circumstances, Condition, Status, conditions, kind, kinds},
+    labels::{Wish, labels, taint},
+};
+use crate::{config::Taint, metrics::fixture, view::View};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -194,6 +197,72 @@ fn a_probe_that_was_not_made_is_no_success() {
         ..usual
     };
     assert_eq!(probe(&starting), None);
+}
+
+/// Two active ports, of which the second does not work.
+#[test]
+fn an_agent_that_has_just_started_takes_nothing_back_before_every_port_was_probed() {
+    let found = rich();
+    let critical = |view: &View| view.verdict.status == rdma_health_rules::Status::Critical;
+    let mut before = found.clone();
+    before.node.probes.clear();
+    // What is critical is what the probe found.
+    let quiet = |view: View| {
+        let mut view = judged(view);
+        let verdict = Arc::make_mut(&mut view.verdict);
+        verdict.findings.retain(|finding| {
+            finding.severity < Severity::Critical || kind(finding.domain) == "RDMAProbeProblem"
+        });
+        if !verdict
+            .findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Critical)
+        {
+            verdict.status = rdma_health_rules::Status::Warning;
+        }
+        view
+    };
+    let mut partly = found.clone();
+    partly.node.probes.retain(|probe| probe.report.failure.is_none());
+    assert!(!partly.node.probes.is_empty());
+    let (before, partly, found) = (quiet(before), quiet(partly), quiet(found));
+    assert!(!critical(&before) && !critical(&partly) && critical(&found));
+
+    for early in [&before, &partly] {
+        let usual = around(early);
+        let starting = Circumstances {
+            starting: true,
+            ..usual
+        };
+        let verdict = |around: &Circumstances| labels(early, around)["state.rdma-health.io/verdict"].clone();
+        assert_eq!(taint(early, Taint::NoExecute, &starting), Wish::Keep);
+        assert_eq!(verdict(&starting), None);
+        assert_eq!(said(early, &starting, "RDMAProbeProblem"), None);
+        // Later it is what it is, and where nothing is probed nothing is waited for.
+        let never = Circumstances {
+            probe_interval: None,
+            ..starting
+        };
+        for around in [usual, never] {
+            assert_eq!(taint(early, Taint::NoExecute, &around), Wish::Without);
+            assert_eq!(verdict(&around).as_deref(), Some("warning"));
+        }
+    }
+    // What was found is told at once.
+    let starting = Circumstances {
+        starting: true,
+        ..around(&found)
+    };
+    assert!(matches!(
+        taint(&found, Taint::NoExecute, &starting),
+        Wish::With(_)
+    ));
+    assert_eq!(
+        labels(&found, &starting)["state.rdma-health.io/verdict"].as_deref(),
+        Some("critical")
+    );
+    let probe = said(&found, &starting, "RDMAProbeProblem").unwrap();
+    assert_eq!(probe.status, Status::True);
 }
 
 #[test]
