@@ -59,5 +59,5 @@ pub use super::table::CAUSES;
 
 /// The cause with this id.
 pub fn cause(id: &str) -> Option<&'static KnownCause> {
-    CAUSES.iter().find(|cause| cause.id == id)
+    CAUSES.iter().copied().find(|cause| cause.id == id)
 }
