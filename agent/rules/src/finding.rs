@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::{Domain, Rule};
+use crate::{Domain, Remedy, Rule};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -99,6 +99,9 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub remedy: String,
+    /// The same by place: the rule's, unless what was found asks for something else.
+    #[serde(skip)]
+    pub places: Remedy,
 }
 
 // serde's `serialize_with` hands over a reference to the field, which is a reference itself.
@@ -118,7 +121,15 @@ impl Finding {
             message: message.into(),
             evidence: Vec::new(),
             remedy: rule.remedy.to_string(),
+            places: rule.remedy,
         }
+    }
+
+    /// Changes the remedy from the catalogue's.
+    pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
+        self.remedy = remedy.to_string();
+        self.places = remedy;
+        self
     }
 
     /// Adds what was read.

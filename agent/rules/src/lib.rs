@@ -36,6 +36,7 @@ mod domain {
 
 pub use catalogue::{CATALOGUE, Domain, Rule, rule};
 pub use diagnosis::{Diagnosis, diagnose};
+pub use domain::common::size as size_in_words;
 pub use domain::probe::words as failure_in_words;
 pub use expectations::{Expectations, LABEL_PREFIX, LabelError, Profile, Thresholds};
 pub use finding::{Evidence, Finding, Severity, Subject};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rdma_health_node::{
     Node,
     infiniband::{CLASS, Hca, Port},
+    pci::{Function, Role},
 };
 
 use crate::{Expectations, Profile, Severity};
@@ -34,6 +35,28 @@ pub(crate) fn is_infiniband(port: &Port) -> bool {
 /// Whether a device is an SR-IOV virtual function.
 pub(crate) fn is_virtual(hca: &Hca) -> bool {
     hca.physical_function.known().is_some()
+}
+
+/// Whether a port stands for a virtual function in the switch of its adapter (switchdev). It goes up and down with
+/// whoever has that function, and carries no RDMA of its own. An mlx5 device has one Ethernet port otherwise.
+pub(crate) fn is_representor((hca, number, port): &PortOf<'_>) -> bool {
+    *number > 1 && is_ethernet(port) && hca.driver.known().is_some_and(|driver| driver == "mlx5_core")
+}
+
+/// Whether a port's ups, downs and addresses are those of whoever it is lent to: the network device of a virtual function
+/// moves into a pod and comes back switched off when the pod ends.
+pub(crate) fn is_lent(port: &PortOf<'_>) -> bool {
+    is_virtual(port.0) || is_representor(port)
+}
+
+/// The GPUs that the node itself uses: one that vfio-pci holds is a virtual machine's, which needs translation.
+pub(crate) fn gpus(node: &Node) -> impl Iterator<Item = (&String, &Function)> {
+    let lent = |gpu: &Function| {
+        gpu.driver
+            .known()
+            .is_some_and(|driver| driver.starts_with("vfio"))
+    };
+    node.pci.with_role(Role::Gpu).filter(move |(_, gpu)| !lent(gpu))
 }
 
 /// Whether the node is itself a virtual machine.
@@ -88,4 +111,16 @@ pub(crate) fn ago(seconds: u64) -> String {
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86_400),
     }
+}
+
+/// A size in the largest binary unit that divides it, else in bytes.
+pub fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = units
+        .into_iter()
+        .find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    whole.map_or_else(
+        || format!("{bytes} bytes"),
+        |(shift, unit)| format!("{} {unit}", bytes >> shift),
+    )
 }

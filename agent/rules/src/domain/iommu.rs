@@ -11,7 +11,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject,
-    domain::{iommu_events::default_is_translated, probe},
+    domain::{common::gpus as gpus_of, iommu_events::default_is_translated, probe},
 };
 
 /// `iommu-group-translated`.
@@ -28,13 +28,13 @@ pub(crate) static GROUP_TRANSLATED: Rule = Rule {
         passthrough, or where a probe of the device failed; a warning otherwise; for information where no RDMA is expected, or \
         where the configuration says that translation is meant (expect.passthrough: false).",
     remedy: Remedy {
-        any: "Boot with iommu=pt, then check again.",
+        any: "Boot with iommu=pt (on arm64 iommu.passthrough=1), then check again.",
         openshift: "Apply a MachineConfig with kernelArguments [iommu=pt] (Intel also intel_iommu=on) for the nodes' pool.",
         kubernetes: "On each node as on a host, through the image or the tool that sets the node up; drain it for the reboot.",
         host: "Add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub or grub2-mkconfig -o \
             /boot/grub2/grub.cfg (or grubby --update-kernel=ALL --args=iommu=pt) and reboot.",
     },
-    false_alarms: "Groups of other devices (SATA, USB) are ignored. In a virtual machine without GPUs translation is the \
+    false_alarms: "Groups of other devices (SATA, USB) are ignored, and so are GPUs that vfio-pci holds for a virtual machine. In a virtual machine without GPUs translation is the \
         guest's own choice and costs little.",
     judge: group_translated,
 };
@@ -42,17 +42,14 @@ pub(crate) static GROUP_TRANSLATED: Rule = Rule {
 fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     // Several RDMA devices may share a function, and several functions a group; each device is told once.
     let names = names_by_address(node);
-    let gpus = node.pci.with_role(Role::Gpu).count();
+    let gpus = gpus_of(node).count();
     let with_gpus = match expectations.profile {
         Profile::GpuDirect => true,
         Profile::Auto => gpus > 0 && !names.is_empty(),
         Profile::Rdma | Profile::TcpOnly => false,
     };
     let rdma = names.keys().map(|address| (*address, Role::Rdma));
-    let gpus = node
-        .pci
-        .with_role(Role::Gpu)
-        .map(|(address, _)| (address.as_str(), Role::Gpu));
+    let gpus = gpus_of(node).map(|(address, _)| (address.as_str(), Role::Gpu));
     let mut findings = Vec::new();
     for (address, role) in rdma.chain(gpus) {
         let Some((number, group)) = node.iommu.group_of(address) else {
@@ -97,6 +94,10 @@ fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Finding> {
         .severity(severity)
         .evidence(type_path(number), domain.as_str());
         finding = with_configuration(finding, node);
+        // Whoever has the argument already is not helped by being told to add it.
+        if asks_for_passthrough(node) {
+            finding = finding.remedy(NOT_IN_EFFECT);
+        }
         findings.push(finding);
     }
     findings
@@ -133,6 +134,35 @@ fn with_configuration(mut finding: Finding, node: &Node) -> Finding {
     finding
 }
 
+/// Whether the command line asks for passthrough.
+pub(crate) fn asks_for_passthrough(node: &Node) -> bool {
+    let arguments = node.host.iommu_arguments.known();
+    arguments.is_some_and(|arguments| arguments.domain == Some(Configured::Passthrough))
+}
+
+/// What to do where passthrough is asked for in vain.
+const NOT_IN_EFFECT: Remedy = Remedy {
+    any: "The command line asks for passthrough already and it is not in effect, so find what overrides it: memory encryption \
+        (mem_encrypt=on, or 'Memory Encryption Features active' in the kernel's log), a device that the firmware marks \
+        untrusted, or a type that somebody writes to /sys/kernel/iommu_groups/N/type. On arm64 the kernel knows \
+        iommu.passthrough=1 only.",
+    openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments, rpm-ostree kargs on the node what the \
+        next boot gets; a Tuned profile or MachineConfig may write the type.",
+    kubernetes: "",
+    host: "journalctl -k | grep -i -e iommu -e 'memory encryption' shows what the kernel decided; grep -r iommu_groups /etc who \
+        writes a type. One written by hand ends with a reboot.",
+};
+
+/// What to do where passthrough is in effect and nobody asks for it.
+const NOT_ASKED_FOR: Remedy = Remedy {
+    any: "Put iommu=pt (on arm64 iommu.passthrough=1) on the kernel command line, and take out what asks for translation, so that \
+        the next boot keeps passthrough.",
+    openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments; rpm-ostree kargs on the node what \
+        the next boot gets.",
+    kubernetes: "",
+    host: "grep -r iommu /etc/default/grub* /boot/loader/entries shows what the next boot gets.",
+};
+
 /// `iommu-cmdline-mismatch`.
 pub(crate) static CMDLINE_MISMATCH: Rule = Rule {
     id: "iommu-cmdline-mismatch",
@@ -145,28 +175,27 @@ pub(crate) static CMDLINE_MISMATCH: Rule = Rule {
         works now and will regress at the next boot; so does a command line without a mode where the kernel logged \
         translation as its default and an RDMA function is identity nevertheless.",
     remedy: Remedy {
-        any: "Compare /proc/cmdline with the types under /sys/kernel/iommu_groups. Passthrough asked but not in effect: look \
-            for memory encryption (mem_encrypt=on) and firmware settings. In effect but not asked: put iommu=pt on the command \
-            line so that the next boot keeps it.",
+        any: "Compare /proc/cmdline with the types under /sys/kernel/iommu_groups. Passthrough asked for but not in effect: adding \
+            the argument again changes nothing; look for memory encryption (mem_encrypt=on), a later argument that undoes it, or \
+            a type written to sysfs. In effect but not asked for: put iommu=pt on the command line so that the next boot keeps it.",
         openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments; rpm-ostree kargs on the node what \
             the next boot gets.",
         kubernetes: "",
         host: "grep -r iommu /etc/default/grub* /boot/loader/entries shows what the next boot gets.",
     },
     false_alarms: "A command line that says nothing about the mode agrees with every mode: the kernel's build decides then. \
-        With the IOMMU switched off, or none there, nothing is translated and nothing is compared.",
+        With the IOMMU switched off, or none there, nothing is translated and nothing is compared. Where no RDMA is expected \
+        (profile tcp-only) it is for information.",
     judge: cmdline_mismatch,
 };
 
-fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Finding> {
+fn cmdline_mismatch(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     let Some(arguments) = node.host.iommu_arguments.known() else {
         return Vec::new();
     };
     let names = names_by_address(node);
     // Some drivers ask for identity of their GPUs whatever the default is; none does for NICs.
-    let gpus = node
-        .pci
-        .with_role(Role::Gpu)
+    let gpus = gpus_of(node)
         .map(|(address, _)| address.as_str())
         .filter(|_| arguments.domain.is_some());
     let configured = match arguments.domain {
@@ -206,6 +235,15 @@ fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Finding> {
         Subject::node(),
         format!("{asked}, but group {first} ({address}){others} is {effect}"),
     )
-    .evidence(type_path(*first), domain.as_str());
+    .severity(if expectations.profile == Profile::TcpOnly {
+        Severity::Info
+    } else {
+        Severity::Warning
+    })
+    .evidence(type_path(*first), domain.as_str())
+    .remedy(match configured {
+        Configured::Passthrough => NOT_IN_EFFECT,
+        Configured::Translated => NOT_ASKED_FOR,
+    });
     vec![with_configuration(finding, node)]
 }

@@ -2,6 +2,7 @@
 
 use rdma_health_node::{Node, limits::Memlock};
 
+use super::common::size;
 use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
 /// `memlock-low`.
@@ -100,17 +101,5 @@ fn words(limit: Memlock) -> String {
         "Max locked memory: soft {}, hard {}",
         word(limit.soft),
         word(limit.hard)
-    )
-}
-
-/// A size in the largest binary unit that divides it, else in bytes.
-fn size(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let whole = units
-        .into_iter()
-        .find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
-    whole.map_or_else(
-        || format!("{bytes} bytes"),
-        |(shift, unit)| format!("{} {unit}", bytes >> shift),
     )
 }

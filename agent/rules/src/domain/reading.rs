@@ -17,7 +17,8 @@ pub(crate) static FACTS_UNREADABLE: Rule = Rule {
         where whole sources are missing or stale (a kernel that does not answer, a device that cannot be opened) because \
         problems may hide behind them; for information where single files failed, as many drivers do not offer every counter.",
     remedy: Remedy::all(
-        "Look at the evidence for file and reason. EACCES or EPERM: run as root, or in the agent's pod. hung: the driver or device \
+        "Look at the evidence for file and reason. EACCES or EPERM: run as root on the node, or in the pod's \
+        `verbs` container; an agent with `agent.privilege: none` may not read these. hung: the driver or device \
         does not answer; look at the kernel's log. helper: libibverbs could not open the device; its provider (rdma-core) may \
         be missing, or /dev/infiniband closed.",
     ),
@@ -84,8 +85,9 @@ pub(crate) static HELPER_UNHEALTHY: Rule = Rule {
     remedy: Remedy {
         any: "Not started: install rdma-core (libibverbs and its providers). Hung or ended: look at the kernel's log for the \
             driver's words (mlx5_cmd, health), and try ibv_devinfo by hand: what hangs there hangs here.",
-        openshift: "Look at the container of the helper in the agent's pod: oc logs -c verbs POD.",
-        kubernetes: "kubectl logs -c verbs POD.",
+        openshift: "Look at the container of the helper in the agent's pod: oc -n rdma-health logs POD -c verbs, and \
+            --previous for one that ended.",
+        kubernetes: "kubectl -n rdma-health logs POD -c verbs, and --previous for one that ended.",
         host: "rdma-health-verbs must lie beside rdma-health or in PATH (helper.program, helper.socket).",
     },
     false_alarms: "For information where no RDMA device is there: nobody needs it then. Silent where it was not asked.",

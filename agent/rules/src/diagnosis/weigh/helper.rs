@@ -1,10 +1,11 @@
-//! What the verbs helper's silence means: it is not there, it ends, or what it asks does not answer.
+//! Which cause a finding belongs to where its rule serves several: what the verbs helper's silence means, and in which
+//! direction the IOMMU's mode differs from the one asked for.
 
 use rdma_health_node::Node;
 
-use crate::Finding;
+use crate::{Finding, domain::iommu::asks_for_passthrough};
 
-/// The one rule whose finding shows different causes, so that each of them says itself what to do.
+/// The rule whose one remedy is too wide for each of the causes that it shows, so that each of them says itself what to do.
 const RULE: &str = "helper-unhealthy";
 
 /// Whether a finding's remedy is too wide for any cause: it serves several.
@@ -14,7 +15,12 @@ pub(in crate::diagnosis) fn is_ambiguous(finding: &Finding) -> bool {
 
 /// Whether a finding shows the cause of this name. Of the causes that a silent helper has, how it fell silent decides.
 pub(in crate::diagnosis) fn shows(finding: &Finding, cause: &str, node: &Node) -> bool {
-    !is_ambiguous(finding) || cause_of_silence(node) == cause
+    match finding.rule.id {
+        RULE => cause_of_silence(node) == cause,
+        // Asked for in vain it is translated now; in effect unasked it will be after the next boot.
+        "iommu-cmdline-mismatch" => asks_for_passthrough(node) == (cause == "iommu-translation"),
+        _ => true,
+    }
 }
 
 fn cause_of_silence(node: &Node) -> &'static str {
