@@ -12,7 +12,7 @@ use rdma_health_node::{
 use rdma_health_protocol::{Gid, GidType, ProbeFailure};
 
 use super::common::{
-    PortOf, active_ports, is_ethernet, is_infiniband, is_virtual, kind, port_file, severity,
+    PortOf, active_ports, is_ethernet, is_infiniband, is_lent, is_virtual, kind, port_file, severity,
 };
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
@@ -32,8 +32,9 @@ pub(crate) static GID_MISSING: Rule = Rule {
         kubernetes: "For pods, in the ipam of the NetworkAttachmentDefinition.",
         host: "ip addr add ADDRESS/PREFIX dev NETDEV, and in the network manager's configuration.",
     },
-    false_alarms: "Ports that are not active, virtual functions (their address is in a pod) and physical functions whose \
-        virtual functions do the work are not judged, nor is iWARP, which needs no such GID.",
+    false_alarms: "Ports that are not active, virtual functions (their address is in a pod), their representors, and physical functions whose \
+        virtual functions do the work are not judged, nor is iWARP, which needs no such GID. Where no port has an IPv4 address \
+        and this one an IPv6 address that is routed, the fabric is IPv6's own: for information.",
     judge: gid_missing,
 };
 
@@ -43,12 +44,21 @@ fn routable(gids: &[Gid]) -> Option<&Gid> {
         .find(|gid| gid.kind == GidType::RoceV2 && gid.is_ipv4_mapped())
 }
 
+/// Whether a port has a RoCE v2 GID of an IPv6 address that is more than link-local.
+fn has_ipv6(gids: &[Gid]) -> bool {
+    gids.iter().any(|gid| {
+        let address = gid.gid;
+        gid.kind == GidType::RoceV2 && !gid.is_ipv4_mapped() && !address.is_unicast_link_local()
+    })
+}
+
 /// Active RoCE ports of physical functions and software devices, with their GIDs.
 fn roce_ports(node: &Node) -> impl Iterator<Item = (PortOf<'_>, &[Gid])> {
     active_ports(node)
-        .filter(|(hca, _, port)| {
+        .filter(|found| {
+            let (hca, _, port) = found;
             let iwarp = hca.node_type.known().is_some_and(|kind| kind.starts_with("4:"));
-            is_ethernet(port) && !is_virtual(hca) && !iwarp
+            is_ethernet(port) && !is_lent(found) && !iwarp
         })
         .filter_map(|found| Some((found, node.gids(&found.0.name, found.1)?)))
 }
@@ -84,7 +94,15 @@ fn gid_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
         } else {
             Severity::Info
         };
-        let severity = severity(expectations, auto, if nowhere { Severity::Warning } else { auto })?;
+        let severity = severity(
+            expectations,
+            auto,
+            if nowhere && !has_ipv6(gids) {
+                Severity::Warning
+            } else {
+                auto
+            },
+        )?;
         let netdev = port.netdev.known().map(|netdev| netdev.name.as_str());
         let message = format!(
             "{}:{number} has no RoCE v2 GID with an IPv4 address{}",

@@ -1,8 +1,8 @@
 //! The path between GPU memory and NICs.
 
-use rdma_health_node::{Node, nvidia::PeerMemory, pci::Role};
+use rdma_health_node::{Node, nvidia::PeerMemory};
 
-use super::common::count;
+use super::common::{count, gpus};
 use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
 /// `peer-memory-missing`.
@@ -41,9 +41,7 @@ fn peer_memory_missing(node: &Node, expectations: &Expectations) -> Vec<Finding>
     let Some(severity) = severity(expectations).filter(|_| load_failure(node).is_none()) else {
         return Vec::new();
     };
-    let gpus = node
-        .pci
-        .with_role(Role::Gpu)
+    let gpus = gpus(node)
         .filter(|(_, gpu)| gpu.vendor.known() == Some(&NVIDIA))
         .count();
     let nics = node.hcas().filter(|hca| !hca.is_software()).count();

@@ -6,18 +6,17 @@ use rdma_health_node::{
     Node,
     cmdline::Domain as Configured,
     iommu::{faults, type_path},
-    pci::Role,
 };
 
 use super::{
-    common::{in_virtual_machine, severity},
+    common::{gpus, in_virtual_machine, severity},
     iommu::names_by_address,
 };
 use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
 /// Addresses of RDMA functions and GPUs.
 fn addresses(node: &Node) -> Vec<&str> {
-    let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address.as_str());
+    let gpus = gpus(node).map(|(address, _)| address.as_str());
     names_by_address(node).into_keys().chain(gpus).collect()
 }
 

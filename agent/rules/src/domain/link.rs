@@ -7,7 +7,7 @@ use rdma_health_node::{
     infiniband::{CLASS, Port, PortCode},
 };
 
-use super::common::{PortOf, is_infiniband, is_virtual, port_file, ports};
+use super::common::{PortOf, is_infiniband, is_lent, is_virtual, port_file, ports};
 use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
 /// `port-down`.
@@ -25,8 +25,8 @@ pub(crate) static PORT_DOWN: Rule = Rule {
         kubernetes: "",
         host: "ip link show NETDEV; ip link set NETDEV up; mlxlink -d DEVICE shows why a link does not come up.",
     },
-    false_alarms: "A port that was never up and that nobody expects is unused, not broken: spare ports are ignored. Name \
-        ports that must be up under expect.ports_up. InfiniBand in INIT is no-subnet-manager.",
+    false_alarms: "A port that was never up and that nobody expects is unused, not broken: spare ports are ignored, and so are virtual functions, \
+        which are down between two pods, and representors of one. Name ports that must be up under expect.ports_up. InfiniBand in INIT is no-subnet-manager.",
     judge: port_down,
 };
 
@@ -40,7 +40,7 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Finding> {
             if awaits_subnet_manager(port) {
                 continue;
             }
-            let Some(why) = reason_in_use(expectations, &hca.name, *number, port) else {
+            let Some(why) = reason_in_use(expectations, (hca, *number, port)) else {
                 continue;
             };
             let phys = port.phys_state.known();
@@ -80,10 +80,15 @@ const TRAFFIC: [&str; 5] = [
 ];
 
 /// Why a port that is not active matters; `None` for a spare one.
-fn reason_in_use(expectations: &Expectations, device: &str, number: u8, port: &Port) -> Option<&'static str> {
-    let expected = |name: &String| *name == device || *name == format!("{device}:{number}");
+fn reason_in_use(expectations: &Expectations, (hca, number, port): PortOf<'_>) -> Option<&'static str> {
+    let device = &hca.name;
+    let expected = |name: &String| name == device || *name == format!("{device}:{number}");
     if expectations.ports_up.iter().any(expected) {
         return Some("the configuration expects it up");
+    }
+    // It is down between two pods, and nothing is wrong.
+    if is_lent(&(hca, number, port)) {
+        return None;
     }
     let carrier_ups = port.netdev.known().and_then(|netdev| netdev.carrier_ups.known());
     if carrier_ups.is_some_and(|ups| *ups > 0) {

@@ -8,7 +8,7 @@ use rdma_health_node::{
 };
 
 use super::{
-    common::{count, in_virtual_machine, is_virtual},
+    common::{count, gpus, in_virtual_machine, is_virtual},
     pci_link::below_software,
 };
 use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
@@ -34,7 +34,7 @@ pub(crate) static ACS_REDIRECT: Rule = Rule {
         host: "Until the next boot, per port: setpci -s PORT ECAP_ACS+6.w=0000.",
     },
     false_alarms: "In a virtual machine ACS is needed and is no finding. Only ports between a GPU and an RDMA function below one \
-        switch count. Silent where the profile says that GPUDirect is not expected.",
+        switch count, and no GPU that vfio-pci holds for a virtual machine. Silent where the profile says that GPUDirect is not expected.",
     judge: acs_redirect,
 };
 
@@ -47,7 +47,7 @@ fn acs_redirect(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     };
     // Each port that redirects, with the GPUs and NICs that it stands between.
     let mut found: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
-    for (gpu_address, gpu) in node.pci.with_role(Role::Gpu) {
+    for (gpu_address, gpu) in gpus(node) {
         for (nic_address, nic) in nics(node) {
             for bridge in between(gpu, nic) {
                 let acs = functions
@@ -160,7 +160,7 @@ fn gpu_without_local_nic(node: &Node, expectations: &Expectations) -> Vec<Findin
     if nics.iter().any(|(_, nic)| unknown(nic)) {
         return Vec::new();
     }
-    let lonely = node.pci.with_role(Role::Gpu).filter(|(_, gpu)| {
+    let lonely = gpus(node).filter(|(_, gpu)| {
         let near = |(_, nic): &(&str, &Function)| {
             nic.numa_node.known() == gpu.numa_node.known() || between(gpu, nic).next().is_some()
         };

@@ -2,7 +2,7 @@
 
 use rdma_health_node::{Node, infiniband::Port};
 
-use super::common::{PortOf, ago, port_file, ports, severity};
+use super::common::{PortOf, ago, is_lent, port_file, ports, severity};
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject, expectations::Thresholds};
 
 const HOUR: u64 = 3600;
@@ -22,7 +22,8 @@ pub(crate) static PORT_FLAPPING: Rule = Rule {
         host: "mlxlink -d DEVICE -c shows why the link went down last; journalctl -k | grep -i link shows when.",
         ..Remedy::all("")
     },
-    false_alarms: "What happens in the first half hour after boot is not counted. A port that is down now is port-down. Without \
+    false_alarms: "What happens in the first half hour after boot is not counted. A port that is down now is port-down. \
+        Virtual functions and their representors go down with each pod that ends and are not judged. Without \
         earlier readings only a count that is high for a node that was booted within 12 hours tells.",
     judge: port_flapping,
 };
@@ -33,7 +34,7 @@ fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     };
     let limit = expectations.thresholds.flaps_in_12_hours as usize;
     let mut findings = Vec::new();
-    for (hca, number, port) in ports(node) {
+    for (hca, number, port) in ports(node).filter(|port| !is_lent(port)) {
         let past = node
             .history
             .as_ref()

@@ -145,3 +145,26 @@ fn zero_and_shared_guids_are_found() {
         "functions of one adapter share it"
     );
 }
+
+#[test]
+fn a_fabric_of_ipv6_alone_is_no_fault() {
+    let with = |address: &str| {
+        let mut node = node("bnxt-re", |_| {});
+        for device in ["bnxt_re0", "bnxt_re1"] {
+            with_port(&mut node, device, |port| {
+                if let Fact::Known(gids) = &mut port.gids {
+                    for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+                        gid.gid = address.parse().unwrap();
+                    }
+                }
+            });
+        }
+        of(&node, &profile(Profile::Rdma), "gid-missing")
+    };
+    assert_eq!(with("fd00::17"), ["bnxt_re0:1 info", "bnxt_re1:1 info"]);
+    assert_eq!(
+        with("fe80::17"),
+        ["bnxt_re0:1 warning", "bnxt_re1:1 warning"],
+        "no router takes it"
+    );
+}

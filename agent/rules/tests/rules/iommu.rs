@@ -156,3 +156,13 @@ fn passthrough_that_only_a_write_to_sysfs_made_ends_with_the_boot() {
         [""; 0]
     );
 }
+
+#[test]
+fn where_no_rdma_is_expected_the_command_line_is_for_information() {
+    let vain = node(FIELD, translated);
+    assert_eq!(of(&vain, &auto(), "iommu-cmdline-mismatch"), ["node warning"]);
+    assert_eq!(
+        of(&vain, &profile(Profile::TcpOnly), "iommu-cmdline-mismatch"),
+        ["node info"]
+    );
+}

@@ -134,3 +134,38 @@ fn a_small_read_request_is_judged_by_the_ports_rate() {
     let virtual_functions = node("connectx6-vfs", |_| {});
     assert_eq!(of(&virtual_functions, &auto(), "pci-max-read-request"), [""; 0]);
 }
+
+#[test]
+fn a_gpu_that_a_virtual_machine_is_to_get_is_not_judged() {
+    let node = node("connectx7-gpu", |tree| {
+        let links: Vec<_> = tree
+            .entries()
+            .filter(|(_, entry)| matches!(entry, Entry::Link { target, .. } if target.ends_with("drivers/nvidia")))
+            .map(|(path, _)| path.to_owned())
+            .collect();
+        assert!(!links.is_empty());
+        for path in links {
+            let Some(Entry::Link { target, .. }) = tree.get(&path).cloned() else {
+                panic!("no link {path}")
+            };
+            assert!(tree.remove(&path));
+            let target = target.replace("drivers/nvidia", "drivers/vfio-pci");
+            tree.insert(&path, Entry::Link { target }).unwrap();
+        }
+        // Translated, as a virtual machine needs it; the adapter is not.
+        for adapter in ["7", "8"] {
+            tree.write(&format!("sys/kernel/iommu_groups/{adapter}/type"), "identity\n")
+                .unwrap();
+        }
+        tree.write("sys/kernel/iommu_groups/9/type", "DMA-FQ\n").unwrap();
+    });
+    for rule in [
+        "iommu-group-translated",
+        "acs-redirect",
+        "gpu-without-local-nic",
+        "peer-memory-missing",
+    ] {
+        let found = of(&node, &profile(Profile::GpuDirect), rule);
+        assert_eq!(found, [""; 0], "{rule}");
+    }
+}

@@ -79,3 +79,42 @@ fn what_the_physical_function_forbids_is_found() {
     assert_eq!(of(&changed("OFF"), &auto(), "vf-trust"), ["mlx5_1 warning"]);
     assert_eq!(of(&changed("ON"), &auto(), "vf-trust"), [""; 0]);
 }
+
+fn down(port: &mut Port) {
+    if let Fact::Known(state) = &mut port.state {
+        (state.code, state.name) = (1, "DOWN".into());
+    }
+}
+
+#[test]
+fn a_virtual_function_that_came_back_from_a_pod_is_not_a_port_that_failed() {
+    let mut back = node(VFS, |tree| {
+        set(tree, "/net/ens1f0v0/carrier_up_count", "3");
+        set(tree, "/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "4711");
+    });
+    with_port(&mut back, "mlx5_1", down);
+    assert_eq!(of(&back, &profile(Profile::Rdma), "port-down"), [""; 0]);
+    let wanted = Expectations {
+        ports_up: vec!["mlx5_1".into()],
+        ..auto()
+    };
+    assert_eq!(of(&back, &wanted, "port-down"), ["mlx5_1:1 critical"]);
+    with_port(&mut back, "mlx5_0", down);
+    assert_eq!(of(&back, &auto(), "port-down"), ["mlx5_0:1 critical"]);
+}
+
+#[test]
+fn a_representor_is_no_port_of_its_own() {
+    let mut switchdev = node("h100-connectx7", |_| {});
+    with_hca(&mut switchdev, "mlx5_0", |hca| {
+        // As mlx5 shows it: one more port per virtual function, with a network device and without RoCE.
+        let mut representor = hca.ports[&1].clone();
+        representor.gids = Fact::Known(Vec::new());
+        hca.ports.insert(2, representor.clone());
+        down(&mut representor);
+        hca.ports.insert(3, representor);
+    });
+    for rule in ["port-down", "gid-missing", "rate-low", "mtu-low"] {
+        assert_eq!(of(&switchdev, &profile(Profile::Rdma), rule), [""; 0], "{rule}");
+    }
+}

@@ -112,6 +112,15 @@ fn a_port_that_goes_down_again_and_again_flaps() {
         ["mlx5_2:1 info"]
     );
     assert_eq!(of(&flapped(&[0]), &auto(), "port-flapping"), [""; 0]);
+    let mut lent = flapped(&[0, 10, 20, 30]);
+    with_hca(&mut lent, "mlx5_2", |hca| {
+        hca.physical_function = Fact::Known("0000:2a:00.0".into());
+    });
+    assert_eq!(
+        of(&lent, &auto(), "port-flapping"),
+        [""; 0],
+        "a virtual function goes down with each pod that ends"
+    );
     let mut later = flapped(&[0, 10, 20, 30]);
     later.time += 13 * HOUR;
     assert_eq!(of(&later, &auto(), "port-flapping"), [""; 0], "it held since");

@@ -3,7 +3,7 @@
 use rdma_health_node::{iommu::type_path, nvidia::PeerMemory, pci::Role};
 
 use super::{Case, Scales};
-use crate::diagnosis::symptom::SymptomKind;
+use crate::{diagnosis::symptom::SymptomKind, domain::common::gpus};
 
 pub(in crate::diagnosis) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::IommuFault]).next() {
@@ -20,7 +20,7 @@ pub(in crate::diagnosis) fn iommu(case: &Case<'_>, scales: &mut Scales) {
         .devices()
         .into_iter()
         .filter_map(|hca| hca.pci_address.known());
-    let gpus = case.node.pci.with_role(Role::Gpu).map(|(address, _)| address);
+    let gpus = gpus(case.node).map(|(address, _)| address);
     let mut passthrough = Vec::new();
     let mut translated = None;
     for address in rdma.chain(gpus) {

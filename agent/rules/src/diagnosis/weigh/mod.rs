@@ -19,10 +19,10 @@ pub(super) use network::{
     addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_only, link_quality, mtu, port_down,
 };
 
-use rdma_health_node::{Node, infiniband::Hca, pci::Role};
+use rdma_health_node::{Node, infiniband::Hca};
 
 use super::symptom::{Symptom, SymptomKind};
-use crate::{Evidence, log::Log};
+use crate::{Evidence, domain::common::gpus, log::Log};
 
 /// Points of a fact that shows a cause itself, fits it, or speaks against it.
 const SHOWN: i32 = 4;
@@ -69,7 +69,7 @@ impl<'a> Case<'a> {
     }
 
     fn gpus(&self) -> usize {
-        self.node.pci.with_role(Role::Gpu).count()
+        gpus(self.node).count()
     }
 
     /// The first line of the kernel's log with one of these words about an adapter.
