@@ -36,7 +36,7 @@ impl Error {
 /// Loads what was saved; an empty history where nothing was. Where the file cannot be used the history is empty, too,
 /// and the error says why.
 pub(crate) fn load(path: &Path) -> (History, Option<Error>) {
-    let error = match read(path) {
+    let error = match read_if_there(path) {
         Ok(history) => return (history.unwrap_or_default(), None),
         Err(error) => error,
     };
@@ -45,24 +45,19 @@ pub(crate) fn load(path: &Path) -> (History, Option<Error>) {
     (History::default(), Some(error))
 }
 
-/// The history in the file, which is left as it is; `None` where there is no file.
-///
-/// # Errors
-/// Where it cannot be used.
-pub(crate) fn read_if_there(path: &Path) -> Result<Option<History>, Error> {
-    read(path)
-}
-
 /// The history in the file, which is left as it is.
 ///
 /// # Errors
 /// Where there is no such file, or it cannot be used.
 pub(crate) fn read_only(path: &Path) -> Result<History, Error> {
-    read(path)?.ok_or_else(|| Error::new(path, "there is no such file"))
+    read_if_there(path)?.ok_or_else(|| Error::new(path, "there is no such file"))
 }
 
-/// The history in the file; `None` where there is no file.
-fn read(path: &Path) -> Result<Option<History>, Error> {
+/// The history in the file, which is left as it is; `None` where there is no file.
+///
+/// # Errors
+/// Where it cannot be used.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<History>, Error> {
     #[derive(Deserialize)]
     struct Version {
         schema: u32,

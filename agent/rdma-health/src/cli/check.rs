@@ -15,6 +15,7 @@ use clap::Args;
 use rdma_health_node::{
     Fact, Node, Root,
     collector::{Collector, Refresh},
+    history::History,
     node::Probe,
 };
 use rdma_health_rules::{
@@ -32,11 +33,13 @@ use crate::{
     agent::{now, probe_request, verbs_fact},
     config::{self, Config, Overrides},
     helper::{Helper, Place},
-    report,
+    history, report,
 };
 
 /// How long reading may take; what has not ended by then is told as unread.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The most that is read of a log that has no length, in bytes: a device never ends. A file is read to its end.
+const MAX_LOG: u64 = 1 << 30;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -55,10 +58,12 @@ pub(super) struct Arguments {
     /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// What an agent remembers of this node (its --state), so that what got worse is found, too
+    /// What an agent remembers of this node (its --state), so that what got worse is found, too [default: `state` of the
+    /// configuration given, on the node itself]
     #[arg(long, value_name = "FILE", env = STATE)]
     state: Option<PathBuf>,
-    /// Also read what a job wrote (NCCL, UCX, `PyTorch`) and trace its errors to their cause; - is standard input
+    /// Also read what a job wrote (NCCL, UCX, `PyTorch`) and trace its errors to their cause; - is standard input. A file is
+    /// read to its end, anything else for 1 GiB
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     #[command(flatten)]
@@ -113,6 +118,9 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     };
     if let Some(file) = &arguments.state {
         node.history = given.history(file)?.map(Arc::new);
+    } else if let Some(file) = config.state.as_deref().filter(|_| node.live) {
+        // It is the running node's: beside a copy of another one it would tell of changes that never were.
+        node.history = remembered(file);
     }
     let verdict = judge(&node, &config.expect);
     let diagnosis = diagnose(&node, &verdict.findings, log.as_ref());
@@ -131,23 +139,54 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     Ok(ExitCode::from(report.status().exit_code()))
 }
 
-/// Reads a log to its end, however long, in bounded memory.
+/// What the agent that the configuration is for remembers. Nobody asked for this file by name: where the agent never ran
+/// there is none, and one that cannot be read is told and keeps nothing else from being judged.
+fn remembered(file: &Path) -> Option<Arc<History>> {
+    match history::read_if_there(file) {
+        Ok(history) => history.map(Arc::new),
+        Err(error) => {
+            let error = report::printable(&error.to_string());
+            anstream::eprintln!(
+                "what the agent remembers is unread, so nothing is compared with the past: {error}"
+            );
+            None
+        }
+    }
+}
+
+/// Reads a log in bounded memory: a file to the end that it has now, anything else for [`MAX_LOG`] bytes.
 fn read_log(file: &Path) -> anyhow::Result<Log> {
     let standard_input = file == Path::new("-");
     let failed = || format!("cannot read the log {}", file.display());
-    let mut input: Box<dyn Read> = if standard_input {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(File::open(file).with_context(failed)?)
-    };
+    if standard_input {
+        return read_until(std::io::stdin().lock(), MAX_LOG).with_context(failed);
+    }
+    let file = File::open(file).with_context(failed)?;
+    // Files of /proc say that they are empty.
+    let length = file.metadata().with_context(failed)?.len();
+    read_until(file, length.max(MAX_LOG)).with_context(failed)
+}
+
+/// Reads a log for so many bytes, and says in it whether there was more.
+fn read_until(mut input: impl Read, most: u64) -> std::io::Result<Log> {
     let mut reader = LogReader::default();
     let mut buffer = vec![0; 64 << 10];
+    let mut left = most;
     loop {
         match input.read(&mut buffer) {
             Ok(0) => return Ok(reader.finish()),
-            Ok(n) => reader.feed(&buffer[..n]),
+            Ok(n) => {
+                let within = n.min(usize::try_from(left).unwrap_or(usize::MAX));
+                reader.feed(&buffer[..within]);
+                left -= within as u64;
+                if within < n {
+                    let mut log = reader.finish();
+                    log.cut_after = Some(most);
+                    return Ok(log);
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).with_context(failed),
+            Err(error) => return Err(error),
         }
     }
 }
@@ -266,5 +305,29 @@ pub(super) fn progress(what: &str) {
         // Progress that cannot be shown is no reason to stop.
         let _ = write!(err, "\r\x1b[K{}", report::printable(what));
         let _ = err.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+    use super::*;
+
+    const FAILED: &[u8] = b"a:1:2 [0] NCCL INFO Using network Socket\n";
+
+    #[test]
+    fn a_log_without_end_is_read_so_far_and_said_to_be_cut() {
+        let endless = FAILED.chain(std::io::repeat(b'\n'));
+        let log = read_until(endless, 1 << 20).unwrap();
+        assert_eq!(log.cut_after, Some(1 << 20));
+        assert_eq!(log.symptoms.len(), 1, "what was read counts");
+        assert_eq!(log.lines, (1 << 20) - FAILED.len() as u64 + 1);
+    }
+
+    #[test]
+    fn a_log_of_just_that_length_is_whole() {
+        let log = read_until(FAILED, FAILED.len() as u64).unwrap();
+        assert_eq!((log.cut_after, log.lines), (None, 1));
     }
 }

@@ -39,7 +39,8 @@ const SYMPTOMS_HEAD: &str = "\
 
 What `--log` finds in the output of NCCL, UCX, PyTorch, perftest and the kernel, and what a failed probe is told as. NCCL prints
 the vendor's error in decimal: its `vendor err 81` is 0x51, which mlx5 gives with a local protection error, and its `129` is 0x81,
-a transport retry counter exceeded.
+a transport retry counter exceeded. A file is read to its end, however long; of a pipe or device, which need not end, the first
+1 GiB, and the report says where there was more.
 
 | symptom | what it says | usual causes |
 | --- | --- | --- |

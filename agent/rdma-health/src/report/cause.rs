@@ -6,6 +6,7 @@ use anstyle::Style as Ansi;
 use rdma_health_rules::{
     Diagnosis, Evidence, Finding, Severity,
     diagnosis::{Cause, Confidence, symptom::Symptom},
+    size_in_words,
 };
 
 use super::{
@@ -155,9 +156,11 @@ fn lead<'a>(report: &Report<'a>, cause: &Cause) -> Option<&'a Finding> {
 
 /// What holds everywhere, and where the commands are told.
 pub(super) fn in_brief(finding: &Finding) -> String {
-    let remedy = &finding.rule.remedy;
+    let remedy = &finding.places;
     match remedy.parts().next() {
         Some(("", any)) if remedy.parts().nth(1).is_none() => any.to_owned(),
+        // The rule's own commands are for another case.
+        _ if *remedy != finding.rule.remedy => finding.remedy.clone(),
         Some(("", any)) => format!("{any} Commands: rdma-health explain {}", finding.rule.id),
         _ => finding.remedy.clone(),
     }
@@ -173,7 +176,7 @@ pub(super) fn next_step(out: &mut impl Write, report: &Report<'_>, style: Style)
     let Some(finding) = lead(report, cause) else {
         return labelled(out, "next step", next, style, bold);
     };
-    for (n, (place, text)) in finding.rule.remedy.parts().enumerate() {
+    for (n, (place, text)) in finding.places.parts().enumerate() {
         let (label, paint) = if n == 0 {
             ("next step", bold)
         } else {
@@ -219,6 +222,13 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
             style,
             Ansi::new(),
         )?;
+    }
+    if let Some(bytes) = log.cut_after {
+        let text = format!(
+            "the log goes on: only its first {} were read",
+            size_in_words(bytes)
+        );
+        labelled(out, "note", &text, style, Ansi::new().bold())?;
     }
     let own = report.node.host.hostname.known();
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();

@@ -111,6 +111,8 @@ pub struct Diagnosis {
 pub struct LogSummary {
     /// How many lines it has.
     pub lines: u64,
+    /// After how many bytes reading stopped, where the log went on: what follows was not looked at.
+    pub cut_after: Option<u64>,
     /// How many lines told of symptoms beyond those that were kept.
     pub dropped: u64,
     /// Settings of the job that the log names.
@@ -208,6 +210,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         symptoms,
         log: log.map(|log| LogSummary {
             lines: log.lines,
+            cut_after: log.cut_after,
             dropped: log.dropped,
             settings: log.settings.clone(),
             hosts: log.hosts.clone(),

@@ -30,6 +30,8 @@ const MAX_NAMES: usize = 16;
 pub struct Log {
     /// How many lines it has.
     pub lines: u64,
+    /// After how many bytes whoever read it stopped, where it went on.
+    pub cut_after: Option<u64>,
     /// What went wrong, in order of first appearance, each kind once per device.
     pub symptoms: Vec<Symptom>,
     /// How many lines told of further symptoms that were not kept.

@@ -97,8 +97,8 @@ pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
     id: "device-fault",
     title: "The adapter or its firmware does not work",
     explanation: "The device went away, reported a fatal error or answers no more.",
-    next_step: "Look at the kernel's log for the driver's words (dmesg | grep -e mlx5 -e irdma -e bnxt), then update the firmware \
-        or reset the adapter.",
+    next_step: "Look at the kernel's log for the driver's words (dmesg | grep -e mlx5 -e irdma -e bnxt), then, once the node \
+        is empty of jobs, update the firmware or reset the adapter.",
     rules: &[],
     often: &[DeviceFatal, DeviceGone, FATAL, Corrupted],
     sometimes: &[ProbeTimedOut, CreateFailed, CallFailed, OpenFailed],
@@ -110,7 +110,7 @@ pub(super) static DEVICE_STALLED: KnownCause = KnownCause {
     title: "A device or its driver does not answer",
     explanation: "Calls that touch the device hang: its driver waits for firmware that does not answer.",
     next_step: "Look at the kernel's log for hung tasks and command timeouts of the driver; the node needs a reset of the \
-        adapter or a reboot.",
+        adapter or a reboot, which cut every job's connections.",
     rules: &["helper-unhealthy"],
     often: &[ProbeTimedOut],
     sometimes: &[CollectiveTimeout],
