@@ -9,7 +9,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use rdma_health_tests::tree;
+use rdma_health_node::history::History;
+use rdma_health_tests::tree::{self, Tree};
 
 const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
 const NCCL: &str = include_str!("../src/report/nccl.log");
@@ -235,4 +236,99 @@ fn lines_are_as_long_as_columns_says() {
         longest("nonsense")
     );
     assert!(longest("1") <= 40, "{}", longest("1"));
+}
+
+#[test]
+fn who_booted_with_iommu_pt_is_not_told_to_boot_with_it() {
+    let told = |cmdline: &str| {
+        let mut tree = Tree::fixture("connectx7-gpu").unwrap();
+        tree.write("proc/cmdline", cmdline).unwrap();
+        let tree = tree.unpack().unwrap();
+        out(&check(tree.path(), &[], b"")).replace("\n              ", " ")
+    };
+    let without = told("ro intel_iommu=on\n");
+    assert!(without.contains("Boot with iommu=pt"), "{without}");
+    let with = told("ro intel_iommu=on iommu=pt\n");
+    for (words, expected) in [
+        ("iommu-cmdline-mismatch (warning)", true),
+        ("memory encryption (mem_encrypt=on", true),
+        ("/sys/kernel/iommu_groups/N/type", true),
+        ("oc get mc", true),
+        ("Boot with iommu=pt", false),
+        ("kernelArguments [iommu=pt]", false),
+        ("Add iommu=pt", false),
+    ] {
+        assert_eq!(with.contains(words), expected, "\"{words}\": {with}");
+    }
+    // Each finding's own words, too: they stand on the node's page and in its conditions.
+    let mut tree = Tree::fixture("connectx7-gpu").unwrap();
+    tree.write("proc/cmdline", "ro iommu=pt\n").unwrap();
+    let tree = tree.unpack().unwrap();
+    let output = check(tree.path(), &["--output", "json"], b"");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for finding in report["findings"].as_array().unwrap() {
+        let remedy = finding["remedy"].as_str().unwrap();
+        assert!(!remedy.contains("Boot with iommu=pt"), "{finding}");
+    }
+}
+
+#[test]
+fn json_tells_what_kept_from_judging_beside_a_warning_as_text_does() {
+    // No RDMA device is left, and what could be one is found: a warning, and an obstacle.
+    let mut tree = Tree::fixture("infiniband-ndr").unwrap();
+    let paths: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+    for path in paths {
+        if path.contains("/infiniband/") {
+            tree.remove(&path);
+        }
+    }
+    let tree = tree.unpack().unwrap();
+    let text = check(tree.path(), &["--quiet"], b"");
+    assert_eq!(text.status.code(), Some(1), "{}", out(&text));
+    assert!(out(&text).contains("there is no RDMA device"), "{}", out(&text));
+    let json = check(tree.path(), &["--output", "json"], b"");
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["status"], "warning");
+    let why = report["unknown_because"].as_str().unwrap();
+    assert!(out(&text).contains(why), "{why}");
+}
+
+#[test]
+fn the_past_that_the_configuration_names_is_read_on_the_node_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, config) = (folder.path().join("state.json"), folder.path().join("c.yaml"));
+    fs::write(&config, format!("state: {}\n", state.display())).unwrap();
+    let judged = |root: &Path| {
+        let more = ["--output", "json", "--config", config.to_str().unwrap()];
+        let output = check(root, &more, b"");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", err(&output)));
+        let told = err(&output).to_owned();
+        (report["node"]["history"].is_object(), told)
+    };
+    let here = Path::new("/");
+    assert_eq!(judged(here), (false, String::new()), "the agent never ran");
+    fs::write(&state, serde_json::to_vec(&History::default()).unwrap()).unwrap();
+    assert_eq!(judged(here), (true, String::new()));
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    assert_eq!(
+        judged(tree.path()),
+        (false, String::new()),
+        "it is not that node's past"
+    );
+    fs::write(&state, "{").unwrap();
+    let (compared, told) = judged(here);
+    assert!(
+        !compared && told.contains("state.json") && told.contains("unread"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_memory_lock_limit_is_told_in_the_units_of_the_findings() {
+    // Its kubelet has systemd's limit of 8 MiB, and its runtime none.
+    let tree = tree::fixture("h100-connectx7").unwrap();
+    let output = check(tree.path(), &[], b"");
+    let told = out(&output);
+    assert!(told.contains("kubelet may lock 8 MiB"), "{told}");
 }

@@ -46,7 +46,7 @@ impl Status {
 pub struct Verdict {
     /// What they come to.
     pub status: Status,
-    /// Why nothing could be judged, where that is so.
+    /// Why it could not be said that nothing is wrong, where that is so; beside findings, too.
     pub unknown_because: Option<String>,
     /// Worst first, then in order of the catalogue and of subjects.
     pub findings: Vec<Finding>,

@@ -16,7 +16,8 @@ struct Form<'a> {
     schema: u32,
     /// Of the node and of the log together, where one was given.
     status: Status,
-    /// Why nothing could be judged, where the status is `unknown`.
+    /// What keeps it from being said that nothing is wrong, beside any status: what was found is no less true for it. The
+    /// text's headline tells it, too, unless something critical was found.
     unknown_because: Option<&'a str>,
     findings: &'a [Finding],
     diagnosis: &'a Diagnosis,
@@ -28,15 +29,10 @@ struct Form<'a> {
 /// # Errors
 /// The system's.
 pub(crate) fn write(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> {
-    let status = report.status();
     let form = Form {
         schema: SCHEMA,
-        status,
-        unknown_because: report
-            .verdict
-            .unknown_because
-            .as_deref()
-            .filter(|_| status == Status::Unknown),
+        status: report.status(),
+        unknown_because: report.verdict.unknown_because.as_deref(),
         findings: &report.verdict.findings,
         diagnosis: report.diagnosis,
         node: report.node,

@@ -2,13 +2,26 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use rdma_health_node::{Node, nvidia::PeerMemory, pci::Role};
-use rdma_health_rules::Domain;
+use rdma_health_node::{Node, fact::Unread, nvidia::PeerMemory, pci::Role};
+use rdma_health_rules::{Domain, size_in_words};
 
 use super::{count, gigabits, seconds};
 
-/// What is there; where nothing is, what that means on a running node.
-type Line = Result<String, &'static str>;
+/// What one domain has to say.
+enum Line {
+    /// What is there, or why that is not known.
+    There(String),
+    /// That nothing is there, in the words for a running node.
+    Nothing(&'static str),
+}
+
+use Line::{Nothing, There};
+
+impl Line {
+    fn unread(unread: &Unread) -> Self {
+        There(format!("unread: {unread}"))
+    }
+}
 
 /// What is there, in one line.
 pub(super) fn of(domain: Domain, node: &Node) -> String {
@@ -22,33 +35,31 @@ pub(super) fn of(domain: Domain, node: &Node) -> String {
         Domain::Sriov => sriov(node),
         Domain::Network => network(node),
         Domain::Limits => limits(node),
-        Domain::Probe => Ok(probe(node)),
-        Domain::Reading => Ok(reading(node)),
+        Domain::Probe => There(probe(node)),
+        Domain::Reading => There(reading(node)),
     };
-    // A copy may lack what its node has.
-    line.unwrap_or_else(|nothing| {
-        if node.live {
-            nothing.to_owned()
-        } else {
-            format!("{nothing}, or not in this tree")
-        }
-    })
+    match line {
+        There(line) => line,
+        Nothing(nothing) if node.live => nothing.to_owned(),
+        // A copy may lack what its node has.
+        Nothing(nothing) => format!("{nothing}, or not in this tree"),
+    }
 }
 
-/// The PCI functions; else what is to be said in their place.
-fn functions(node: &Node, nothing: &'static str) -> Result<(), Line> {
+/// What is to be said where the PCI functions are not known.
+fn without_functions(node: &Node, nothing: &'static str) -> Option<Line> {
     match (node.pci.functions.known(), node.pci.functions.unread()) {
-        (Some(_), _) => Ok(()),
-        (None, Some(unread)) => Err(Ok(format!("unread: {unread}"))),
-        (None, None) => Err(Err(nothing)),
+        (Some(_), _) => None,
+        (None, Some(unread)) => Some(Line::unread(unread)),
+        (None, None) => Some(Nothing(nothing)),
     }
 }
 
 fn iommu(node: &Node) -> Line {
     let groups = match (node.iommu.groups.known(), node.iommu.groups.unread()) {
-        (_, Some(unread)) => return Ok(format!("unread: {unread}")),
+        (_, Some(unread)) => return Line::unread(unread),
         (Some(groups), _) if !groups.is_empty() => groups,
-        _ => return Err("no IOMMU in use"),
+        _ => return Nothing("no IOMMU in use"),
     };
     let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address.as_str());
     let rdma = node
@@ -69,7 +80,7 @@ fn iommu(node: &Node) -> Line {
         }
     }
     if types.is_empty() {
-        return Ok(format!(
+        return There(format!(
             "{}, none of an RDMA function or GPU",
             count(groups.len(), "group")
         ));
@@ -78,16 +89,16 @@ fn iommu(node: &Node) -> Line {
         .iter()
         .map(|(domain, number)| format!("{number} in {domain}"))
         .collect();
-    Ok(format!("RDMA functions and GPUs: {}", types.join(", ")))
+    There(format!("RDMA functions and GPUs: {}", types.join(", ")))
 }
 
 fn gpudirect(node: &Node) -> Line {
-    if let Err(line) = functions(node, "no GPU") {
+    if let Some(line) = without_functions(node, "no GPU") {
         return line;
     }
     let gpus = node.pci.with_role(Role::Gpu).count();
     if gpus == 0 {
-        return Ok("no GPU".into());
+        return There("no GPU".into());
     }
     let path = match node.peer_memory.known() {
         Some(PeerMemory::NvidiaPeermem) => "nvidia_peermem",
@@ -96,16 +107,16 @@ fn gpudirect(node: &Node) -> Line {
         Some(PeerMemory::None) => "no path to NICs",
         None => "path to NICs unread",
     };
-    Ok(format!("{}, {path}", count(gpus, "GPU")))
+    There(format!("{}, {path}", count(gpus, "GPU")))
 }
 
 fn link(node: &Node) -> Line {
     if let Some(unread) = node.hcas.unread() {
-        return Ok(format!("unread: {unread}"));
+        return Line::unread(unread);
     }
     let devices = node.hcas().count();
     if devices == 0 {
-        return Err("no RDMA device");
+        return Nothing("no RDMA device");
     }
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for port in node.hcas().flat_map(|hca| hca.ports.values()) {
@@ -119,16 +130,16 @@ fn link(node: &Node) -> Line {
         .collect();
     let devices = count(devices, "RDMA device");
     if states.is_empty() {
-        return Ok(format!("{devices}, no port of theirs"));
+        return There(format!("{devices}, no port of theirs"));
     }
-    Ok(format!("{devices}, ports: {}", states.join(", ")))
+    There(format!("{devices}, ports: {}", states.join(", ")))
 }
 
 fn pci(node: &Node) -> Line {
     let Some(functions) = node.pci.functions.known() else {
         return match node.pci.functions.unread() {
-            Some(unread) => Ok(format!("unread: {unread}")),
-            None => Err("no PCI"),
+            Some(unread) => Line::unread(unread),
+            None => Nothing("no PCI"),
         };
     };
     let number = |role| {
@@ -141,7 +152,7 @@ fn pci(node: &Node) -> Line {
         .values()
         .filter(|function| function.link.speed.known().is_some())
         .count();
-    Ok(format!(
+    There(format!(
         "{}, {}, {} above, {links} with a known link",
         count(number(Role::Rdma), "RDMA function"),
         count(number(Role::Gpu), "GPU"),
@@ -152,8 +163,8 @@ fn pci(node: &Node) -> Line {
 fn modules(node: &Node) -> Line {
     let Some(loaded) = node.modules.loaded.known() else {
         return match node.modules.loaded.unread() {
-            Some(unread) => Ok(format!("unread: {unread}")),
-            None => Err("a kernel without loadable modules"),
+            Some(unread) => Line::unread(unread),
+            None => Nothing("a kernel without loadable modules"),
         };
     };
     let stack = if node.modules.is_ofed() == Some(true) {
@@ -169,12 +180,12 @@ fn modules(node: &Node) -> Line {
     drivers.sort_unstable();
     drivers.dedup();
     if drivers.is_empty() {
-        return Ok(format!(
+        return There(format!(
             "{} of RDMA or GPUs loaded",
             count(loaded.len(), "module")
         ));
     }
-    Ok(format!("RDMA stack is {stack}, drivers: {}", drivers.join(", ")))
+    There(format!("RDMA stack is {stack}, drivers: {}", drivers.join(", ")))
 }
 
 fn gids(node: &Node) -> Line {
@@ -188,13 +199,13 @@ fn gids(node: &Node) -> Line {
         entries += table.len();
     }
     if ports == 0 {
-        return Err("no GID table");
+        return Nothing("no GID table");
     }
-    Ok(format!("{entries} in use on {}", count(ports, "port")))
+    There(format!("{entries} in use on {}", count(ports, "port")))
 }
 
 fn sriov(node: &Node) -> Line {
-    if let Err(line) = functions(node, "no RDMA function with SR-IOV") {
+    if let Some(line) = without_functions(node, "no RDMA function with SR-IOV") {
         return line;
     }
     let sriov = node
@@ -207,9 +218,9 @@ fn sriov(node: &Node) -> Line {
         active += one.functions.len();
     }
     if physical == 0 {
-        return Ok("no RDMA function with SR-IOV".into());
+        return There("no RDMA function with SR-IOV".into());
     }
-    Ok(format!(
+    There(format!(
         "{} on {}",
         count(active, "virtual function"),
         count(physical, "physical function")
@@ -218,29 +229,27 @@ fn sriov(node: &Node) -> Line {
 
 fn network(node: &Node) -> Line {
     match (node.network.subnets.known(), node.network.subnets.unread()) {
-        (_, Some(unread)) => Ok(format!("unread: {unread}")),
-        (Some(subnets), _) if !subnets.is_empty() => Ok(format!(
+        (_, Some(unread)) => Line::unread(unread),
+        (Some(subnets), _) if !subnets.is_empty() => There(format!(
             "{} of RDMA network devices",
             count(subnets.len(), "IPv4 subnet")
         )),
-        _ => Err("no IPv4 subnet of an RDMA network device"),
+        _ => Nothing("no IPv4 subnet of an RDMA network device"),
     }
 }
 
 fn limits(node: &Node) -> Line {
     let Some(runtimes) = node.limits.runtimes.known().filter(|all| !all.is_empty()) else {
-        return Err("no container runtime");
+        return Nothing("no container runtime");
     };
     let one = |runtime: &rdma_health_node::limits::Runtime| {
         let limit = match runtime.memlock.known() {
-            Some(limit) => limit
-                .soft
-                .map_or("unlimited".into(), |bytes| format!("{bytes} bytes")),
+            Some(limit) => limit.soft.map_or("unlimited".into(), size_in_words),
             None => "unread".into(),
         };
         format!("{} may lock {limit}", runtime.name)
     };
-    Ok(runtimes.iter().map(one).collect::<Vec<_>>().join(", "))
+    There(runtimes.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 fn probe(node: &Node) -> String {
