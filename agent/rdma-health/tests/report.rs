@@ -332,3 +332,12 @@ fn a_memory_lock_limit_is_told_in_the_units_of_the_findings() {
     let told = out(&output);
     assert!(told.contains("kubelet may lock 8 MiB"), "{told}");
 }
+
+#[test]
+fn a_log_that_never_ends_is_read_so_far_and_the_report_says_so() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let output = check(tree.path(), &["--log", "/dev/zero"], b"");
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let told = out(&output);
+    assert!(told.contains("only its first 1 GiB were read"), "{told}");
+}
