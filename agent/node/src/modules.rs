@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{fact::Fact, root::Scope};
 
 /// The modules that decide about RDMA and GPUDirect, in the order in which they are told.
-pub const KNOWN: [&str; 24] = [
+pub const KNOWN: [&str; 25] = [
     "ib_core",
     "ib_uverbs",
     "ib_umad",
@@ -31,6 +31,7 @@ pub const KNOWN: [&str; 24] = [
     "nvidia",
     "nvidia_peermem",
     "nv_peer_mem",
+    "efa_nv_peermem",
     "gdrdrv",
     "amdgpu",
     "vfio_pci",

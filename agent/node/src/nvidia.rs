@@ -24,6 +24,8 @@ pub enum PeerMemory {
     NvidiaPeermem,
     /// Module `nv_peer_mem`, its predecessor.
     NvPeerMem,
+    /// Module `efa_nv_peermem`, by which Elastic Fabric Adapters reach GPU memory.
+    EfaNvPeermem,
     /// DMA-BUF: the open GPU kernel module on Linux 5.12 or later.
     DmaBuf,
     /// None of them.
@@ -63,10 +65,14 @@ pub fn peer_memory(
     driver: &Fact<NvidiaDriver>,
     release: &Fact<String>,
 ) -> Fact<PeerMemory> {
-    match (modules.has("nvidia_peermem"), modules.has("nv_peer_mem")) {
-        (Some(true), _) => return Fact::Known(PeerMemory::NvidiaPeermem),
-        (_, Some(true)) => return Fact::Known(PeerMemory::NvPeerMem),
-        _ => {}
+    for (module, path) in [
+        ("nvidia_peermem", PeerMemory::NvidiaPeermem),
+        ("nv_peer_mem", PeerMemory::NvPeerMem),
+        ("efa_nv_peermem", PeerMemory::EfaNvPeermem),
+    ] {
+        if modules.has(module) == Some(true) {
+            return Fact::Known(path);
+        }
     }
     if driver.known().is_some_and(|driver| driver.open)
         && release
@@ -113,6 +119,32 @@ mod tests {
             })
         );
         assert_eq!(NvidiaDriver::parse("garbage"), None);
+    }
+
+    #[test]
+    fn each_module_is_a_path_of_its_own() {
+        let path = |module: Option<&str>| {
+            let one = module.map(|name| {
+                let module = crate::modules::Module {
+                    version: Fact::Absent,
+                };
+                (name.to_owned(), module)
+            });
+            let modules = Modules {
+                loaded: Fact::Known(one.into_iter().collect()),
+                user_verbs: Fact::Absent,
+            };
+            peer_memory(&modules, &Fact::Absent, &Fact::Absent)
+        };
+        for (module, expected) in [
+            (Some("nvidia_peermem"), PeerMemory::NvidiaPeermem),
+            (Some("nv_peer_mem"), PeerMemory::NvPeerMem),
+            (Some("efa_nv_peermem"), PeerMemory::EfaNvPeermem),
+            (Some("nvidia"), PeerMemory::None),
+            (None, PeerMemory::None),
+        ] {
+            assert_eq!(path(module), Fact::Known(expected), "{module:?}");
+        }
     }
 
     #[test]

@@ -134,6 +134,7 @@ fn peer_memory(path: PeerMemory) -> &'static str {
     match path {
         PeerMemory::NvidiaPeermem => "nvidia_peermem",
         PeerMemory::NvPeerMem => "nv_peer_mem",
+        PeerMemory::EfaNvPeermem => "efa_nv_peermem",
         PeerMemory::DmaBuf => "dma_buf",
         PeerMemory::None => "none",
     }

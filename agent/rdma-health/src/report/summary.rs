@@ -103,6 +103,7 @@ fn gpudirect(node: &Node) -> Line {
     let path = match node.peer_memory.known() {
         Some(PeerMemory::NvidiaPeermem) => "nvidia_peermem",
         Some(PeerMemory::NvPeerMem) => "nv_peer_mem",
+        Some(PeerMemory::EfaNvPeermem) => "efa_nv_peermem",
         Some(PeerMemory::DmaBuf) => "DMA-BUF",
         Some(PeerMemory::None) => "no path to NICs",
         None => "path to NICs unread",

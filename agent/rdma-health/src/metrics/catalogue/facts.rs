@@ -25,7 +25,7 @@ families! {
     MODULE_INFO: Gauge "rdma_kernel_module_info" [""] {"module", "version"}
         "Version of a loaded kernel module that tells one.";
     PEER_MEMORY: Gauge "rdma_peer_memory_info" [""] {"path"}
-        "How a NIC can reach GPU memory: nvidia_peermem, nv_peer_mem, dma_buf or none.";
+        "How a NIC can reach GPU memory: nvidia_peermem, nv_peer_mem, efa_nv_peermem, dma_buf or none.";
     PCI_INFO: Gauge "rdma_pci_function_info" [""] {"pci_address", "role", "vendor", "device_id", "driver", "physical_function"}
         "A PCI function that matters to RDMA; role is rdma, gpu or bridge.";
     PCI_NUMA: Gauge "rdma_pci_numa_node" [""] {"pci_address", "role"}
