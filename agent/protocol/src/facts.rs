@@ -4,6 +4,13 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
+
+/// The most ports of one device: they are numbered from 1 in a byte.
+pub const MAX_PORTS: usize = 255;
+/// The most entries in use of one port's GID table, far beyond any hardware.
+pub const MAX_GIDS: usize = 1 << 16;
+
 /// One RDMA device as `ibv_query_device` and `ibv_query_port` see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
@@ -20,6 +27,7 @@ pub struct Device {
     /// Largest memory region in bytes (`max_mr_size`).
     pub max_mr_size: u64,
     /// Every port, in ascending order of number.
+    #[serde(deserialize_with = "bounded::list::<_, _, MAX_PORTS>")]
     pub ports: Vec<Port>,
 }
 
@@ -45,6 +53,7 @@ pub struct Port {
     /// How many entries the GID table has room for.
     pub gid_table_len: u32,
     /// The entries in use, in ascending order of index.
+    #[serde(deserialize_with = "bounded::list::<_, _, MAX_GIDS>")]
     pub gids: Vec<Gid>,
 }
 

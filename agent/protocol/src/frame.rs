@@ -4,7 +4,8 @@ use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The longest body either side accepts, in bytes. A host with 64 ports of 512 GIDs stays well below.
+/// The longest body either side accepts, in bytes: what a node with 256 devices needs that have every entry of a table of
+/// 256 GIDs in use.
 pub const MAX_BODY: usize = 8 << 20;
 
 /// Bytes of the length that stands before each body.
@@ -99,7 +100,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Ask, Message, ProbeRequest, Request};
+    use crate::{
+        Ask, Device, Gid, GidType, HelperError, MAX_DEVICES, Message, Port, ProbeRequest, Reply, Request,
+        Response,
+    };
 
     fn request() -> Request {
         Request {
@@ -148,6 +152,75 @@ mod tests {
             read::<Request>(&mut header.as_slice()),
             Err(FrameError::TooLong(_))
         ));
+    }
+
+    fn answer(devices: Vec<Result<Device, HelperError>>) -> Message {
+        Message::Response(Response {
+            id: 1,
+            reply: Reply::Devices(devices),
+        })
+    }
+
+    /// A device whose every word and number is as long as they get.
+    fn full(gids: u32) -> Device {
+        let gid = |index| Gid {
+            index,
+            gid: "fe80:1111:2222:3333:4444:5555:6666:7777".parse().unwrap(),
+            kind: GidType::RoceV2,
+            netdev_index: Some(1_000_000),
+        };
+        Device {
+            name: "rocep193s0f1v127".into(),
+            node_guid: u64::MAX,
+            firmware: "28.39.1002 (MT_0000000838)".into(),
+            vendor_id: u32::MAX,
+            vendor_part_id: u32::MAX,
+            max_mr_size: u64::MAX,
+            ports: vec![Port {
+                number: 1,
+                state: 4,
+                phys_state: 5,
+                link_layer: 2,
+                active_mtu: 4096,
+                max_mtu: 4096,
+                lid: u16::MAX,
+                sm_lid: u16::MAX,
+                gid_table_len: gids,
+                gids: (0..gids).map(gid).collect(),
+            }],
+        }
+    }
+
+    #[test]
+    fn the_largest_node_fits_into_a_frame() {
+        for (devices, gids) in [(256, 256), (MAX_DEVICES, 10)] {
+            let message = answer(vec![Ok(full(gids)); devices]);
+            let frame = encode(&message).unwrap();
+            assert!(read::<Message>(&mut frame.as_slice()).unwrap() == message);
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_ends_the_conversation() {
+        let error = HelperError {
+            device: None,
+            call: String::new(),
+            errno: 5,
+        };
+        let mut many = full(0);
+        many.ports = vec![many.ports[0].clone(); 256];
+        for (message, most) in [
+            (answer(vec![Err(error); MAX_DEVICES + 1]), MAX_DEVICES),
+            (answer(vec![Ok(many)]), 255),
+            (answer(vec![Ok(full((1 << 16) + 1))]), 1 << 16),
+        ] {
+            let body = serde_json::to_vec(&message).unwrap();
+            let refused = decode::<Message>(&body).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("more than {most} entries")),
+                "{refused}"
+            );
+        }
     }
 
     proptest! {

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, ProbeReport, ProbeRequest};
+use crate::{Device, ProbeReport, ProbeRequest, bounded};
+
+/// The most devices of a node, virtual functions included.
+pub const MAX_DEVICES: usize = 4096;
 
 /// What the agent asks. `id` comes back in the [`Response`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +62,9 @@ pub struct Response {
 #[serde(rename_all = "snake_case", tag = "reply", content = "with")]
 pub enum Reply {
     /// To [`Ask::Devices`]: what each device said, in order of name.
-    Devices(Vec<Result<Device, HelperError>>),
+    Devices(
+        #[serde(deserialize_with = "bounded::list::<_, _, MAX_DEVICES>")] Vec<Result<Device, HelperError>>,
+    ),
     /// To [`Ask::Probe`].
     Probe(Box<ProbeReport>),
     /// The request could not be carried out at all.

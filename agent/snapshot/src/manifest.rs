@@ -8,7 +8,8 @@ use rdma_health_node::{
     recording::{Failure, Names, Recording, Target},
     root::{MAX_ENTRIES, MAX_FILE},
 };
-use serde::{Deserialize, Deserializer, Serialize, de::SeqAccess};
+use rdma_health_protocol::bounded;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, MAX_ANSWERS};
 
@@ -43,7 +44,7 @@ pub(crate) struct Manifest {
     pub anonymized: bool,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hung: BTreeMap<String, u64>,
-    #[serde(deserialize_with = "bounded")]
+    #[serde(deserialize_with = "bounded::list::<_, _, MAX_ANSWERS>")]
     pub answers: Vec<Answer>,
 }
 
@@ -92,32 +93,6 @@ pub(crate) enum Reason {
     TooLong,
     TooMany,
     NotCollected,
-}
-
-/// Stops at the limit instead of taking whatever comes into memory.
-fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Answer>, D::Error> {
-    struct Visitor;
-    impl<'de> serde::de::Visitor<'de> for Visitor {
-        type Value = Vec<Answer>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "at most {MAX_ANSWERS} answers")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut answers = Vec::new();
-            while let Some(answer) = seq.next_element()? {
-                if answers.len() == MAX_ANSWERS {
-                    return Err(serde::de::Error::custom(format!(
-                        "more than {MAX_ANSWERS} answers"
-                    )));
-                }
-                answers.push(answer);
-            }
-            Ok(answers)
-        }
-    }
-    deserializer.deserialize_seq(Visitor)
 }
 
 /// A file's content that goes into an entry of its own.

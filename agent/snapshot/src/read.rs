@@ -4,13 +4,14 @@
 //! decoder's window, the bytes in all, how far few bytes may swell, the number of answers, and each file's own size.
 
 use std::{
+    collections::BTreeMap,
     io::{ErrorKind, Read},
     sync::Arc,
 };
 
-use rdma_health_node::history::History;
+use rdma_health_node::{Fact, Unread, history::History, node::VerbsDevice};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use tar::{Archive, Entry, EntryType};
 
 use crate::{
@@ -25,8 +26,20 @@ const MAX_WINDOW: u64 = 8 << 20;
 const RATIO_FROM: u64 = 8 << 20;
 /// The most that one byte may become; a node's files come to 30.
 const MAX_RATIO: u64 = 500;
-/// The longest manifest and other document, in bytes.
-const MAX_DOCUMENT: u64 = 24 << 20;
+
+/// The most bytes of a document. What is kept of the manifest and of what was remembered is about as large as its text.
+/// That of the others may be many times as large: an expectation is read into a tree, and what may follow a probe's failure
+/// is held until its kind is known. So those have the room that a node can need: two thousand probes, and expectations as
+/// long as a configuration file may be. What libibverbs said is long where GID tables are full, so it is read without a
+/// tree, and has room for all that a helper can say at once, indented.
+pub(crate) fn most(document: &str) -> u64 {
+    match document {
+        VERBS => 16 << 20,
+        PROBES => 2 << 20,
+        EXPECTATIONS => 1 << 20,
+        _ => 24 << 20,
+    }
+}
 
 impl Snapshot {
     /// Reads an archive.
@@ -79,7 +92,7 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
             return Err(Error::entry(&found, format!("expected {name} here")));
         }
         let size = entry.size();
-        content(&mut entry, name, size.min(MAX_DOCUMENT))
+        content(&mut entry, name, size.min(most(name)))
     };
 
     let text = document(FIRST)?;
@@ -96,13 +109,13 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
     }
     let manifest: Manifest = parsed(FIRST, &text)?;
     drop(text);
-    let verbs = parsed("verbs.json", &document("verbs.json")?)?;
-    let probes = parsed("probes.json", &document("probes.json")?)?;
-    let expectations = parsed("expectations.json", &document("expectations.json")?)?;
+    let verbs = verbs(&document(VERBS)?)?;
+    let probes = parsed(PROBES, &document(PROBES)?)?;
+    let expectations = parsed(EXPECTATIONS, &document(EXPECTATIONS)?)?;
 
     let history = match manifest.schema {
         ..=1 => None,
-        _ => history(&document("history.json")?)?,
+        _ => history(&document(HISTORY)?)?,
     };
 
     let (mut recording, mut expected) = manifest::into_recording(manifest.answers)?;
@@ -130,18 +143,35 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
     })
 }
 
+/// What libibverbs said. As a fact is read anywhere else, but not by way of a tree of all that it holds.
+fn verbs(bytes: &[u8]) -> Result<Verbs, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Told {
+        unread: Unread,
+    }
+    if let Ok(Told { unread }) = serde_json::from_slice(bytes) {
+        return Ok(unread.into());
+    }
+    parsed::<Option<_>>(VERBS, bytes).map(Fact::from)
+}
+
 /// What was remembered of the node, within the bounds that an agent keeps.
 fn history(bytes: &[u8]) -> Result<Option<Arc<History>>, Error> {
-    let history: Option<Arc<History>> = parsed("history.json", bytes)?;
+    let history: Option<Arc<History>> = parsed(HISTORY, bytes)?;
     if let Some(history) = &history {
-        history
-            .check()
-            .map_err(|reason| Error::entry("history.json", reason))?;
+        history.check().map_err(|reason| Error::entry(HISTORY, reason))?;
     }
     Ok(history)
 }
 
-const FIRST: &str = "manifest.json";
+type Verbs = Fact<Arc<BTreeMap<String, VerbsDevice>>>;
+
+pub(crate) const FIRST: &str = "manifest.json";
+pub(crate) const VERBS: &str = "verbs.json";
+pub(crate) const PROBES: &str = "probes.json";
+pub(crate) const EXPECTATIONS: &str = "expectations.json";
+pub(crate) const HISTORY: &str = "history.json";
 
 fn all_came(expected: &Expected) -> Result<(), Error> {
     match expected.keys().next() {

@@ -3,9 +3,14 @@
 use std::io::{Error, Write};
 
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde::Serialize;
 use tar::{Builder, EntryType, Header};
 
-use crate::{FORMAT, MAX_ANSWERS, MAX_TOTAL, SCHEMA, Snapshot, manifest, manifest::Manifest};
+use crate::{
+    FORMAT, MAX_ANSWERS, MAX_TOTAL, SCHEMA, Snapshot, manifest,
+    manifest::Manifest,
+    read::{self, EXPECTATIONS, FIRST, HISTORY, PROBES, VERBS},
+};
 
 impl Snapshot {
     /// Writes the archive.
@@ -42,14 +47,11 @@ impl Snapshot {
             builder: Builder::new(Vec::new()),
             time: self.time,
         };
-        archive.add("manifest.json", &serde_json::to_vec_pretty(&manifest)?)?;
-        archive.add("verbs.json", &serde_json::to_vec_pretty(&self.verbs)?)?;
-        archive.add("probes.json", &serde_json::to_vec_pretty(&self.probes)?)?;
-        archive.add(
-            "expectations.json",
-            &serde_json::to_vec_pretty(&self.expectations)?,
-        )?;
-        archive.add("history.json", &serde_json::to_vec_pretty(&self.history)?)?;
+        archive.document(FIRST, &manifest)?;
+        archive.document(VERBS, &self.verbs)?;
+        archive.document(PROBES, &self.probes)?;
+        archive.document(EXPECTATIONS, &self.expectations)?;
+        archive.document(HISTORY, &self.history)?;
         for content in contents {
             archive.add(&content.entry, &content.bytes)?;
         }
@@ -70,6 +72,18 @@ struct Archive {
 }
 
 impl Archive {
+    fn document(&mut self, name: &str, content: &impl Serialize) -> std::io::Result<()> {
+        let text = serde_json::to_vec_pretty(content)?;
+        let most = read::most(name);
+        if text.len() as u64 > most {
+            return Err(Error::other(format!(
+                "{name} has {} bytes, and a snapshot holds {most} of it",
+                text.len()
+            )));
+        }
+        self.add(name, &text)
+    }
+
     fn add(&mut self, name: &str, content: &[u8]) -> std::io::Result<()> {
         let mut header = Header::new_ustar();
         header.set_path(name)?;

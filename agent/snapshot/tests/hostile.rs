@@ -81,7 +81,8 @@ fn entry(name: &[u8], kind: EntryType, content: &[u8]) -> (Header, Vec<u8>) {
 }
 
 fn refusal(archive: &[u8]) -> String {
-    Snapshot::read(archive).unwrap_err().to_string()
+    let refused = Snapshot::read(archive).map(|_| "it was read");
+    refused.unwrap_err().to_string()
 }
 
 /// The manifest with one text replaced by another.
@@ -276,7 +277,7 @@ fn a_million_entries_are_refused_at_the_first_that_is_too_many() {
     );
     let plain = pack_plain(&[entry(b"manifest.json", EntryType::Regular, manifest.as_bytes())]);
     let told = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
-    assert!(told.contains("more than 200000 answers"), "{told}");
+    assert!(told.contains("more than 200000 entries"), "{told}");
     let huge = vec![b' '; 25 << 20];
     let told = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, &huge)]));
     assert!(told.contains("are allowed") || told.contains("bomb"), "{told}");
@@ -311,15 +312,82 @@ proptest! {
     }
 }
 
-/// The archive with something else in place of what was remembered.
-fn with_history(text: &str) -> Vec<u8> {
+/// The archive with something else in place of one of its documents.
+fn with_document(name: &str, text: &str) -> Vec<u8> {
     let mut entries = entries();
     let place = entries
         .iter()
-        .position(|(header, _)| &*header.path_bytes() == b"history.json")
+        .position(|(header, _)| &*header.path_bytes() == name.as_bytes())
         .unwrap();
-    entries[place] = entry(b"history.json", EntryType::Regular, text.as_bytes());
+    entries[place] = entry(name.as_bytes(), EntryType::Regular, text.as_bytes());
     pack(&entries)
+}
+
+fn with_history(text: &str) -> Vec<u8> {
+    with_document("history.json", text)
+}
+
+/// A short text can be a large tree: seven bytes of it become hundreds.
+#[test]
+fn a_document_that_swells_in_memory_is_refused_by_its_length() {
+    let swelling = |bytes: usize| format!("[{}0]", r#"{"":0},"#.repeat(bytes / 7 + 1));
+    for (name, most) in [("probes.json", 2 << 20), ("expectations.json", 1 << 20)] {
+        let told = refusal(&with_document(name, &swelling(most)));
+        assert!(
+            told.contains(name) && told.contains(&format!("{most} are allowed")),
+            "{told}"
+        );
+    }
+    let expected = swelling(1000);
+    let snapshot = Snapshot::read(with_document("expectations.json", &expected).as_slice()).unwrap();
+    assert!(snapshot.expectations.is_some());
+}
+
+/// What was said is a tree of devices, ports and GIDs or it is refused where it is something else, before the rest of it
+/// is in memory.
+#[test]
+fn what_libibverbs_cannot_have_said_is_refused() {
+    let gid = r#"{"index":0,"gid":"::1","kind":"IB","netdev_index":null}"#;
+    let device = |gids: usize| {
+        let gids = vec![gid; gids].join(",");
+        format!(
+            r#"{{"x":{{"device":{{"name":"x","node_guid":1,"firmware":"","vendor_id":1,"vendor_part_id":1,"max_mr_size":1,"ports":[{{"number":1,"state":4,"phys_state":5,"link_layer":2,"active_mtu":1024,"max_mtu":4096,"lid":0,"sm_lid":0,"gid_table_len":9,"gids":[{gids}]}}]}}}}}}"#
+        )
+    };
+    for (text, reason) in [
+        (r#"{"x":[0,0,0]}"#, "line 1"),
+        (r#"{"x":{"device":{}}}"#, "missing field"),
+        (r#"{"unread":{"source":"x"},"y":0}"#, "unknown variant"),
+        ("[]", "invalid type"),
+        (&device(70_000), "more than 65536 entries"),
+    ] {
+        let told = refusal(&with_document("verbs.json", text));
+        assert!(
+            told.contains("verbs.json") && told.contains(reason),
+            "{text:.40}: {told}"
+        );
+    }
+    // All that can have been said is read back.
+    for (text, known) in [
+        ("null", false),
+        (
+            r#"{"unread":{"source":"x","kind":"helper_hung","detail":"y"}}"#,
+            false,
+        ),
+        ("{}", true),
+        (r#"{"x":{"error":{"device":"x","call":"y","errno":5}}}"#, true),
+        // As a person may have called a device.
+        (
+            r#"{"unread":{"error":{"device":"x","call":"y","errno":5}}}"#,
+            true,
+        ),
+        (&device(10_000), true),
+    ] {
+        let archive = with_document("verbs.json", text);
+        let snapshot = Snapshot::read(archive.as_slice()).unwrap();
+        assert_eq!(snapshot.verbs.known().is_some(), known, "{text:.40}");
+        assert_eq!(Snapshot::read(bytes(&snapshot).as_slice()).unwrap(), snapshot);
+    }
 }
 
 #[test]
