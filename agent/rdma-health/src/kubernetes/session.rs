@@ -313,3 +313,6 @@ impl Session {
         self.trouble = Some(trouble);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! A session and a server that answers with one Node and remembers what was patched.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, Response, body::Bytes, body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::{kubernetes::api::Access, kubernetes::condition::Status, metrics::OwnMetrics};
+
+/// Paths without their query, and bodies.
+type Patches = Arc<Mutex<Vec<(String, Value)>>>;
+
+async fn serve(listener: TcpListener, node: Value, patches: Patches) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (node, patches) = (node.clone(), Arc::clone(&patches));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (node, patches) = (node.clone(), Arc::clone(&patches));
+            async move {
+                let (path, patch) = (request.uri().path().to_owned(), request.method() == Method::PATCH);
+                let body = request.into_body().collect().await?.to_bytes();
+                if patch {
+                    let body = serde_json::from_slice(&body).unwrap_or_default();
+                    patches
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((path, body));
+                }
+                let answer = Full::new(Bytes::from(node.to_string()));
+                Ok::<_, hyper::Error>(Response::new(answer))
+            }
+        });
+        let connection = hyper::server::conn::http1::Builder::new();
+        tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+/// What is patched of a Node that may be `tainted` and has labels when this is wanted: its status first.
+async fn patched(
+    tainted: bool,
+    labels: &[(&'static str, Option<&str>)],
+    taint: Wish,
+) -> Vec<(String, Value)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let taints = if tainted {
+        json!([{"key": TAINT, "value": "probe-failed", "effect": "NoExecute"}])
+    } else {
+        json!([])
+    };
+    let node = json!({
+        "metadata": {"name": "n", "uid": "u", "labels": {"verdict": "critical", "other": "theirs"}},
+        "spec": {"taints": taints},
+    });
+    let patches = Patches::default();
+    let server = tokio::spawn(serve(listener, node, Arc::clone(&patches)));
+
+    let access = Access {
+        kubeconfig: Some(kubeconfig),
+    };
+    let manner = Manner {
+        node: "n".into(),
+        events: false,
+        force: false,
+    };
+    let api = Api::new(access, Arc::new(OwnMetrics::new()));
+    let mut session = Session::new(api, manner, Instant::now());
+    let condition = Condition {
+        kind: "RDMALinkProblem",
+        status: Status::False,
+        reason: "NoLinkProblem".into(),
+        message: String::new(),
+    };
+    let labels = labels.iter().map(|(key, value)| (*key, value.map(str::to_owned)));
+    let extras = Extras {
+        labels: labels.collect(),
+        taint: Some(taint),
+    };
+    session.observe(vec![condition], extras, Instant::now());
+    // The Node is read, its conditions are written, and its taint is seen to whenever there is nothing to write.
+    let written = async {
+        loop {
+            let next = session.drive().await;
+            if next > Instant::now() && session.says().is_some() {
+                return;
+            }
+            tokio::time::sleep_until(next.into()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), written)
+        .await
+        .unwrap();
+    server.abort();
+    let mut patches = std::mem::take(&mut *patches.lock().unwrap_or_else(PoisonError::into_inner));
+    patches.sort_by(|one, other| other.0.cmp(&one.0));
+    patches
+}
+
+#[tokio::test]
+async fn what_nobody_knows_yet_stays_as_the_node_has_it() {
+    for tainted in [false, true] {
+        let labels = [("verdict", None), ("iommu", Some("none")), ("absent", None)];
+        let patches = patched(tainted, &labels, Wish::Keep).await;
+        let (path, body) = &patches[0];
+        assert_eq!(path, "/api/v1/nodes/n/status");
+        // What is not in it would be taken off.
+        assert_eq!(
+            body["metadata"]["labels"],
+            json!({"verdict": "critical", "iommu": "none"})
+        );
+        assert_eq!(patches.len(), 1, "{patches:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_is_said() {
+    let labels = [("verdict", Some("ok"))];
+    let patches = patched(true, &labels, Wish::Without).await;
+    assert_eq!(patches[0].1["metadata"]["labels"], json!({"verdict": "ok"}));
+    assert_eq!(patches.len(), 2, "{patches:?}");
+    let (path, body) = &patches[1];
+    assert_eq!(path, "/api/v1/nodes/n");
+    assert_eq!(body["spec"]["taints"], json!([]));
+}
