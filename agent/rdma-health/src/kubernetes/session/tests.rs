@@ -3,13 +3,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http_body_util::{BodyExt, Full};
-use hyper::{Method, Request, Response, body::Bytes, body::Incoming, service::service_fn};
+use hyper::{
+    Method, Request, Response,
+    body::{Bytes, Incoming},
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::{kubernetes::api::Access, kubernetes::condition::Status, metrics::OwnMetrics};
+use crate::{
+    kubernetes::{api::Access, condition::Status},
+    metrics::OwnMetrics,
+};
 
 /// Paths without their query, and bodies.
 type Patches = Arc<Mutex<Vec<(String, Value)>>>;
@@ -20,9 +27,10 @@ async fn serve(listener: TcpListener, node: Value, patches: Patches) {
         let service = service_fn(move |request: Request<Incoming>| {
             let (node, patches) = (node.clone(), Arc::clone(&patches));
             async move {
-                let (path, patch) = (request.uri().path().to_owned(), request.method() == Method::PATCH);
+                let path = request.uri().path().to_owned();
+                let changes = request.method() == Method::PATCH;
                 let body = request.into_body().collect().await?.to_bytes();
-                if patch {
+                if changes {
                     let body = serde_json::from_slice(&body).unwrap_or_default();
                     patches
                         .lock()
