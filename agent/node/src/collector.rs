@@ -49,7 +49,7 @@ pub struct Collector {
     facts: Facts,
     readers: BTreeMap<String, Box<HcaReader>>,
     errors: BTreeMap<(String, String), u64>,
-    /// Counts the refreshes that found anything but counters changed.
+    /// See [`Collector::revision`].
     revision: u64,
 }
 
@@ -74,8 +74,6 @@ struct Slot {
     started: Option<Instant>,
     /// Whether the last refresh that wanted it ended without it.
     stale: bool,
-    /// Whether the one before did.
-    was_stale: bool,
     /// In a recording: for how many seconds it did not answer then.
     hung: u64,
 }
@@ -135,8 +133,8 @@ impl Collector {
     /// Changes which devices are left out, from the next refresh on.
     pub fn exclude(&mut self, exclude: Vec<String>) {
         self.exclude = exclude.into();
-        let exclude = Arc::clone(&self.exclude);
-        self.readers.retain(|name, _| !excluded(&exclude, name));
+        let exclude = &self.exclude;
+        self.readers.retain(|name, _| !excluded(exclude, name));
     }
 
     /// Grows whenever a refresh found anything but counters changed: while it stays the same, so does what can be judged
@@ -217,16 +215,13 @@ impl Collector {
             });
         }
         self.wait_for(&wanted, deadline);
-        let mut changed = what == Refresh::All;
         for (name, slot) in &mut self.slots {
             if wanted.contains(name) {
                 slot.stale = slot.started.is_some();
             }
-            // For how long it has not answered is a fact that changes, and that it answers again is another.
-            changed |= slot.stale || slot.was_stale;
-            slot.was_stale = slot.stale;
+            // For how long it has not answered is a fact that changes.
+            self.revision += u64::from(slot.stale);
         }
-        self.revision += u64::from(changed);
     }
 
     /// The node as read last, without what the helper says.
@@ -330,11 +325,7 @@ impl Collector {
     /// Starts reading a device.
     fn start_device(&mut self, wanted: &mut BTreeSet<String>, name: String, what: Refresh) {
         let source = format!("{}{name}", source::DEVICE);
-        if self.is_under_way(&source) {
-            // Its job holds the reader.
-            wanted.insert(source);
-            return;
-        }
+        // None, too, where a job is under way: it holds the reader, and no other is started.
         let reader = self.readers.remove(&name);
         self.start(wanted, &source, move |scope| {
             let mut reader = match reader {
@@ -349,10 +340,6 @@ impl Collector {
             let hca = reader.read(scope);
             Part::Hca(reader, hca)
         });
-    }
-
-    fn is_under_way(&self, source: &str) -> bool {
-        self.slots.get(source).is_some_and(|slot| slot.started.is_some())
     }
 
     /// Starts a job for a source unless one is under way.
@@ -460,7 +447,8 @@ impl Collector {
         let unread: Vec<_> = misses.into_iter().map(|miss| miss.unread).collect();
         let slot = self.slots.entry(source).or_default();
         let failed_alike = |status: &Arc<SourceStatus>| status.unread == unread;
-        changed |= !slot.status.as_ref().is_some_and(failed_alike);
+        // That it answers again is a change, too.
+        changed |= slot.stale || !slot.status.as_ref().is_some_and(failed_alike);
         self.revision += u64::from(changed);
         slot.started = None;
         slot.stale = false;

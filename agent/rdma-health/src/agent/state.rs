@@ -114,18 +114,18 @@ impl State {
             None => (shown.as_ref()?.reading(), false),
         };
         let verdict = shown
+            .as_ref()
             .filter(|view| judge == Judge::Changes && !forgot && view.revision == reading.revision)
             .map(|view| Arc::clone(&view.verdict));
         let judged = verdict.is_none();
         let view = Arc::new(parts.view(reading, verdict));
-        let mut before = Some(Arc::clone(&view));
         self.view.send_if_modified(|shown| {
-            std::mem::swap(shown, &mut before);
+            *shown = Some(Arc::clone(&view));
             judged
         });
         drop(parts);
         if judged {
-            tell_changes(before.as_ref().map(|view| &*view.verdict), &view.verdict);
+            tell_changes(shown.as_ref().map(|view| &*view.verdict), &view.verdict);
         }
         Some(view)
     }
