@@ -6,7 +6,7 @@ use crate::fault_bench::{Fault, How};
 use crate::tree::Tree;
 
 /// A fault in a tree.
-const fn tree(
+pub(super) const fn tree(
     id: &'static str,
     what: &'static str,
     causes: &'static [&'static str],
@@ -610,13 +610,7 @@ pub(super) const CHANGES: &[Change] = &[
             &["hcas-missing"],
             &["gpu-without-local-nic"],
         ),
-        make: |tree| {
-            let branch = &BRANCHES[3];
-            remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
-            remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
-            remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
-            remove(tree, &branch.path(branch.nic))
-        },
+        make: lose_adapter,
         config: "expect:\n  hcas: 4\n",
     },
     Change {
@@ -755,4 +749,13 @@ fn infiniband(tree: &mut Tree) -> anyhow::Result<()> {
 
 fn gid(tree: &mut Tree, index: u32, gid: &str) -> anyhow::Result<()> {
     set(tree, &format!("{}/gids/{index}", BRANCHES[1].port()), gid)
+}
+
+/// Takes the adapter of `mlx5_3` from the bus.
+pub(super) fn lose_adapter(tree: &mut Tree) -> anyhow::Result<()> {
+    let branch = &BRANCHES[3];
+    remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
+    remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
+    remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
+    remove(tree, &branch.path(branch.nic))
 }

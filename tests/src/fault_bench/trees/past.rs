@@ -16,9 +16,10 @@ use rdma_health_node::{Fact, Node, Root};
 use rdma_health_protocol::{Bandwidth, Latency, ProbeReport, Stage};
 use rdma_health_snapshot::Snapshot;
 
+use super::faults::{lose_adapter, tree};
 use super::field::{self, BRANCHES};
-use super::{remove, set};
-use crate::fault_bench::{Answer, Fault, How, Outcome, Selection};
+use super::set;
+use crate::fault_bench::{Answer, Fault, Outcome, Selection};
 use crate::tree::Tree;
 
 /// The name of the node in the table.
@@ -43,24 +44,9 @@ struct Worse {
     measured: Measured,
 }
 
-const fn worse(
-    id: &'static str,
-    what: &'static str,
-    causes: &'static [&'static str],
-    explains: &'static [&'static str],
-) -> Fault {
-    Fault {
-        id,
-        what,
-        how: How::Tree,
-        causes,
-        explains,
-    }
-}
-
 const ALL: &[Worse] = &[
     Worse {
-        fault: worse(
+        fault: tree(
             "t-errors-rise",
             "symbol_error of mlx5_1 rose by 5000 within the hour that an agent watched it",
             &["counter-errors"],
@@ -71,7 +57,7 @@ const ALL: &[Worse] = &[
         measured: HEALTHY,
     },
     Worse {
-        fault: worse(
+        fault: tree(
             "t-errors-old",
             "mlx5_1 counted 5000 symbol errors long ago, and none since: no fault",
             &[],
@@ -82,7 +68,7 @@ const ALL: &[Worse] = &[
         measured: HEALTHY,
     },
     Worse {
-        fault: worse(
+        fault: tree(
             "t-latency",
             "a small write on mlx5_1 takes 9 µs and took 2.1 µs before; nothing else changed",
             &["host-load", "probe-latency-high"],
@@ -93,7 +79,7 @@ const ALL: &[Worse] = &[
         measured: Measured(372.0, 9.0),
     },
     Worse {
-        fault: worse(
+        fault: tree(
             "t-bandwidth",
             "mlx5_1 writes 120 Gb/s and wrote 372 Gb/s before; nothing else changed",
             &["host-load", "probe-bandwidth-low"],
@@ -104,7 +90,7 @@ const ALL: &[Worse] = &[
         measured: Measured(120.0, 2.1),
     },
     Worse {
-        fault: worse(
+        fault: tree(
             "t-slot-degraded",
             "mlx5_1 trained its PCIe link with 4 of 16 lanes, and writes 95 Gb/s in place of 372 Gb/s",
             &["pci-link-degraded"],
@@ -122,20 +108,14 @@ const ALL: &[Worse] = &[
         measured: Measured(95.0, 2.1),
     },
     Worse {
-        fault: worse(
+        fault: tree(
             "t-adapter-lost",
             "the adapter of mlx5_3 was there an hour ago and is gone from the bus",
             &["hcas-missing"],
             &["gpu-without-local-nic"],
         ),
         always: |_| Ok(()),
-        make: |tree| {
-            let branch = &BRANCHES[3];
-            remove(tree, &format!("sys/class/infiniband/{}", branch.device))?;
-            remove(tree, &format!("sys/class/net/{}", branch.netdev))?;
-            remove(tree, &format!("sys/bus/pci/devices/{}", branch.nic))?;
-            remove(tree, &branch.path(branch.nic))
-        },
+        make: lose_adapter,
         measured: HEALTHY,
     },
 ];
