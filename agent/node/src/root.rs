@@ -594,6 +594,8 @@ impl<'a> Scope<'a> {
             .and_then(|bytes| match String::from_utf8(bytes) {
                 Ok(mut text) => {
                     text.truncate(text.trim_end_matches(['\n', '\0', ' ']).len());
+                    // Read into a page; a few bytes of it are kept, for as long as the agent runs.
+                    text.shrink_to_fit();
                     Fact::Known(text)
                 }
                 Err(error) => self.malformed(path, &String::from_utf8_lossy(error.as_bytes()), "text"),

@@ -102,6 +102,31 @@ pub(super) struct Transition {
     pub(super) now: Condition,
 }
 
+/// How many attempts failed since the last answer, in each way: a server that was away for long is met without prejudice.
+#[derive(Debug, Default)]
+struct Failures {
+    away: u32,
+    struggling: u32,
+    throttled: u32,
+    /// Those that came one after the other.
+    refused: u32,
+}
+
+impl Failures {
+    fn count(&mut self, setback: Setback) {
+        if setback != Setback::Refused {
+            self.refused = 0;
+        }
+        let count = match setback {
+            Setback::Away => &mut self.away,
+            Setback::Struggling(_) => &mut self.struggling,
+            Setback::Throttled(_) => &mut self.throttled,
+            Setback::Refused => &mut self.refused,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
 /// Decides for one node.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -111,11 +136,7 @@ pub(super) struct Schedule {
     heartbeat: Instant,
     /// Since when there is something urgent.
     changed: Option<Instant>,
-    failures: u32,
-    /// How many attempts since the last answer cost the server something and brought nothing.
-    struggles: u32,
-    /// How many refusals came one after the other.
-    refusals: u32,
+    failures: Failures,
     /// Not before then: urgent writes, others.
     pause: Option<(Instant, Instant)>,
     contested: BTreeMap<&'static str, Instant>,
@@ -191,9 +212,7 @@ impl Schedule {
             jitter,
             heartbeat,
             changed: None,
-            failures: 0,
-            struggles: 0,
-            refusals: 0,
+            failures: Failures::default(),
             pause: None,
             contested: BTreeMap::new(),
         }
@@ -327,9 +346,7 @@ impl Schedule {
 
     /// The server answered: what failed before counts no more.
     pub(super) fn reached(&mut self) {
-        self.failures = 0;
-        self.struggles = 0;
-        self.refusals = 0;
+        self.failures = Failures::default();
         self.pause = None;
     }
 
@@ -343,36 +360,29 @@ impl Schedule {
     /// The write, if there was one, did not arrive.
     pub(super) fn failed(&mut self, write: Option<Write>, setback: Setback, now: Instant) {
         self.give_back(write);
-        self.failures = self.failures.saturating_add(1);
-        self.refusals = if setback == Setback::Refused {
-            self.refusals + 1
-        } else {
-            0
-        };
+        self.failures.count(setback);
+        let failures = &self.failures;
         let seconds = Duration::from_secs;
-        // A server that was away for long is met without prejudice: other failures do not count here.
-        self.struggles += u32::from(matches!(setback, Setback::Struggling(_)));
         let doubled = |from: Duration, times: u32, most: Duration| {
             from.saturating_mul(2_u32.pow(times.min(16))).min(most)
         };
-        let grown = |from, most| doubled(from, self.failures, most);
         let urgent = match setback {
             // Full jitter: agents that lost the server at one moment do not come back at one.
             Setback::Away => {
-                let most = grown(Duration::from_millis(125), AWAY);
+                let most = doubled(Duration::from_millis(125), failures.away, AWAY);
                 self.jitter.between(Duration::ZERO, most)
             }
             // In proportion to what the attempt cost, and never at once.
             Setback::Struggling(took) => {
-                let most = doubled(took.max(STRUGGLING), self.struggles, LONGEST_STRUGGLE);
+                let most = doubled(took.max(STRUGGLING), failures.struggling, LONGEST_STRUGGLE);
                 self.jitter.between(most / 2, most)
             }
             Setback::Throttled(after) => {
-                let most = grown(Duration::from_millis(500), THROTTLED);
+                let most = doubled(Duration::from_millis(500), failures.throttled, THROTTLED);
                 after.unwrap_or_default().min(LONGEST_RETRY_AFTER) + self.jitter.between(Duration::ZERO, most)
             }
             // A server that has just started refuses for a moment what it allows later.
-            Setback::Refused if self.refusals <= AT_FIRST => self.jitter.between(seconds(1), seconds(3)),
+            Setback::Refused if failures.refused <= AT_FIRST => self.jitter.between(seconds(1), seconds(3)),
             Setback::Refused => self.jitter.between(seconds(30), seconds(60)),
         };
         // Where nothing changed the server is right as it is, and nobody needs to be the first.

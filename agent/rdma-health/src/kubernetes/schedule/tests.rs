@@ -287,17 +287,23 @@ fn the_pause_after_a_failure_grows_with_what_the_attempt_took() {
 
 #[test]
 fn a_server_that_was_away_for_long_is_met_without_prejudice() {
-    for seed in 0..100 {
-        let mut bench = Bench::new(seed);
-        bench.see(Status::True, "");
+    for first in [
         // It takes connections a moment before it keeps them.
-        let answer = |at: Duration| match at.as_secs() {
-            0..600 => Err(Setback::Away),
-            600..601 => Err(Setback::Struggling(Duration::from_millis(5))),
-            _ => Ok(()),
-        };
-        bench.run(SECOND * 606, answer);
-        assert_eq!(bench.said(), Some(Status::True), "seed {seed}");
+        Setback::Struggling(Duration::from_millis(5)),
+        // Everybody comes at once.
+        Setback::Throttled(Some(SECOND)),
+    ] {
+        for seed in 0..100 {
+            let mut bench = Bench::new(seed);
+            bench.see(Status::True, "");
+            let answer = |at: Duration| match at.as_secs() {
+                0..600 => Err(Setback::Away),
+                600..601 => Err(first),
+                _ => Ok(()),
+            };
+            bench.run(SECOND * 606, answer);
+            assert_eq!(bench.said(), Some(Status::True), "{first:?}, seed {seed}");
+        }
     }
 }
 
