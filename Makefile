@@ -78,6 +78,10 @@ simulate-cluster: ## Simulates the agents of 5000 nodes (NODES=…) against a re
 check-deploy: ## Checks chart, manifests, alerts and dashboards
 	@tests/deploy/check
 
+.PHONY: check-admission
+check-admission: ## Runs the admission policy in Kubernetes' own code (root, mmdebstrap; three minutes, then seconds)
+	@tests/deploy/admission/check
+
 .PHONY: deploy-update
 deploy-update: ## Makes the kustomize base anew from the chart
 	@tests/deploy/check --update
