@@ -37,7 +37,7 @@ pub(super) fn accepted(headers: &HeaderMap) -> bool {
 /// What stands before the compressed bytes: deflate, no name, no time, an unknown system (RFC 1952, 2.3).
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 /// How far back the compressor looks, as a power of two: some lines of metrics. A wider window costs memory and gains little.
-const WINDOW_BITS: u8 = 13;
+const WINDOW_BITS: u8 = 15;
 
 thread_local! {
     /// A third of a megabyte that each scrape needs: made once, by the first client that takes gzip.
