@@ -36,8 +36,6 @@ pub(super) fn accepted(headers: &HeaderMap) -> bool {
 
 /// What stands before the compressed bytes: deflate, no name, no time, an unknown system (RFC 1952, 2.3).
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
-/// How far back the compressor looks, as a power of two: some lines of metrics. A wider window costs memory and gains little.
-const WINDOW_BITS: u8 = 15;
 
 thread_local! {
     /// A third of a megabyte that each scrape needs: made once, by the first client that takes gzip.
@@ -54,8 +52,7 @@ pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     compressed.extend(HEADER);
     COMPRESSOR.with_borrow_mut(|kept| {
         // The fastest level: metrics compress well at any, and CPU is dearer than the last few percent.
-        let compressor = kept
-            .get_or_insert_with(|| Compress::new_with_window_bits(Compression::fast(), false, WINDOW_BITS));
+        let compressor = kept.get_or_insert_with(|| Compress::new(Compression::fast(), false));
         compressor.reset();
         loop {
             let done = usize::try_from(compressor.total_in()).ok()?;
