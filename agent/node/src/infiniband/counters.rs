@@ -49,20 +49,14 @@ impl CounterReader {
     }
 
     /// Reads every counter, in order of name, into the memory of an earlier reading of the same list.
-    pub(super) fn read(
-        &mut self,
-        scope: &Scope<'_>,
-        buffer: &mut Vec<u8>,
-        mut earlier: Vec<Counter>,
-    ) -> Vec<Counter> {
-        earlier.resize_with(self.counters.len(), Counter::default);
-        for (counter, (name, attribute)) in earlier.iter_mut().zip(&mut self.counters) {
+    pub(super) fn read(&mut self, scope: &Scope<'_>, buffer: &mut Vec<u8>, into: &mut Vec<Counter>) {
+        into.resize_with(self.counters.len(), Counter::default);
+        for (counter, (name, attribute)) in into.iter_mut().zip(&mut self.counters) {
             if !Arc::ptr_eq(&counter.name, name) {
                 counter.name = Arc::clone(name);
             }
             counter.value = value(scope, attribute, buffer);
         }
-        earlier
     }
 }
 

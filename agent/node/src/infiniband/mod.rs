@@ -54,8 +54,8 @@ pub struct Hca {
     pub numa_node: Fact<u32>,
     /// PCI address of the physical function, for a virtual function; absent for all others.
     pub physical_function: Fact<String>,
-    /// Ports by number, from 1.
-    pub ports: BTreeMap<u8, Port>,
+    /// Ports by number, from 1. In boxes, since such a map has room for eleven and a device has one or two.
+    pub ports: BTreeMap<u8, Box<Port>>,
 }
 
 /// A 64-bit globally unique identifier, written as the kernel does: `5054:00ff:fe12:3456`.
@@ -163,7 +163,7 @@ impl Hca {
 pub struct HcaReader {
     /// The device without its ports.
     identity: Hca,
-    ports: BTreeMap<u8, PortReader>,
+    ports: BTreeMap<u8, Box<PortReader>>,
     /// The last two readings since the identity was read. The older one is shown to nobody any more, as a rule, and serves
     /// again: a new list of counters for each port and scrape costs as much as many a read.
     last: Option<Arc<Hca>>,
@@ -203,7 +203,7 @@ impl HcaReader {
             match self.ports.entry(number) {
                 Entry::Occupied(port) => port.into_mut().identify(scope, &self.identity, number),
                 Entry::Vacant(place) => {
-                    place.insert(PortReader::new(scope, &self.identity, number));
+                    place.insert(Box::new(PortReader::new(scope, &self.identity, number)));
                 }
             }
         }
@@ -217,10 +217,10 @@ impl HcaReader {
             .unwrap_or_else(|| Arc::new(self.identity.clone()));
         // Copies it where somebody still looks at it.
         let ports = &mut Arc::make_mut(&mut hca).ports;
-        let mut before = std::mem::take(ports);
-        let read =
-            |(number, reader): (&u8, &mut PortReader)| (*number, reader.read(scope, before.remove(number)));
-        *ports = self.ports.iter_mut().map(read).collect();
+        for (number, reader) in &mut self.ports {
+            let port = ports.entry(*number).or_insert_with(|| Box::new(reader.blank()));
+            reader.read(scope, port);
+        }
         self.spare = self.last.replace(Arc::clone(&hca));
         hca
     }

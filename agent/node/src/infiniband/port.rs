@@ -263,13 +263,24 @@ impl PortReader {
         self.gids = gid::table(scope, &path, self.link_layer.known().map(String::as_str));
     }
 
-    /// Reads what changes all the time. What else was in an earlier reading, made since [`PortReader::identify`], and the
-    /// memory of its counters serve again.
-    pub(super) fn read(&mut self, scope: &Scope<'_>, earlier: Option<Port>) -> Port {
-        let (link_layer, gids, counters, hw_counters) = match earlier {
-            Some(port) => (port.link_layer, port.gids, port.counters, port.hw_counters),
-            None => (self.link_layer.clone(), self.gids.clone(), Vec::new(), Vec::new()),
-        };
+    /// The port without what changes all the time, for [`PortReader::read`] to fill in.
+    pub(super) fn blank(&self) -> Port {
+        Port {
+            link_layer: self.link_layer.clone(),
+            state: Fact::Absent,
+            phys_state: Fact::Absent,
+            rate: Fact::Absent,
+            lid: Fact::Absent,
+            sm_lid: Fact::Absent,
+            netdev: Fact::Absent,
+            counters: Vec::new(),
+            hw_counters: Vec::new(),
+            gids: self.gids.clone(),
+        }
+    }
+
+    /// Reads what changes all the time into a port that was blank, or was read, since [`PortReader::identify`].
+    pub(super) fn read(&mut self, scope: &Scope<'_>, port: &mut Port) {
         let mut buffer = Vec::new();
         let buffer = &mut buffer;
         // LIDs are InfiniBand's; on Ethernet the files hold zeroes.
@@ -281,30 +292,26 @@ impl PortReader {
                 Fact::Absent
             }
         };
-        Port {
-            lid: lid(&mut self.lid, buffer),
-            sm_lid: lid(&mut self.sm_lid, buffer),
-            link_layer,
-            state: parsed(scope, &mut self.state, buffer, "a port state", PortCode::parse),
-            phys_state: parsed(
-                scope,
-                &mut self.phys_state,
-                buffer,
-                "a physical state",
-                PortCode::parse,
-            ),
-            rate: parsed(scope, &mut self.rate, buffer, "a rate in Gb/sec", Rate::parse),
-            netdev: match &mut self.netdev {
-                Fact::Known(reader) => Fact::Known(reader.read(scope, buffer)),
-                Fact::Absent => Fact::Absent,
-                Fact::Unread { unread } => Fact::Unread {
-                    unread: unread.clone(),
-                },
+        port.lid = lid(&mut self.lid, buffer);
+        port.sm_lid = lid(&mut self.sm_lid, buffer);
+        port.state = parsed(scope, &mut self.state, buffer, "a port state", PortCode::parse);
+        port.phys_state = parsed(
+            scope,
+            &mut self.phys_state,
+            buffer,
+            "a physical state",
+            PortCode::parse,
+        );
+        port.rate = parsed(scope, &mut self.rate, buffer, "a rate in Gb/sec", Rate::parse);
+        port.netdev = match &mut self.netdev {
+            Fact::Known(reader) => Fact::Known(reader.read(scope, buffer)),
+            Fact::Absent => Fact::Absent,
+            Fact::Unread { unread } => Fact::Unread {
+                unread: unread.clone(),
             },
-            counters: self.counters.read(scope, buffer, counters),
-            hw_counters: self.hw_counters.read(scope, buffer, hw_counters),
-            gids,
-        }
+        };
+        self.counters.read(scope, buffer, &mut port.counters);
+        self.hw_counters.read(scope, buffer, &mut port.hw_counters);
     }
 }
 

@@ -257,7 +257,7 @@ fn hca(n: u64) -> Hca {
         node_type: known("1: CA"),
         numa_node: Fact::Known(0),
         physical_function: Fact::Absent,
-        ports: BTreeMap::from([(1, port)]),
+        ports: BTreeMap::from([(1, Box::new(port))]),
     }
 }
 

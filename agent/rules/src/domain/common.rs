@@ -15,8 +15,11 @@ pub(crate) type PortOf<'a> = (&'a Arc<Hca>, u8, &'a Port);
 
 /// Every port, in order of device and number.
 pub(crate) fn ports(node: &Node) -> impl Iterator<Item = PortOf<'_>> {
-    node.hcas()
-        .flat_map(|hca| hca.ports.iter().map(move |(number, port)| (hca, *number, port)))
+    node.hcas().flat_map(|hca| {
+        hca.ports
+            .iter()
+            .map(move |(number, port)| (hca, *number, &**port))
+    })
 }
 
 /// Every port that is active.

@@ -43,7 +43,10 @@ fn probed(node: &Node) -> impl Iterator<Item = (&Probe, &Hca, &Port, Option<&Por
             .history
             .as_ref()
             .and_then(|history| history.port(hca, report.port));
-        report.failure.is_none().then_some((&**probe, &**hca, port, past))
+        report
+            .failure
+            .is_none()
+            .then_some((&**probe, &**hca, &**port, past))
     })
 }
 

@@ -186,7 +186,7 @@ fn vf_guid_zero(node: &Node, expectations: &Expectations) -> Vec<Finding> {
         .filter(|hca| is_virtual(hca) && hca.node_guid.known().is_some_and(|guid| guid.0 == 0));
     let found = zero.map(|hca| {
         let address = hca.pci_address.known().map_or("?", String::as_str);
-        let what = if hca.ports.values().any(is_infiniband) {
+        let what = if hca.ports.values().any(|port| is_infiniband(port)) {
             "its port cannot come up"
         } else {
             "rdma_cm cannot use it"
