@@ -2,7 +2,9 @@
 //!
 //! Each source (the host, the IOMMU, each RDMA device, …) is read by a job of its own in the [`crate::pool`]. A refresh
 //! waits for its jobs until a deadline; what has not ended by then keeps its last facts, marked stale, and is not started
-//! again before it ends. So each stuck read holds one thread and loses one source.
+//! again before it ends. So each stuck read holds one thread and loses one source. In which order that is, `pass` knows.
+
+mod pass;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +16,8 @@ use std::{
 use crate::{
     fact::{Fact, Unread},
     host::Host,
-    infiniband::{CLASS, Hca, HcaReader},
+    infiniband::{Hca, HcaReader},
     iommu::Iommu,
-    kmsg,
     limits::Limits,
     modules::Modules,
     network::Network,
@@ -26,9 +27,7 @@ use crate::{
     pool::Pool,
     root::{Miss, Root, Scope},
 };
-
-/// Where jobs take longer than this one may be stuck, and another worker is added.
-const STUCK_AFTER: Duration = Duration::from_millis(50);
+pub use pass::Pass;
 
 /// What a refresh reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,87 +140,6 @@ impl Collector {
     /// of the node without looking at counters.
     pub fn revision(&self) -> u64 {
         self.revision
-    }
-
-    /// Reads, and returns at the deadline at the latest; what did not end by then is stale. What was stale before is not
-    /// waited for, and what can only begin after something else has time left even where that does not end.
-    pub fn refresh(&mut self, what: Refresh, deadline: Instant) {
-        let began = Instant::now();
-        let quarter = deadline.saturating_duration_since(began) / 4;
-        let mut wanted = BTreeSet::new();
-        for outcome in self.pool.outcomes() {
-            self.accept(outcome);
-        }
-        if what == Refresh::All {
-            self.start(&mut wanted, source::HOST, |scope| Part::Host(Host::read(scope)));
-            self.start(&mut wanted, source::IOMMU, |scope| {
-                Part::Iommu(Iommu::read(scope))
-            });
-            self.start(&mut wanted, source::MODULES, |scope| {
-                Part::Modules(Modules::read(scope))
-            });
-            self.start(&mut wanted, source::LIMITS, |scope| {
-                Part::Limits(Limits::read(scope))
-            });
-            self.start(&mut wanted, source::KERNEL_LOG, |scope| {
-                Part::KernelLog(kmsg::read(scope))
-            });
-        }
-        let exclude = Arc::clone(&self.exclude);
-        self.start(&mut wanted, source::NAMES, move |scope| {
-            Part::Names(scope.entries(CLASS).map(|mut names| {
-                names.retain(|name| !excluded(&exclude, name));
-                names
-            }))
-        });
-        // Devices seldom come and go: those known are read without waiting for the list.
-        let known: Vec<String> = self.readers.keys().cloned().collect();
-        for name in known {
-            self.start_device(&mut wanted, name, what);
-        }
-        self.wait_for(&wanted, began + 2 * quarter);
-
-        let names = self.facts.names.as_ref().and_then(Fact::known);
-        let names = names.cloned().unwrap_or_default();
-        self.forget_others(&names);
-        let before = wanted.len();
-        for name in names {
-            if !wanted.contains(&format!("{}{name}", source::DEVICE)) {
-                self.start_device(&mut wanted, name, what);
-            }
-        }
-        if wanted.len() > before {
-            self.wait_for(&wanted, began + 3 * quarter);
-        }
-        if what == Refresh::All {
-            let rdma = self
-                .facts
-                .hcas
-                .values()
-                .filter_map(|hca| hca.pci_address.known().cloned())
-                .collect();
-            self.start(&mut wanted, source::PCI, move |scope| {
-                Part::Pci(Pci::read(scope, &rdma))
-            });
-            let netdevs = self
-                .facts
-                .hcas
-                .values()
-                .flat_map(|hca| hca.ports.values())
-                .filter_map(|port| Some(port.netdev.known()?.name.clone()))
-                .collect();
-            self.start(&mut wanted, source::NETWORK, move |scope| {
-                Part::Network(Network::read(scope, &netdevs))
-            });
-        }
-        self.wait_for(&wanted, deadline);
-        for (name, slot) in &mut self.slots {
-            if wanted.contains(name) {
-                slot.stale = slot.started.is_some();
-            }
-            // For how long it has not answered is a fact that changes.
-            self.revision += u64::from(slot.stale);
-        }
     }
 
     /// The node as read last, without what the helper says.
@@ -373,30 +291,6 @@ impl Collector {
                 took: began.elapsed(),
             }
         });
-    }
-
-    fn wait_for(&mut self, wanted: &BTreeSet<String>, deadline: Instant) {
-        let ended = |slots: &BTreeMap<String, Slot>| {
-            wanted.iter().all(|source| {
-                slots
-                    .get(source)
-                    .is_none_or(|slot| slot.started.is_none() || slot.stale)
-            })
-        };
-        self.wait(ended, deadline);
-    }
-
-    fn wait(&mut self, until: impl Fn(&BTreeMap<String, Slot>) -> bool, deadline: Instant) {
-        self.pool.start();
-        while !until(&self.slots) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            for outcome in self.pool.wait(left.min(STUCK_AFTER)) {
-                self.accept(outcome);
-            }
-        }
     }
 
     fn accept(&mut self, outcome: Outcome) {

@@ -8,9 +8,9 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// The most workers. Each stuck read holds one; beyond that nothing more is read until one comes back.
@@ -34,6 +34,8 @@ struct Shared<T> {
     jobs: Condvar,
     /// There are outcomes and no jobs are left.
     dry: Condvar,
+    /// Called for the same, where it is set.
+    on_dry: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl<T> Shared<T> {
@@ -70,6 +72,7 @@ impl<T: Send + 'static> Pool<T> {
                 state: Mutex::new(state),
                 jobs: Condvar::new(),
                 dry: Condvar::new(),
+                on_dry: OnceLock::new(),
             }),
         }
     }
@@ -93,26 +96,33 @@ impl<T: Send + 'static> Pool<T> {
         }
     }
 
-    /// Waits until there are outcomes and no job is queued, at most `patience`; returns the outcomes since the last call.
-    /// Where that takes longer, another worker is added: one may be stuck.
-    pub(crate) fn wait(&self, patience: Duration) -> Vec<T> {
-        let end = Instant::now() + patience;
+    /// Has `told` called each time that the queue has run dry. Only the first that is given is called.
+    pub(crate) fn on_dry(&self, told: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.on_dry.set(Box::new(told));
+    }
+
+    /// Waits until there are outcomes and no job is queued, or until then.
+    pub(crate) fn wait(&self, until: Instant) {
         let mut state = self.shared.lock();
         while state.outcomes.is_empty() || !state.queue.is_empty() {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                if !state.queue.is_empty() && state.idle == 0 {
-                    self.add_worker(&mut state);
-                }
-                break;
+                return;
             }
             let woken = self.shared.dry.wait_timeout(state, left);
             (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        std::mem::take(&mut state.outcomes)
     }
 
-    /// The outcomes since the last call, without waiting.
+    /// Adds a worker where jobs wait and none is idle: one may be stuck.
+    pub(crate) fn relieve(&self) {
+        let mut state = self.shared.lock();
+        if !state.queue.is_empty() && state.idle == 0 {
+            self.add_worker(&mut state);
+        }
+    }
+
+    /// The outcomes since the last call.
     pub(crate) fn outcomes(&self) -> Vec<T> {
         std::mem::take(&mut self.shared.lock().outcomes)
     }
@@ -155,6 +165,11 @@ fn work<T>(shared: &Shared<T>) {
             state.outcomes.push(outcome);
             if state.queue.is_empty() {
                 shared.dry.notify_one();
+                if let Some(told) = shared.on_dry.get() {
+                    drop(state);
+                    told();
+                    state = shared.lock();
+                }
             }
             continue;
         }
@@ -171,7 +186,7 @@ fn work<T>(shared: &Shared<T>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::{sync::mpsc, time::Duration};
 
     use super::*;
 
@@ -192,12 +207,15 @@ mod tests {
         let end = Instant::now() + SOON;
         let mut outcomes = Vec::new();
         while outcomes.len() < 3 && Instant::now() < end {
-            outcomes.extend(pool.wait(Duration::from_millis(20)));
+            pool.wait(Instant::now() + Duration::from_millis(20));
+            pool.relieve();
+            outcomes.extend(pool.outcomes());
         }
         assert_eq!(outcomes, [0, 1, 2]);
         assert_eq!(pool.workers(), 2);
         drop(release);
-        assert_eq!(pool.wait(SOON), [9]);
+        pool.wait(Instant::now() + SOON);
+        assert_eq!(pool.outcomes(), [9]);
     }
 
     #[test]
@@ -207,7 +225,8 @@ mod tests {
             pool.submit(move || n);
         }
         pool.start();
-        assert!(pool.wait(SOON).into_iter().eq(0..100));
+        pool.wait(Instant::now() + SOON);
+        assert!(pool.outcomes().into_iter().eq(0..100));
         assert_eq!(pool.workers(), 1);
         assert!(pool.outcomes().is_empty());
     }

@@ -101,8 +101,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         .with_context(|| format!("cannot read the tree {}", config.root.display()))?;
     let mut server = http::Server::bind(config.listen).await?;
     info!(address = %server.address(), "serving /metrics");
-    let reader =
-        Reader::start(Collector::new(root, config.exclude.clone())).context("cannot start the reader")?;
+    let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
     let agent = Arc::new(Agent {
         reader,

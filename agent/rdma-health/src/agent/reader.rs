@@ -1,7 +1,7 @@
-//! The thread that reads the node, so that the rest of the agent never waits for a kernel.
+//! The task that reads the node, one refresh after the other. It waits for no kernel: the collector's workers do.
 
 use std::{
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,7 +9,10 @@ use rdma_health_node::{
     Node,
     collector::{Collector, Refresh},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::timeout_at,
+};
 
 use crate::view::ReadErrors;
 
@@ -38,49 +41,45 @@ enum Order {
     Exclude(Vec<String>),
 }
 
-/// A handle to the thread. It ends with the last handle.
+/// A handle to the task. It ends with the last handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     orders: mpsc::Sender<Order>,
 }
 
 impl Reader {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system's, where it has no thread left.
-    pub(crate) fn start(mut collector: Collector) -> std::io::Result<Self> {
+    /// Starts the task.
+    pub(crate) fn start(mut collector: Collector) -> Self {
         let (orders, mut receiver) = mpsc::channel(64);
-        thread::Builder::new()
-            .name("collector".into())
-            .stack_size(512 << 10)
-            .spawn(move || {
-                let mut last: Option<Instant> = None;
-                while let Some(order) = receiver.blocking_recv() {
-                    match order {
-                        Order::Exclude(patterns) => collector.exclude(patterns),
-                        Order::Refresh {
-                            what,
-                            patience,
-                            answer,
-                        } => {
-                            // Several scrapes that arrive together share one reading.
-                            let fresh =
-                                what == Refresh::Ports && last.is_some_and(|last| last.elapsed() < FRESH);
-                            if !fresh {
-                                collector.refresh(what, Instant::now() + patience);
-                                last = Some(Instant::now());
-                            }
-                            // The asker may have gone away meanwhile.
-                            let _ = answer.send(reading(&collector));
+        let progress = Arc::new(Notify::new());
+        let told = Arc::clone(&progress);
+        collector.on_progress(move || told.notify_one());
+        tokio::spawn(async move {
+            let mut last: Option<Instant> = None;
+            while let Some(order) = receiver.recv().await {
+                match order {
+                    Order::Exclude(patterns) => collector.exclude(patterns),
+                    Order::Refresh {
+                        what,
+                        patience,
+                        answer,
+                    } => {
+                        // Several scrapes that arrive together share one reading.
+                        let fresh = what == Refresh::Ports && last.is_some_and(|last| last.elapsed() < FRESH);
+                        if !fresh {
+                            refresh(&mut collector, &progress, what, patience).await;
+                            last = Some(Instant::now());
                         }
+                        // The asker may have gone away meanwhile.
+                        let _ = answer.send(reading(&collector));
                     }
                 }
-            })?;
-        Ok(Self { orders })
+            }
+        });
+        Self { orders }
     }
 
-    /// Reads, for at most `patience`; what did not end by then is told as stale. `None` once the thread has ended.
+    /// Reads, for at most `patience`; what did not end by then is told as stale. `None` once the task has ended.
     pub(crate) async fn read(&self, what: Refresh, patience: Duration) -> Option<Reading> {
         let (answer, reading) = oneshot::channel();
         self.orders
@@ -96,8 +95,16 @@ impl Reader {
 
     /// Changes which devices are left out.
     pub(crate) async fn exclude(&self, patterns: Vec<String>) {
-        // The thread ends only when we do.
+        // The task ends only when we do.
         let _ = self.orders.send(Order::Exclude(patterns)).await;
+    }
+}
+
+async fn refresh(collector: &mut Collector, progress: &Notify, what: Refresh, patience: Duration) {
+    let mut pass = collector.begin(what, Instant::now() + patience);
+    while let Some(until) = collector.advance(&mut pass) {
+        // Looked at again either way.
+        let _ = timeout_at(until.into(), progress.notified()).await;
     }
 }
 
