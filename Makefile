@@ -3,6 +3,9 @@
 # rdma-sys makes its bindings with libclang 14 and no later one.
 export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
+# Where cargo builds to.
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+
 .PHONY: help
 help: ## Lists what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,13 +36,13 @@ deny: ## Checks licences, bans and sources of dependencies (cargo install cargo-
 .PHONY: demo
 demo: build ## Shows the agent at work in a virtual node; FIXED=1 for a node without the fault
 	cargo build --release --locked --package rdma-health-tests --bin demo
-	@target/release/demo $(if $(FIXED),--fixed)
+	@$(RELEASE)/demo $(if $(FIXED),--fixed)
 
 .PHONY: bench
 bench: build ## Prints what the product costs beside node_exporter, and its probe beside perftest
 	@tests/setup tests/packages-bench.txt
 	cargo build --release --locked --package rdma-health-tests --bin bench
-	@target/release/bench
+	@$(RELEASE)/bench
 
 .PHONY: fixtures
 fixtures: setup ## Captures the fixtures of virtual nodes anew
@@ -49,7 +52,7 @@ fixtures: setup ## Captures the fixtures of virtual nodes anew
 fault-bench: build ## Injects every known fault and scores the doctor; writes docs/fault-bench.md (10 minutes)
 	cargo build --release --locked --package rdma-health-verbs --example inject
 	cargo build --release --locked --package rdma-health-tests --bin fault_bench
-	@target/release/fault_bench --write docs/fault-bench.md
+	@$(RELEASE)/fault_bench --write docs/fault-bench.md
 
 # Needs a nightly compiler and `cargo install cargo-fuzz`. What a target finds lies in tests/fuzz/artifacts; run it again
 # with `cargo +nightly fuzz run --fuzz-dir tests/fuzz TARGET FILE`.
@@ -88,4 +91,4 @@ deploy-update: ## Makes the kustomize base anew from the chart
 
 .PHONY: image
 image: build ## Builds the container image from Debian packages and starts it (root, mmdebstrap, buildah)
-	@PROGRAMS=target/release deploy/image/build --check
+	@PROGRAMS=$(RELEASE) deploy/image/build --check
