@@ -14,9 +14,7 @@ use rdma_health_node::{
     history::{History, Measured},
     node::{Probe, VerbsDevice},
 };
-use rdma_health_protocol::{
-    Bandwidth, Completion, Device, Gid, GidType, Latency, Port, ProbeFailure, ProbeReport, Stage,
-};
+use rdma_health_protocol::{Completion, Device, Gid, GidType, Port, ProbeFailure, ProbeReport, Stage};
 use rdma_health_rules::{
     CATALOGUE, Diagnosis, Expectations, Severity, Status, diagnose,
     diagnosis::{
@@ -28,7 +26,10 @@ use rdma_health_rules::{
     log::{Log, LogReader},
     rule,
 };
-use rdma_health_tests::tree::{Entry, Tree};
+use rdma_health_tests::{
+    measured,
+    tree::{Entry, Tree},
+};
 
 const SWITCH: &str = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0";
 
@@ -639,19 +640,10 @@ fn slower(gigabits: f64, micros: f64) -> Node {
             latency: Some(2e-6),
         })
         .collect();
+    let (bandwidth, latency) = measured(gigabits, micros);
     let report = ProbeReport {
-        bandwidth: Some(Bandwidth {
-            bytes: 1 << 28,
-            seconds: 0.01,
-            bytes_per_second: gigabits * 1e9 / 8.0,
-            message_size: 65_536,
-        }),
-        latency: Some(Latency {
-            samples: 1000,
-            min: micros * 1e-6,
-            median: micros * 1e-6,
-            p99: micros * 1e-6,
-        }),
+        bandwidth: Some(bandwidth),
+        latency: Some(latency),
         ..passed()
     };
     let time = 1000;

@@ -14,10 +14,10 @@ use rdma_health_node::{
     history::{History, Measured},
     node::Probe,
 };
-use rdma_health_protocol::{Bandwidth, Latency, ProbeReport, Stage};
+use rdma_health_protocol::{ProbeReport, Stage};
 use rdma_health_rules::{Expectations, diagnose, judge};
 use rdma_health_snapshot::{Snapshot, anonymize::anonymize, redact::redact};
-use rdma_health_tests::tree::Tree;
+use rdma_health_tests::{measured, tree::Tree};
 
 const PORT: &str = "0000:18:00.0:1";
 /// Rules that are silent without a past.
@@ -33,23 +33,6 @@ fn read(root: Root) -> Node {
     let mut collector = Collector::new(root, Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
     collector.node()
-}
-
-/// What was measured: so many Gb/s, and microseconds.
-fn measured(gigabits: f64, micros: f64) -> (Bandwidth, Latency) {
-    let bandwidth = Bandwidth {
-        bytes: 1 << 28,
-        seconds: 0.01,
-        bytes_per_second: gigabits * 1e9 / 8.0,
-        message_size: 65_536,
-    };
-    let latency = Latency {
-        samples: 1000,
-        min: micros * 0.9e-6,
-        median: micros * 1e-6,
-        p99: micros * 2e-6,
-    };
-    (bandwidth, latency)
 }
 
 /// A node with a worse present than past, as it was read and as a snapshot.

@@ -5,8 +5,9 @@ use rdma_health_node::{
     node::Probe,
     pci::AerCount,
 };
-use rdma_health_protocol::{Bandwidth, Latency, ProbeReport, Stage};
+use rdma_health_protocol::{ProbeReport, Stage};
 use rdma_health_rules::Profile;
+use rdma_health_tests::measured;
 
 use super::*;
 
@@ -217,6 +218,7 @@ fn probed(fixture: &str, device: &str, earlier: &[(f64, f64)], (gigabits, micros
             latency: Some(micros * 1e-6),
         })
         .collect();
+    let (bandwidth, latency) = measured(gigabits, micros);
     let report = ProbeReport {
         device: device.into(),
         port: 1,
@@ -224,18 +226,8 @@ fn probed(fixture: &str, device: &str, earlier: &[(f64, f64)], (gigabits, micros
         failure: None,
         gid: None,
         numa_node: None,
-        bandwidth: Some(Bandwidth {
-            bytes: 1 << 28,
-            seconds: 0.01,
-            bytes_per_second: gigabits * 1e9 / 8.0,
-            message_size: 65_536,
-        }),
-        latency: Some(Latency {
-            samples: 1000,
-            min: micros * 0.9e-6,
-            median: micros * 1e-6,
-            p99: micros * 2e-6,
-        }),
+        bandwidth: Some(bandwidth),
+        latency: Some(latency),
         elapsed_us: 1,
     };
     let time = START + 1000;

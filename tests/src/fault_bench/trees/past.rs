@@ -13,13 +13,14 @@ use rdma_health_node::collector::{Collector, Refresh};
 use rdma_health_node::history::History;
 use rdma_health_node::node::Probe;
 use rdma_health_node::{Fact, Node, Root};
-use rdma_health_protocol::{Bandwidth, Latency, ProbeReport, Stage};
+use rdma_health_protocol::{ProbeReport, Stage};
 use rdma_health_snapshot::Snapshot;
 
 use super::faults::{lose_adapter, tree};
 use super::field::{self, BRANCHES};
 use super::set;
 use crate::fault_bench::{Answer, Fault, Outcome, Selection};
+use crate::measured;
 use crate::tree::Tree;
 
 /// The name of the node in the table.
@@ -207,7 +208,7 @@ fn probes(node: &Node, of_the_second: Measured, time: u64) -> Vec<Arc<Probe>> {
             _ => HEALTHY,
         };
         let hca = node.hcas().find(|hca| hca.name == branch.device)?;
-        let bytes_per_second = gigabits * 1e9 / 8.0;
+        let (bandwidth, latency) = measured(gigabits, micros);
         let report = ProbeReport {
             device: hca.name.clone(),
             port: 1,
@@ -215,18 +216,8 @@ fn probes(node: &Node, of_the_second: Measured, time: u64) -> Vec<Arc<Probe>> {
             failure: None,
             gid: None,
             numa_node: hca.numa_node.known().copied(),
-            bandwidth: Some(Bandwidth {
-                bytes: 256 << 20,
-                seconds: f64::from(256 << 20) / bytes_per_second,
-                bytes_per_second,
-                message_size: 65_536,
-            }),
-            latency: Some(Latency {
-                samples: 1000,
-                min: micros * 0.9e-6,
-                median: micros * 1e-6,
-                p99: micros * 2e-6,
-            }),
+            bandwidth: Some(bandwidth),
+            latency: Some(latency),
             elapsed_us: 20_000,
         };
         Some(Arc::new(Probe { time, report }))

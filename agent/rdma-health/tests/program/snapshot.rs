@@ -1,34 +1,16 @@
 //! Snapshots as their user meets them: saved, judged elsewhere, and refused where they are broken.
 
-#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
-
 use std::{
     fs,
     io::Write,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
 use rdma_health_tests::tree;
 use serde_json::Value;
 
-const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(PRODUCT)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use super::{PRODUCT, err, run, text};
 
 /// The report without when and how long it was read.
 fn timeless(json: &[u8]) -> String {

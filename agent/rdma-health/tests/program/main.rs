@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
+mod environment;
+mod snapshot;
+
 use std::{
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
@@ -28,6 +31,10 @@ fn out(output: &Output) -> String {
 
 fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
 }
 
 fn check(root: &Path, more: &[&str]) -> Output {

@@ -1,7 +1,5 @@
 //! What the environment says in place of flags, as somebody meets it who runs a command in a pod of the chart.
 
-#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -11,7 +9,7 @@ use std::{
 
 use rdma_health_tests::tree;
 
-const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
+use super::{PRODUCT, err, out, text};
 
 /// What the chart's containers set; the state is not there yet, as in an agent's first minutes.
 struct Pod {
@@ -43,18 +41,6 @@ impl Pod {
             .output()
             .unwrap()
     }
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 #[test]
