@@ -19,7 +19,7 @@ build: setup ## Builds the release binaries into target/release
 	cargo build --release --locked --package rdma-health --package rdma-health-verbs
 
 .PHONY: test
-test: setup ## Runs every test, in virtual machines where it needs a kernel of its own
+test: setup ## Runs the tests but those of test-kubernetes, in virtual machines where they need a kernel of their own
 	cargo build --workspace --bins --locked
 	cargo test --workspace --locked
 
