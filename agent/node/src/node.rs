@@ -9,7 +9,7 @@ use crate::{
     fact::{Fact, Unread},
     history::History,
     host::Host,
-    infiniband::Hca,
+    infiniband::{Hca, Port},
     iommu::Iommu,
     limits::Limits,
     modules::Modules,
@@ -20,6 +20,9 @@ use crate::{
 
 /// Version of the JSON form of a [`Node`].
 pub const SCHEMA: u32 = 1;
+
+/// A device, the number of one of its ports, and that port.
+pub type PortOf<'a> = (&'a Arc<Hca>, u8, &'a Port);
 
 /// Every fact read from one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,6 +104,20 @@ impl Node {
     /// RDMA devices in order of name; none where they could not be read.
     pub fn hcas(&self) -> impl Iterator<Item = &Arc<Hca>> {
         self.hcas.known().into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Every port, in order of device and number.
+    pub fn ports(&self) -> impl Iterator<Item = PortOf<'_>> {
+        self.hcas().flat_map(|hca| {
+            hca.ports
+                .iter()
+                .map(move |(number, port)| (hca, *number, &**port))
+        })
+    }
+
+    /// Every port that is active.
+    pub fn active_ports(&self) -> impl Iterator<Item = PortOf<'_>> {
+        self.ports().filter(|(.., port)| port.is_active() == Some(true))
     }
 
     /// Everything that could not be read, source by source.

@@ -81,17 +81,10 @@ fn take(agent: &Agent, report: ProbeReport) {
 fn schedule(turns: &mut BTreeMap<PortKey, Turn>, view: &View, patterns: &[String]) {
     let mut active = BTreeMap::new();
     let wanted = |name: &str| patterns.iter().any(|pattern| pattern::matches(pattern, name));
-    for hca in view.node.hcas().filter(|hca| wanted(&hca.name)) {
-        for number in hca
-            .ports
-            .iter()
-            .filter(|(_, port)| port.is_active() == Some(true))
-            .map(|(number, _)| *number)
-        {
-            let verbs = view.node.verbs_device(&hca.name);
-            let gids = verbs.and_then(|device| device.ports.iter().find(|port| port.number == number));
-            active.insert((hca.name.clone(), number), gids.map(|port| port.gids.clone()));
-        }
+    for (hca, number, _) in view.node.active_ports().filter(|(hca, ..)| wanted(&hca.name)) {
+        let verbs = view.node.verbs_device(&hca.name);
+        let gids = verbs.and_then(|device| device.ports.iter().find(|port| port.number == number));
+        active.insert((hca.name.clone(), number), gids.map(|port| port.gids.clone()));
     }
     turns.retain(|key, _| active.contains_key(key));
     for (n, (key, gids)) in active.into_iter().enumerate() {

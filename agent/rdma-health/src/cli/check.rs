@@ -273,15 +273,11 @@ async fn ask_helper(place: Place, probe: bool, config: &Config, node: &mut Node)
         return;
     }
     let ports: Vec<_> = node
-        .hcas()
-        .flat_map(|hca| {
-            hca.ports
-                .iter()
-                .map(|(number, port)| (hca.name.clone(), *number, port.is_active()))
-        })
-        .filter(|(.., active)| *active != Some(false))
+        .ports()
+        .filter(|(.., port)| port.is_active() != Some(false))
+        .map(|(hca, number, _)| (hca.name.clone(), number))
         .collect();
-    for (n, (device, number, _)) in ports.iter().enumerate() {
+    for (n, (device, number)) in ports.iter().enumerate() {
         progress(&format!(
             "probing {device}:{number} ({} of {})",
             n + 1,

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use rdma_health_node::node::{Probe, SourceStatus};
+use rdma_health_node::node::{PortOf, Probe, SourceStatus};
 use rdma_health_protocol::ProbeFailure;
 use rdma_health_rules::{Domain, Finding, Severity};
 
@@ -149,21 +149,11 @@ fn condition(kind: &'static str, view: &View, around: &Circumstances) -> Option<
 /// Whether it is too early to say that probes found nothing: the agent has just started, and not every active port was
 /// probed.
 pub(super) fn awaits_probes(view: &View, around: &Circumstances) -> bool {
-    let unprobed = |(device, number): (&str, u8)| {
+    let unprobed = |(hca, number, _): PortOf<'_>| {
         let mut reports = view.node.probes.iter().map(|probe| &probe.report);
-        !reports.any(|report| report.device == device && report.port == number)
+        !reports.any(|report| report.device == hca.name && report.port == number)
     };
-    around.starting && around.probe_interval.is_some() && active_ports(view).any(unprobed)
-}
-
-fn active_ports(view: &View) -> impl Iterator<Item = (&str, u8)> {
-    view.node.hcas().flat_map(|hca| {
-        let active = hca
-            .ports
-            .iter()
-            .filter(|(_, port)| port.is_active() == Some(true));
-        active.map(|(number, _)| (hca.name.as_str(), *number))
-    })
+    around.starting && around.probe_interval.is_some() && view.node.active_ports().any(unprobed)
 }
 
 /// Subject, fault and remedy. The subject and the fault come first and whole where they fit: what is cut is the remedy,
@@ -246,7 +236,7 @@ fn doubt(kind: &'static str, view: &View, around: &Circumstances) -> Option<Doub
 
 fn probe_doubt(view: &View, around: &Circumstances) -> Option<Doubt> {
     let node = &view.node;
-    active_ports(view).next()?;
+    view.node.active_ports().next()?;
     let Some(interval) = around.probe_interval else {
         return Some(Doubt::All(
             "ProbesDisabled",

@@ -1,31 +1,13 @@
 //! What several rules ask about a node.
 
-use std::sync::Arc;
-
 use rdma_health_node::{
     Node,
     infiniband::{CLASS, Hca, Port},
+    node::PortOf,
     pci::{Function, Role},
 };
 
 use crate::{Expectations, Profile, Severity};
-
-/// The device, the number and the port of every port.
-pub(crate) type PortOf<'a> = (&'a Arc<Hca>, u8, &'a Port);
-
-/// Every port, in order of device and number.
-pub(crate) fn ports(node: &Node) -> impl Iterator<Item = PortOf<'_>> {
-    node.hcas().flat_map(|hca| {
-        hca.ports
-            .iter()
-            .map(move |(number, port)| (hca, *number, &**port))
-    })
-}
-
-/// Every port that is active.
-pub(crate) fn active_ports(node: &Node) -> impl Iterator<Item = PortOf<'_>> {
-    ports(node).filter(|(.., port)| port.is_active() == Some(true))
-}
 
 pub(crate) fn is_ethernet(port: &Port) -> bool {
     port.link_layer.known().is_some_and(|layer| layer == "Ethernet")

@@ -8,12 +8,11 @@ use std::{
 use rdma_health_node::{
     Node,
     infiniband::{CLASS, Guid, Hca},
+    node::PortOf,
 };
 use rdma_health_protocol::{Gid, GidType, ProbeFailure};
 
-use super::common::{
-    PortOf, active_ports, is_ethernet, is_infiniband, is_lent, is_virtual, kind, port_file, severity,
-};
+use super::common::{is_ethernet, is_infiniband, is_lent, is_virtual, kind, port_file, severity};
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
 /// `gid-missing`.
@@ -54,7 +53,7 @@ fn has_ipv6(gids: &[Gid]) -> bool {
 
 /// Active RoCE ports of physical functions and software devices, with their GIDs.
 fn roce_ports(node: &Node) -> impl Iterator<Item = (PortOf<'_>, &[Gid])> {
-    active_ports(node)
+    node.active_ports()
         .filter(|found| {
             let (hca, _, port) = found;
             let iwarp = hca.node_type.known().is_some_and(|kind| kind.starts_with("4:"));
@@ -68,7 +67,7 @@ fn gid_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
         .filter(|(_, gids)| routable(gids).is_some())
         .filter_map(|(port, _)| kind(&port))
         .collect();
-    let infiniband = active_ports(node).any(|(.., port)| is_infiniband(port));
+    let infiniband = node.active_ports().any(|(.., port)| is_infiniband(port));
     let nowhere = with.is_empty() && !infiniband;
     let without = roce_ports(node).filter(|(_, gids)| routable(gids).is_none());
     let found = without.filter_map(|(found, gids)| {

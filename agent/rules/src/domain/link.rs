@@ -5,9 +5,10 @@ use std::fmt::Write;
 use rdma_health_node::{
     Node,
     infiniband::{CLASS, Port, PortCode},
+    node::PortOf,
 };
 
-use super::common::{PortOf, is_infiniband, is_lent, is_virtual, port_file, ports};
+use super::common::{is_infiniband, is_lent, is_virtual, port_file};
 use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
 /// `port-down`.
@@ -134,7 +135,7 @@ fn awaits_subnet_manager(port: &Port) -> bool {
 }
 
 fn no_subnet_manager(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let found = ports(node).filter_map(|(hca, number, port): PortOf<'_>| {
+    let found = node.ports().filter_map(|(hca, number, port): PortOf<'_>| {
         if is_virtual(hca) && hca.node_guid.known().is_some_and(|guid| guid.0 == 0) {
             return None;
         }

@@ -7,7 +7,7 @@ use std::{
 
 use rdma_health_node::{Fact, Node};
 
-use super::common::{active_ports, is_ethernet, severity};
+use super::common::{is_ethernet, severity};
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
 /// `same-subnet-arp`.
@@ -34,7 +34,8 @@ pub(crate) static SAME_SUBNET_ARP: Rule = Rule {
 };
 
 fn same_subnet_arp(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let ours: BTreeSet<&str> = active_ports(node)
+    let ours: BTreeSet<&str> = node
+        .active_ports()
         .filter(|(.., port)| is_ethernet(port))
         .filter_map(|(.., port)| Some(port.netdev.known()?.name.as_str()))
         .collect();
@@ -128,7 +129,7 @@ fn roce_flow_control(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     let Some(severity) = severity(expectations, Severity::Info, Severity::Info) else {
         return Vec::new();
     };
-    let found = active_ports(node).filter_map(|(hca, number, port)| {
+    let found = node.active_ports().filter_map(|(hca, number, port)| {
         let netdev = port
             .netdev
             .known()

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use rdma_health_node::Node;
+use rdma_health_node::node::PortOf;
 
 use super::common::{
-    PortOf, active_ports, gigabits, is_ethernet, is_infiniband, is_representor, is_virtual, kind, port_file,
-    severity,
+    gigabits, is_ethernet, is_infiniband, is_representor, is_virtual, kind, port_file, severity,
 };
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
 /// The values of active ports of each kind.
 fn by_kind<T>(node: &Node, value: impl Fn(&PortOf<'_>) -> Option<T>) -> Vec<Vec<(PortOf<'_>, T)>> {
     let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for port in active_ports(node).filter(|port| !is_representor(port)) {
+    for port in node.active_ports().filter(|port| !is_representor(port)) {
         if let (Some(kind), Some(value)) = (kind(&port), value(&port)) {
             kinds.entry(kind).or_default().push((port, value));
         }

@@ -7,7 +7,7 @@ use rdma_health_node::{
 };
 
 use super::{
-    common::{count, is_ethernet, is_infiniband, is_virtual, ports, severity},
+    common::{count, is_ethernet, is_infiniband, is_virtual, severity},
     pci_link::{below_software, subject},
 };
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
@@ -226,7 +226,9 @@ fn vf_mac_zero(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
         return Vec::new();
     };
-    let virtuals = ports(node).filter(|(hca, _, port)| is_virtual(hca) && is_ethernet(port));
+    let virtuals = node
+        .ports()
+        .filter(|(hca, _, port)| is_virtual(hca) && is_ethernet(port));
     let found = virtuals.filter_map(|(hca, number, port)| {
         let netdev = port.netdev.known()?;
         let address = netdev

@@ -1,8 +1,8 @@
 //! What changes over time: links that go up and down, error counters that rise.
 
-use rdma_health_node::{Node, infiniband::Port};
+use rdma_health_node::{Node, infiniband::Port, node::PortOf};
 
-use super::common::{PortOf, ago, is_lent, port_file, ports, severity};
+use super::common::{ago, is_lent, port_file, severity};
 use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject, expectations::Thresholds};
 
 const HOUR: u64 = 3600;
@@ -34,7 +34,7 @@ fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     };
     let limit = expectations.thresholds.flaps_in_12_hours as usize;
     let mut findings = Vec::new();
-    for (hca, number, port) in ports(node).filter(|port| !is_lent(port)) {
+    for (hca, number, port) in node.ports().filter(|port| !is_lent(port)) {
         let past = node
             .history
             .as_ref()
@@ -177,5 +177,5 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Finding> {
         }
         (!words.is_empty()).then_some(finding)
     };
-    ports(node).filter_map(rising).collect()
+    node.ports().filter_map(rising).collect()
 }

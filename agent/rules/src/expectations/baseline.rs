@@ -6,7 +6,7 @@ use rdma_health_node::{Node, nvidia::PeerMemory, pci::Role};
 use rdma_health_protocol::GidType;
 
 use super::{Expectations, MTUS, Profile};
-use crate::domain::common::{active_ports, is_ethernet, is_virtual};
+use crate::domain::common::{is_ethernet, is_virtual};
 
 impl Expectations {
     /// What `node` is like now, as what is expected of it from now on. What cannot be told, or differs between ports, is
@@ -16,7 +16,8 @@ impl Expectations {
             .hcas()
             .filter(|hca| !hca.is_software() && !is_virtual(hca))
             .collect();
-        let active: Vec<_> = active_ports(node)
+        let active: Vec<_> = node
+            .active_ports()
             .filter(|(hca, ..)| !hca.is_software() && !is_virtual(hca))
             .collect();
         let rates = active.iter().filter_map(|(.., port)| port.rate.known());
