@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the expressions of the admission policy on requests as an API server would make of them, by the interpreter cel-python.
+"""Evaluates the admission policy on requests as an API server sees them, with the interpreter cel-python.
 
-It is quick and needs no more than Python, and shows what the expressions decide. `make check-admission` asks the same of
-Kubernetes' own code, which compiles them as well and counts what they cost.
+It is quick and needs only Python. `make check-admission` runs the same requests through Kubernetes' own code, which also
+compiles the expressions and counts their cost.
 """
 
 import copy
@@ -29,16 +29,16 @@ validations = [(compiled(v["expression"]), v.get("message"), compiled(v.get("mes
 
 
 def admit(request, new, old):
-    """None where it is admitted, else why not."""
-    values = {"request": request, "object": new, "oldObject": old, "variables": {}}
+    """Returns None if the request is admitted, else the reason."""
+    values = celpy.json_to_cel({"request": request, "object": new, "oldObject": old, "variables": {}})
 
     def run(program):
-        return program.evaluate(celpy.json_to_cel(values))
+        return program.evaluate(values)
 
     if not all(run(condition) for condition in conditions):
         return None
     for name, variable in variables:
-        values["variables"][name] = run(variable)
+        values["variables"][celpy.celtypes.StringType(name)] = run(variable)
     for valid, message, expression in validations:
         if not run(valid):
             return str(run(expression)).strip() or message
@@ -46,7 +46,7 @@ def admit(request, new, old):
 
 
 def merge(target, patch):
-    """A JSON merge patch, RFC 7386."""
+    """Applies a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     merged = copy.deepcopy(target) if isinstance(target, dict) else {}
@@ -58,14 +58,15 @@ def merge(target, patch):
     return merged
 
 
-def requests(told):
-    """Name, request, object, former object and verdict of every case."""
-    for case in told["cases"]:
+def requests(content):
+    """Yields name, request, object, old object and expected refusal of every case."""
+    for case in content["cases"]:
         resource, _, group = case.get("resource", "nodes").partition(".")
-        base = told["objects"][case.get("resource", "nodes")]
+        base = content["objects"][case.get("resource", "nodes")]
         old = None if "create" in case else merge(base, case.get("before", {}))
         new = merge(base, case["create"]) if old is None else merge(old, case["patch"])
-        request = {"userInfo": merge(told["agent"], case.get("user", {})), "resource": {"group": group, "resource": resource}}
+        request = {"userInfo": merge(content["agent"], case.get("user", {})), "resource": {"group": group, "resource": resource},
+                   "operation": "UPDATE" if old else "CREATE"}
         for subresource in ["", "status"] if resource == "nodes" else [""]:
             yield case["name"], request | {"subResource": subresource}, new, old, case.get("refused")
 
@@ -75,4 +76,4 @@ for name, request, new, old, expected in asked:
     got = admit(request, new, old)
     if got != expected:
         sys.exit(f"{name}: expected {expected!r}, got {got!r}")
-print(f"admission policy: {len(asked)} requests are decided as they should be")
+print(f"admission policy: {len(asked)} requests are decided as expected")

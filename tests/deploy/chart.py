@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Lints, packages and renders the chart, checks each object against the schema of a current Kubernetes, and keeps the
-kustomize base the same as what the chart makes.
+"""Lints, packages and renders the chart, validates each object against the schema of a current Kubernetes, and checks that
+the kustomize base matches the chart.
 
-Usage: chart.py [--update]    --update writes deploy/kustomize anew
+Usage: chart.py [--update]    --update regenerates deploy/kustomize
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 
-# Releases are kept in memory: the recorder need only understand JSON. Go sees the environment that a process began with.
+# Keep releases in memory, so that the recorder only needs JSON. Go reads the environment of the process start, hence execve.
 if os.environ.get("HELM_DRIVER") != "memory":
     os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"HELM_DRIVER": "memory"})
 
@@ -30,7 +30,7 @@ KUSTOMIZE = ROOT / "deploy/kustomize"
 NAMESPACE = "rdma-health"
 SCHEMA = "1.33"
 DEFAULT_BASE = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["runbookBase"]
-# What Kubernetes' own schema does not know.
+# Groups that are not in Kubernetes' own schema.
 FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io"}
 
 MONITORING = {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
@@ -39,7 +39,7 @@ VARIANTS = {
     "everything": MONITORING | {
         "openshift": {"enabled": True},
         "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
-        "webConfig": {"secret": "rdma-health-web", "clientCertificates": True},
+        "webConfig": {"secret": "rdma-health-web"},
         "kubernetes": {"patchNodes": True},
         "agent": {"privilege": "full", "seLinuxType": "spc_t", "config": {"probe": {"interval": "5m"}}},
         "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": [{"name": "x"}]},
@@ -51,10 +51,10 @@ VARIANTS = {
     "no Kubernetes, no helper": {"kubernetes": {"enabled": False}, "helper": {"enabled": False},
                                  "networkPolicy": {"enabled": True}},
 }
-# Values that must be refused, and a word of the reason.
+# Values that must be refused, and a word of the expected error.
 REFUSED = [
     ({"agnet": {}}, "agnet"),
-    ({"agent": {"port": "9879"}}, "port"),
+    ({"agent": {"port": "14791"}}, "port"),
     ({"agent": {"config": {"root": "/"}}}, "root"),
     ({"helper": {"deviceAccess": "maybe"}}, "deviceAccess"),
     ({"image": {"digest": "latest"}}, "digest"),
@@ -63,12 +63,12 @@ REFUSED = [
 
 
 def render(values):
-    """The chart's objects with these values, and those that come at its uninstallation."""
+    """Returns the chart's objects for these values, and those of the uninstall hook."""
 
     async def run():
         recorder = Recorder()
         with tempfile.TemporaryDirectory() as directory:
-            # Hooks are made plain objects, so that they are sent, too.
+            # Turn hooks into plain objects, so that Helm sends them, too.
             chart = pathlib.Path(directory) / "chart"
             shutil.copytree(CHART, chart)
             hooks = chart / "templates/uninstall.yaml"
@@ -98,7 +98,7 @@ def check(objects, unknown):
 
 
 def check_runbooks(objects, values):
-    """Every alert links its page where the values say."""
+    """Checks that every alert links to its page below the configured base."""
     base = values.get("prometheusRule", {}).get("runbookBase", DEFAULT_BASE).rstrip("/")
     for rule in (r for v in objects if v["kind"] == "PrometheusRule" for g in v["spec"]["groups"] for r in g["rules"]):
         if "alert" in rule and rule["annotations"]["runbook_url"] != f"{base}/{rule['alert']}.md":
@@ -106,7 +106,7 @@ def check_runbooks(objects, values):
 
 
 def plain(value):
-    """Without what only Helm needs."""
+    """Removes what only Helm needs."""
     value = copy.deepcopy(value)
     value.pop("status", None)
     metadata = value["metadata"]
@@ -116,10 +116,10 @@ def plain(value):
 
 
 def kustomize():
-    """The base and what the overlays add to it, each as its files."""
+    """Returns the files of the base and of the overlays, each with its objects."""
     base, _ = render({})
     monitoring, _ = render(MONITORING)
-    # The OpenShift overlay comes with monitoring.
+    # The OpenShift overlay includes monitoring.
     openshift, _ = render(MONITORING | {"openshift": {"enabled": True}})
     names = {(value["kind"], value["metadata"]["name"], value["metadata"].get("namespace")) for value in base}
 
@@ -155,8 +155,8 @@ def main():
         installed, hooks = render(values)
         check(installed + hooks, unknown)
         check_runbooks(installed, values)
-        print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation fit Kubernetes {SCHEMA}")
-    print(f"not checked, not of Kubernetes' schema: {', '.join(sorted(unknown))}")
+        print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation are valid in Kubernetes {SCHEMA}")
+    print(f"not checked, not in Kubernetes' schema: {', '.join(sorted(unknown))}")
     for values, word in REFUSED:
         try:
             render(values)
@@ -165,17 +165,17 @@ def main():
                 raise SystemExit(f"{values} was refused for another reason: {error}")
         else:
             raise SystemExit(f"{values} was not refused")
-    print(f"{len(REFUSED)} wrong values are refused")
+    print(f"{len(REFUSED)} invalid values are refused")
     for name, objects in kustomize().items():
-        text = f"# Made from the chart by `make deploy-update`; change the chart.\n"
+        text = "# Generated from the chart by `make deploy-update`. Change the chart instead.\n"
         text += yaml.safe_dump_all(map(plain, objects), sort_keys=False, width=120, explicit_start=True)
         file = KUSTOMIZE / name
         if update:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         elif not file.exists() or file.read_text() != text:
-            raise SystemExit(f"{file} is not what the chart makes; run `make deploy-update`")
-    print("kustomize: the same as the chart")
+            raise SystemExit(f"{file} does not match the chart; run `make deploy-update`")
+    print("kustomize: matches the chart")
 
 
 main()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks each object in the files given, or in standard input for -, against the schema of a current Kubernetes."""
+"""Validates each object in the given files (- is standard input) against the schema of a current Kubernetes."""
 
 import sys
 
@@ -20,4 +20,4 @@ for name in sys.argv[1:]:
         except Exception as error:
             sys.exit(f"{name}: {value['kind']} {value['metadata']['name']}: {error}")
         checked += 1
-print(f"{checked} objects fit; not checked: {', '.join(sorted(skipped)) or 'none'}")
+print(f"{checked} objects are valid; not checked: {', '.join(sorted(skipped)) or 'none'}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether every metric that rules and dashboards use is in the catalogue, and every alert has its runbook."""
+"""Checks that every metric in rules and dashboards is in the catalogue, and that every alert has a runbook."""
 
 import json
 import pathlib
@@ -10,7 +10,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 known = set(re.findall(r"^\| `([a-z_0-9:]+)`", (ROOT / "docs/metrics.md").read_text(), re.M))
-labels = {"node", "instance", "job"}  # what Prometheus and the monitors add
+labels = {"node", "instance", "job"}  # added by Prometheus and the monitors
 label_names = set()
 for line in (ROOT / "docs/metrics.md").read_text().splitlines():
     cells = [cell.strip() for cell in line.split("|")]
@@ -38,8 +38,8 @@ for where, text in texts:
             problems.append(f"{where}: {name} is not in docs/metrics.md")
 alerts = {r["alert"] for g in rules["groups"] for r in g["rules"] if "alert" in r}
 pages = {page.stem for page in (ROOT / "docs/runbooks").glob("*.md")} - {"README"}
-problems += [f"{alert} has no docs/runbooks/{alert}.md" for alert in sorted(alerts - pages)]
-problems += [f"docs/runbooks/{page}.md is of no alert" for page in sorted(pages - alerts)]
+problems += [f"{alert} has no page docs/runbooks/{alert}.md" for alert in sorted(alerts - pages)]
+problems += [f"docs/runbooks/{page}.md belongs to no alert" for page in sorted(pages - alerts)]
 if problems:
     sys.exit("\n".join(problems))
-print(f"{len(used)} names in {len(texts)} expressions are in the catalogue; {len(alerts)} alerts have their page")
+print(f"{len(used)} names in {len(texts)} expressions are in the catalogue; {len(alerts)} alerts have a runbook")

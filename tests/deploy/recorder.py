@@ -1,6 +1,6 @@
-"""An API server that keeps what it is sent and does nothing with it: the chart's objects as Helm sends them.
+"""An API server that only records the objects that Helm sends.
 
-It shows what the templates make of values, not whether a cluster takes it; the schema check and a real API server do that.
+It shows what the templates render, not whether a cluster accepts it; the schema check and a real API server test that.
 """
 
 import http.server

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What `helm` does with the chart in a real API server: release.py install|upgrade|uninstall KUBECONFIG VALUES
+"""Installs, upgrades or uninstalls the chart on a real API server: release.py install|upgrade|uninstall KUBECONFIG VALUES
 
-VALUES is JSON. (This library's rollback does not work.) Templates are checked against the server's own schema. A server that is older than the chart asks for gets the
-chart without that demand, and this says so: Debian's, which is the only one that can be built everywhere, is 1.20.
+VALUES is JSON. Templates are validated against the server's own schema. If the server is older than the chart requires, the
+requirement is removed and a message is printed: Debian's server, the only one that can be built everywhere, is 1.20. Rollback is
+not offered, because it does not work in this library.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ async def run(action, kubeconfig, values):
         except helm_sdkpy.HelmError as error:
             if "incompatible with Kubernetes" not in str(error):
                 raise
-            print(f"{error}; {action} without that demand")
+            print(f"{error}; continuing {action} without that requirement")
             meta = chart / "Chart.yaml"
             meta.write_text(re.sub("^kubeVersion:.*\n", "", meta.read_text(), flags=re.M))
             await act(RELEASE, str(chart), values=values, wait=False, disable_openapi_validation=False)

@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use rdma_health_kernel::fact;
 use rustix::fs::{Mode, OFlags};
 
 use crate::tree::{Entry, Tree};
@@ -174,7 +175,9 @@ impl Capture {
                 .is_some_and(|comm| RUNTIMES.contains(&comm.as_str()))
             {
                 self.file(&comm);
-                self.file(&format!("proc/{pid}/limits"));
+                for name in ["cgroup", "limits", "status"] {
+                    self.file(&format!("proc/{pid}/{name}"));
+                }
             }
         }
     }
@@ -389,23 +392,9 @@ fn read_records(path: &Path) -> io::Result<Vec<String>> {
 }
 
 fn errno_name(error: &io::Error) -> String {
-    use rustix::io::Errno;
-    let names = [
-        (Errno::ACCESS, "EACCES"),
-        (Errno::AGAIN, "EAGAIN"),
-        (Errno::BUSY, "EBUSY"),
-        (Errno::INVAL, "EINVAL"),
-        (Errno::IO, "EIO"),
-        (Errno::NODATA, "ENODATA"),
-        (Errno::NODEV, "ENODEV"),
-        (Errno::NXIO, "ENXIO"),
-        (Errno::OPNOTSUPP, "EOPNOTSUPP"),
-        (Errno::PERM, "EPERM"),
-        (Errno::TIMEDOUT, "ETIMEDOUT"),
-    ];
-    let code = error.raw_os_error().unwrap_or_default();
-    let known = names.iter().find(|(errno, _)| errno.raw_os_error() == code);
-    known.map_or_else(|| format!("E{code}"), |(_, name)| (*name).to_owned())
+    let number = error.raw_os_error().unwrap_or_default();
+    let known = fact::errno(number).and_then(fact::errno_name);
+    known.map_or_else(|| format!("E{number}"), str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,19 +1,25 @@
 //! What spans the crates of this workspace and what their tests share.
 //!
+//! - [`acts`]: several acts on one stage that is slow to set up.
 //! - [`tree`]: a captured node as one text file that unpacks to a directory.
 //! - [`api_server`]: a real kube-apiserver and etcd.
 //! - [`capture`]: makes such a file from the machine it runs on.
 //! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`measured()`]: what a probe measured.
+//! - [`promtool`]: what Prometheus' own checker makes of a scrape.
 //! - [`scrape`]: what a Prometheus would see.
+//! - [`view`]: what publishers show, made up: a node that has a bit of everything, and one with nothing.
 //! - [`virtual_node`]: a throw-away machine with an IOMMU and RDMA devices, driven step by step.
 
+pub mod acts;
 pub mod api_server;
 pub mod capture;
 pub mod fault_bench;
 mod measured;
+pub mod promtool;
 pub mod scrape;
 pub mod tree;
+pub mod view;
 pub mod virtual_node;
 
 pub use measured::measured;

@@ -14,6 +14,9 @@
 //! =0100
 //! link sys/class/net/eth0 -> ../../devices/pci0000:00/0000:00:03.0/virtio1/net/eth0
 //! error 444 EINVAL sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/7
+//! answer netlink ethtool pause-get eth0
+//! |{"rx": true, "tx": true}
+//! failure EOPNOTSUPP netlink ethtool fec-get eth0
 //! ```
 //!
 //! - Paths are relative to the root of the tree. A directory is listed only where it is empty or its mode is not 755.
@@ -23,19 +26,30 @@
 //!   the last line may be an offset alone: the length of the file.
 //! - `error`: a file whose read fails on the real node. It is unpacked as a directory, since that too can be opened
 //!   and fails only when it is read (with `EISDIR`), for root as for everybody else.
+//! - `answer`: what something other than a file answers, as a JSON document in lines of text. The question is `netlink
+//!   FAMILY COMMAND [OBJECT]`, `verbs devices` or `kubelet METHOD`: see [`Question`], which has the form of each answer.
+//! - `failure`: such a question that fails with an errno. Answers are not unpacked: [`Tree::open`] gives them to the
+//!   root that readers ask.
 //! - No path and no link leads out of the tree, so that a test never sees the machine it runs on.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rdma_health_kernel::{
+    Root,
+    recording::{Answer, Question, Recording},
+};
 use tempfile::TempDir;
 
-/// Bytes on one `=` line.
-const HEX_WIDTH: usize = 32;
+mod answers;
+mod archive;
+mod changes;
+
+pub use changes::GidFile;
 
 /// One node of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +86,8 @@ pub enum Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     entries: BTreeMap<String, Entry>,
+    /// What is answered by something other than a file.
+    answers: Recording,
 }
 
 /// Unpacks the archive `text` into a new temporary directory, which is the root of the tree.
@@ -99,34 +115,6 @@ impl Tree {
         let path = fixtures().join(format!("{name}.tree"));
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
-    }
-
-    /// Reads an archive.
-    ///
-    /// # Errors
-    /// Where a line is malformed, a path appears twice, or something leads out of the tree.
-    pub fn parse(text: &str) -> Result<Self> {
-        let mut tree = Self::default();
-        let mut lines = text.lines().zip(1..).peekable();
-        while let Some((line, number)) = lines.next() {
-            if line.trim().is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let (path, mut entry) = parse_record(line).with_context(|| format!("line {number}: {line}"))?;
-            while let Some((line, number)) =
-                lines.next_if(|(line, _)| line.starts_with(['|', '=', '\\', '~']))
-            {
-                extend(&mut entry, line).with_context(|| format!("line {number}: {line}"))?;
-            }
-            ensure!(
-                !tree.entries.contains_key(&path),
-                "line {number}: {path} appears twice"
-            );
-            tree.insert(&path, entry)
-                .with_context(|| format!("line {number}: {line}"))?;
-        }
-        tree.check_parents()?;
-        Ok(tree)
     }
 
     /// Adds an entry or replaces the one at `path`.
@@ -161,6 +149,16 @@ impl Tree {
         )
     }
 
+    /// Adds or replaces the answer to a question that no file answers: a JSON document or an errno.
+    ///
+    /// # Errors
+    /// Where the archive could not express it.
+    pub fn answer(&mut self, question: Question, answer: Answer) -> Result<()> {
+        answers::check(&question, &answer)?;
+        self.answers.insert(question, answer);
+        Ok(())
+    }
+
     /// Takes `path` and all below it out of the tree. Returns whether there was anything.
     pub fn remove(&mut self, path: &str) -> bool {
         let before = self.entries.len();
@@ -188,6 +186,17 @@ impl Tree {
         let root = tempfile::Builder::new().prefix("rdma-health-tree-").tempdir()?;
         self.unpack_into(root.path())?;
         Ok(root)
+    }
+
+    /// Unpacks into a new temporary directory and opens it as the root of a node, which also answers what no file does.
+    /// The directory must outlive the root.
+    ///
+    /// # Errors
+    /// As for [`Tree::unpack`].
+    pub fn open(&self) -> Result<(TempDir, Root)> {
+        let folder = self.unpack()?;
+        let root = Root::open(folder.path())?.answering(Arc::new(self.answers.clone()));
+        Ok((folder, root))
     }
 
     /// Unpacks into the existing directory `root`.
@@ -227,30 +236,6 @@ impl Tree {
     }
 }
 
-impl fmt::Display for Tree {
-    /// Writes the archive: the same tree gives the same text.
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (path, entry) in &self.entries {
-            match entry {
-                Entry::Directory { mode } => writeln!(out, "dir {mode:o} {path}")?,
-                Entry::Link { target } => writeln!(out, "link {path} -> {target}")?,
-                Entry::Unreadable { mode, errno } => writeln!(out, "error {mode:o} {errno} {path}")?,
-                Entry::File { mode, content, cut } => {
-                    writeln!(out, "file {mode:o} {path}")?;
-                    match as_text(content) {
-                        Some(text) => write_text(out, text)?,
-                        None => write_hex(out, content)?,
-                    }
-                    if *cut {
-                        out.write_str("~\n")?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The folder of this repository that holds the archives.
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
@@ -265,119 +250,6 @@ fn create(path: &Path, entry: &Entry) -> std::io::Result<()> {
         Entry::File { content, .. } => fs::write(path, content),
         Entry::Link { target } => symlink(target, path),
     }
-}
-
-fn parse_record(line: &str) -> Result<(String, Entry)> {
-    let (kind, rest) = line
-        .split_once(' ')
-        .context("expected `dir`, `file`, `link` or `error`")?;
-    if kind == "link" {
-        let (path, target) = rest
-            .split_once(" -> ")
-            .context("expected `link PATH -> TARGET`")?;
-        return Ok((
-            path.to_owned(),
-            Entry::Link {
-                target: target.to_owned(),
-            },
-        ));
-    }
-    let (mode, rest) = rest.split_once(' ').context("expected a mode and a path")?;
-    let mode = u32::from_str_radix(mode, 8).context("the mode is not octal")?;
-    ensure!(mode <= 0o777, "a mode has no more than nine bits");
-    Ok(match kind {
-        "dir" => (rest.to_owned(), Entry::Directory { mode }),
-        "file" => (
-            rest.to_owned(),
-            Entry::File {
-                mode,
-                content: Vec::new(),
-                cut: false,
-            },
-        ),
-        "error" => {
-            let (errno, path) = rest.split_once(' ').context("expected `error MODE ERRNO PATH`")?;
-            (
-                path.to_owned(),
-                Entry::Unreadable {
-                    mode,
-                    errno: errno.to_owned(),
-                },
-            )
-        }
-        _ => bail!("expected `dir`, `file`, `link` or `error`"),
-    })
-}
-
-/// Adds one line of content to the file that precedes it.
-fn extend(entry: &mut Entry, line: &str) -> Result<()> {
-    let Entry::File { content, cut, .. } = entry else {
-        bail!("only a file has content")
-    };
-    ensure!(!*cut, "content after the cut");
-    match line.split_at(1) {
-        ("|", text) => {
-            content.extend_from_slice(text.as_bytes());
-            content.push(b'\n');
-        }
-        ("=", hex) => extend_hex(content, hex)?,
-        ("\\", "") => ensure!(content.pop() == Some(b'\n'), "no line before it"),
-        ("~", "") => *cut = true,
-        _ => bail!("expected nothing after the sign"),
-    }
-    Ok(())
-}
-
-fn extend_hex(content: &mut Vec<u8>, line: &str) -> Result<()> {
-    let (offset, digits) = line.split_once(' ').unwrap_or((line, ""));
-    let offset = usize::from_str_radix(offset, 16).context("the offset is not hexadecimal")?;
-    ensure!(offset >= content.len(), "offsets must rise");
-    ensure!(offset <= 1 << 20, "the file is too long for an archive");
-    ensure!(
-        digits.is_ascii() && digits.len() % 2 == 0,
-        "two digits to each byte"
-    );
-    content.resize(offset, 0);
-    for at in (0..digits.len()).step_by(2) {
-        content.push(u8::from_str_radix(&digits[at..at + 2], 16).context("a byte is not hexadecimal")?);
-    }
-    Ok(())
-}
-
-/// The content as text, where lines of text give it back byte for byte.
-fn as_text(content: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(content).ok()?;
-    text.chars()
-        .all(|char| !char.is_control() || char == '\n' || char == '\t')
-        .then_some(text)
-}
-
-fn write_text(out: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for line in text.split_inclusive('\n') {
-        writeln!(out, "|{}", line.trim_end_matches('\n'))?;
-    }
-    if !text.is_empty() && !text.ends_with('\n') {
-        out.write_str("\\\n")?;
-    }
-    Ok(())
-}
-
-fn write_hex(out: &mut fmt::Formatter<'_>, content: &[u8]) -> fmt::Result {
-    let mut written = 0;
-    for (chunk, number) in content.chunks(HEX_WIDTH).zip(0..) {
-        // PCI configuration space is 4 KiB of which all but a few lines are zero.
-        if chunk.iter().all(|byte| *byte == 0) {
-            continue;
-        }
-        write!(out, "={:04x} ", number * HEX_WIDTH)?;
-        chunk.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
-        out.write_char('\n')?;
-        written = number * HEX_WIDTH + chunk.len();
-    }
-    if written < content.len() {
-        writeln!(out, "={:04x}", content.len())?;
-    }
-    Ok(())
 }
 
 fn is_inside(path: &str) -> bool {

@@ -8,11 +8,12 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rdma_health_tests::run_acts;
 use rdma_health_tests::virtual_node::{Options, VirtualNode};
 
 #[test]
 fn the_node_has_its_devices_and_does_what_it_is_asked() {
-    let node = VirtualNode::boot(&Options {
+    let mut node = VirtualNode::boot(&Options {
         nics: 4,
         ..Options::default()
     })
@@ -22,12 +23,18 @@ fn the_node_has_its_devices_and_does_what_it_is_asked() {
         .unwrap();
     let active = (0..4).map(|nic| format!("/sys/class/infiniband/rxe{nic}/ports/1/state:4: ACTIVE\n"));
     assert_eq!(states, active.collect::<String>());
-    statuses_and_output_are_exact(&node);
-    a_late_command_is_ended_and_the_node_can_be_used_on(&node);
-    jobs_run_beside_commands(&node);
-    files_hold_any_byte(&node);
-    conditions_are_waited_for(&node);
-    the_host_is_read_only(&node);
+    run_acts!(
+        &mut node,
+        |_| (),
+        [
+            statuses_and_output_are_exact,
+            a_late_command_is_ended_and_the_node_can_be_used_on,
+            jobs_run_beside_commands,
+            files_hold_any_byte,
+            conditions_are_waited_for,
+            the_host_is_read_only,
+        ]
+    );
 }
 
 fn statuses_and_output_are_exact(node: &VirtualNode) {
@@ -58,17 +65,11 @@ fn statuses_and_output_are_exact(node: &VirtualNode) {
 }
 
 fn a_late_command_is_ended_and_the_node_can_be_used_on(node: &VirtualNode) {
-    let started = Instant::now();
     let error = node
-        .run_within(Duration::from_secs(1), "echo begun; sleep 60")
+        .run_within(Duration::from_secs(1), "echo begun; sleep 600")
         .unwrap_err()
         .to_string();
     assert!(error.contains("1s") && error.contains("begun"), "{error}");
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        started.elapsed()
-    );
     let stubborn = "trap '' TERM; while :; do sleep 1; done";
     node.run_within(Duration::from_secs(1), stubborn).unwrap_err();
     assert_eq!(

@@ -1,30 +1,29 @@
-//! Reads every fact about RDMA from one Linux node.
+//! One joined node: the value that rules evaluate and publishers show.
 //!
-//! One module per kernel source, each a pure reader: it knows where a fact lies and what form it has, and nothing of what
-//! would be good or bad. [`collector::Collector`] runs them so that a kernel that does not answer costs one source and
-//! never the whole; the outcome is a [`node::Node`]. A fact that could not be read is a [`fact::Fact::Unread`].
+//! It joins the facts of the kernel ([`rdma_health_kernel`]), of libibverbs and of probes in one place: no crate above
+//! this one combines facts of two sources, and this one does no I/O and makes no judgement.
 
 #![forbid(unsafe_code)]
 
-pub mod cmdline;
-pub mod collector;
-pub mod fact;
+pub mod events;
+pub mod failure;
+pub mod function;
 pub mod history;
-pub mod host;
-pub mod infiniband;
-pub mod iommu;
-pub mod kmsg;
-pub mod limits;
-pub mod modules;
-pub mod network;
+pub mod job;
+pub mod model;
 pub mod node;
-pub mod nvidia;
-pub mod pattern;
-pub mod pci;
-mod pool;
-pub mod recording;
-pub mod root;
+mod nvswitch;
+pub mod peers;
+pub mod platform;
+pub mod port;
+pub mod topology;
+pub mod words;
 
-pub use fact::{Fact, Unread};
+pub use events::DeviceEvent;
+pub use function::{DmaMode, Function};
 pub use node::Node;
-pub use root::Root;
+pub use port::Port;
+pub use rdma_health_kernel::{
+    Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, limits,
+    modules, network, nvidia, pattern, pci, process,
+};

@@ -1,153 +1,103 @@
-//! The node: every fact read from one machine, one value.
+//! The node: everything that is known about one machine, as one value.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
-use rdma_health_protocol::{Device, Gid, HelperError, Port as VerbsPort, ProbeReport};
+use rdma_health_kernel::{
+    Fact, Facts,
+    limits::Runtime,
+    nvidia::{PeerMemory, peer_memory},
+    process::Process,
+};
+use rdma_health_protocol::{Device, HelperError, ProbeReport};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    fact::{Fact, Unread},
-    history::History,
-    host::Host,
-    infiniband::{Hca, Port},
-    iommu::Iommu,
-    limits::Limits,
-    modules::Modules,
-    network::Network,
-    nvidia::{PeerMemory, peer_memory},
-    pci::Pci,
-};
+use crate::history::History;
 
 /// Version of the JSON form of a [`Node`].
 pub const SCHEMA: u32 = 1;
 
-/// A device, the number of one of its ports, and that port.
-pub type PortOf<'a> = (&'a Arc<Hca>, u8, &'a Port);
-
-/// Every fact read from one machine.
+/// One machine: the facts of its kernel and of libibverbs, measurements, and history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// When the node was put together, in seconds since 1970.
-    pub time: u64,
-    /// Whether it is the running machine rather than a tree.
-    pub live: bool,
-    /// The machine and its kernel.
-    pub host: Arc<Host>,
-    /// IOMMU groups.
-    pub iommu: Arc<Iommu>,
-    /// Kernel modules.
-    pub modules: Arc<Modules>,
-    /// PCI functions that matter to RDMA.
-    pub pci: Arc<Pci>,
-    /// Subnets, ARP settings and flow control of the network devices of RDMA ports.
-    #[serde(default)]
-    pub network: Arc<Network>,
+    /// The facts of the kernel. `Node` dereferences to them.
+    #[serde(flatten)]
+    pub facts: Facts,
     /// The path between GPU memory and NICs.
     pub peer_memory: Fact<PeerMemory>,
-    /// Memory-lock limits.
-    pub limits: Arc<Limits>,
-    /// Lines of the kernel's log about IOMMU, RDMA and GPU driver, oldest first.
-    pub kernel_log: Arc<Fact<Vec<String>>>,
-    /// RDMA devices by name; absent where the kernel has no RDMA support loaded.
-    pub hcas: Fact<BTreeMap<String, Arc<Hca>>>,
-    /// What libibverbs says, through the helper; absent where nobody asked.
+    /// The facts of libibverbs, read by the helper; absent if it was not queried.
     pub verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
-    /// The last probe of each port that was probed, in order of device and port.
+    /// The last probe of each path that was probed, in order of path.
     pub probes: Vec<Arc<Probe>>,
-    /// What earlier readings found; `None` where nobody keeps it.
+    /// The process of a job whose failure is to be explained, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Arc<Process>>,
+    /// The results of earlier readings; `None` if there is no history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Arc<History>>,
-    /// Each part of the reading: when, how long, and what failed.
-    pub sources: BTreeMap<String, Arc<SourceStatus>>,
 }
 
-/// What libibverbs said of one device.
+impl Deref for Node {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut Facts {
+        &mut self.facts
+    }
+}
+
+/// The response of libibverbs for one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerbsDevice {
-    /// It answered.
+    /// The queries succeeded.
     Device(Device),
     /// A call failed.
     Error(HelperError),
 }
 
-/// One probe and when it was made.
+/// One probe with its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// When it ended, in seconds since 1970.
     pub time: u64,
-    /// What came of it.
+    /// Its result.
     pub report: ProbeReport,
 }
 
-/// How reading one source went.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SourceStatus {
-    /// When it was last read, in seconds since 1970; `None` where it never was.
-    pub time: Option<u64>,
-    /// How long that took, in seconds.
-    pub seconds: f64,
-    /// Whether a newer reading did not end in time, so that the facts are older than they should be.
-    pub stale: bool,
-    /// What could not be read.
-    pub unread: Vec<Unread>,
-}
-
 impl Node {
-    /// Fills in what follows from several parts.
-    pub(crate) fn derive(&mut self) {
-        self.peer_memory = peer_memory(&self.modules, &self.pci.nvidia_driver, &self.host.kernel);
-    }
-
-    /// RDMA devices in order of name; none where they could not be read.
-    pub fn hcas(&self) -> impl Iterator<Item = &Arc<Hca>> {
-        self.hcas.known().into_iter().flat_map(BTreeMap::values)
-    }
-
-    /// Every port, in order of device and number.
-    pub fn ports(&self) -> impl Iterator<Item = PortOf<'_>> {
-        self.hcas().flat_map(|hca| {
-            hca.ports
-                .iter()
-                .map(move |(number, port)| (hca, *number, &**port))
-        })
-    }
-
-    /// Every port that is active.
-    pub fn active_ports(&self) -> impl Iterator<Item = PortOf<'_>> {
-        self.ports().filter(|(.., port)| port.is_active() == Some(true))
-    }
-
-    /// Everything that could not be read, source by source.
-    pub fn unread(&self) -> impl Iterator<Item = (&str, &Unread)> {
-        self.sources
-            .iter()
-            .flat_map(|(name, status)| status.unread.iter().map(move |unread| (name.as_str(), unread)))
-    }
-
-    /// The used entries of a port's GID table: libibverbs' where it answered, else those of sysfs. `None` where neither
-    /// tells.
-    pub fn gids(&self, device: &str, port: u8) -> Option<&[Gid]> {
-        let verbs = self.verbs_port(device, port).map(|port| port.gids.as_slice());
-        verbs.or_else(|| {
-            let port = self.hcas.known()?.get(device)?.ports.get(&port)?;
-            port.gids.known().map(Vec::as_slice)
-        })
-    }
-
-    /// The port as libibverbs sees it, where it answered.
-    pub fn verbs_port(&self, device: &str, port: u8) -> Option<&VerbsPort> {
-        let ports = &self.verbs_device(device)?.ports;
-        ports.iter().find(|found| found.number == port)
-    }
-
-    /// The device as libibverbs sees it, where it answered.
-    pub fn verbs_device(&self, name: &str) -> Option<&Device> {
-        match self.verbs.known()?.get(name)? {
-            VerbsDevice::Device(device) => Some(device),
-            VerbsDevice::Error(_) => None,
+    /// A node with only the facts of the kernel.
+    pub fn new(facts: Facts) -> Self {
+        Self {
+            schema: SCHEMA,
+            peer_memory: peer_memory(&facts.modules, &facts.pci.nvidia_driver, &facts.host.kernel),
+            facts,
+            verbs: Fact::Absent,
+            probes: Vec::new(),
+            job: None,
+            history: None,
         }
+    }
+
+    /// Takes what the helper reports about container runtimes and the kubelet. It sees the host's processes, which this
+    /// process may not.
+    pub fn see_runtimes(&mut self, runtimes: Fact<Vec<Runtime>>) {
+        Arc::make_mut(&mut self.facts.limits).runtimes = runtimes;
+    }
+
+    /// The probes whose both ends are one port: they show what the port does by itself.
+    pub fn loopbacks(&self) -> impl Iterator<Item = &Probe> {
+        let loopback = |probe: &&Probe| probe.report.path.is_loopback();
+        self.probes.iter().map(|probe| &**probe).filter(loopback)
     }
 }

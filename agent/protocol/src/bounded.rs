@@ -1,4 +1,4 @@
-//! Lists that stop at a limit while they are read, instead of taking whatever comes into memory.
+//! Lists and texts that stop at a limit while they are read, instead of taking whatever comes into memory.
 
 use std::{fmt, marker::PhantomData};
 
@@ -15,6 +15,18 @@ pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST: usize>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(List::<T, MOST>(PhantomData))
+}
+
+/// Reads a text of at most `MOST` bytes (`#[serde(deserialize_with = "text::<_, 8>")]`).
+///
+/// # Errors
+/// Where it is longer.
+pub fn text<'de, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.len() > MOST {
+        return Err(D::Error::custom(format_args!("more than {MOST} bytes")));
+    }
+    Ok(text)
 }
 
 struct List<T, const MOST: usize>(PhantomData<T>);

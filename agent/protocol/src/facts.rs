@@ -1,4 +1,4 @@
-//! What libibverbs tells about a device and its ports.
+//! What libibverbs reports about a device and its ports.
 
 use std::net::Ipv6Addr;
 
@@ -40,7 +40,7 @@ pub struct Port {
     pub state: u8,
     /// Physical state of the InfiniBand specification: 5 is LinkUp.
     pub phys_state: u8,
-    /// `ibv_port_attr.link_layer`: 1 InfiniBand, 2 Ethernet, 0 unspecified.
+    /// `ibv_port_attr.link_layer`: 1 InfiniBand, 2 Ethernet, 0 unspecified; see [`Port::link_layer`].
     pub link_layer: u8,
     /// Active path MTU in bytes (256 to 4096); 0 where the driver's code is unknown.
     pub active_mtu: u32,
@@ -57,6 +57,56 @@ pub struct Port {
     pub gids: Vec<Gid>,
 }
 
+impl Port {
+    /// The link layer; `None` where the driver leaves it unspecified.
+    pub fn link_layer(&self) -> Option<LinkLayer> {
+        match self.link_layer {
+            1 => Some(LinkLayer::InfiniBand),
+            2 => Some(LinkLayer::Ethernet),
+            _ => None,
+        }
+    }
+}
+
+/// What carries a port's packets. In JSON it is the kernel's word.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum LinkLayer {
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet: RoCE or iWARP.
+    Ethernet,
+    /// A word that the kernel writes for neither.
+    Other(Box<str>),
+}
+
+impl LinkLayer {
+    /// The word that the kernel writes (`/sys/class/infiniband/DEVICE/ports/N/link_layer`).
+    pub fn name(&self) -> &str {
+        match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for LinkLayer {
+    fn from(word: String) -> Self {
+        match word.as_str() {
+            "InfiniBand" => Self::InfiniBand,
+            "Ethernet" => Self::Ethernet,
+            _ => Self::Other(word.into()),
+        }
+    }
+}
+
+impl From<LinkLayer> for String {
+    fn from(layer: LinkLayer) -> Self {
+        layer.name().to_owned()
+    }
+}
+
 /// One entry of a port's GID table in use (`_ibv_query_gid_table`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gid {
@@ -66,14 +116,22 @@ pub struct Gid {
     pub gid: Ipv6Addr,
     /// What kind of address it is.
     pub kind: GidType,
-    /// Index of the network device it belongs to; `None` on InfiniBand.
+    /// Index of the network device it belongs to; `None` on InfiniBand, and where sysfs was read.
     pub netdev_index: Option<u32>,
+    /// Name of the network device it belongs to (`gid_attrs/ndevs`); `None` on InfiniBand, and where libibverbs was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netdev: Option<String>,
 }
 
 impl Gid {
     /// Whether the GID is an IPv4 address in IPv6 form (`::ffff:a.b.c.d`).
     pub fn is_ipv4_mapped(&self) -> bool {
         self.gid.to_ipv4_mapped().is_some()
+    }
+
+    /// Whether it is a RoCE v2 GID of an IPv4 address, which routed networks and NCCL's defaults need.
+    pub fn is_routable(&self) -> bool {
+        self.kind == GidType::RoceV2 && self.is_ipv4_mapped()
     }
 }
 

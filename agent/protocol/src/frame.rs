@@ -101,16 +101,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        Ask, Device, Gid, GidType, HelperError, MAX_DEVICES, Message, Port, ProbeRequest, Reply, Request,
-        Response,
+        Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, MAX_DEVICES, Message,
+        OfferRequest, Path, Peer, Port, ProbeRequest, RegionAddress, RemotePort, Reply, Request, Response,
+        Role,
     };
 
     fn request() -> Request {
         Request {
             id: 7,
             ask: Ask::Probe(ProbeRequest {
-                device: "mlx5_0".into(),
-                port: 1,
+                path: Path::loopback("mlx5_0", 1),
                 message_size: 65536,
                 depth: 64,
                 byte_budget: 1 << 20,
@@ -125,9 +125,44 @@ mod tests {
     }
 
     #[test]
-    fn a_request_survives_the_wire() {
-        let frame = encode(&request()).unwrap();
-        assert_eq!(read::<Request>(&mut frame.as_slice()).unwrap(), request());
+    fn requests_survive_the_wire() {
+        let Ask::Probe(mut probe) = request().ask else {
+            panic!("not a probe")
+        };
+        probe.path.to = Peer::Remote(RemotePort {
+            node: "node-b".into(),
+            port: probe.path.from.clone(),
+        });
+        let to = EndAddress {
+            queue_pair: 17,
+            psn: 4711,
+            lid: 0,
+            gid: Some(EndGid {
+                gid: "::ffff:10.0.0.1".parse().unwrap(),
+                kind: GidType::RoceV2,
+            }),
+            mtu: 4096,
+            region: RegionAddress {
+                address: u64::MAX,
+                key: u32::MAX,
+                length: 1,
+            },
+            pattern: u64::MAX,
+        };
+        let offer = OfferRequest {
+            role: Role::Respond,
+            probe,
+        };
+        for ask in [
+            request().ask,
+            Ask::Offer(offer),
+            Ask::Connect(ConnectRequest { end: u64::MAX, to }),
+            Ask::Measure(1),
+        ] {
+            let request = Request { id: u64::MAX, ask };
+            let frame = encode(&request).unwrap();
+            assert_eq!(read::<Request>(&mut frame.as_slice()).unwrap(), request);
+        }
     }
 
     #[test]
@@ -168,6 +203,7 @@ mod tests {
             gid: "fe80:1111:2222:3333:4444:5555:6666:7777".parse().unwrap(),
             kind: GidType::RoceV2,
             netdev_index: Some(1_000_000),
+            netdev: None,
         };
         Device {
             name: "rocep193s0f1v127".into(),
@@ -225,9 +261,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = read::<Message>(&mut bytes.as_slice());
-            let _ = decode::<Request>(&bytes);
+        fn a_frame_takes_what_it_announces_from_the_stream_and_no_more(body: Vec<u8>, after: Vec<u8>) {
+            let length = u32::try_from(body.len()).unwrap().to_le_bytes();
+            let stream = [&length[..], &body, &after].concat();
+            let mut rest = stream.as_slice();
+            let read = read::<serde_json::Value>(&mut rest);
+            prop_assert_eq!(rest, after);
+            match (read, serde_json::from_slice::<serde_json::Value>(&body)) {
+                (Ok(read), Ok(parsed)) => prop_assert_eq!(read, parsed),
+                (read, parsed) => prop_assert!(parsed.is_err() && matches!(read, Err(FrameError::Malformed(_)))),
+            }
+        }
+
+        #[test]
+        fn every_request_survives_the_wire(id: u64, device in "\\PC{0,20}", (port, gid_index) in any::<(u8, Option<u32>)>(), sizes: [u32; 3]) {
+            let Ask::Probe(probe) = request().ask else { unreachable!("the request asks for a probe") };
+            let [message_size, latency_size, latency_samples] = sizes;
+            let ask = Ask::Probe(ProbeRequest { path: Path::loopback(device, port), gid_index, message_size, latency_size, latency_samples, ..probe });
+            let sent = Request { id, ask };
+            prop_assert_eq!(read::<Request>(&mut encode(&sent).unwrap().as_slice()).unwrap(), sent);
         }
     }
 }

@@ -5,19 +5,34 @@
 //! helper's standard input and output. Each side treats the other's bytes as untrusted: a frame has a maximum length,
 //! every list has a maximum number of entries (see [`bounded`]), and a message that does not parse ends the connection.
 //!
-//! The facts that the helper tells ([`Device`], [`Gid`], [`ProbeReport`]) are plain data and become part of the node.
+//! The facts that the helper reports ([`Device`], [`Gid`], [`ProbeReport`]) are plain data and become part of the node.
 
 pub mod bounded;
+mod end;
+mod errno;
 mod facts;
 pub mod frame;
+mod gid;
 mod message;
+mod path;
 mod probe;
+mod runtime;
+mod status;
+pub mod text;
 
-pub use facts::{Device, Gid, GidType, MAX_GIDS, MAX_PORTS, Port};
+pub use end::{
+    ConnectRequest, END_IDLE, EndAddress, EndGid, MAX_ENDS, OfferRequest, OfferedEnd, RegionAddress, Role,
+};
+pub use errno::Errno;
+pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
+pub use gid::best_gid;
 pub use message::{
     Ask, AsyncEvent, AsyncEventKind, Greeting, HelperError, MAX_DEVICES, Message, Reply, Request, Response,
 };
+pub use path::{MAX_NAME, Path, Peer, PortKey, RemotePort};
 pub use probe::{Bandwidth, Completion, Latency, ProbeFailure, ProbeReport, ProbeRequest, Stage};
+pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
+pub use status::WcStatus;
 
 /// The version of the conversation. Both sides refuse any other: the two binaries come from one image.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 3;

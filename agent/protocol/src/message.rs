@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, ProbeReport, ProbeRequest, bounded};
+use crate::{
+    ConnectRequest, Device, MAX_RUNTIMES, OfferRequest, OfferedEnd, ProbeReport, ProbeRequest, RuntimeLimits,
+    bounded,
+};
 
 /// The most devices of a node, virtual functions included.
 pub const MAX_DEVICES: usize = 4096;
@@ -21,10 +24,18 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask", content = "with")]
 pub enum Ask {
-    /// All devices with their ports and GID tables. A device that cannot be opened is told in its place.
+    /// All devices with their ports and GID tables. A device that cannot be opened is reported in its place.
     Devices,
-    /// Run one probe; one at a time.
+    /// The memlock limits of container runtimes and the kubelet. `ENOSYS` from a helper that does not see the host's `/proc`.
+    Runtimes,
+    /// Run one loopback probe; one at a time.
     Probe(ProbeRequest),
+    /// Open one end of a connection.
+    Offer(OfferRequest),
+    /// Connect an end to the other one.
+    Connect(ConnectRequest),
+    /// Let the connected end of this number do its part of the measurement, and close it. One writes at a time.
+    Measure(u64),
 }
 
 /// What the helper sends.
@@ -65,8 +76,14 @@ pub enum Reply {
     Devices(
         #[serde(deserialize_with = "bounded::list::<_, _, MAX_DEVICES>")] Vec<Result<Device, HelperError>>,
     ),
-    /// To [`Ask::Probe`].
+    /// To [`Ask::Runtimes`], in order of process id.
+    Runtimes(#[serde(deserialize_with = "bounded::list::<_, _, MAX_RUNTIMES>")] Vec<RuntimeLimits>),
+    /// To [`Ask::Probe`] and [`Ask::Measure`]. What the end that responds measured is `None`.
     Probe(Box<ProbeReport>),
+    /// To [`Ask::Offer`]: the end, or how far it got.
+    Offer(Result<OfferedEnd, Box<ProbeReport>>),
+    /// To [`Ask::Connect`]: `None` where the end is connected, else how far it got; it is closed then.
+    Connect(Option<Box<ProbeReport>>),
     /// The request could not be carried out at all.
     Failed(HelperError),
 }

@@ -1,16 +1,15 @@
-//! The loopback probe: what is asked for and what came of it.
+//! A probe: what is requested and what came of it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Gid;
+use crate::{Errno, Gid, Path, WcStatus};
 
-/// One loopback RDMA WRITE measurement to make.
+/// One RDMA WRITE measurement to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeRequest {
-    /// The device's name, as in `/sys/class/infiniband`.
-    pub device: String,
-    /// Port number, from 1.
-    pub port: u8,
+    /// The port to probe, and the far end.
+    #[serde(flatten)]
+    pub path: Path,
     /// Size of one bandwidth message in bytes.
     pub message_size: u32,
     /// How many writes may be outstanding.
@@ -39,7 +38,7 @@ pub enum Stage {
     Open,
     /// Read the port's attributes and check that it is active (`ibv_query_port`).
     QueryPort,
-    /// Read the port's traffic counters to see whether somebody is using it.
+    /// Read the port's traffic counters to see whether it is in use.
     BusyCheck,
     /// Choose a GID (`_ibv_query_gid_table`); not on InfiniBand, where a LID is enough.
     Gid,
@@ -49,7 +48,7 @@ pub enum Stage {
     RegMr,
     /// Create the completion queues (`ibv_create_cq`).
     CreateCq,
-    /// Create the two queue pairs (`ibv_create_qp`).
+    /// Create the queue pair of each end (`ibv_create_qp`).
     CreateQp,
     /// Move them to INIT.
     Init,
@@ -154,6 +153,22 @@ impl ProbeFailure {
         )
     }
 
+    /// The error number of the call that failed, where one did.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Errno { errno, .. } => Some(Errno(*errno)),
+            _ => None,
+        }
+    }
+
+    /// The status of the completion that failed, where one did and `verbs.h` names it.
+    pub fn status(&self) -> Option<WcStatus> {
+        match self {
+            Self::Completion(completion) => WcStatus::of(completion.status),
+            _ => None,
+        }
+    }
+
     /// What kind of failure it is, in the word that JSON and metrics use.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -183,17 +198,16 @@ pub struct Completion {
 /// What came of one probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
-    /// The device's name.
-    pub device: String,
-    /// Port number, from 1.
-    pub port: u8,
+    /// What was measured; the key of the measurement.
+    #[serde(flatten)]
+    pub path: Path,
     /// The stage that failed, or [`Stage::Done`].
     pub stage: Stage,
     /// Why it stopped; `None` exactly where `stage` is [`Stage::Done`].
     pub failure: Option<ProbeFailure>,
     /// The GID that was used; `None` on InfiniBand or before one was chosen.
     pub gid: Option<Gid>,
-    /// The NUMA node that the probe ran on; `None` where the device tells none.
+    /// The NUMA node that the probe ran on; `None` if the device reports none.
     pub numa_node: Option<u32>,
     /// The bandwidth part, where it ran.
     pub bandwidth: Option<Bandwidth>,
@@ -216,7 +230,7 @@ pub struct Bandwidth {
     pub message_size: u32,
 }
 
-/// Latency of small writes: half of the time of a round trip between the two queue pairs, as `ib_write_lat` has it,
+/// Latency of small writes: half of the time of a round trip between the two ends, as `ib_write_lat` has it,
 /// in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {

@@ -1,20 +1,20 @@
-//! `rdma-health`: tells for a Linux node whether RDMA works, why not, and what to do.
+//! `rdma-health`: checks whether RDMA works on a Linux node; if not, reports why and what to do.
 //!
-//! This crate publishes: the command line, the agent's loop, metrics over HTTP. Facts come from `rdma-health-node`,
-//! judgements from `rdma-health-rules`, and everything that touches libibverbs from the helper `rdma-health-verbs`.
+//! This crate combines the others: the command line, and the loop of the agent. `agent/kernel` reads, `agent/node` joins,
+//! `agent/rules` and `agent/diagnosis` judge, and each publisher has its own crate. Everything that uses libibverbs is in the
+//! helper program `rdma-health-verbs`.
+//!
+//! Without the feature `agent` it is the command line only, for pods and images in which no agent runs: without HTTP server,
+//! TLS and Kubernetes client.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "agent")]
 mod agent;
 mod cli;
-mod config;
 mod helper;
-mod history;
-mod http;
-mod kubernetes;
-mod metrics;
-mod report;
-mod view;
+#[cfg(feature = "agent")]
+mod liveness;
 
 fn main() -> std::process::ExitCode {
     cli::run()

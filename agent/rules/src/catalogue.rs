@@ -4,11 +4,12 @@ use rdma_health_node::Node;
 use serde::Serialize;
 
 use crate::{
-    Expectations, Finding, Remedy, Severity,
+    Expectations, Policy, Remedy, Severity, Writer,
     domain::{
-        gids, gpudirect, iommu, iommu_events, limits, link, measured, modules, network, pci_link, pci_path,
-        probe, rate, reading, sriov, trend,
+        adapter_events, bond, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost, measured,
+        modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
     },
+    draft::Draft,
 };
 
 /// What part of RDMA a rule concerns.
@@ -17,12 +18,14 @@ use crate::{
 pub enum Domain {
     /// How DMA addresses are handled.
     Iommu,
-    /// PCIe links and the way between GPUs and NICs.
+    /// PCIe links and the path between GPUs and NICs.
     Pci,
     /// The path between GPU memory and NICs.
     GpuDirect,
-    /// Kernel modules, firmware and which RDMA devices there are.
+    /// Kernel modules, drivers, firmware and missing RDMA devices.
     Modules,
+    /// What the kernel logged about adapters.
+    Kernel,
     /// RDMA devices, ports and their links.
     Link,
     /// Addresses of RDMA ports.
@@ -33,7 +36,7 @@ pub enum Domain {
     Network,
     /// Limits of processes.
     Limits,
-    /// What active measurements say.
+    /// The results of probes.
     Probe,
     /// What could not be read.
     Reading,
@@ -41,11 +44,12 @@ pub enum Domain {
 
 impl Domain {
     /// Every domain, in the order of the catalogue.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Iommu,
         Self::Pci,
         Self::GpuDirect,
         Self::Modules,
+        Self::Kernel,
         Self::Link,
         Self::Gids,
         Self::Sriov,
@@ -62,6 +66,7 @@ impl Domain {
             Self::Pci => "pci",
             Self::GpuDirect => "gpudirect",
             Self::Modules => "modules",
+            Self::Kernel => "kernel",
             Self::Link => "link",
             Self::Gids => "gids",
             Self::Sriov => "sriov",
@@ -76,23 +81,26 @@ impl Domain {
 /// One rule.
 #[derive(Debug, Serialize)]
 pub struct Rule {
-    /// The one name that a user meets everywhere: `iommu-group-translated`.
+    /// The one name that users see everywhere: `iommu-group-translated`.
     pub id: &'static str,
     /// What part of RDMA it concerns.
     pub domain: Domain,
-    /// How bad it is unless the node's purpose or other evidence says otherwise.
-    pub severity: Severity,
+    /// How severe its findings are.
+    #[serde(flatten)]
+    pub policy: Policy,
     /// What it finds, in one line.
     pub title: &'static str,
-    /// Why that matters and when the severity differs.
+    /// Why that matters.
     pub explanation: &'static str,
     /// What to do.
     pub remedy: Remedy,
-    /// When it would be a false alarm, and what the rule does about it.
+    /// What could be a false alarm, and how the rule avoids it.
     pub false_alarms: &'static str,
+    /// Who can write what it reads.
+    pub inputs: &'static [Writer],
     /// The judgement.
     #[serde(skip)]
-    pub(crate) judge: fn(&Node, &Expectations) -> Vec<Finding>,
+    pub(crate) judge: fn(&Node, &Expectations) -> Vec<Draft>,
 }
 
 impl PartialEq for Rule {
@@ -104,6 +112,18 @@ impl PartialEq for Rule {
 impl Eq for Rule {}
 
 impl Rule {
+    /// How severe its findings are with profile `auto` where no exception of its policy applies.
+    pub fn severity(&self) -> Severity {
+        // Every rule reports something with this profile; a test of the catalogue asserts it.
+        self.policy.usual.auto.unwrap_or(Severity::Info)
+    }
+
+    /// Who can write what it reads, in words.
+    pub fn written_by(&self) -> String {
+        let words: Vec<_> = self.inputs.iter().map(|writer| writer.words()).collect();
+        words.join(", ")
+    }
+
     /// The id as a Kubernetes condition's reason: `IommuGroupTranslated`.
     pub fn reason(&self) -> String {
         let words = self.id.split('-').map(|word| {
@@ -129,18 +149,32 @@ pub static CATALOGUE: &[&Rule] = &[
     &pci_path::ACS_REDIRECT,
     &pci_path::GPU_WITHOUT_LOCAL_NIC,
     &pci_link::LINK_DEGRADED,
+    &pci_rate::PCI_BELOW_PORT_RATE,
     &pci_link::AER_ERRORS,
     &pci_link::MAX_READ_REQUEST,
+    &gpu_driver::GPU_WITHOUT_DRIVER,
     &gpudirect::PEER_MEMORY_MISSING,
     &gpudirect::PEER_MEMORY_INSTALL_ORDER,
     &gpudirect::NV_PEER_MEM_LEGACY,
+    &lost::DEVICE_LOST,
     &modules::HCAS_MISSING,
     &modules::RDMA_MODULES_MISSING,
     &modules::DRIVER_UNEXPECTED,
     &modules::FIRMWARE_MIXED,
     &modules::SOFTROCE_IN_USE,
+    &adapter_events::ADAPTER_FAILED,
+    &adapter_events::ADAPTER_TIMEOUT,
+    &adapter_events::ADAPTER_NOT_STARTED,
+    &adapter_events::PCI_FAULT,
+    &adapter_events::MODULE_FAULT,
+    &adapter_events::CABLE_UNPLUGGED,
+    &adapter_events::SLOT_POWER,
+    &adapter_events::DRIVER_ERRORS,
     &link::PORT_DOWN,
     &link::NO_SUBNET_MANAGER,
+    &rails::LINK_TYPE_DIFFERS,
+    &rails::PARTITION_KEY_MISSING,
+    &bond::BOND_DEGRADED,
     &trend::PORT_FLAPPING,
     &trend::COUNTER_ERRORS,
     &rate::RATE_LOW,
@@ -149,6 +183,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &gids::GID_MISSING,
     &gids::GID_INDEX_DIFFERS,
     &gids::GUID_INVALID,
+    &rails::RAIL_ADDRESSES,
     &sriov::VFS_MISSING,
     &sriov::VF_WITHOUT_DRIVER,
     &sriov::VF_GUID_ZERO,
@@ -174,6 +209,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::Profile;
 
     #[test]
     fn ids_are_unique_kebab_case_and_every_text_is_there() {
@@ -190,6 +226,39 @@ mod tests {
             for text in [rule.title, rule.explanation, rule.remedy.any, rule.false_alarms] {
                 assert!(!text.trim().is_empty(), "{}", rule.id);
             }
+        }
+    }
+
+    #[test]
+    fn a_remedy_with_several_parts_starts_with_whole_sentences() {
+        for rule in CATALOGUE.iter().filter(|rule| rule.remedy.parts().count() > 1) {
+            assert!(rule.remedy.any.ends_with('.'), "{}", rule.id);
+        }
+    }
+
+    #[test]
+    fn every_rule_reports_something_with_profile_auto() {
+        for rule in CATALOGUE {
+            assert!(rule.policy.usual.auto.is_some(), "{}", rule.id);
+        }
+    }
+
+    #[test]
+    fn no_tenant_can_write_what_makes_a_finding_critical() {
+        for rule in CATALOGUE {
+            assert!(!rule.inputs.is_empty(), "{}", rule.id);
+            let exceptions = rule
+                .policy
+                .exceptions
+                .iter()
+                .map(|exception| exception.severities);
+            let mut severities = exceptions.chain([rule.policy.usual]);
+            let is_critical = severities.any(|severities| {
+                let mut all = Profile::ALL.iter();
+                all.any(|profile| severities.with(*profile) == Some(Severity::Critical))
+            });
+            let tenant = rule.inputs.iter().find(|writer| writer.is_tenant());
+            assert!(!is_critical || tenant.is_none(), "{}: {tenant:?}", rule.id);
         }
     }
 

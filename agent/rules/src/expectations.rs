@@ -1,6 +1,7 @@
-//! What the operator expects of a node. Without an expectation nothing unused is called broken.
+//! What the operator expects of a node. Without an expectation, unused parts are not reported as broken.
 
 mod baseline;
+mod judged;
 mod labels;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -18,7 +19,7 @@ pub enum Profile {
     Rdma,
     /// No RDMA is expected.
     TcpOnly,
-    /// Nothing was said; judged by what is there.
+    /// Not configured; judged by the hardware of the node.
     #[default]
     Auto,
 }
@@ -36,14 +37,9 @@ impl Profile {
             Self::Auto => "auto",
         }
     }
-
-    /// Whether somebody said that RDMA is expected.
-    pub fn expects_rdma(self) -> bool {
-        matches!(self, Self::GpuDirect | Self::Rdma)
-    }
 }
 
-/// What the operator expects of a node. What is `None` is not expected one way or the other.
+/// What the operator expects of a node; `None` means no expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expectations {
@@ -57,7 +53,7 @@ pub struct Expectations {
     pub hcas: Option<u32>,
     /// The least rate of an active port, in Gb/s; that of virtual functions is not compared.
     pub rate_gbps: Option<u32>,
-    /// The least bandwidth that the loopback probe of a port measures, in Gb/s; software devices are meant, too.
+    /// The least bandwidth that the loopback probe of a port measures, in Gb/s; this includes software devices.
     pub bandwidth_gbps: Option<u32>,
     /// The least active path MTU of an active port, in bytes: 256, 512, 1024, 2048 or 4096.
     pub mtu: Option<u32>,
@@ -65,20 +61,20 @@ pub struct Expectations {
     pub driver: Option<String>,
     /// The index of the RoCE v2 GID with an IPv4 address, on every active Ethernet port.
     pub gid_index: Option<u32>,
-    /// Whether RDMA functions and GPUs bypass the IOMMU's translation. `false`: translation is meant, and no finding.
+    /// Whether RDMA functions and GPUs bypass the translation of the IOMMU. `false` expects translation.
     pub passthrough: Option<bool>,
     /// The least number of virtual functions of all RDMA devices together.
     pub vfs: Option<u32>,
-    /// From when on numbers count as bad.
+    /// Limits from which a finding is reported.
     #[serde(deserialize_with = "or_default")]
     pub thresholds: Thresholds,
 }
 
-/// From when on numbers count as bad.
+/// Limits from which a finding is reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// A port that went down so often in 12 hours flaps.
+    /// The number of times that a flapping port went down within 12 hours.
     pub flaps_in_12_hours: u32,
     /// `symbol_error` per hour.
     pub symbol_errors_per_hour: u32,
@@ -107,7 +103,7 @@ impl Default for Expectations {
         Self {
             profile: Profile::Auto,
             ports_up: Vec::new(),
-            // 64 GiB: NCCL registers little, MPI and NVSHMEM register whole heaps; every guide asks for unlimited.
+            // 64 GiB: NCCL registers little, MPI and NVSHMEM register whole heaps; every guide recommends unlimited.
             memlock_bytes: 64 << 30,
             hcas: None,
             rate_gbps: None,
@@ -144,7 +140,7 @@ impl Default for Thresholds {
 const MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 impl Expectations {
-    /// Whether the values make sense.
+    /// Whether the values are valid.
     ///
     /// # Errors
     /// The key, relative to the expectations (`mtu`, `thresholds.bandwidth_percent`), and what is wrong with its value.
@@ -184,8 +180,27 @@ impl Expectations {
         if self.ports_up.iter().any(|port| port.trim().is_empty()) {
             return Err(("ports_up", "holds an empty name".into()));
         }
+        if let Some(wrong) = self.ports_up.iter().find(|port| !is_device_or_port(port)) {
+            let what = format!("must hold devices (mlx5_0) or ports (mlx5_0:1), not {wrong:?}");
+            return Err(("ports_up", what));
+        }
         Ok(())
     }
+}
+
+/// Whether this can name an RDMA device or one of its ports. The kernel limits a device's name to 63 bytes
+/// (`IB_DEVICE_NAME_MAX`), and it is a file name; ports count from 1.
+fn is_device_or_port(name: &str) -> bool {
+    const LONGEST: usize = 63;
+    let (device, port) = name.split_once(':').unwrap_or((name, "1"));
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let is_port = port
+        .parse::<u8>()
+        .is_ok_and(|number| number > 0 && number.to_string() == port);
+    (1..=LONGEST).contains(&device.len())
+        && device.bytes().all(is_name)
+        && !device.starts_with('.')
+        && is_port
 }
 
 /// A key without a value means its default.

@@ -1,14 +1,15 @@
 //! A finding: one rule that fired, on one subject, with its evidence.
 
+use rdma_health_node::Port;
 use serde::{Serialize, Serializer};
 
 use crate::{Domain, Remedy, Rule};
 
-/// How bad a finding is.
+/// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing to do.
+    /// Worth knowing, but nothing to do.
     Info,
     /// RDMA works but is slower or less certain than it should be.
     Warning,
@@ -17,7 +18,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Every severity, mildest first.
+    /// Every severity, lowest first.
     pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Critical];
 
     /// Its name in messages, labels and JSON.
@@ -53,6 +54,11 @@ impl Subject {
         }
     }
 
+    /// A port of the node.
+    pub fn of_port(port: &Port<'_>) -> Self {
+        Self::port(&port.hca.name, port.number)
+    }
+
     /// A port of a device.
     pub fn port(name: impl Into<String>, port: u8) -> Self {
         Self {
@@ -75,10 +81,29 @@ impl std::fmt::Display for Subject {
 /// One thing that was read and supports a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// The file, or what else was asked.
+    /// The file, or another source.
     pub source: String,
-    /// What it said.
+    /// What was read there.
     pub value: String,
+}
+
+/// Which of its cases a rule found, where it has several and their causes differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingCase {
+    /// `helper-unhealthy`: the helper is not installed or cannot be reached.
+    HelperUnreachable,
+    /// `helper-unhealthy`: libibverbs cannot be loaded.
+    LibraryNotLoaded,
+    /// `helper-unhealthy`: it runs and does not answer in time.
+    HelperHung,
+    /// `helper-unhealthy`: libibverbs finds no kernel part (`ib_uverbs`).
+    KernelPartMissing,
+    /// `helper-unhealthy`: it exited, or its answers are invalid.
+    HelperFailed,
+    /// `iommu-cmdline-mismatch`: passthrough is configured and not active.
+    PassthroughNotActive,
+    /// `iommu-cmdline-mismatch`: passthrough is active and not configured.
+    PassthroughNotConfigured,
 }
 
 /// One rule that fired, on one subject.
@@ -87,7 +112,10 @@ pub struct Finding {
     /// The rule; its id in JSON.
     #[serde(serialize_with = "rule_id")]
     pub rule: &'static Rule,
-    /// How bad it is here.
+    /// Which of the rule's cases this is, where it has several.
+    #[serde(skip)]
+    pub case: Option<FindingCase>,
+    /// How severe it is here.
     pub severity: Severity,
     /// What part of RDMA it concerns.
     pub domain: Domain,
@@ -97,9 +125,9 @@ pub struct Finding {
     pub message: String,
     /// What was read that shows it.
     pub evidence: Vec<Evidence>,
-    /// What to do.
+    /// What to do on this node. Lines after the first are commands.
     pub remedy: String,
-    /// The same by place: the rule's, unless what was found asks for something else.
+    /// What to do by place: the rule's, unless this case needs another.
     #[serde(skip)]
     pub places: Remedy,
 }
@@ -111,40 +139,8 @@ fn rule_id<S: Serializer>(rule: &&'static Rule, serializer: S) -> Result<S::Ok, 
 }
 
 impl Finding {
-    /// A finding of `rule` with the severity and remedy that the catalogue names.
-    pub(crate) fn new(rule: &'static Rule, subject: Subject, message: impl Into<String>) -> Self {
-        Self {
-            rule,
-            severity: rule.severity,
-            domain: rule.domain,
-            subject,
-            message: message.into(),
-            evidence: Vec::new(),
-            remedy: rule.remedy.to_string(),
-            places: rule.remedy,
-        }
-    }
-
-    /// Changes the remedy from the catalogue's.
-    pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
-        self.remedy = remedy.to_string();
-        self.places = remedy;
-        self
-    }
-
-    /// Adds what was read.
-    #[allow(clippy::needless_pass_by_value)] // callers hand over numbers and texts they no longer need
-    pub(crate) fn evidence(mut self, source: impl Into<String>, value: impl std::fmt::Display) -> Self {
-        self.evidence.push(Evidence {
-            source: source.into(),
-            value: value.to_string(),
-        });
-        self
-    }
-
-    /// Changes the severity from the catalogue's.
-    pub(crate) fn severity(mut self, severity: Severity) -> Self {
-        self.severity = severity;
-        self
+    /// Whether the remedy is the catalogue's, which serves all of the rule's cases, and this is but one of them.
+    pub fn is_remedy_for_several_cases(&self) -> bool {
+        self.case.is_some() && self.places == self.rule.remedy
     }
 }

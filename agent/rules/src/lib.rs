@@ -6,39 +6,44 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
-pub mod diagnosis;
+mod draft;
 mod expectations;
 mod finding;
-pub mod log;
+mod inputs;
+mod policy;
 mod remedy;
 mod verdict;
 
-mod domain {
-    //! One module per domain; each function is the judgement of one rule.
-    pub(crate) mod common;
-    pub(crate) mod gids;
-    pub(crate) mod gpudirect;
-    pub(crate) mod iommu;
-    pub(crate) mod iommu_events;
-    pub(crate) mod limits;
-    pub(crate) mod link;
-    pub(crate) mod measured;
-    pub(crate) mod modules;
-    pub(crate) mod network;
-    pub(crate) mod pci_link;
-    pub(crate) mod pci_path;
-    pub(crate) mod probe;
-    pub(crate) mod rate;
-    pub(crate) mod reading;
-    pub(crate) mod sriov;
-    pub(crate) mod trend;
+pub mod domain {
+    //! The rules, one module per domain; each function is the judgement of one rule.
+    pub mod adapter_events;
+    pub mod bond;
+    pub mod gids;
+    pub mod gpu_driver;
+    pub mod gpudirect;
+    pub mod iommu;
+    pub mod iommu_events;
+    pub mod limits;
+    pub mod link;
+    pub mod lost;
+    pub mod measured;
+    pub mod modules;
+    pub mod network;
+    pub mod pci_link;
+    pub mod pci_path;
+    pub mod pci_rate;
+    pub mod probe;
+    pub mod rails;
+    pub mod rate;
+    pub mod reading;
+    pub mod sriov;
+    pub mod trend;
 }
 
 pub use catalogue::{CATALOGUE, Domain, Rule, rule};
-pub use diagnosis::{Diagnosis, diagnose};
-pub use domain::common::size as size_in_words;
-pub use domain::probe::words as failure_in_words;
 pub use expectations::{Expectations, LABEL_PREFIX, LabelError, Profile, Thresholds};
-pub use finding::{Evidence, Finding, Severity, Subject};
+pub use finding::{Evidence, Finding, FindingCase, Severity, Subject};
+pub use inputs::Writer;
+pub use policy::{Exception, Policy, Severities};
 pub use remedy::Remedy;
 pub use verdict::{Status, Verdict, judge};

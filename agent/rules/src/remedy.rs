@@ -1,13 +1,16 @@
 //! What to do about a finding, and how it differs by where the node runs.
 
+pub(crate) mod kernel_argument;
+pub(crate) mod resolve;
+
 use std::fmt;
 
 use serde::Serialize;
 
-/// What to do, with the commands. A part that is empty says nothing that the others do not.
+/// What to do, with the commands. An empty part adds nothing to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Remedy {
-    /// What holds everywhere.
+    /// On every node.
     pub any: &'static str,
     /// On OpenShift.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -15,7 +18,7 @@ pub struct Remedy {
     /// On any other Kubernetes.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub kubernetes: &'static str,
-    /// On a host without either.
+    /// On a host without Kubernetes.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub host: &'static str,
 }
@@ -31,7 +34,7 @@ impl Remedy {
         }
     }
 
-    /// The parts that say something, with the name of the place; what holds everywhere has none.
+    /// The parts that are not empty, each with the name of its place; that for every node has none.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let parts = [
             ("", self.any),
@@ -43,13 +46,15 @@ impl Remedy {
     }
 }
 
-/// One paragraph: `What holds everywhere. OpenShift: … Kubernetes: … Host: …`.
+/// One paragraph: `For every node. OpenShift: … Kubernetes: … Host: …`.
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (place, text)) in self.parts().enumerate() {
-            let space = if n == 0 { "" } else { " " };
+        let mut end = "";
+        for (place, text) in self.parts() {
             let colon = if place.is_empty() { "" } else { ": " };
-            write!(f, "{space}{place}{colon}{text}")?;
+            write!(f, "{end}{place}{colon}{text}")?;
+            // A part may end with a command, which has no full stop.
+            end = if text.ends_with('.') { " " } else { ". " };
         }
         Ok(())
     }
@@ -63,11 +68,11 @@ mod tests {
     fn places_are_named_and_empty_ones_left_out() {
         let remedy = Remedy {
             any: "Do it.",
-            openshift: "With oc.",
+            openshift: "oc do it",
             kubernetes: "",
             host: "By hand.",
         };
-        assert_eq!(remedy.to_string(), "Do it. OpenShift: With oc. Host: By hand.");
+        assert_eq!(remedy.to_string(), "Do it. OpenShift: oc do it. Host: By hand.");
         assert_eq!(Remedy::all("Do it.").to_string(), "Do it.");
     }
 }

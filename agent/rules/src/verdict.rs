@@ -1,11 +1,13 @@
-//! The verdict: all findings of a node, and what they come to.
+//! The verdict: all findings of a node, and its status.
 
 use rdma_health_node::Node;
 use serde::Serialize;
 
-use crate::{CATALOGUE, Domain, Expectations, Finding, Profile, Severity};
+use crate::{
+    CATALOGUE, Domain, Expectations, Finding, Profile, Severity, domain::iommu, remedy::resolve::Resolver,
+};
 
-/// What a node's findings come to, as monitoring plugins word it.
+/// The state of a node, in the words of monitoring plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -15,7 +17,7 @@ pub enum Status {
     Warning,
     /// At least one critical finding.
     Critical,
-    /// Nothing was found, and it cannot be said that nothing is wrong.
+    /// No problem found, but the node could not be judged.
     Unknown,
 }
 
@@ -41,12 +43,12 @@ impl Status {
     }
 }
 
-/// All findings of a node, and what they come to.
+/// All findings of a node, and its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// What they come to.
+    /// The status that follows from the findings.
     pub status: Status,
-    /// Why it could not be said that nothing is wrong, where that is so; beside findings, too.
+    /// Why the node could not be judged completely, if so; there may be findings nevertheless.
     pub unknown_because: Option<String>,
     /// Worst first, then in order of the catalogue and of subjects.
     pub findings: Vec<Finding>,
@@ -60,30 +62,32 @@ impl Verdict {
     }
 }
 
-/// Asks every rule about `node`.
+/// Judges `node` by every rule.
 ///
-/// What was found decides the status; that something could not be judged decides only where nothing was found:
+/// Findings decide the status. That something could not be judged decides it only if there are no findings:
 ///
 /// | the worst finding | all was judged | an obstacle: no RDMA device, a foreign tree, … |
 /// | --- | --- | --- |
 /// | critical | critical | critical |
 /// | warning | warning | warning |
-/// | a warning that only tells what was not read or asked | warning | unknown |
+/// | a warning of domain `reading` | warning | unknown |
 /// | info, or none | ok | unknown |
 ///
-/// So an adapter whose module is missing is a warning, although the node has no RDMA device; and an empty directory, of
-/// which no more is known than that it cannot be read, stays unknown.
+/// So a node without an RDMA device is a warning if the module of its adapter is missing, and an empty directory, of which
+/// nothing can be read, is unknown.
 pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
+    let resolver = Resolver::new(node);
     let mut findings: Vec<Finding> = CATALOGUE
         .iter()
         .flat_map(|rule| (rule.judge)(node, expectations))
+        .filter_map(|draft| draft.judged(expectations.profile, &resolver))
         .collect();
     // Stable: within a severity the catalogue's order stays.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let unknown_because = obstacle(node, expectations);
     let worst = findings
         .iter()
-        // Beside an obstacle, that something was not read is no news.
+        // With an obstacle, unread facts are to be expected.
         .filter(|finding| unknown_because.is_none() || finding.domain != Domain::Reading)
         .map(|finding| finding.severity)
         .max();
@@ -100,8 +104,9 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
     }
 }
 
-/// Why it cannot be said that nothing is wrong: an empty directory, a foreign tree, a kernel that does not answer, or a
-/// node without RDMA devices, where there is nothing to judge.
+/// Why the node cannot be judged: an empty directory, a foreign tree, a kernel that does not answer, a node without RDMA
+/// devices, which has nothing to judge, an expectation for which facts are missing, or a kernel that does not report IOMMU
+/// modes.
 fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
     if let Some(unread) = node.hcas.unread() {
         return Some(format!("the RDMA devices could not be read: {unread}"));
@@ -113,12 +118,17 @@ fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
         return None;
     }
     if node.hcas().next().is_none() {
-        return Some("there is no RDMA device: nothing to judge".into());
+        return Some("there is no RDMA device to judge".into());
     }
     let states = node
         .hcas()
         .flat_map(|hca| hca.ports.values())
         .filter(|port| port.is_active().is_some())
         .count();
-    (states == 0).then(|| "no port's state could be read".into())
+    if states == 0 {
+        return Some("the state of no port could be read".into());
+    }
+    expectations
+        .not_judged(node)
+        .or_else(|| iommu::type_not_reported(node))
 }

@@ -1,31 +1,32 @@
 //! Each rule fires on the fault that it is for, and stays silent without it.
 
 #![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use rdma_health_node::{
-    Node, Root,
+use rdma_health_kernel::{
+    Root,
     collector::{Collector, Refresh},
-    node::Probe,
 };
-use rdma_health_protocol::{Completion, ProbeFailure, ProbeReport, Stage};
+use rdma_health_node::{Node, node::Probe};
+use rdma_health_protocol::{Completion, Path, ProbeFailure, ProbeReport, Stage};
 use rdma_health_rules::{Expectations, Finding, Profile, Severity, Status, judge};
 use rdma_health_tests::tree::Tree;
 
 const NIC: &str = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0";
 
-/// The field's node, all of whose faults are mended, then changed.
+/// The faulty node of the field with all faults repaired, then changed.
 fn node(change: impl FnOnce(&mut Tree)) -> Node {
     let mut archive = Tree::fixture("connectx7-gpu-mended").unwrap();
     change(&mut archive);
     let tree = archive.unpack().unwrap();
     let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-    collector.node()
+    Node::new(collector.facts())
 }
 
 fn expect(profile: Profile) -> Expectations {
@@ -75,7 +76,7 @@ fn translation_of_an_rdma_function_is_found_and_its_severity_follows_the_profile
 }
 
 #[test]
-fn strict_translation_is_translation_and_told_apart() {
+fn strict_translation_is_found_and_named() {
     let node = node(|tree| {
         tree.write("sys/kernel/iommu_groups/8/type", "DMA\n").unwrap();
         tree.write("proc/cmdline", "ro iommu.strict=1\n").unwrap();
@@ -129,7 +130,7 @@ fn the_command_line_is_compared_both_ways() {
 fn a_port_in_use_that_goes_down_is_found_and_a_spare_one_is_not() {
     let state = format!("{NIC}/infiniband/mlx5_0/ports/1/state");
     let down = node(|tree| tree.write(&state, "1: DOWN\n").unwrap());
-    // mlx5_1 is down as well and never was up: nobody misses it.
+    // mlx5_1 is down too, but was never up: a spare port.
     assert_eq!(
         found(&down, &Expectations::default()),
         ["port-down mlx5_0:1 critical"]
@@ -203,8 +204,7 @@ fn a_missing_peer_memory_path_is_found_and_dma_buf_is_one() {
 
 fn probed(node: &mut Node, stage: Stage, failure: Option<ProbeFailure>) {
     let report = ProbeReport {
-        device: "mlx5_0".into(),
-        port: 1,
+        path: Path::loopback("mlx5_0", 1),
         stage,
         failure,
         gid: None,
@@ -217,7 +217,7 @@ fn probed(node: &mut Node, stage: Stage, failure: Option<ProbeFailure>) {
 }
 
 #[test]
-fn a_failed_probe_names_stage_and_error_and_one_not_made_is_no_failure() {
+fn a_failed_probe_names_stage_and_error_and_a_skipped_one_is_not_reported() {
     let mut node = node(|_| {});
     let completion = Completion {
         status: 4,
@@ -261,7 +261,7 @@ fn a_failed_probe_makes_translation_critical_without_gpus() {
 }
 
 #[test]
-fn unread_facts_are_told_gravely_only_where_much_may_hide_behind_them() {
+fn an_unread_source_is_a_warning_and_a_single_unread_file_is_not() {
     let counter = format!("{NIC}/infiniband/mlx5_0/ports/1/counters/symbol_error");
     let one_file = node(|tree| tree.write(&counter, "?\n").unwrap());
     assert_eq!(
@@ -279,11 +279,11 @@ fn unread_facts_are_told_gravely_only_where_much_may_hide_behind_them() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_unknown_and_says_why() {
+fn a_node_that_cannot_be_judged_is_unknown_with_a_reason() {
     let empty = tempfile::tempdir().unwrap();
     let mut collector = Collector::new(Root::open(empty.path()).unwrap(), Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-    let verdict = judge(&collector.node(), &Expectations::default());
+    let verdict = judge(&Node::new(collector.facts()), &Expectations::default());
     assert_eq!(verdict.status, Status::Unknown);
     assert!(
         verdict

@@ -1,54 +1,52 @@
 //! Why an archive was refused.
 
-/// Why an archive was refused; each names the entry where there is one.
+use rdma_health_protocol::text::excerpt;
+
+/// Why an archive was rejected; names the entry if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is no Zstandard data.
-    #[error("this is no snapshot: it does not begin as Zstandard data does")]
+    /// It is not Zstandard data.
+    #[error("not a snapshot: not compressed with Zstandard")]
     NotCompressed,
-    /// It begins right and is broken later.
-    #[error("broken or cut off: {0}")]
+    /// It starts correctly but is damaged.
+    #[error("damaged or incomplete: {0}")]
     Broken(String),
     /// It is well compressed, but of something else.
-    #[error("this is no snapshot: {0}")]
+    #[error("not a snapshot: {0}")]
     NotASnapshot(String),
     /// It was made by a newer program.
     #[error(
-        "its form is version {found}, made by rdma-health {version}; this program knows version {known} and earlier: use a \
+        "it has format version {found}, written by rdma-health {version}, but this program reads versions up to {known}: use a \
          newer rdma-health"
     )]
     Future {
-        /// Its schema.
+        /// Its format version.
         found: u32,
-        /// Ours.
+        /// The latest version that this program supports.
         known: u32,
-        /// The program that made it.
+        /// The version of the program that wrote it.
         version: String,
     },
-    /// It is too big.
+    /// It is too large.
     #[error("{0}")]
     TooBig(String),
-    /// An entry should not be there or is not what it should be.
+    /// An entry is unexpected or invalid.
     #[error("entry {entry}: {reason}")]
     Entry {
-        /// Its name, made fit for a terminal.
+        /// Its name, with control characters escaped.
         entry: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Error {
     pub(crate) fn entry(name: &str, reason: impl Into<String>) -> Self {
-        let mut entry: String = name.chars().take(200).flat_map(char::escape_debug).collect();
-        if name.chars().nth(200).is_some() {
-            entry.push('…');
-        }
         Self::Entry {
-            entry: format!("\"{entry}\""),
+            entry: format!("\"{}\"", excerpt(name, 200)),
             reason: reason.into(),
         }
     }

@@ -1,30 +1,32 @@
-//! Reads an archive, which anybody may have made.
+//! Reads an archive, which is untrusted.
 //!
-//! Nothing is unpacked: every entry must be one that the manifest announced, and goes into memory. What bounds it: the
-//! decoder's window, the bytes in all, how far few bytes may swell, the number of answers, and each file's own size.
+//! Nothing is unpacked: every entry must be announced in the manifest, and is read into memory. The limits are the
+//! decoder's window, the total size, the compression ratio, the number of answers, and the size of each file.
 
 use std::{
-    collections::BTreeMap,
     io::{ErrorKind, Read},
     sync::Arc,
 };
 
-use rdma_health_node::{Fact, Unread, history::History, node::VerbsDevice};
+use rdma_health_kernel::recording::{Answer, Form, Question};
+use rdma_health_node::history::History;
+use rdma_health_protocol::text::excerpt;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tar::{Archive, Entry, EntryType};
 
 use crate::{
     Error, MAX_TOTAL, SCHEMA, Snapshot,
-    manifest::{self, Expected, FORMAT, Head, Manifest},
+    manifest::{self, Expected, FORMAT, Head, Manifest, PathEntry, SCHEMA_OF_PATHS},
+    runtimes, verbs,
 };
 
 const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
-/// The largest window that a decoder must support (RFC 8878, 3.1.1.1.2), and what `zstd -19` uses.
+/// The largest window that a decoder must support (RFC 8878, 3.1.1.1.2), which is also the window of `zstd -19`.
 const MAX_WINDOW: u64 = 8 << 20;
-/// From this many bytes on the ratio is looked at.
+/// The number of bytes from which on the ratio is checked.
 const RATIO_FROM: u64 = 8 << 20;
-/// The most that one byte may become; a node's files come to 30.
+/// Maximum compression ratio; that of a node's files is about 30.
 const MAX_RATIO: u64 = 500;
 
 /// The most bytes of a document. What is kept of the manifest and of what was remembered is about as large as its text.
@@ -45,7 +47,7 @@ impl Snapshot {
     /// Reads an archive.
     ///
     /// # Errors
-    /// Any [`Error`]: whatever is not exactly what [`Snapshot::write`] makes is refused.
+    /// Any [`Error`]: everything that [`Snapshot::write`] cannot have written is rejected.
     pub fn read(input: impl Read) -> Result<Self, Error> {
         let mut input = Counted { input, bytes: 0 };
         let mut magic = [0; MAGIC.len()];
@@ -67,7 +69,7 @@ impl Snapshot {
         });
         let snapshot = read_archive(&mut archive);
         let mut rest = archive.into_inner();
-        // What the decoder or a limit refused is the cause; what tar made of it is not.
+        // Report the error of the decoder or of a limit, not the resulting error of tar.
         if let Some(refused) = rest.refused.take() {
             return Err(refused);
         }
@@ -79,10 +81,10 @@ impl Snapshot {
 
 fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
     let broken = |error: std::io::Error| Error::Broken(error.to_string());
-    // Raw: no header may change what another one says, and no name may come from elsewhere.
+    // Raw: headers must not change other headers or contain the names of other entries.
     let mut entries = archive.entries().map_err(broken)?.raw(true);
     let mut document = |name: &str| -> Result<Vec<u8>, Error> {
-        let missing = || Error::NotASnapshot(format!("{name} is not where it should be"));
+        let missing = || Error::NotASnapshot(format!("{name} is missing or not in its place"));
         let mut entry = entries.next().ok_or_else(missing)?.map_err(|error| match name {
             FIRST => Error::NotASnapshot(format!("{error}")),
             _ => broken(error),
@@ -92,13 +94,18 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
             return Err(Error::entry(&found, format!("expected {name} here")));
         }
         let size = entry.size();
-        content(&mut entry, name, size.min(most(name)))
+        let most = most(name);
+        if size > most {
+            let reason = format!("it has {size} bytes, at most {most} are allowed");
+            return Err(Error::entry(name, reason));
+        }
+        content(&mut entry, name, size)
     };
 
     let text = document(FIRST)?;
     let head: Head = parsed(FIRST, &text)?;
     if head.format != FORMAT {
-        return Err(Error::NotASnapshot(format!("{FIRST} is of something else")));
+        return Err(Error::NotASnapshot(format!("{FIRST} has another format")));
     }
     if head.schema > SCHEMA {
         return Err(Error::Future {
@@ -107,26 +114,40 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
             version: head.version.chars().take(40).collect(),
         });
     }
-    let manifest: Manifest = parsed(FIRST, &text)?;
+    let manifest = if head.schema > SCHEMA_OF_PATHS {
+        parsed::<Manifest<manifest::Entry>>(FIRST, &text)?
+    } else {
+        without_legacy(parsed(FIRST, &text)?)?
+    };
     drop(text);
-    let verbs = verbs(&document(VERBS)?)?;
+    let verbs = match manifest.schema {
+        ..=SCHEMA_OF_PATHS => {
+            let document = document(VERBS)?;
+            verbs::legacy_answer(&document).map_err(|error| not_json(VERBS, &error))?
+        }
+        _ => None,
+    };
     let probes = parsed(PROBES, &document(PROBES)?)?;
     let expectations = parsed(EXPECTATIONS, &document(EXPECTATIONS)?)?;
-
     let history = match manifest.schema {
         ..=1 => None,
         _ => history(&document(HISTORY)?)?,
     };
 
     let (mut recording, mut expected) = manifest::into_recording(manifest.answers)?;
+    recording.hung = manifest.hung;
+    if let Some(answer) = verbs {
+        recording.insert(Question::VerbsDevices, answer);
+    }
     for entry in entries {
         let mut entry = entry.map_err(broken)?;
         let name = checked_name(&entry)?;
-        let Some((path, size)) = expected.remove(&name) else {
+        let Some((question, size)) = expected.remove(&name) else {
             return Err(Error::entry(&name, unexpected(&name)));
         };
         let bytes = content(&mut entry, &name, size)?;
-        recording.entry(&path).read = Some(Ok(bytes.into()));
+        check_document(&question, &bytes).map_err(|error| not_json(&name, &error))?;
+        recording.insert(question, Answer::Bytes(bytes.into()));
     }
     all_came(&expected)?;
     Ok(Snapshot {
@@ -134,29 +155,41 @@ fn read_archive(archive: &mut Archive<impl Read>) -> Result<Snapshot, Error> {
         time: manifest.time,
         live: manifest.live,
         anonymized: manifest.anonymized,
-        hung: manifest.hung,
         recording,
-        verbs,
         probes,
         history,
         expectations,
     })
 }
 
-/// What libibverbs said. As a fact is read anywhere else, but not by way of a tree of all that it holds.
-fn verbs(bytes: &[u8]) -> Result<Verbs, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Told {
-        unread: Unread,
-    }
-    if let Ok(Told { unread }) = serde_json::from_slice(bytes) {
-        return Ok(unread.into());
-    }
-    parsed::<Option<_>>(VERBS, bytes).map(Fact::from)
+/// A manifest of version 1 or 2 with answers as those of today.
+fn without_legacy(manifest: Manifest<PathEntry>) -> Result<Manifest<manifest::Entry>, Error> {
+    let answers = manifest.answers.into_iter().map(TryInto::try_into);
+    Ok(Manifest {
+        answers: answers.collect::<Result<_, _>>()?,
+        format: manifest.format,
+        schema: manifest.schema,
+        version: manifest.version,
+        time: manifest.time,
+        live: manifest.live,
+        anonymized: manifest.anonymized,
+        hung: manifest.hung,
+    })
 }
 
-/// What was remembered of the node, within the bounds that an agent keeps.
+/// Checks that a document is one, and that of libibverbs is what it can have said.
+fn check_document(question: &Question, bytes: &[u8]) -> serde_json::Result<()> {
+    match (question, question.form()) {
+        (Question::VerbsDevices, _) => verbs::devices(bytes).map(|_| ()),
+        (Question::Runtimes, _) => runtimes::runtimes(bytes)
+            .map(|_| ())
+            .map_err(serde::de::Error::custom),
+        (_, Form::Document) => serde_json::from_slice::<IgnoredAny>(bytes).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// The history of the node, within the limits of an agent.
 fn history(bytes: &[u8]) -> Result<Option<Arc<History>>, Error> {
     let history: Option<Arc<History>> = parsed(HISTORY, bytes)?;
     if let Some(history) = &history {
@@ -164,8 +197,6 @@ fn history(bytes: &[u8]) -> Result<Option<Arc<History>>, Error> {
     }
     Ok(history)
 }
-
-type Verbs = Fact<Arc<BTreeMap<String, VerbsDevice>>>;
 
 pub(crate) const FIRST: &str = "manifest.json";
 pub(crate) const VERBS: &str = "verbs.json";
@@ -197,12 +228,12 @@ fn checked_name(entry: &Entry<'_, impl Read>) -> Result<String, Error> {
         EntryType::GNULongName | EntryType::GNULongLink | EntryType::XHeader | EntryType::XGlobalHeader => {
             Some("an extended header")
         }
-        _ => Some("of an unknown type"),
+        _ => Some("an unknown type of entry"),
     };
     if let Some(kind) = kind {
         return Err(Error::entry(
             &shown,
-            format!("it is {kind}; a snapshot holds regular files only"),
+            format!("it is {kind}; a snapshot contains only regular files"),
         ));
     }
     match std::str::from_utf8(&raw) {
@@ -211,7 +242,7 @@ fn checked_name(entry: &Entry<'_, impl Read>) -> Result<String, Error> {
     }
 }
 
-/// Why a name that nobody announced is refused.
+/// Why a name that the manifest does not announce is rejected.
 fn unexpected(name: &str) -> &'static str {
     if name.starts_with('/') {
         "an absolute path"
@@ -224,14 +255,14 @@ fn unexpected(name: &str) -> &'static str {
 
 fn content(entry: &mut Entry<'_, impl Read>, name: &str, size: u64) -> Result<Vec<u8>, Error> {
     if entry.size() != size {
-        let reason = format!("it has {} bytes where {size} are allowed", entry.size());
+        let reason = format!("it has {} bytes, expected {size}", entry.size());
         return Err(Error::entry(name, reason));
     }
     let mut bytes = Vec::new();
     entry
         .read_to_end(&mut bytes)
         .map_err(|error| Error::Broken(format!("{name}: {error}")))?;
-    // tar itself takes the end of the data for the end of the entry.
+    // The tar crate treats the end of the data as the end of the entry.
     if bytes.len() as u64 != size {
         return Err(Error::Broken(format!("{name} ends early")));
     }
@@ -239,14 +270,15 @@ fn content(entry: &mut Entry<'_, impl Read>, name: &str, size: u64) -> Result<Ve
 }
 
 fn parsed<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        // The message may quote what the file holds.
-        let shown: String = error.to_string().chars().flat_map(char::escape_debug).collect();
-        Error::entry(name, shown)
-    })
+    serde_json::from_slice(bytes).map_err(|error| not_json(name, &error))
 }
 
-/// Counts what was read.
+fn not_json(name: &str, error: &serde_json::Error) -> Error {
+    // The message may quote the content of the file.
+    Error::entry(name, excerpt(&error.to_string(), 400))
+}
+
+/// Counts the bytes that are read.
 struct Counted<R> {
     input: R,
     bytes: u64,
@@ -266,7 +298,7 @@ type Input<R> = std::io::Chain<&'static [u8], Counted<R>>;
 struct Bounded<R: Read> {
     decoder: StreamingDecoder<Input<R>, FrameDecoder>,
     bytes: u64,
-    /// Why no more comes.
+    /// Why the data ended early.
     refused: Option<Error>,
 }
 
@@ -275,7 +307,7 @@ impl<R: Read> Bounded<R> {
         self.decoder.get_ref().get_ref().1.bytes
     }
 
-    /// Reads to the end, which must come soon.
+    /// Reads to the end, which must be near.
     fn finish(mut self) -> Result<(), Error> {
         let mut rest = [0; 4096];
         loop {
@@ -323,12 +355,12 @@ impl<R: Read> Read for Bounded<R> {
         let compressed = self.compressed();
         if self.bytes > MAX_TOTAL {
             self.refused = Some(Error::TooBig(format!(
-                "it holds more than {} MiB",
+                "it contains more than {} MiB",
                 MAX_TOTAL >> 20
             )));
         } else if self.bytes > RATIO_FROM && self.bytes / MAX_RATIO > compressed {
             self.refused = Some(Error::TooBig(format!(
-                "{compressed} bytes swell to more than {MAX_RATIO} times as many: a decompression bomb"
+                "{compressed} bytes decompress to more than {MAX_RATIO} times as many: a decompression bomb"
             )));
         }
         if self.refused.is_some() {

@@ -1,14 +1,19 @@
-//! What never leaves the node, asked for or not: see `docs/snapshots.md`.
+//! Removes what must never leave the node: see `docs/snapshots.md`.
 //!
-//! The kernel command line loses its secrets when it is read already, and of the kernel's log only lines about the topic
-//! are kept ([`rdma_health_node::kmsg`]), so that their files are replaced by what was made of them.
+//! The readers already remove secrets from the kernel command line, and keep only relevant lines of the kernel log
+//! ([`rdma_health_node::kmsg`]). The recorded files are replaced by these results.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use rdma_health_node::{cmdline, limits::RUNTIMES, recording::Recording};
+use rdma_health_kernel::{
+    Root, limits,
+    recording::{Answer, Question, Recording},
+    root::Scope,
+};
+use rdma_health_node::cmdline;
 
-/// Takes out what says nothing about RDMA and could name a user or hold a secret. The readers find the same facts after
-/// it as before.
+/// Removes everything that is not about RDMA and could identify a user or contain a secret. The facts that readers find
+/// do not change.
 pub fn redact(recording: &mut Recording) {
     command_line(recording);
     processes(recording);
@@ -16,41 +21,60 @@ pub fn redact(recording: &mut Recording) {
 
 fn command_line(recording: &mut Recording) {
     const CMDLINE: &str = "/proc/cmdline";
-    if recording.get(CMDLINE).is_none() {
+    let Some(bytes) = recording.file(CMDLINE) else {
         return;
-    }
-    if let Some(Ok(bytes)) = &mut recording.entry(CMDLINE).read {
-        // What is not text is told as such, but not what it is.
-        let text = String::from_utf8_lossy(bytes);
-        *bytes = if text.contains(char::REPLACEMENT_CHARACTER) {
-            b"\xff\n"[..].into()
-        } else {
-            (cmdline::without_secrets(&text) + "\n").into_bytes().into()
-        };
-    }
+    };
+    // Report that it is not text, without its content.
+    let text = String::from_utf8_lossy(bytes);
+    let redacted = if text.contains(char::REPLACEMENT_CHARACTER) {
+        b"\xff\n".to_vec()
+    } else {
+        (cmdline::without_secrets(&text) + "\n").into_bytes()
+    };
+    recording.insert_file(CMDLINE, redacted);
 }
 
-/// Forgets every process that is no container runtime: what runs on a node is nobody's business.
+/// Removes every process that is not a container runtime or the kubelet: name, number, limits.
 fn processes(recording: &mut Recording) {
-    let others: BTreeSet<String> = recording
-        .iter()
-        .filter_map(|(path, answers)| {
-            let pid = path.strip_prefix("/proc/")?.strip_suffix("/comm")?;
-            pid.parse::<u32>().ok()?;
-            let runtime = match answers.read.as_ref()? {
-                Ok(bytes) => std::str::from_utf8(bytes).is_ok_and(|name| RUNTIMES.contains(&name.trim())),
-                // A failure is told in the report, and names nobody. A process that ended meanwhile is none.
-                Err(failure) => !failure.is_missing(),
-            };
-            (!runtime).then(|| pid.to_owned())
-        })
-        .collect();
-    for pid in &others {
-        recording.remove(&format!("/proc/{pid}/comm"));
-    }
-    if recording.get("/proc").is_some()
-        && let Some(Ok(names)) = &mut recording.entry("/proc").list
-    {
-        names.text.retain(|name| !others.contains(name));
-    }
+    let root = Root::replay(Arc::new(recording.clone()), false);
+    let runtimes = limits::runtimes(&Scope::new(&root));
+    let found = runtimes.known().into_iter().flatten();
+    let pids: BTreeSet<String> = found.map(|runtime| runtime.pid.to_string()).collect();
+    recording.retain(|question, answer| match process_of(question) {
+        None => true,
+        Some(pid) if pids.contains(pid) => true,
+        // A failure appears in the report and identifies no process. A process that ended meanwhile is not a failure.
+        Some(_) => matches!(answer, Answer::Failed(failure) if !failure.is_missing()),
+    });
+    let mut asked = BTreeSet::new();
+    recording.retain(|question, answer| {
+        if let Some(pid) = process_of(question) {
+            asked.insert(pid.to_owned());
+        }
+        if let (Question::Read(path), Answer::Bytes(bytes)) = (question, answer)
+            && path.ends_with("/status")
+            && process_of(question).is_some()
+        {
+            *bytes = limits::user_ids(bytes).into();
+        }
+        true
+    });
+    recording.retain(|question, answer| {
+        if let (Question::List(path), Answer::Names(names)) = (question, answer)
+            && path == "/proc"
+        {
+            names
+                .text
+                .retain(|name| asked.contains(name) || name.parse::<u32>().is_err());
+        }
+        true
+    });
+}
+
+/// The process in a question about one.
+fn process_of(question: &Question) -> Option<&str> {
+    let (pid, _) = question.path()?.strip_prefix("/proc/")?.split_once('/')?;
+    // The routes of process 1 are those of the host.
+    let is_process = pid.parse::<u32>().is_ok() && !question.path()?.contains("/net/");
+    is_process.then_some(pid)
 }

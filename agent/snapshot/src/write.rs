@@ -2,6 +2,7 @@
 
 use std::io::{Error, Write};
 
+use rdma_health_kernel::root::MAX_FILE;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
 use tar::{Builder, EntryType, Header};
@@ -9,14 +10,14 @@ use tar::{Builder, EntryType, Header};
 use crate::{
     FORMAT, MAX_ANSWERS, MAX_TOTAL, SCHEMA, Snapshot, manifest,
     manifest::Manifest,
-    read::{self, EXPECTATIONS, FIRST, HISTORY, PROBES, VERBS},
+    read::{self, EXPECTATIONS, FIRST, HISTORY, PROBES},
 };
 
 impl Snapshot {
     /// Writes the archive.
     ///
     /// # Errors
-    /// The system's, and where there is more than [`Snapshot::read`] would take.
+    /// If writing fails, or the snapshot exceeds a limit of [`Snapshot::read`].
     pub fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         out.write_all(&compress_to_vec(
             self.archive()?.as_slice(),
@@ -29,7 +30,7 @@ impl Snapshot {
         let (answers, contents) = manifest::from_recording(&self.recording);
         if answers.len() > MAX_ANSWERS {
             return Err(Error::other(format!(
-                "{} answers are more than a snapshot can hold",
+                "{} answers exceed the limit of a snapshot",
                 answers.len()
             )));
         }
@@ -40,7 +41,7 @@ impl Snapshot {
             time: self.time,
             live: self.live,
             anonymized: self.anonymized,
-            hung: self.hung.clone(),
+            hung: self.recording.hung.clone(),
             answers,
         };
         let mut archive = Archive {
@@ -48,17 +49,23 @@ impl Snapshot {
             time: self.time,
         };
         archive.document(FIRST, &manifest)?;
-        archive.document(VERBS, &self.verbs)?;
         archive.document(PROBES, &self.probes)?;
         archive.document(EXPECTATIONS, &self.expectations)?;
         archive.document(HISTORY, &self.history)?;
         for content in contents {
+            if content.bytes.len() > MAX_FILE {
+                return Err(Error::other(format!(
+                    "{} has {} bytes, and a snapshot holds {MAX_FILE} of it",
+                    content.entry,
+                    content.bytes.len()
+                )));
+            }
             archive.add(&content.entry, &content.bytes)?;
         }
         let bytes = archive.builder.into_inner()?;
         if bytes.len() as u64 > MAX_TOTAL {
             return Err(Error::other(format!(
-                "{} bytes are more than a snapshot can hold",
+                "{} bytes exceed the limit of a snapshot",
                 bytes.len()
             )));
         }

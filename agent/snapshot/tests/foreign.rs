@@ -1,4 +1,4 @@
-//! What other tools saved: read as far as it goes, and what is missing is told as missing.
+//! Support bundles of other tools: read as far as possible, with missing facts reported as missing.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -6,20 +6,22 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use rdma_health_node::{
-    Node, Root,
+use rdma_health_kernel::{
+    Root,
     collector::{Collector, Refresh},
 };
+use rdma_health_node::{Node, UnreadKind};
 use rdma_health_rules::{Expectations, Status, judge};
 use rdma_health_snapshot::foreign::{self, Error};
 
 fn read(root: Root) -> Node {
     let mut collector = Collector::new(root, Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
-    collector.node()
+    Node::new(collector.facts())
 }
 
 fn write(root: &Path, path: &str, text: &str) {
@@ -60,7 +62,7 @@ fn sosreport(root: &Path) {
 #[test]
 fn a_sosreport_is_judged_by_what_it_holds() {
     let folder = tempfile::tempdir().unwrap();
-    // As it unpacks: a folder of its own name.
+    // As it unpacks: into a folder with its own name.
     sosreport(&folder.path().join("sosreport-gpu-17-2026-11-21"));
     let found = foreign::open(folder.path()).unwrap().unwrap();
     assert_eq!(found.tool, "sosreport");
@@ -72,7 +74,7 @@ fn a_sosreport_is_judged_by_what_it_holds() {
     assert_eq!(node.host.virtual_machine.known(), Some(&false));
     let modules = node.modules.loaded.known().unwrap();
     assert_eq!(modules["mlx5_core"].version.known().unwrap(), "24.10-1.1.4");
-    let log = node.kernel_log.known().unwrap();
+    let log = &node.kernel_log.known().unwrap().lines;
     assert!(
         log.iter()
             .any(|line| line.contains("Default domain type: Translated"))
@@ -80,9 +82,15 @@ fn a_sosreport_is_judged_by_what_it_holds() {
     let hca = node.hcas().next().unwrap();
     assert_eq!(hca.ports[&1].state.known().unwrap().name, "INIT");
     // What it does not hold proves nothing.
-    assert_eq!(node.iommu.groups.unread().unwrap().kind, "not_collected");
-    assert_eq!(node.limits.runtimes.unread().unwrap().kind, "not_collected");
-    assert_eq!(node.pci.functions.unread().unwrap().kind, "not_collected");
+    assert_eq!(node.iommu.groups.unread().unwrap().kind, UnreadKind::NotCollected);
+    assert_eq!(
+        node.limits.runtimes.unread().unwrap().kind,
+        UnreadKind::NotCollected
+    );
+    assert_eq!(
+        node.pci.functions.unread().unwrap().kind,
+        UnreadKind::NotCollected
+    );
     let verdict = judge(&node, &Expectations::default());
     let unreadable = verdict
         .findings
@@ -96,6 +104,20 @@ fn a_sosreport_is_judged_by_what_it_holds() {
             .any(|evidence| evidence.value.contains("not collected")),
         "{unreadable:?}"
     );
+}
+
+#[test]
+fn a_snapshot_of_a_sosreport_holds_what_its_commands_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    sosreport(folder.path());
+    let mut root = foreign::open(folder.path()).unwrap().unwrap().root;
+    let recorder = root.record();
+    let node = read(root);
+    let replayed = read(Root::replay(Arc::new(recorder.recording()), false));
+    assert!(node.host.hostname.known().is_some());
+    assert_eq!(replayed.host, node.host);
+    assert_eq!(replayed.hcas, node.hcas);
+    assert_eq!(replayed.kernel_log, node.kernel_log);
 }
 
 #[test]
@@ -143,11 +165,14 @@ fn the_node_of_a_must_gather_is_judged_by_what_it_holds() {
     assert_eq!(hca.ports[&1].is_active(), Some(true));
     // One device's folder was collected, so what is not in it was not on the node.
     assert!(hca.board_id.is_absent());
-    assert_eq!(read_node.modules.loaded.unread().unwrap().kind, "not_collected");
+    assert_eq!(
+        read_node.modules.loaded.unread().unwrap().kind,
+        UnreadKind::NotCollected
+    );
 
     node("worker-1");
-    let told = foreign::open(folder.path()).unwrap_err().to_string();
-    assert!(told.contains("2 nodes") && told.contains("worker-1"), "{told}");
+    let error = foreign::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("2 nodes") && error.contains("worker-1"), "{error}");
     let one = image.join("nodes/worker-1");
     assert!(foreign::open(&one).unwrap().is_some());
 }

@@ -3,19 +3,22 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use rdma_health_node::{
-    Fact, Node, Root,
+use rdma_health_diagnosis::diagnose;
+use rdma_health_kernel::{
+    Root,
     collector::{Collector, Refresh},
+};
+use rdma_health_node::{
+    Fact, Node,
     history::{History, Measured},
     node::Probe,
 };
-use rdma_health_protocol::{ProbeReport, Stage};
-use rdma_health_rules::{Expectations, diagnose, judge};
+use rdma_health_protocol::{Path, Peer, ProbeReport, RemotePort, Stage};
+use rdma_health_rules::{Expectations, judge};
 use rdma_health_snapshot::{Snapshot, anonymize::anonymize, redact::redact};
 use rdma_health_tests::{measured, tree::Tree};
 
@@ -32,7 +35,7 @@ const RULES: [&str; 5] = [
 fn read(root: Root) -> Node {
     let mut collector = Collector::new(root, Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
-    collector.node()
+    Node::new(collector.facts())
 }
 
 /// A node with a worse present than past, as it was read and as a snapshot.
@@ -57,7 +60,7 @@ fn worse() -> (Node, Snapshot) {
     Arc::make_mut(&mut before.host).boot_id = Fact::Known("0-before".into());
     history.record(&before, now - 7200);
     for domain in history.boots[0].domains.values_mut() {
-        "identity".clone_into(domain);
+        *domain = rdma_health_node::iommu::DomainType::Identity;
     }
     history.record(&node, now - 900);
     let past = history.ports.get_mut(PORT).unwrap();
@@ -72,6 +75,7 @@ fn worse() -> (Node, Snapshot) {
     }
     past.measured = (1..=8)
         .map(|n| Measured {
+            to: Peer::Loopback,
             time: now - 600 + n,
             bytes_per_second: Some(380e9 / 8.0),
             latency: Some(2e-6),
@@ -80,8 +84,7 @@ fn worse() -> (Node, Snapshot) {
     let history = Arc::new(history);
     let (bandwidth, latency) = measured(200.0, 9.0);
     let report = ProbeReport {
-        device: "mlx5_0".into(),
-        port: 1,
+        path: Path::loopback("mlx5_0", 1),
         stage: Stage::Done,
         failure: None,
         gid: None,
@@ -97,9 +100,7 @@ fn worse() -> (Node, Snapshot) {
         time: now,
         live,
         anonymized: false,
-        hung: BTreeMap::new(),
         recording: recorder.recording(),
-        verbs: Fact::Absent,
         probes: node.probes.clone(),
         history: Some(history),
         expectations: None,
@@ -163,15 +164,38 @@ fn what_got_worse_is_found_in_a_snapshot_as_on_the_node() {
 #[test]
 fn an_anonymous_past_belongs_to_the_anonymous_present_and_names_nobody() {
     let (node, mut snapshot) = worse();
+    measured_to_another_node(&mut snapshot, "trainer-17");
     anonymize(&mut snapshot);
     let replayed = replayed(&snapshot);
     assert_eq!(found(&replayed), found(&node));
-    let past = serde_json::to_string(&snapshot.history).unwrap();
-    for secret in ["11111111-1111", "0-before"] {
+    let past = serde_json::to_string(&(&snapshot.history, &snapshot.probes)).unwrap();
+    for secret in ["11111111-1111", "0-before", "trainer-17"] {
         assert!(!past.contains(secret), "{past}");
     }
+    let far_ends = past.matches(r#""to":{"kind":"remote""#).count();
+    assert_eq!(far_ends, 2, "{past}");
     let boot = replayed.host.boot_id.known().unwrap();
     assert_eq!(&replayed.history.as_ref().unwrap().boots[1].id, boot);
+}
+
+/// Adds a probe of a path to another node, and one that is remembered.
+fn measured_to_another_node(snapshot: &mut Snapshot, node: &str) {
+    let mut probe = Probe::clone(&snapshot.probes[0]);
+    let path = &mut probe.report.path;
+    path.to = Peer::Remote(RemotePort {
+        node: node.into(),
+        port: path.from.clone(),
+    });
+    let to = path.to.clone();
+    snapshot.probes.push(Arc::new(probe));
+    let history = Arc::make_mut(snapshot.history.as_mut().unwrap());
+    let past = history
+        .ports
+        .values_mut()
+        .find(|port| !port.measured.is_empty())
+        .unwrap();
+    let measured = past.measured[0].clone();
+    past.measured.push(Measured { to, ..measured });
 }
 
 #[test]

@@ -1,33 +1,28 @@
-//! Archives that somebody made who means no good, or whose disk was full.
+//! Archives from an attacker, or from a full disk.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::{collections::BTreeMap, io::Read, sync::Arc};
+use std::io::Read;
 
-use proptest::prelude::*;
-use rdma_health_node::{
-    Fact,
-    recording::{Names, Recording},
+use proptest::{prelude::*, test_runner::TestCaseError};
+use rdma_health_kernel::{
+    fact::Errno,
+    recording::{Answer, Failure, FileKind, Names, Question, Recording, Target},
 };
-use rdma_health_snapshot::{Error, Snapshot};
+use rdma_health_snapshot::{Error, Snapshot, verbs};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tar::{Builder, EntryType, Header};
 
 fn small() -> Snapshot {
     let mut recording = Recording::default();
-    recording.entry("/proc/cmdline").read = Some(Ok(Arc::from(&b"iommu=pt\n"[..])));
-    recording.entry("/sys/class/infiniband").list = Some(Ok(Names {
-        text: vec!["mlx5_0".into()],
-        not_text: Vec::new(),
-    }));
+    recording.insert_file("/proc/cmdline", &b"iommu=pt\n"[..]);
+    recording.insert_list("/sys/class/infiniband", vec!["mlx5_0".into()]);
     Snapshot {
         version: "1.2.3".into(),
         time: 1_700_000_000,
         live: false,
         anonymized: false,
-        hung: BTreeMap::new(),
         recording,
-        verbs: Fact::Absent,
         probes: Vec::new(),
         history: None,
         expectations: None,
@@ -111,10 +106,10 @@ fn an_entry_that_was_not_announced_is_refused_by_name() {
     ] {
         let mut entries = entries();
         entries.push(entry(name, EntryType::Regular, b"iommu=pt\n"));
-        let told = refusal(&pack(&entries));
-        assert!(told.contains(reason), "{told}");
+        let error = refusal(&pack(&entries));
+        assert!(error.contains(reason), "{error}");
         let plain = String::from_utf8_lossy(&name[..5]).into_owned();
-        assert!(told.contains(&plain), "{told}");
+        assert!(error.contains(&plain), "{error}");
     }
 }
 
@@ -134,10 +129,10 @@ fn anything_but_a_regular_file_is_refused() {
         let mut entries = entries();
         let at = entries.len() - 1;
         entries.insert(at, entry(b"files/proc/cmdline", kind, b""));
-        let told = refusal(&pack(&entries));
+        let error = refusal(&pack(&entries));
         assert!(
-            told.contains(word) && told.contains("files/proc/cmdline"),
-            "{told}"
+            error.contains(word) && error.contains("files/proc/cmdline"),
+            "{error}"
         );
     }
 }
@@ -150,10 +145,10 @@ fn an_archive_cut_anywhere_is_refused() {
     }
     let entries = entries();
     for count in 0..entries.len() {
-        let told = refusal(&pack(&entries[..count]));
+        let error = refusal(&pack(&entries[..count]));
         assert!(
-            told.contains(".json") || told.contains("files/"),
-            "{count}: {told}"
+            error.contains(".json") || error.contains("files/"),
+            "{count}: {error}"
         );
     }
 }
@@ -185,23 +180,23 @@ fn other_files_are_told_apart() {
         assert!(matches!(Snapshot::read(other), Err(Error::NotCompressed)));
     }
     for other in [&b""[..], b"not a tar archive", &[0; 2048]] {
-        let told = refusal(&compress(other));
+        let error = refusal(&compress(other));
         assert!(
-            told.contains("no snapshot") || told.contains("manifest"),
-            "{told}"
+            error.contains("not a snapshot") || error.contains("manifest"),
+            "{error}"
         );
     }
-    let told = refusal(&pack(&[entry(b"passwd", EntryType::Regular, b"root")]));
-    assert!(told.contains("expected manifest.json"), "{told}");
-    let told = refusal(&with_manifest("rdma-health snapshot", "something else"));
-    assert!(told.contains("no snapshot"), "{told}");
+    let error = refusal(&pack(&[entry(b"passwd", EntryType::Regular, b"root")]));
+    assert!(error.contains("expected manifest.json"), "{error}");
+    let error = refusal(&with_manifest("rdma-health snapshot", "something else"));
+    assert!(error.contains("not a snapshot"), "{error}");
 }
 
 #[test]
 fn a_snapshot_of_the_future_is_refused_even_where_its_form_is_another() {
-    let text = br#"{"format":"rdma-health snapshot","schema":3,"version":"9.0.0","answers":"elsewhere"}"#;
-    let told = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, text)]));
-    assert!(told.contains("version 3") && told.contains("9.0.0"), "{told}");
+    let text = br#"{"format":"rdma-health snapshot","schema":5,"version":"9.0.0","answers":"elsewhere"}"#;
+    let error = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, text)]));
+    assert!(error.contains("version 5") && error.contains("9.0.0"), "{error}");
 }
 
 #[test]
@@ -209,23 +204,47 @@ fn answers_that_make_no_sense_are_refused() {
     for (from, to, reason) in [
         ("\"/proc/cmdline\"", "\"/proc/../cmdline\"", "leads out"),
         ("\"/proc/cmdline\"", "\"proc/cmdline\"", "not an absolute path"),
-        ("\"/proc/cmdline\"", "\"/proc/\\u001b[31m\"", "control characters"),
-        ("\"bytes\": 9", "\"bytes\": 99999999999", "longer than any file"),
-        ("\"bytes\": 9", "\"bytes\": 10", "9 bytes where 10"),
-        ("\"bytes\": 9", "\"target\": \"x\"", "does not fit"),
+        ("\"/proc/cmdline\"", "\"/proc/\\u0000\"", "a NUL character"),
+        (
+            "\"bytes\": 9",
+            "\"bytes\": 99999999999",
+            "longer than the maximum size",
+        ),
+        ("\"bytes\": 9", "\"bytes\": 10", "9 bytes, expected 10"),
+        (
+            "\"bytes\": 9",
+            "\"real_path\": \"x\"",
+            "does not match the question",
+        ),
+        ("\"bytes\": 9", "\"failed\": {\"errno\": 0}", "not an errno"),
+        (
+            "\"bytes\": 9",
+            "\"bytes\": 9, \"failed\": \"too_long\"",
+            "manifest.json",
+        ),
+        (
+            "\"read\": \"/proc/cmdline\"",
+            "\"kubelet\": {\"method\": \"\\u001b[31m\"}",
+            "words that no reader",
+        ),
+        (
+            "\"list\": \"/sys",
+            "\"read\": \"/sys",
+            "does not match the question",
+        ),
         ("\"bytes\": 9", "\"bytes\": -1", "manifest.json"),
-        ("\"mlx5_0\"", "\"../../etc\"", "no directory can hold"),
+        ("\"mlx5_0\"", "\"../../etc\"", "invalid in a directory"),
         ("\"/sys/class/infiniband\"", "\"/proc/cmdline\"", ""),
     ] {
         let archive = with_manifest(from, to);
         if reason.is_empty() {
-            // Two questions about one path are no contradiction.
+            // Two questions about one path are not a contradiction.
             Snapshot::read(archive.as_slice()).unwrap();
             continue;
         }
-        let told = refusal(&archive);
-        assert!(told.contains(reason), "{told}");
-        assert!(!told.contains('\u{1b}'), "{told}");
+        let error = refusal(&archive);
+        assert!(error.contains(reason), "{error}");
+        assert!(!error.contains('\u{1b}'), "{error}");
     }
 }
 
@@ -234,17 +253,17 @@ fn bombs_are_refused_before_they_go_off() {
     // A file of zeroes as large as all may be: swells a thousandfold.
     let zeroes = vec![0; 40 << 20];
     let mut entries = entries();
-    entries[1] = entry(b"verbs.json", EntryType::Regular, &zeroes);
-    let told = refusal(&pack(&entries));
-    assert!(told.contains("are allowed") || told.contains("bomb"), "{told}");
+    entries[1] = entry(b"probes.json", EntryType::Regular, &zeroes);
+    let error = refusal(&pack(&entries));
+    assert!(error.contains("are allowed") || error.contains("bomb"), "{error}");
     // The same, announced as small: the rest is met between the entries.
-    let told = refusal(&compress(&[pack_plain(&self::entries()), zeroes].concat()));
-    assert!(told.contains("bomb"), "{told}");
+    let error = refusal(&compress(&[pack_plain(&self::entries()), zeroes].concat()));
+    assert!(error.contains("bomb"), "{error}");
     // One that does not swell: too long in all.
     let mut plain = pack_plain(&self::entries());
     plain.extend_from_slice(&vec![0; 70 << 20]);
-    let told = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
-    assert!(told.contains("64 MiB"), "{told}");
+    let error = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
+    assert!(error.contains("64 MiB"), "{error}");
 }
 
 fn pack_plain(entries: &[(Header, Vec<u8>)]) -> Vec<u8> {
@@ -259,8 +278,8 @@ fn pack_plain(entries: &[(Header, Vec<u8>)]) -> Vec<u8> {
 fn a_window_larger_than_a_decoder_must_have_is_refused() {
     // Magic, descriptor, window of 1 GiB, one empty last block.
     let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3, 0x01, 0x00, 0x00];
-    let told = refusal(&frame);
-    assert!(told.to_lowercase().contains("window"), "{told}");
+    let error = refusal(&frame);
+    assert!(error.to_lowercase().contains("window"), "{error}");
 }
 
 #[test]
@@ -276,11 +295,32 @@ fn a_million_entries_are_refused_at_the_first_that_is_too_many() {
         answer.repeat(300_000).trim_end_matches(',')
     );
     let plain = pack_plain(&[entry(b"manifest.json", EntryType::Regular, manifest.as_bytes())]);
-    let told = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
-    assert!(told.contains("more than 200000 entries"), "{told}");
+    let error = refusal(&compress_to_vec(plain.as_slice(), CompressionLevel::Uncompressed));
+    assert!(error.contains("more than 200000 entries"), "{error}");
     let huge = vec![b' '; 25 << 20];
-    let told = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, &huge)]));
-    assert!(told.contains("are allowed") || told.contains("bomb"), "{told}");
+    let error = refusal(&pack(&[entry(b"manifest.json", EntryType::Regular, &huge)]));
+    assert!(error.contains("are allowed") || error.contains("bomb"), "{error}");
+}
+
+/// The archive is refused with a reason, or holds what the good one holds.
+fn assert_noticed_or_harmless(archive: &[u8]) -> Result<(), TestCaseError> {
+    match Snapshot::read(archive) {
+        Ok(snapshot) => prop_assert_eq!(snapshot, small()),
+        Err(error) => prop_assert!(!error.to_string().trim().is_empty()),
+    }
+    Ok(())
+}
+
+#[test]
+fn one_flipped_bit_is_noticed_or_harmless() {
+    let whole = bytes(&small());
+    for at in 0..whole.len() {
+        for bit in 0..8 {
+            let mut archive = whole.clone();
+            archive[at] ^= 1 << bit;
+            assert_noticed_or_harmless(&archive).unwrap();
+        }
+    }
 }
 
 proptest! {
@@ -298,17 +338,19 @@ proptest! {
         let mut archive = bytes(&small());
         let at = at.index(archive.len());
         archive[at] = value;
-        let _ = Snapshot::read(archive.as_slice());
+        assert_noticed_or_harmless(&archive)?;
     }
 
     #[test]
-    fn any_manifest_is_read_or_refused(at: prop::sample::Index, text in "\\PC{0,12}") {
+    fn whatever_manifest_is_read_is_written_and_read_again_as_the_same(at: prop::sample::Index, text in "[0-9a-z ]{0,3}|\\PC{0,12}") {
         let mut entries = entries();
         let mut manifest = String::from_utf8(entries[0].1.clone()).unwrap();
         let places: Vec<_> = manifest.char_indices().map(|(at, _)| at).collect();
         manifest.insert_str(places[at.index(places.len())], &text);
         entries[0] = entry(b"manifest.json", EntryType::Regular, manifest.as_bytes());
-        let _ = Snapshot::read(pack(&entries).as_slice());
+        if let Ok(read) = Snapshot::read(pack(&entries).as_slice()) {
+            prop_assert_eq!(Snapshot::read(bytes(&read).as_slice()).unwrap(), read);
+        }
     }
 }
 
@@ -332,10 +374,10 @@ fn with_history(text: &str) -> Vec<u8> {
 fn a_document_that_swells_in_memory_is_refused_by_its_length() {
     let swelling = |bytes: usize| format!("[{}0]", r#"{"":0},"#.repeat(bytes / 7 + 1));
     for (name, most) in [("probes.json", 2 << 20), ("expectations.json", 1 << 20)] {
-        let told = refusal(&with_document(name, &swelling(most)));
+        let error = refusal(&with_document(name, &swelling(most)));
         assert!(
-            told.contains(name) && told.contains(&format!("{most} are allowed")),
-            "{told}"
+            error.contains(name) && error.contains(&format!("{most} are allowed")),
+            "{error}"
         );
     }
     let expected = swelling(1000);
@@ -343,51 +385,72 @@ fn a_document_that_swells_in_memory_is_refused_by_its_length() {
     assert!(snapshot.expectations.is_some());
 }
 
+/// The devices that libibverbs may have said are there: one port with so many GIDs.
+fn devices(gids: usize) -> String {
+    let gid = r#"{"index":0,"gid":"::1","kind":"IB","netdev_index":null}"#;
+    let gids = vec![gid; gids].join(",");
+    format!(
+        r#"{{"x":{{"device":{{"name":"x","node_guid":1,"firmware":"","vendor_id":1,"vendor_part_id":1,"max_mr_size":1,"ports":[{{"number":1,"state":4,"phys_state":5,"link_layer":2,"active_mtu":1024,"max_mtu":4096,"lid":0,"sm_lid":0,"gid_table_len":9,"gids":[{gids}]}}]}}}}}}"#
+    )
+}
+
+/// The archive in which libibverbs said this.
+fn with_verbs(text: &str) -> Vec<u8> {
+    let mut snapshot = small();
+    let said = Answer::Bytes(text.as_bytes().into());
+    snapshot.recording.insert(Question::VerbsDevices, said);
+    bytes(&snapshot)
+}
+
 /// What was said is a tree of devices, ports and GIDs or it is refused where it is something else, before the rest of it
 /// is in memory.
 #[test]
 fn what_libibverbs_cannot_have_said_is_refused() {
-    let gid = r#"{"index":0,"gid":"::1","kind":"IB","netdev_index":null}"#;
-    let device = |gids: usize| {
-        let gids = vec![gid; gids].join(",");
-        format!(
-            r#"{{"x":{{"device":{{"name":"x","node_guid":1,"firmware":"","vendor_id":1,"vendor_part_id":1,"max_mr_size":1,"ports":[{{"number":1,"state":4,"phys_state":5,"link_layer":2,"active_mtu":1024,"max_mtu":4096,"lid":0,"sm_lid":0,"gid_table_len":9,"gids":[{gids}]}}]}}}}}}"#
-        )
-    };
     for (text, reason) in [
         (r#"{"x":[0,0,0]}"#, "line 1"),
         (r#"{"x":{"device":{}}}"#, "missing field"),
-        (r#"{"unread":{"source":"x"},"y":0}"#, "unknown variant"),
         ("[]", "invalid type"),
-        (&device(70_000), "more than 65536 entries"),
+        (&devices(70_000), "more than 65536 entries"),
     ] {
-        let told = refusal(&with_document("verbs.json", text));
-        assert!(
-            told.contains("verbs.json") && told.contains(reason),
-            "{text:.40}: {told}"
-        );
+        for (name, archive) in [
+            ("documents/", with_verbs(text)),
+            ("verbs.json", of_version(2, text)),
+        ] {
+            let error = refusal(&archive);
+            assert!(
+                error.contains(name) && error.contains(reason),
+                "{text:.40}: {error}"
+            );
+        }
     }
     // All that can have been said is read back.
-    for (text, known) in [
-        ("null", false),
-        (
-            r#"{"unread":{"source":"x","kind":"helper_hung","detail":"y"}}"#,
-            false,
-        ),
-        ("{}", true),
-        (r#"{"x":{"error":{"device":"x","call":"y","errno":5}}}"#, true),
+    for text in [
+        "{}",
+        r#"{"x":{"error":{"device":"x","call":"y","errno":5}}}"#,
         // As a person may have called a device.
-        (
-            r#"{"unread":{"error":{"device":"x","call":"y","errno":5}}}"#,
-            true,
-        ),
-        (&device(10_000), true),
+        r#"{"unread":{"error":{"device":"x","call":"y","errno":5}}}"#,
+        &devices(10_000),
     ] {
-        let archive = with_document("verbs.json", text);
-        let snapshot = Snapshot::read(archive.as_slice()).unwrap();
-        assert_eq!(snapshot.verbs.known().is_some(), known, "{text:.40}");
-        assert_eq!(Snapshot::read(bytes(&snapshot).as_slice()).unwrap(), snapshot);
+        let said = |archive: Vec<u8>| {
+            let snapshot = Snapshot::read(archive.as_slice()).unwrap();
+            assert_eq!(Snapshot::read(bytes(&snapshot).as_slice()).unwrap(), snapshot);
+            verbs::replay(&snapshot.recording)
+        };
+        let now = said(with_verbs(text));
+        assert!(now.known().is_some(), "{text:.40}");
+        assert_eq!(said(of_version(2, text)), now, "{text:.40}");
     }
+}
+
+#[test]
+fn a_document_that_is_none_is_refused() {
+    let mut snapshot = small();
+    let question = Question::Kubelet {
+        method: "List".into(),
+    };
+    let answer = Answer::Bytes(b"no document".as_slice().into());
+    snapshot.recording.insert(question, answer);
+    assert!(refusal(&bytes(&snapshot)).contains("documents/"));
 }
 
 #[test]
@@ -421,18 +484,97 @@ fn a_past_that_nobody_could_have_recorded_is_refused() {
         ),
         (with_history("no history"), "expected"),
     ] {
-        let told = refusal(&archive);
-        assert!(told.contains(reason) && told.contains("history.json"), "{told}");
+        let error = refusal(&archive);
+        assert!(
+            error.contains(reason) && error.contains("history.json"),
+            "{error}"
+        );
     }
 }
 
+/// What version 1 or 2 made of a node of which every kind of answer was recorded.
+fn of_version(schema: u32, verbs: &str) -> Vec<u8> {
+    let answers = r#"[
+        {"path":"/proc/cmdline","ask":"read","bytes":9},
+        {"path":"/proc/modules","ask":"read","error":"not_collected"},
+        {"path":"/sys/class/infiniband","ask":"list","names":["mlx5_0"],"names_not_text":["\ufffd"]},
+        {"path":"/sys/class/infiniband","ask":"link","error":{"errno":22}},
+        {"path":"/sys/class/net/eth0","ask":"link","target":"../../x"},
+        {"path":"/sys/class/net/eth1","ask":"link","target_not_text":"\ufffd"},
+        {"path":"/sys/class/net/eth0","ask":"real_path","target":"/sys/x"},
+        {"path":"/dev/kmsg","ask":"read","error":{"not_a_file":"a FIFO"}}
+    ]"#;
+    let manifest = format!(
+        r#"{{"format":"rdma-health snapshot","schema":{schema},"version":"1.2.3","time":1700000000,"live":false,"anonymized":false,"hung":{{"iommu":7}},"answers":{answers}}}"#
+    );
+    let mut files = vec![
+        ("manifest.json", manifest.as_str()),
+        ("verbs.json", verbs),
+        ("probes.json", "[]"),
+        ("expectations.json", "null"),
+        ("history.json", "null"),
+        ("files/proc/cmdline", "iommu=pt\n"),
+    ];
+    files.retain(|(name, _)| schema > 1 || *name != "history.json");
+    let entries = files
+        .iter()
+        .map(|(name, text)| entry(name.as_bytes(), EntryType::Regular, text.as_bytes()));
+    pack(&entries.collect::<Vec<_>>())
+}
+
 #[test]
-fn an_archive_of_the_first_form_knows_no_past_and_is_read() {
-    let mut entries = entries();
-    entries.retain(|(header, _)| &*header.path_bytes() != b"history.json");
-    let text = String::from_utf8(entries[0].1.clone()).unwrap();
-    assert!(text.contains("\"schema\": 2"), "{text}");
-    let text = text.replace("\"schema\": 2", "\"schema\": 1");
-    entries[0] = entry(b"manifest.json", EntryType::Regular, text.as_bytes());
-    assert_eq!(Snapshot::read(pack(&entries).as_slice()).unwrap(), small());
+fn archives_of_earlier_versions_are_read() {
+    let mut expected = small();
+    let recording = &mut expected.recording;
+    recording.hung.insert("iommu".into(), 7);
+    let names = Names {
+        text: vec!["mlx5_0".into()],
+        not_text: vec!["\u{fffd}".into()],
+    };
+    let path = str::to_owned;
+    for (question, answer) in [
+        (
+            Question::Read(path("/proc/modules")),
+            Answer::Failed(Failure::NotCollected),
+        ),
+        (
+            Question::List(path("/sys/class/infiniband")),
+            Answer::Names(names),
+        ),
+        (
+            Question::Link(path("/sys/class/infiniband")),
+            Answer::Failed(Failure::Errno(Errno::INVAL)),
+        ),
+        (
+            Question::Link(path("/sys/class/net/eth0")),
+            Answer::Target(Target::Text("../../x".into())),
+        ),
+        (
+            Question::Link(path("/sys/class/net/eth1")),
+            Answer::Target(Target::NotText("\u{fffd}".into())),
+        ),
+        (
+            Question::RealPath(path("/sys/class/net/eth0")),
+            Answer::RealPath("/sys/x".into()),
+        ),
+        (
+            Question::Read(path("/dev/kmsg")),
+            Answer::Failed(Failure::NotAFile(FileKind::Fifo)),
+        ),
+    ] {
+        recording.insert(question, answer);
+    }
+    for schema in [1, 2] {
+        assert_eq!(
+            Snapshot::read(of_version(schema, "null").as_slice()).unwrap(),
+            expected
+        );
+    }
+    let failed = r#"{"unread":{"source":"x","kind":"helper_hung","detail":"y"}}"#;
+    let snapshot = Snapshot::read(of_version(2, failed).as_slice()).unwrap();
+    let unread = verbs::replay(&snapshot.recording);
+    assert_eq!(serde_json::to_string(&unread).unwrap(), failed);
+    assert_eq!(Snapshot::read(bytes(&snapshot).as_slice()).unwrap(), snapshot);
+    let error = refusal(&of_version(2, r#"{"unread":{"source":"x"},"y":0}"#));
+    assert!(error.contains("verbs.json"), "{error}");
 }

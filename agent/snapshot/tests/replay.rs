@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::Read,
     os::unix::{ffi::OsStrExt, fs::symlink},
@@ -13,11 +12,12 @@ use std::{
 };
 
 use proptest::prelude::*;
-use rdma_health_node::{
-    Fact, Node, Root,
+use rdma_health_kernel::{
+    Root,
     collector::{Collector, Refresh},
-    recording::Recording,
+    recording::{Answer, Form, Question, Recording},
 };
+use rdma_health_node::{Node, UnreadKind};
 use rdma_health_rules::{Expectations, Finding, judge};
 use rdma_health_snapshot::{Snapshot, anonymize::anonymize, redact::redact};
 use rdma_health_tests::tree;
@@ -25,7 +25,7 @@ use rdma_health_tests::tree;
 fn read(root: Root) -> Node {
     let mut collector = Collector::new(root, Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
-    collector.node()
+    Node::new(collector.facts())
 }
 
 /// Reads a tree, and what its snapshot becomes once it went through a file.
@@ -39,9 +39,7 @@ fn both(path: &Path) -> (Node, Node, Snapshot) {
         time: node.time,
         live,
         anonymized: false,
-        hung: BTreeMap::new(),
         recording: recorder.recording(),
-        verbs: Fact::Absent,
         probes: Vec::new(),
         history: None,
         expectations: None,
@@ -120,7 +118,8 @@ fn whatever_cannot_be_read_cannot_be_read_from_the_snapshot_either_and_for_the_s
     .unwrap();
     fs::write(tree.path().join("proc/modules"), "nonsense\n").unwrap();
     let (node, ..) = both(tree.path());
-    let kinds: std::collections::BTreeSet<_> = node.unread().map(|(_, unread)| unread.kind.clone()).collect();
+    let kinds: std::collections::BTreeSet<_> =
+        node.unread().map(|(_, unread)| unread.kind.to_string()).collect();
     for kind in ["too_long", "malformed", "not_a_file", "ELOOP", "EISDIR"] {
         let is_told = kinds.contains(kind) || (kind == "EISDIR" && kinds.contains("not_a_file"));
         assert!(is_told, "{kind}: {kinds:?}");
@@ -159,12 +158,9 @@ fn what_is_nobodys_business_is_not_in_it() {
         snapshot
             .recording
             .iter()
-            .map(|(path, answers)| {
-                let text = match &answers.read {
-                    Some(Ok(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-                    _ => String::new(),
-                };
-                format!("{path} {text} {:?} {:?}", answers.list, answers.link)
+            .map(|(question, answer)| match answer {
+                Answer::Bytes(bytes) => format!("{question} {}", String::from_utf8_lossy(bytes)),
+                other => format!("{question} {other:?}"),
             })
             .collect::<Vec<_>>()
     );
@@ -222,15 +218,17 @@ fn an_anonymous_snapshot_has_the_same_findings_and_none_of_the_addresses() {
 fn a_source_that_hung_hangs_in_the_snapshot_and_nobody_waits_for_it() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let (.., mut snapshot) = both(tree.path());
-    snapshot.hung.insert("iommu".into(), 7);
+    snapshot.recording.hung.insert("iommu".into(), 7);
     let mut bytes = Vec::new();
     snapshot.write(&mut bytes).unwrap();
     let node = read(Snapshot::read(bytes.as_slice()).unwrap().root());
-    assert_eq!(node.iommu.groups.unread().unwrap().kind, "hung");
-    let told: Vec<_> = node.unread().map(|(_, unread)| unread.to_string()).collect();
+    assert_eq!(node.iommu.groups.unread().unwrap().kind, UnreadKind::Hung);
+    let unread: Vec<_> = node.unread().map(|(_, unread)| unread.to_string()).collect();
     assert!(
-        told.iter().any(|told| told.contains("has not ended for 7 s")),
-        "{told:?}"
+        unread
+            .iter()
+            .any(|text| text.contains("has not finished for 7 s")),
+        "{unread:?}"
     );
 }
 
@@ -238,9 +236,13 @@ fn a_source_that_hung_hangs_in_the_snapshot_and_nobody_waits_for_it() {
 fn a_question_that_nobody_asked_is_told_as_such() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let (.., mut snapshot) = both(tree.path());
-    snapshot.recording.remove("/proc/modules");
+    let asked = |question: &Question| question.path() != Some("/proc/modules");
+    snapshot.recording.retain(|question, _| asked(question));
     let node = read(snapshot.root());
-    assert_eq!(node.modules.loaded.unread().unwrap().kind, "not_collected");
+    assert_eq!(
+        node.modules.loaded.unread().unwrap().kind,
+        UnreadKind::NotCollected
+    );
 }
 
 #[test]
@@ -264,8 +266,8 @@ fn recorded() -> (Recording, Vec<String>) {
     let recording = recorder.recording();
     let files = recording
         .iter()
-        .filter(|(_, answers)| answers.read.is_some())
-        .map(|(path, _)| path.to_owned())
+        .filter(|(question, _)| question.form() == Form::Content)
+        .filter_map(|(question, _)| question.path().map(str::to_owned))
         .collect();
     (recording, files)
 }
@@ -273,9 +275,9 @@ fn recorded() -> (Recording, Vec<String>) {
 /// Reads the node with one file holding something else.
 fn read_with(recording: &Recording, path: &str, content: &[u8]) {
     let mut recording = recording.clone();
-    recording.entry(path).read = Some(Ok(content.into()));
+    recording.insert_file(path, content);
     let node = read(Root::replay(recording.into(), true));
-    let broken = node.unread().find(|(_, unread)| unread.kind == "panic");
+    let broken = node.unread().find(|(_, unread)| unread.kind == UnreadKind::Panic);
     assert!(broken.is_none(), "{path} {content:?}: {broken:?}");
     judge(&node, &Expectations::default());
 }
@@ -305,7 +307,7 @@ proptest! {
         static RECORDED: LazyLock<(Recording, Vec<String>)> = LazyLock::new(recorded);
         let (recording, files) = &*RECORDED;
         let path = which.get(files);
-        if let Some(Ok(content)) = &recording.get(path).unwrap().read {
+        if let Some(content) = recording.file(path) {
             let mut content = content.to_vec();
             if !content.is_empty() {
                 let at = at.index(content.len());

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rdma_health_protocol::best_gid;
 use rdma_health_verbs::{
-    probe::choose_gid,
     status,
     sys::{
         Access, Capabilities, CompletionQueue, Destination, DeviceList, MemoryRegion, PollBuffer,
@@ -44,7 +44,7 @@ fn inject() -> Result<String, Box<dyn Error>> {
     let port = context.port(number)?;
     let gids = rdma_health_verbs::devices::gids(&context, number)?;
     let gid =
-        choose_gid(&gids).map(|gid| Ok::<_, Box<dyn Error>>((gid.gid.octets(), u8::try_from(gid.index)?)));
+        best_gid(&gids).map(|gid| Ok::<_, Box<dyn Error>>((gid.gid.octets(), u8::try_from(gid.index)?)));
     let gid = gid.transpose()?;
 
     let domain = ProtectionDomain::new(&context)?;
@@ -55,17 +55,18 @@ fn inject() -> Result<String, Box<dyn Error>> {
         send_depth: 1,
         inline: 0,
     };
-    let create = || QueuePair::new(&domain, CompletionQueue::new(&context, 16)?, number, capabilities);
+    let create = || QueuePair::new(CompletionQueue::new(&domain, 16)?, number, capabilities);
     let pair = [create()?, create()?];
     for (end, other) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
         end.init(fault != "rem-inv-req")?;
         end.ready_to_receive(Destination {
             queue_pair: other.number(),
+            psn: 0,
             lid: port.lid,
             gid,
             mtu: port.active_mtu,
         })?;
-        end.ready_to_send()?;
+        end.ready_to_send(0)?;
     }
 
     let whole = source.segment(0, SIZE).ok_or("the region is too small")?;

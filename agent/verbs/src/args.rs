@@ -1,35 +1,50 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
 
-/// What `--help` prints.
+/// The output of `--help`.
 pub const HELP: &str = "\
-Asks libibverbs about RDMA devices and probes them, for rdma-health.
+Queries libibverbs about RDMA devices and probes them, for rdma-health.
 
-Usage: rdma-health-verbs stdio
-       rdma-health-verbs serve --socket PATH
+Usage: rdma-health-verbs stdio [--host DIR]
+       rdma-health-verbs serve --socket PATH [--allow-uid UID] [--host DIR]
 
 Commands:
-  stdio                 Answer requests in frames on standard input and output, until standard input ends
-  serve --socket PATH   Listen on a Unix socket (mode 0660) and start one stdio worker per connection
+  stdio                 Serve requests in frames on standard input and output, until standard input ends
+  serve                 Listen on a Unix socket and start one stdio worker per connection
 
 Options:
-  -h, --help            Print this
+      --socket PATH     The socket; its mode is 0660
+      --allow-uid UID   User that may connect, in addition to root and the user of this program
+      --host DIR        Directory with the host's /proc, to read the memlock limits of runtimes and kubelet
+  -h, --help            Print this help
   -V, --version         Print the version
 
-Exit status: 0 after the end of standard input, SIGTERM or SIGINT; 1 if it cannot start or go on; 2 for a wrong
-command line, a frame that does not parse, or a peer that does not read its replies.
+Exit status: 0 after the end of standard input, SIGTERM or SIGINT; 1 if it cannot start or continue; 2 for an invalid
+command line, an invalid frame, or a peer that asks nothing or does not read its replies.
 ";
 
-/// What is to be done.
+/// The command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Answer requests on standard input.
-    Stdio,
+    Stdio {
+        /// The directory with the host's `/proc`.
+        host: Option<PathBuf>,
+    },
     /// Listen on a socket.
     Serve {
         /// The socket's file.
         socket: PathBuf,
+        /// A user that may connect, in addition to root and the own user.
+        allow_uid: Option<u32>,
+        /// The directory with the host's `/proc`.
+        host: Option<PathBuf>,
     },
     /// Print [`HELP`].
     Help,
@@ -37,42 +52,69 @@ pub enum Command {
     Version,
 }
 
-/// Reads the arguments that follow the program's name.
+/// Parses the arguments after the program's name.
 ///
 /// # Errors
-/// What is wrong with them, in words.
+/// A message about the invalid argument.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let mut arguments = arguments.into_iter();
-    let first = arguments.next().ok_or("a command is missing")?;
-    let command = match first.to_str() {
-        Some("-h" | "--help") => return Ok(Command::Help),
-        Some("-V" | "--version") => return Ok(Command::Version),
-        Some("stdio") => Command::Stdio,
-        Some("serve") => {
-            let socket = match arguments.next() {
-                Some(option) if option == "--socket" => arguments.next().ok_or("--socket needs a path")?,
-                Some(option) => match option
-                    .to_str()
-                    .and_then(|option| option.strip_prefix("--socket="))
-                {
-                    Some(path) => path.into(),
-                    None => return Err(unexpected(&option)),
-                },
-                None => return Err("serve needs --socket PATH".into()),
-            };
-            if socket.is_empty() {
-                return Err("--socket needs a path".into());
-            }
-            Command::Serve {
-                socket: socket.into(),
-            }
-        }
+    let first = arguments.next().ok_or("missing command")?;
+    let known: &[&str] = match first.to_str() {
+        Some("-h" | "--help") => return end(arguments, Command::Help),
+        Some("-V" | "--version") => return end(arguments, Command::Version),
+        Some("stdio") => &["--host"],
+        Some("serve") => &["--socket", "--allow-uid", "--host"],
         _ => return Err(unexpected(&first)),
     };
+    let mut options = options(arguments, known)?;
+    let host = options.remove("--host").map(PathBuf::from);
+    if first == "stdio" {
+        return Ok(Command::Stdio { host });
+    }
+    let allow_uid = options.remove("--allow-uid").map(|uid| {
+        let number = uid.to_str().and_then(|uid| uid.parse().ok());
+        number.ok_or_else(|| format!("--allow-uid needs the number of a user, not {}", uid.display()))
+    });
+    let socket = options.remove("--socket").ok_or("serve needs --socket PATH")?;
+    Ok(Command::Serve {
+        socket: socket.into(),
+        allow_uid: allow_uid.transpose()?,
+        host,
+    })
+}
+
+/// The command, if nothing follows it.
+fn end(mut arguments: impl Iterator<Item = OsString>, command: Command) -> Result<Command, String> {
     match arguments.next() {
         Some(extra) => Err(unexpected(&extra)),
         None => Ok(command),
     }
+}
+
+/// The values of the options, each at most once: `--host DIR` or `--host=DIR`.
+fn options(
+    mut arguments: impl Iterator<Item = OsString>,
+    known: &[&'static str],
+) -> Result<BTreeMap<&'static str, OsString>, String> {
+    let mut found = BTreeMap::new();
+    while let Some(argument) = arguments.next() {
+        let bytes = argument.as_bytes();
+        let (name, joined) = match bytes.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
+            None => (bytes, None),
+        };
+        let Some(name) = known.iter().find(|known| known.as_bytes() == name) else {
+            return Err(unexpected(&argument));
+        };
+        let value = joined
+            .or_else(|| arguments.next())
+            .filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| format!("{name} needs a value"))?;
+        if found.insert(*name, value).is_some() {
+            return Err(format!("{name} is given twice"));
+        }
+    }
+    Ok(found)
 }
 
 fn unexpected(argument: &OsString) -> String {
@@ -93,9 +135,33 @@ mod tests {
     fn commands_are_read() {
         let serve = Ok(Command::Serve {
             socket: "/run/x".into(),
+            allow_uid: None,
+            host: None,
+        });
+        let all = Ok(Command::Serve {
+            socket: "/run/x".into(),
+            allow_uid: Some(65_521),
+            host: Some("/host".into()),
         });
         for (arguments, expected) in [
-            (&["stdio"][..], Ok(Command::Stdio)),
+            (&["stdio"][..], Ok(Command::Stdio { host: None })),
+            (
+                &["stdio", "--host=/h=x"],
+                Ok(Command::Stdio {
+                    host: Some("/h=x".into()),
+                }),
+            ),
+            (
+                &[
+                    "serve",
+                    "--host",
+                    "/host",
+                    "--allow-uid=65521",
+                    "--socket",
+                    "/run/x",
+                ],
+                all,
+            ),
             (&["serve", "--socket", "/run/x"], serve.clone()),
             (&["serve", "--socket=/run/x"], serve),
             (&["--help"], Ok(Command::Help)),
@@ -106,13 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_arguments_are_named() {
         for (arguments, expected) in [
-            (&[][..], "a command is missing"),
+            (&[][..], "missing command"),
             (&["stdio", "x"], "unexpected argument x"),
             (&["serve"], "serve needs --socket PATH"),
-            (&["serve", "--socket"], "--socket needs a path"),
-            (&["serve", "--socket="], "--socket needs a path"),
+            (&["serve", "--socket"], "--socket needs a value"),
+            (&["serve", "--socket="], "--socket needs a value"),
+            (&["serve", "--socket=a", "--socket=b"], "--socket is given twice"),
+            (
+                &["serve", "--socket=a", "--allow-uid=root"],
+                "--allow-uid needs the number of a user, not root",
+            ),
+            (&["stdio", "--socket=a"], "unexpected argument --socket=a"),
             (&["serve", "--port"], "unexpected argument --port"),
             (&["serve", "--socket", "a", "b"], "unexpected argument b"),
             (&["probe"], "unexpected argument probe"),
@@ -123,8 +195,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_arguments_panic(arguments: Vec<String>) {
-            let _ = parse(arguments.into_iter().map(OsString::from));
+        fn a_socket_is_taken_as_it_is_written(path in ".{1,40}", joined: bool) {
+            let arguments = if joined {
+                vec!["serve".into(), format!("--socket={path}")]
+            } else {
+                vec!["serve".into(), "--socket".into(), path.clone()]
+            };
+            let found = parse(arguments.into_iter().map(OsString::from));
+            let expected = Command::Serve { socket: path.into(), allow_uid: None, host: None };
+            prop_assert_eq!(found, Ok(expected));
+        }
+
+        #[test]
+        fn no_argument_is_passed_over_in_silence(
+            command in prop_oneof![Just(vec!["stdio"]), Just(vec!["serve", "--socket", "x"])],
+            more in prop::collection::vec("[^-].{0,8}", 1..3),
+        ) {
+            let arguments = command.into_iter().map(OsString::from).chain(more.iter().map(OsString::from));
+            prop_assert_eq!(parse(arguments), Err(unexpected(&OsString::from(&more[0]))));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What libibverbs tells about devices, ports and GIDs.
+//! Devices, ports and GIDs, as libibverbs reports them.
 
 use std::{collections::BTreeMap, net::Ipv6Addr, path::Path};
 
@@ -9,15 +9,16 @@ use crate::{
     sys::{self, Context, DeviceList, GidEntry, PortAttributes},
 };
 
-/// The most entries of a device's GID table that are read: 256 ports of a full table is beyond any hardware, and a
-/// driver that announces more must not cost memory.
+/// Maximum number of entries of a device's GID table: no hardware has 256 ports with a full table, and a driver that reports
+/// more must not use more memory.
 const MAX_GIDS: usize = 1 << 16;
 
-/// Every device, in order of name. One that fails is told in its place and loses only itself; so is one that the
-/// kernel has and libibverbs does not list: `ENOENT` or `EACCES` for its node, `ENOPKG` where no provider is installed.
+/// Every device, in order of name. A device that fails has its error in the list and does not affect the others. So does
+/// a device that the kernel has but libibverbs does not list: `ENOENT` or `EACCES` for its node, `ENOPKG` if no provider
+/// is installed.
 ///
 /// # Errors
-/// Where there is no list at all: `ENOSYS` without `ib_uverbs`.
+/// If there is no device list: `ENOSYS` without `ib_uverbs`.
 pub fn all() -> Result<Vec<Result<Device, HelperError>>, HelperError> {
     let list = DeviceList::read().map_err(|error| helper_error(None, error))?;
     let mut devices: BTreeMap<String, Result<Device, sys::Error>> = BTreeMap::new();
@@ -35,10 +36,10 @@ pub fn all() -> Result<Vec<Result<Device, HelperError>>, HelperError> {
         let facts = device.open().and_then(|context| facts(&name, &context));
         devices.insert(name, facts);
     }
-    let told = |(name, facts): (String, Result<Device, sys::Error>)| {
+    let result = |(name, facts): (String, Result<Device, sys::Error>)| {
         facts.map_err(|error| helper_error(Some(&name), error))
     };
-    Ok(devices.into_iter().map(told).collect())
+    Ok(devices.into_iter().map(result).collect())
 }
 
 fn facts(name: &str, context: &Context) -> Result<Device, sys::Error> {
@@ -78,8 +79,8 @@ fn gid_table<'a>(
 /// The GIDs of one port, in ascending order of index.
 ///
 /// # Errors
-/// Those of the queries for attributes and table: `EINVAL` where there is no such port, `EIO` or `ENODEV` where the
-/// device went away.
+/// Those of the queries for attributes and table: `EINVAL` if the port does not exist, `EIO` or `ENODEV` if the device has
+/// disappeared.
 pub fn gids(context: &Context, port: u8) -> Result<Vec<Gid>, sys::Error> {
     let attributes = context.attributes()?;
     let ports = (1..=attributes.ports).map(|number| context.port(number));
@@ -92,7 +93,7 @@ fn port_facts(number: u8, port: &PortAttributes, gids: &[GidEntry]) -> Port {
         number,
         state: u8::try_from(port.state).unwrap_or(u8::MAX),
         phys_state: port.phys_state,
-        // Unspecified is what drivers older than the field leave, and those are InfiniBand.
+        // Drivers older than this field leave it unspecified; they are InfiniBand drivers.
         link_layer: port.link_layer,
         active_mtu: mtu_bytes(port.active_mtu),
         max_mtu: mtu_bytes(port.max_mtu),
@@ -103,7 +104,7 @@ fn port_facts(number: u8, port: &PortAttributes, gids: &[GidEntry]) -> Port {
     }
 }
 
-/// The entries of one port that are of a known kind, in ascending order of index.
+/// The entries of one port with a known type, in ascending order of index.
 fn port_gids(number: u8, entries: &[GidEntry]) -> Vec<Gid> {
     let of_port = entries.iter().filter(|entry| entry.port == u32::from(number));
     let mut gids: Vec<_> = of_port.filter_map(gid).collect();
@@ -123,15 +124,21 @@ fn gid(entry: &GidEntry) -> Option<Gid> {
         gid: Ipv6Addr::from(entry.gid),
         kind,
         netdev_index: (entry.netdev_index != 0).then_some(entry.netdev_index),
+        netdev: None,
     })
 }
 
-/// Bytes of an `ibv_mtu` code; 0 for one that is not known.
-fn mtu_bytes(code: u32) -> u32 {
+/// The size in bytes of an `ibv_mtu` code; 0 for an unknown code.
+pub(crate) fn mtu_bytes(code: u32) -> u32 {
     match code {
         1..=5 => 128 << code,
         _ => 0,
     }
+}
+
+/// The `ibv_mtu` code of a number of bytes; `None` where there is none.
+pub(crate) fn mtu_code(bytes: u32) -> Option<u32> {
+    (1..=5).find(|&code| mtu_bytes(code) == bytes)
 }
 
 fn helper_error(device: Option<&str>, error: sys::Error) -> HelperError {
@@ -152,6 +159,7 @@ mod tests {
             [0, 1, 2, 3, 4, 5, 6, u32::MAX].map(mtu_bytes),
             [0, 256, 512, 1024, 2048, 4096, 0, 0]
         );
+        assert_eq!([0, 256, 1500, 4096].map(mtu_code), [None, Some(1), None, Some(5)]);
     }
 
     #[test]

@@ -4,18 +4,19 @@ use std::{
     env,
     fs::File,
     io,
+    path::{Path, PathBuf},
     process::{self, ExitCode},
 };
 
 use rdma_health_verbs::{
     args::{self, Command},
     supervisor, sys,
-    worker::{self, End, Lost, Outbox},
+    worker::{self, ConnectionError, Lost, Outbox, Requests},
 };
 
-/// It cannot start or go on.
+/// Exit status: it cannot start or continue.
 const FAILED: u8 = 1;
-/// The command line or the peer is wrong.
+/// Exit status: the command line or the peer is invalid.
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -28,55 +29,69 @@ fn main() -> ExitCode {
             println!("rdma-health-verbs {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        Ok(Command::Stdio) => stdio(),
-        Ok(Command::Serve { socket }) => match serve(&socket) {
+        Ok(Command::Stdio { host }) => stdio(host),
+        Ok(Command::Serve {
+            socket,
+            allow_uid,
+            host,
+        }) => match serve(&socket, allow_uid, host.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&format!("cannot serve {}: {error}", socket.display()), FAILED),
         },
-        Err(error) => complain(&format!("{error}; --help tells more"), MISUSED),
+        Err(error) => complain(&format!("{error}; see --help"), MISUSED),
     }
 }
 
-fn serve(socket: &std::path::Path) -> io::Result<()> {
+fn serve(socket: &Path, allow_uid: Option<u32>, host: Option<&Path>) -> io::Result<()> {
     let stop = sys::termination()?;
-    supervisor::serve(socket, &stop, || {
-        // By this name even where the file was replaced meanwhile.
+    let own = rustix::process::geteuid().as_raw();
+    let users = [Some(0), Some(own), allow_uid].into_iter().flatten().collect();
+    supervisor::serve(socket, &users, &stop, || {
+        // Works even if the file was replaced meanwhile.
         let mut worker = process::Command::new("/proc/self/exe");
         worker.arg("stdio");
+        if let Some(host) = host {
+            worker.arg("--host").arg(host);
+        }
         worker
     })
 }
 
-fn stdio() -> ExitCode {
+fn stdio(host: Option<PathBuf>) -> ExitCode {
     let outbox = output().and_then(|output| Outbox::start(output, lost));
     let outbox = match outbox {
         Ok(outbox) => outbox,
         Err(error) => return complain(&format!("cannot start: {error}"), FAILED),
     };
-    match worker::run(&mut io::stdin().lock(), &outbox) {
+    // Not the buffer of the standard library, which would hide from `poll` what is already read.
+    let mut requests = match rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) {
+        Ok(input) => Requests::new(File::from(input)),
+        Err(error) => return complain(&format!("cannot start: {error}"), FAILED),
+    };
+    match worker::run(&mut requests, &outbox, host) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(end @ End::Frame(_)) => complain(&end.to_string(), MISUSED),
-        Err(end @ End::Thread(_)) => complain(&end.to_string(), FAILED),
+        Err(error @ ConnectionError::Frame(_)) => complain(&error.to_string(), MISUSED),
+        Err(error @ ConnectionError::Thread(_)) => complain(&error.to_string(), FAILED),
     }
 }
 
-/// Standard output for frames alone: what providers print there goes to standard error.
+/// Standard output, for frames only: the output of providers is redirected to standard error.
 fn output() -> io::Result<File> {
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok(File::from(output))
 }
 
-/// Ends the process: nobody is left to answer.
+/// Ends the process, because no peer is left.
 fn lost(why: Lost) {
     let status = match why {
         Lost::Full => {
-            eprintln!("rdma-health-verbs: the peer does not read");
+            eprintln!("rdma-health-verbs: the peer does not read its replies: closing the connection");
             MISUSED
         }
         Lost::Failed(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Lost::Failed(error) => {
-            eprintln!("rdma-health-verbs: cannot write: {error}");
+            eprintln!("rdma-health-verbs: cannot write to the peer: {error}");
             FAILED
         }
     };

@@ -1,7 +1,7 @@
-//! Device nodes, as sysfs and `/dev` tell them.
+//! Device nodes in sysfs and `/dev`.
 //!
-//! libibverbs leaves out devices whose node is missing, and turns a node that may not be opened into `ENOENT`. Both
-//! are what a container without its devices looks like, so they are told apart here.
+//! libibverbs skips devices whose node is missing, and reports `ENOENT` for a node that may not be opened. Both occur in a
+//! container without its devices; this module distinguishes them.
 
 use std::{
     collections::BTreeMap,
@@ -12,22 +12,22 @@ use std::{
 
 use rustix::io::Errno;
 
-/// The kernel's class of devices that userspace can open.
+/// The kernel's class of devices that user space can open.
 pub const CLASS: &str = "/sys/class/infiniband_verbs";
 
-/// Where their nodes are.
+/// The directory of their nodes.
 const NODES: &str = "/dev/infiniband";
 
 /// One device in the class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its own name (`uverbs0`).
+    /// Its name (`uverbs0`).
     pub uverbs: String,
-    /// Inode of its directory in sysfs: a device that went away and came back has another one.
+    /// Inode of its directory in sysfs, which changes if the device is removed and added again.
     pub inode: u64,
 }
 
-/// The devices in a class directory, by the name of the RDMA device; none where it cannot be read.
+/// The devices in a class directory by name of the RDMA device; empty if it cannot be read.
 pub fn list(class: &Path) -> BTreeMap<String, Node> {
     let entries = fs::read_dir(class).into_iter().flatten().flatten();
     let device = |entry: fs::DirEntry| {
@@ -42,13 +42,13 @@ pub fn list(class: &Path) -> BTreeMap<String, Node> {
     entries.filter_map(device).collect()
 }
 
-/// Why the library does not list a device that the kernel has, as an errno: what opening its node fails with, or
-/// `ENOPKG` where it does not fail, since then there is no provider for it.
+/// Why the library does not list a device that the kernel has, as an errno: the error of opening its node, or `ENOPKG` if
+/// the node opens, because then the provider is missing.
 pub fn why_unlisted(uverbs: &str) -> i32 {
     open_error(Path::new(NODES), uverbs).unwrap_or_else(|| Errno::NOPKG.raw_os_error())
 }
 
-/// What opening a node fails with; `None` where it does not.
+/// The error of opening a node; `None` if it opens.
 pub fn why_closed(uverbs: &str) -> Option<i32> {
     open_error(Path::new(NODES), uverbs)
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_node_is_told_from_one_that_opens() {
+    fn a_missing_node_differs_from_one_that_opens() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(open_error(root.path(), "uverbs0"), Some(2));
         fs::write(root.path().join("uverbs0"), "").unwrap();

@@ -1,44 +1,19 @@
-//! Completions in words.
+//! Names of completion statuses.
 
-use rdma_health_protocol::Completion;
+use rdma_health_protocol::{Completion, WcStatus};
 
 use crate::sys::WorkCompletion;
 
-/// The names of `enum ibv_wc_status` in `verbs.h`, by number.
-const NAMES: [&str; 24] = [
-    "IBV_WC_SUCCESS",
-    "IBV_WC_LOC_LEN_ERR",
-    "IBV_WC_LOC_QP_OP_ERR",
-    "IBV_WC_LOC_EEC_OP_ERR",
-    "IBV_WC_LOC_PROT_ERR",
-    "IBV_WC_WR_FLUSH_ERR",
-    "IBV_WC_MW_BIND_ERR",
-    "IBV_WC_BAD_RESP_ERR",
-    "IBV_WC_LOC_ACCESS_ERR",
-    "IBV_WC_REM_INV_REQ_ERR",
-    "IBV_WC_REM_ACCESS_ERR",
-    "IBV_WC_REM_OP_ERR",
-    "IBV_WC_RETRY_EXC_ERR",
-    "IBV_WC_RNR_RETRY_EXC_ERR",
-    "IBV_WC_LOC_RDD_VIOL_ERR",
-    "IBV_WC_REM_INV_RD_REQ_ERR",
-    "IBV_WC_REM_ABORT_ERR",
-    "IBV_WC_INV_EECN_ERR",
-    "IBV_WC_INV_EEC_STATE_ERR",
-    "IBV_WC_FATAL_ERR",
-    "IBV_WC_RESP_TIMEOUT_ERR",
-    "IBV_WC_GENERAL_ERR",
-    "IBV_WC_TM_ERR",
-    "IBV_WC_TM_RNDV_INCOMPLETE",
-];
-
-/// The name of an `ibv_wc_status`, or the number where it has none.
+/// The name of an `ibv_wc_status` in `verbs.h`, or the number if it has none.
 pub fn name(status: u32) -> String {
-    let known = usize::try_from(status).ok().and_then(|at| NAMES.get(at));
-    known.map_or_else(|| status.to_string(), |&name| name.to_owned())
+    match (status, WcStatus::of(status)) {
+        (0, _) => "IBV_WC_SUCCESS".to_owned(),
+        (_, Some(known)) => known.name().to_owned(),
+        (unknown, None) => unknown.to_string(),
+    }
 }
 
-/// The completion's failure; `None` where it succeeded.
+/// The completion's failure; `None` if it succeeded.
 pub fn failure(completion: WorkCompletion) -> Option<Completion> {
     (completion.status != 0).then(|| Completion {
         status: completion.status,

@@ -1,9 +1,11 @@
 //! `serve`: one worker process per connection on a Unix socket.
 //!
-//! The supervisor makes no verbs call, so that nothing of libibverbs can hang or crash it. When a peer hangs up its
-//! worker is killed, whatever it is doing.
+//! The supervisor makes no verbs calls, so that libibverbs cannot hang or crash it. When a peer disconnects, its worker is
+//! killed, whatever it is doing. Who may connect is decided by the user of the peer as the kernel reports it (`SO_PEERCRED`),
+//! in addition to the mode of the socket: a group may have more members than one expects.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
@@ -21,27 +23,33 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::Mode,
     io::Errno,
+    net::sockopt::socket_peercred,
     process::{Pid, PidfdFlags, pidfd_open, umask},
 };
 
-/// Connections served at the same time; one more is closed at once.
+/// Maximum number of connections; a further one is closed at once.
 pub const MAX_CONNECTIONS: usize = 4;
 
 /// A connection and its worker.
 struct Session {
     peer: UnixStream,
     worker: Child,
-    /// Readable when the worker has ended.
+    /// Becomes readable when the worker ends.
     ended: OwnedFd,
     killed: bool,
 }
 
-/// Serves connections until `stop` is readable; `worker` makes the command that speaks to one over its standard
-/// input and output. Workers are killed at the end, and the socket's file is removed.
+/// Serves connections of these users until `stop` is readable. `worker` creates the command that serves one connection over its standard
+/// input and output. At the end the workers are killed, and the socket file is removed.
 ///
 /// # Errors
-/// Where the socket cannot be made: `EADDRINUSE` where somebody listens on it, `EEXIST` where the file is no socket.
-pub fn serve(path: &Path, stop: &impl AsFd, worker: impl Fn() -> Command) -> io::Result<()> {
+/// If the socket cannot be created: `EADDRINUSE` if another process listens on it, `EEXIST` if the file is not a socket.
+pub fn serve(
+    path: &Path,
+    users: &BTreeSet<u32>,
+    stop: &impl AsFd,
+    worker: impl Fn() -> Command,
+) -> io::Result<()> {
     let listener = bind(path)?;
     let _removed = RemoveFile(path.to_owned());
     listener.set_nonblocking(true)?;
@@ -52,7 +60,7 @@ pub fn serve(path: &Path, stop: &impl AsFd, worker: impl Fn() -> Command) -> io:
             PollFd::new(&listener, PollFlags::IN),
         ];
         for session in &sessions {
-            // A peer that was hung up on stays so; waiting for its worker is all that is left.
+            // The peer has disconnected; only wait for its worker to end.
             let wanted = if session.killed {
                 PollFlags::empty()
             } else {
@@ -94,13 +102,18 @@ pub fn serve(path: &Path, stop: &impl AsFd, worker: impl Fn() -> Command) -> io:
             !(ended && session.reap())
         });
         if called {
-            accept(&listener, &mut sessions, &worker);
+            accept(&listener, users, &mut sessions, &worker);
         }
     }
 }
 
-/// Takes one connection. One that cannot be served is closed, and said so on standard error.
-fn accept(listener: &UnixListener, sessions: &mut Vec<Session>, worker: &impl Fn() -> Command) {
+/// Accepts one connection. A connection that cannot be served is closed, with a message on standard error.
+fn accept(
+    listener: &UnixListener,
+    users: &BTreeSet<u32>,
+    sessions: &mut Vec<Session>,
+    worker: &impl Fn() -> Command,
+) {
     let peer = match listener.accept() {
         Ok((peer, _)) => peer,
         Err(error)
@@ -112,14 +125,26 @@ fn accept(listener: &UnixListener, sessions: &mut Vec<Session>, worker: &impl Fn
             return;
         }
         Err(error) => {
-            eprintln!("rdma-health-verbs: cannot accept: {error}");
-            // The connection is still waiting: no descriptors or memory are left to take it with.
+            eprintln!("rdma-health-verbs: cannot accept a connection: {error}");
+            // The connection is still pending, because no file descriptor or memory is left.
             std::thread::sleep(Duration::from_millis(100));
             return;
         }
     };
+    match socket_peercred(&peer) {
+        Ok(found) if users.contains(&found.uid.as_raw()) => {}
+        Ok(found) => {
+            let uid = found.uid.as_raw();
+            eprintln!("rdma-health-verbs: closed a connection of user {uid}, who may not connect");
+            return;
+        }
+        Err(error) => {
+            eprintln!("rdma-health-verbs: closed a connection of an unknown user: {error}");
+            return;
+        }
+    }
     if sessions.len() >= MAX_CONNECTIONS {
-        eprintln!("rdma-health-verbs: a connection was closed: {MAX_CONNECTIONS} are being served");
+        eprintln!("rdma-health-verbs: closed a connection: the limit of {MAX_CONNECTIONS} is reached");
         return;
     }
     match Session::start(peer, worker()) {
@@ -154,11 +179,11 @@ impl Session {
 
     fn kill(&mut self) {
         self.killed = true;
-        // Fails only where it has ended.
+        // Fails only if it has ended.
         let _ = self.worker.kill();
     }
 
-    /// Whether the worker has ended and is gone from the process table.
+    /// Whether the worker has ended and was reaped.
     fn reap(&mut self) -> bool {
         match self.worker.try_wait() {
             Ok(None) => false,
@@ -178,7 +203,7 @@ fn pidfd(child: &Child) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid.ok_or(Errno::SRCH)?, PidfdFlags::empty())?)
 }
 
-/// Listens on `path` with mode 0660, in place of a socket that nobody listens on any more.
+/// Listens on `path` with mode 0660. Replaces a stale socket, on which no process listens.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => return Err(Errno::EXIST.into()),
@@ -190,7 +215,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // So that the file never has any other mode. Nothing else makes files at this time.
+    // The file must never have another mode. No other thread creates files at this time.
     let before = umask(Mode::from_raw_mode(0o117));
     let listener = UnixListener::bind(path);
     umask(before);
@@ -216,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// A supervisor in a thread, with a shell script for a worker.
+    /// A supervisor in a thread, with a shell script as its worker.
     struct Running {
         folder: tempfile::TempDir,
         stop: UnixStream,
@@ -229,7 +254,8 @@ mod tests {
             let (stop, stopped) = UnixStream::pair().unwrap();
             let (path, home) = (folder.path().join("socket"), folder.path().to_owned());
             let thread = thread::spawn(move || {
-                serve(&path, &stopped, || {
+                let own = rustix::process::geteuid().as_raw();
+                serve(&path, &BTreeSet::from([own]), &stopped, || {
                     let mut command = Command::new("sh");
                     command.args(["-c", script]).current_dir(&home);
                     command
@@ -265,17 +291,18 @@ mod tests {
         while !done() {
             assert!(
                 started.elapsed() < Duration::from_secs(10),
-                "it never came to pass"
+                "the condition did not become true"
             );
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// The line that a worker sends first.
+    /// The first line from a worker.
     fn line(peer: &mut UnixStream) -> String {
         let mut line = Vec::new();
         let mut byte = [0];
-        while peer.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        // Retries after a signal, which another test of this process may send.
+        while peer.read_exact(&mut byte).is_ok() && byte != *b"\n" {
             line.push(byte[0]);
         }
         String::from_utf8(line).unwrap()
@@ -287,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_has_its_own_worker_and_its_bytes_go_through() {
+    fn each_connection_has_its_own_worker_and_gets_its_own_bytes() {
         let running = Running::start("echo $$; exec cat");
         let (mut one, mut two) = (running.connect(), running.connect());
         assert_ne!(line(&mut one), line(&mut two));
@@ -301,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_killed_when_its_peer_hangs_up_whatever_it_does() {
-        // It neither reads nor minds signals that can be ignored; the second is stopped.
+    fn a_worker_is_killed_when_its_peer_disconnects() {
+        // The first does not read and ignores signals; the second is stopped.
         for script in [
             "trap '' TERM HUP PIPE; echo $$; exec sleep 1000",
             "echo $$; kill -STOP $$",
@@ -310,7 +337,7 @@ mod tests {
             let running = Running::start(script);
             let mut peer = running.connect();
             let pid = line(&mut peer);
-            // Not at once: the line is empty for a moment during `exec`.
+            // Wait, because the command line is empty for a moment during `exec`.
             wait_for(|| is_alive(&pid));
             drop(peer);
             wait_for(|| !Path::new(&format!("/proc/{pid}")).exists());
@@ -319,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_told_when_its_worker_ends() {
+    fn a_peer_is_disconnected_when_its_worker_ends() {
         let running = Running::start("echo gone; exit 1");
         let mut peer = running.connect();
         assert_eq!(line(&mut peer), "gone");
@@ -328,9 +355,9 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_too_many_is_closed_and_a_place_becomes_free_again() {
+    fn a_connection_beyond_the_limit_is_closed_and_slots_are_reused() {
         let running = Running::start("echo $$; exec cat");
-        // The connection made to see that it listens may still hold a place.
+        // The connection that checked the socket may still occupy a slot.
         let mut peers = Vec::new();
         wait_for(|| {
             let mut peer = running.connect();
@@ -347,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_for_owner_and_group_and_gone_in_the_end() {
+    fn the_socket_is_for_owner_and_group_and_removed_at_the_end() {
         let running = Running::start("echo $$; exec cat");
         let mut peer = running.connect();
         let pid = line(&mut peer);
@@ -362,11 +389,21 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_socket_is_replaced_and_nothing_else_is() {
+    fn only_a_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         drop(UnixListener::bind(&path).unwrap());
-        let listener = bind(&path).unwrap();
+        // A process that another test starts at this moment has the listener open until its `exec`.
+        let mut listener = bind(&path);
+        wait_for(|| {
+            if listener
+                .as_ref()
+                .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+            {
+                listener = bind(&path);
+            }
+            listener.is_ok()
+        });
         assert_eq!(bind(&path).unwrap_err().raw_os_error(), Some(98));
         drop(listener);
         fs::remove_file(&path).unwrap();

@@ -13,10 +13,11 @@ import (
 	kubernetes "k8s.io/component-base/version"
 )
 
-// The first Kubernetes with ValidatingAdmissionPolicy in v1 is 1.30. It takes in what 1.29 knew already, for it may be rolled back.
+// ValidatingAdmissionPolicy is v1 since Kubernetes 1.30. A server accepts only what the version before it knew, so that it can be
+// rolled back.
 var oldest = version.MajorMinor(1, 29)
 
-// compileForAll compiles the policy in the CEL of every Kubernetes that may be asked to store it.
+// compileForAll compiles the policy with the CEL of every Kubernetes version that may have to store it.
 func compileForAll(policy *registration.ValidatingAdmissionPolicy) error {
 	newest := version.MustParse(kubernetes.DefaultKubeBinaryVersion)
 	for minor := oldest.Minor(); minor <= newest.Minor(); minor++ {
@@ -29,7 +30,7 @@ func compileForAll(policy *registration.ValidatingAdmissionPolicy) error {
 	return nil
 }
 
-// compile gives what keeps a server from storing the policy.
+// compile returns the errors for which a server would refuse to store the policy.
 func compile(policy *registration.ValidatingAdmissionPolicy, of *version.Version) error {
 	compiler, problems := compiledVariables(policy, of, environment.NewExpressions)
 	try := func(where string, expression cel.ExpressionAccessor, options cel.OptionalVariableDeclarations) {
@@ -57,13 +58,13 @@ func rule(validation registration.Validation) *validating.ValidationCondition {
 	return &validating.ValidationCondition{Expression: validation.Expression, Message: validation.Message}
 }
 
-// compiledVariables gives a compiler that knows the policy's variables.
+// compiledVariables returns a compiler that knows the policy's variables.
 func compiledVariables(
 	policy *registration.ValidatingAdmissionPolicy, of *version.Version, mode environment.Type,
 ) (*cel.CompositedCompiler, []error) {
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(of))
 	if err != nil {
-		panic(err) // of the library, whatever the policy is
+		panic(err) // an error of the library, independent of the policy
 	}
 	var problems []error
 	for _, variable := range policy.Spec.Variables {

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// A server refuses what costs too much to judge, so a Node with much on it must cost little.
+// A server refuses a request whose evaluation costs too much, so even a Node with many entries must cost little.
 const conditions, labels, taints = 40, 60, 20
 
-// crowded makes a Node with much on it out of one with little, and the request that changes all on it that is the agent's.
+// crowded adds many entries to a Node, and returns the request that changes all entries of the agent on it.
 func crowded(little request, conditions, labels, taints int) request {
 	before := little.attributes.GetOldObject().(*core.Node).DeepCopy()
 	for i := range conditions {
@@ -33,7 +33,7 @@ func crowded(little request, conditions, labels, taints int) request {
 		before.Spec.Taints = append(before.Spec.Taints, taint)
 	}
 	now := before.DeepCopy()
-	// In front of the others, so that each is compared with the most.
+	// First in the list, so that each is compared with the most.
 	for _, kind := range []core.NodeConditionType{"RDMAIommuProblem", "RDMALinkProblem", "GPUDirectProblem"} {
 		ours := core.NodeCondition{Type: kind, Status: core.ConditionFalse, Reason: "Fine", Message: "all is well"}
 		now.Status.Conditions = append([]core.NodeCondition{ours}, now.Status.Conditions...)
@@ -45,7 +45,7 @@ func crowded(little request, conditions, labels, taints int) request {
 	return request{fmt.Sprintf("a Node with %d conditions, %d labels, %d taints", conditions, labels, taints), asked, ""}
 }
 
-// countCosts prints what a request costs, and fails where it costs more than half of what a server allows.
+// countCosts prints the cost of a request, and fails if it exceeds half of a server's limit.
 func countCosts(policy *registration.ValidatingAdmissionPolicy, asked request) error {
 	costs, err := costsOf(policy, asked)
 	if err != nil {
@@ -63,7 +63,7 @@ func countCosts(policy *registration.ValidatingAdmissionPolicy, asked request) e
 	return nil
 }
 
-// costsOf gives the cost of each rule, with the variables that it uses; a server evaluates a variable once for all of them.
+// costsOf returns the cost of each rule including its variables; a server evaluates a variable once for all rules.
 func costsOf(policy *registration.ValidatingAdmissionPolicy, asked request) ([]int64, error) {
 	const mode = environment.StoredExpressions
 	compiler, _ := compiledVariables(policy, oldest, mode)

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// decide has the admission plugin decide the requests.
+// decide runs the requests through the admission plugin.
 func decide(
 	policy *registration.ValidatingAdmissionPolicy, binding *registration.ValidatingAdmissionPolicyBinding, requests []request,
 ) error {
@@ -47,11 +47,11 @@ func decide(
 				request.attributes.GetSubresource(), request.refused, got)
 		}
 	}
-	fmt.Printf("%d requests are decided as they should be\n", len(requests))
+	fmt.Printf("%d requests are decided as expected\n", len(requests))
 	return nil
 }
 
-// start starts the plugin as a server does. It watches a server that is not there and has policy, binding and a namespace.
+// start starts the plugin as a server does. It watches a simulated server with policy, binding and a namespace.
 func start(
 	ctx context.Context, policy *registration.ValidatingAdmissionPolicy, binding *registration.ValidatingAdmissionPolicyBinding,
 ) (*validating.Plugin, error) {
@@ -71,7 +71,7 @@ func start(
 	return plugin, nil
 }
 
-// kinds is what a server knows of resources and their kinds.
+// kinds maps resources to kinds, as a server does.
 func kinds() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core.SchemeGroupVersion, events.SchemeGroupVersion})
 	mapper.Add(core.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)

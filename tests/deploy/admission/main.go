@@ -1,5 +1,5 @@
-// The admission policy in Kubernetes' own code: k8s.io/apiserver, of which an API server is made. It compiles the policy as a
-// server does that is to store it, has the real admission plugin decide the requests of cases.yaml, and counts what they cost.
+// Runs the admission policy in Kubernetes' own code, the library k8s.io/apiserver. It compiles the policy as a server does before
+// it stores it, runs the requests of cases.yaml through the real admission plugin, and counts their cost.
 //
 // Usage: admission POLICY CASES
 package main

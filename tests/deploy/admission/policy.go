@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// readPolicy reads policy and binding, without tolerance for a field that does not exist, and sets what a server sets by default.
+// readPolicy reads policy and binding, rejects unknown fields, and sets the server's defaults.
 func readPolicy(file string) (*registration.ValidatingAdmissionPolicy, *registration.ValidatingAdmissionPolicyBinding, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -45,7 +45,7 @@ func readPolicy(file string) (*registration.ValidatingAdmissionPolicy, *registra
 	return policy, binding, nil
 }
 
-// setDefaults sets what the server's own defaults set; they are not a part of k8s.io/apiserver.
+// setDefaults sets the server's defaults, which are not part of k8s.io/apiserver.
 func setDefaults(match *registration.MatchResources) {
 	if match.MatchPolicy == nil {
 		equivalent := registration.Equivalent

@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// request is what the policy is to decide, and how.
+// request is a request and its expected decision.
 type request struct {
 	name       string
 	attributes admission.Attributes
 	refused    string
 }
 
-// told is cases.yaml; its head says what it means.
-type told struct {
+// caseFile is the content of cases.yaml; see the comment there.
+type caseFile struct {
 	Agent   any
 	Objects map[string]any
 	Cases   []struct {
@@ -40,21 +40,21 @@ func readRequests(file string) ([]request, error) {
 	if err != nil {
 		return nil, err
 	}
-	var told told
-	if err := yaml.Unmarshal(text, &told); err != nil {
+	var content caseFile
+	if err := yaml.Unmarshal(text, &content); err != nil {
 		return nil, err
 	}
 	var requests []request
-	for _, c := range told.Cases {
+	for _, c := range content.Cases {
 		resource := c.Resource
 		if resource == "" {
 			resource = "nodes"
 		}
-		base, known := told.Objects[resource]
+		base, known := content.Objects[resource]
 		if !known {
 			return nil, fmt.Errorf("%s: no object of %s", c.Name, resource)
 		}
-		by, err := account(merge(told.Agent, c.User))
+		by, err := account(merge(content.Agent, c.User))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
@@ -82,7 +82,7 @@ func readRequests(file string) ([]request, error) {
 	return requests, nil
 }
 
-// merge is a JSON merge patch, RFC 7386; one that is not there changes nothing.
+// merge applies a JSON merge patch (RFC 7386); a missing patch changes nothing.
 func merge(target, patch any) any {
 	if patch == nil {
 		return target
@@ -117,10 +117,10 @@ var scheme = func() *runtime.Scheme {
 	return scheme
 }()
 
-// Strict: a field that a Node does not have is a mistake in cases.yaml.
+// Strict: an unknown field of a Node is a mistake in cases.yaml.
 var decoder = serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// object makes the typed object that a server makes: what it shows to CEL, and what it leaves out, depends on the type.
+// object returns the typed object that a server creates. The type determines which fields CEL sees.
 func object(content any) (runtime.Object, error) {
 	text, err := json.Marshal(content)
 	if err != nil {
@@ -146,7 +146,7 @@ func account(content any) (user.Info, error) {
 	return &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups, Extra: extra}, nil
 }
 
-// attributes are what a server hands to its admission plugins.
+// attributes are the values that a server passes to its admission plugins.
 func attributes(resource, subresource string, now, before runtime.Object, by user.Info) admission.Attributes {
 	operation, options := admission.Create, runtime.Object(&meta.CreateOptions{})
 	if before != nil {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/openapi/openapitest"
 )
 
-// What the type checker rightly does not know: one policy is about three kinds, each without the fields of the others, and
-// quantities have no type in it.
+// Fields that the type checker correctly does not know: the policy covers three kinds, each without the fields of the others,
+// and the checker has no type for quantities.
 var unknown = map[string][]string{
 	"Node":  {"involvedObject", "regarding", "capacity", "allocatable"},
 	"Event": {"regarding", "spec", "status"},
@@ -24,14 +24,14 @@ var unknown = map[string][]string{
 
 var undefined = regexp.MustCompile(`undefined field '(\w+)'`)
 
-// checkTypes has Kubernetes' type checker look for fields that a Node or an Event does not have. It warns and forbids nothing.
+// checkTypes looks for fields that a Node or an Event does not have, with Kubernetes' type checker, which only warns.
 func checkTypes(policy *registration.ValidatingAdmissionPolicy) error {
 	checker := validating.TypeChecker{
 		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: schemas{}},
 		RestMapper:     kinds(),
 	}
 	fmt.Printf("type checker: %d warnings\n", len(checker.Check(policy)))
-	// But in a cluster it passes over rules for any version, as ours are, and over all that is in variables. Not so here.
+	// In a cluster it skips rules for any version, as these are, and all variables. Here it checks both.
 	policy = policy.DeepCopy()
 	for i := range policy.Spec.MatchConstraints.ResourceRules {
 		policy.Spec.MatchConstraints.ResourceRules[i].APIVersions = []string{"v1"}
@@ -65,17 +65,17 @@ func checkTypes(policy *registration.ValidatingAdmissionPolicy) error {
 			}
 		}
 	}
-	// Where it has no schema it says nothing.
+	// Without a schema it gives no warning.
 	if len(met["Node"]) == 0 || len(met["Event"]) == 0 {
 		problems = append(problems, errors.New("the type checker had no schemas"))
 	}
 	if problems == nil {
-		fmt.Println("type checker, given v1 and the variables too: every field of a Node and of an Event of core/v1 is one")
+		fmt.Println("type checker, with v1 and the variables: every field exists in Node or Event (core/v1)")
 	}
 	return errors.Join(problems...)
 }
 
-// schemas is a server's discovery, reduced to the schemas that client-go carries: those of core/v1, and not of events.k8s.io.
+// schemas is a server's discovery, reduced to the schemas in client-go: core/v1, but not events.k8s.io.
 type schemas struct{ discovery.DiscoveryInterface }
 
 func (schemas) OpenAPIV3() openapi.Client { return openapitest.NewEmbeddedFileClient() }

@@ -5,11 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdma_health_node::{
-    Fact, Node, Root,
-    collector::{Collector, Refresh},
-};
-use rdma_health_rules::{Expectations, diagnose, judge};
+use rdma_health_diagnosis::diagnose;
+use rdma_health_kernel::{Root, collector::{Collector, Refresh}};
+use rdma_health_node::{Node, UnreadKind};
+use rdma_health_rules::{Expectations, judge};
 use rdma_health_snapshot::{Snapshot, anonymize::anonymize, redact::redact};
 use rdma_health_tests::tree;
 use tar::{Builder, EntryType, Header};
@@ -25,9 +24,7 @@ pub static FIXTURE: LazyLock<Snapshot> = LazyLock::new(|| {
         time: 0,
         live: true,
         anonymized: false,
-        hung: Default::default(),
         recording: recorder.recording(),
-        verbs: Fact::Absent,
         probes: Vec::new(),
         history: None,
         expectations: None,
@@ -38,8 +35,8 @@ pub static FIXTURE: LazyLock<Snapshot> = LazyLock::new(|| {
 pub fn read(root: Root) -> Node {
     let mut collector = Collector::new(root, Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(60));
-    let node = collector.node();
-    let broken = node.unread().find(|(_, unread)| unread.kind == "panic");
+    let node = Node::new(collector.facts());
+    let broken = node.unread().find(|(_, unread)| unread.kind == UnreadKind::Panic);
     assert!(broken.is_none(), "{broken:?}");
     let verdict = judge(&node, &Expectations::default());
     diagnose(&node, &verdict.findings, None);
@@ -71,7 +68,6 @@ pub fn packed(manifest: &[u8], name: &[u8], content: &[u8]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     let entries = [
         (&b"manifest.json"[..], manifest),
-        (b"verbs.json", b"null"),
         (b"probes.json", b"[]"),
         (b"expectations.json", b"null"),
         (b"history.json", b"null"),

@@ -3,12 +3,13 @@
 
 use std::sync::LazyLock;
 
-use rdma_health_fuzz::{FIXTURE, read};
-use rdma_health_node::Node;
-use rdma_health_rules::{
-    Expectations, diagnose, judge,
+use rdma_health_diagnosis::{
+    diagnose,
     log::{LogReader, MAX_SYMPTOMS},
 };
+use rdma_health_fuzz::{FIXTURE, read};
+use rdma_health_node::Node;
+use rdma_health_rules::{Expectations, judge};
 
 static NODE: LazyLock<Node> = LazyLock::new(|| read(FIXTURE.root()));
 

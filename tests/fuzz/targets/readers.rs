@@ -4,14 +4,14 @@
 use std::sync::{Arc, LazyLock};
 
 use rdma_health_fuzz::{FIXTURE, read};
-use rdma_health_node::Root;
+use rdma_health_kernel::{Root, recording::Form};
 
 /// Every file that readers read.
 static FILES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let files = FIXTURE.recording.iter();
     files
-        .filter(|(_, answers)| answers.read.is_some())
-        .map(|(path, _)| path.to_owned())
+        .filter(|(question, _)| question.form() == Form::Content)
+        .filter_map(|(question, _)| question.path().map(str::to_owned))
         .collect()
 });
 
@@ -19,7 +19,7 @@ libfuzzer_sys::fuzz_target!(|changes: Vec<(u16, &[u8])>| {
     let mut recording = FIXTURE.recording.clone();
     for (which, content) in changes.into_iter().take(16) {
         let path = &FILES[usize::from(which) % FILES.len()];
-        recording.entry(path).read = Some(Ok(Arc::from(content)));
+        recording.insert_file(path, content);
     }
     read(Root::replay(Arc::new(recording), true));
 });

@@ -50,7 +50,7 @@ fn write_fixtures() -> Result<()> {
         Tree::parse(&text).context("what was captured is no archive")?;
         let path = fixtures().join(format!("{name}.tree"));
         let head = format!(
-            "# A virtual node, captured by `make fixtures`: four SoftRoCE devices, {about}.\n# Edit nothing here.\n"
+            "# A virtual node, captured by `make fixtures`: four SoftRoCE devices, {about}.\n# Do not edit.\n"
         );
         fs::write(&path, head + &text)?;
         println!("{}", path.display());

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rdma_health_tests::virtual_node::{Forward, Options, VirtualNode, built, quote};
 
 /// The agent's port, in the node and, where it is free, here.
-const PORT: u16 = 9879;
+const PORT: u16 = 14791;
 /// How long the agent may take to listen; everything is emulated.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -48,16 +48,15 @@ const PROBE: &[&str] = &["probe-failed"];
 const fn real(
     id: &'static str,
     what: &'static str,
-    causes: &'static [&'static str],
+    expected: &'static str,
     explains: &'static [&'static str],
 ) -> Fault {
-    Fault {
-        id,
-        what,
-        how: How::Real,
-        causes,
-        explains,
-    }
+    Fault::new(How::Real, id, what, expected, explains)
+}
+
+/// A state of a running kernel that is no fault.
+const fn harmless(id: &'static str, what: &'static str) -> Fault {
+    Fault::harmless(How::Real, id, what)
 }
 
 /// Interface `eth1` loses its link.
@@ -65,7 +64,7 @@ const LINK_DOWN: Injection = Injection {
     fault: real(
         "link-down",
         "`ip link set eth1 down`",
-        &["port-down"],
+        "port-down",
         &["gid-missing"],
     ),
     inject: "ip link set eth1 down",
@@ -78,7 +77,7 @@ const MEMLOCK_RUNTIME: Injection = Injection {
     fault: real(
         "memlock-runtime",
         "the process containerd gets the memory-lock limit that systemd gives by default, 8 MiB",
-        &["memlock-low"],
+        "memlock-low",
         &[],
     ),
     inject: "prlimit --pid $(pgrep -x containerd) --memlock=8388608:8388608",
@@ -91,7 +90,7 @@ const NO_IPV4_GID: Injection = Injection {
     fault: real(
         "no-ipv4-gid",
         "the IPv4 address of eth1 is deleted, and its GID with it",
-        &["gid-missing"],
+        "gid-missing",
         &["gid-index-differs"],
     ),
     inject: "ip addr del 10.0.101.2/24 dev eth1",
@@ -104,12 +103,33 @@ const MTU_LOWERED: Injection = Injection {
     fault: real(
         "mtu-lowered",
         "the MTU of eth1 is 1500 and no more 4200, so the port's is 1024 bytes and no more 4096",
-        &["mtu-low"],
+        "mtu-low",
         &[],
     ),
     inject: "ip link set eth1 mtu 1500",
     restore: "unplug 1 && plug 1",
     ask: "",
+};
+
+/// A true completion error, in the words of a job's log.
+const LOC_PROT_LOG: Injection = Injection {
+    fault: real(
+        "loc-prot-err",
+        "a job's log tells of the IBV_WC_LOC_PROT_ERR that a write from outside its memory region got",
+        "application-memory",
+        &[],
+    ),
+    inject: "",
+    restore: "",
+    ask: r#"
+set -- $(inject rxe0 loc-prot)
+test "$2" = IBV_WC_LOC_PROT_ERR || exit 99
+cat >/run/job.log <<END
+gpu-1:2101:2150 [0] NCCL INFO NET/IB : Using [0]rxe0:1/RoCE [1]rxe1:1/RoCE [RO]; OOB eth0:10.0.100.2<0>
+gpu-1:2101:2150 [0] transport/net_ib.cc:2116 NCCL WARN NET/IB: Got completion from peer 10.0.100.2<40712> with status=$2($1) opcode=IBV_WC_RDMA_WRITE(1) reqSize=4097 vendor_err=$3 req_type=Send localGid ::ffff:10.0.100.2 remoteGids ::ffff:10.0.100.2 hca rxe0
+gpu-1:2101:2150 [0] NCCL INFO transport/net.cc:1298 -> 6
+END
+check --probe --log /run/job.log"#,
 };
 
 fn words(line: &str) -> Vec<String> {

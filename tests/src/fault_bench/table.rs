@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use super::coverage::NOT_INJECTED;
-use super::{Outcome, Score};
+use super::field_cases::{self, FieldOutcome};
+use super::{Fault, Outcome, Score};
 
 /// What all outcomes come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Totals {
     pub broken: usize,
     /// Of these: every cause named and one of them first.
     pub first: usize,
+    /// Of these: the answer is wrong in a way that the fault names and explains.
+    pub known_misses: usize,
     /// Of these: every cause named, something else first.
     pub named: usize,
     /// Of these: a cause not named.
@@ -31,15 +34,16 @@ impl Totals {
     pub fn of(outcomes: &[Outcome]) -> Self {
         let mut totals = Self::default();
         for outcome in outcomes {
-            if outcome.faults.iter().all(|fault| fault.causes.is_empty()) {
-                totals.healthy += 1;
-            } else {
+            if outcome.is_broken() {
                 totals.broken += 1;
                 match outcome.score {
-                    Score::First => totals.first += 1,
+                    Score::First | Score::Outdated => totals.first += 1,
+                    Score::KnownMiss => totals.known_misses += 1,
                     Score::Named => totals.named += 1,
                     Score::Missed => totals.missed += 1,
                 }
+            } else {
+                totals.healthy += 1;
             }
             totals.false_alarms += usize::from(!outcome.false_alarms.is_empty());
         }
@@ -49,8 +53,15 @@ impl Totals {
     /// In one line.
     pub fn line(&self) -> String {
         format!(
-            "{} broken nodes: right cause first {}, named {}, missed {}; {} healthy nodes; false alarms on {}",
-            self.broken, self.first, self.named, self.missed, self.healthy, self.false_alarms
+            "{} broken nodes: right cause first {}, known misses {}, not first {}, missed {}; {} healthy nodes; false \
+             alarms on {}",
+            self.broken,
+            self.first,
+            self.known_misses,
+            self.named,
+            self.missed,
+            self.healthy,
+            self.false_alarms
         )
     }
 }
@@ -58,24 +69,27 @@ impl Totals {
 /// One outcome as a line of the terminal.
 pub fn line(outcome: &Outcome) -> String {
     let mut line = format!(
-        "{:7} {:10} {:44} {}",
+        "{:10} {:10} {:44} {}",
         outcome.score.name(),
         outcome.place,
         outcome.name(),
         outcome.answer.first().unwrap_or("-")
     );
     if outcome.score != Score::First {
-        let expected: Vec<_> = outcome
-            .faults
-            .iter()
-            .map(|fault| fault.causes.join("|"))
-            .collect();
+        let expected: Vec<_> = expected(outcome).collect();
         let _ = write!(line, " (expected {})", expected.join(" and "));
     }
+    for reason in outcome.reasons() {
+        let _ = write!(line, "\n           {reason}");
+    }
     for (rule, message) in &outcome.false_alarms {
-        let _ = write!(line, "\n        FALSE ALARM {rule}: {message}");
+        let _ = write!(line, "\n           FALSE ALARM {rule}: {message}");
     }
     line
+}
+
+fn expected(outcome: &Outcome) -> impl Iterator<Item = &'static str> {
+    outcome.faults.iter().filter_map(|fault| fault.expected)
 }
 
 /// The rows of a table in Markdown.
@@ -84,55 +98,52 @@ pub fn markdown(outcomes: &[Outcome]) -> String {
         "| node | fault | how | what is done | expected cause | first guess | score |\n| --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for outcome in outcomes {
-        let join = |words: Vec<&str>, between: &str| words.join(between);
-        let each =
-            |part: fn(&super::Fault) -> &'static str| outcome.faults.iter().map(part).collect::<Vec<_>>();
-        let mut how = each(|fault| fault.how.name());
-        how.dedup();
-        let causes: Vec<_> = outcome
-            .faults
-            .iter()
-            .filter(|fault| !fault.causes.is_empty())
-            .map(|fault| code(&fault.causes.join(" or ")))
-            .collect();
-        let alarms: Vec<_> = outcome
-            .false_alarms
-            .iter()
-            .map(|(rule, _)| rule.as_str())
-            .collect();
-        let mut score = match (
-            outcome.faults.iter().any(|fault| !fault.causes.is_empty()),
-            outcome.score,
-        ) {
-            (true, score) => score.name().to_owned(),
-            (false, _) => "silent".to_owned(),
-        };
-        if !alarms.is_empty() {
-            score = format!("{score}, FALSE ALARM {}", alarms.join(", "));
-        }
-        let mut what = each(|fault| fault.what);
-        what.dedup();
-        let what = if outcome.faults.is_empty() {
-            "nothing".into()
-        } else {
-            join(what, "; ")
-        };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {score} |",
+            "| {} | {} | {} | {} | {} | {} | {} |",
             outcome.place,
             outcome.name(),
-            join(how, ", "),
-            what,
-            if causes.is_empty() {
-                "none".into()
-            } else {
-                causes.join(" and ")
-            },
-            outcome.answer.first().map_or_else(|| "none".into(), code),
+            each(outcome, |fault| fault.how.name()).join(", "),
+            or("nothing", &each(outcome, |fault| fault.what).join("; ")),
+            or(
+                "none",
+                &expected(outcome).map(code).collect::<Vec<_>>().join(" and ")
+            ),
+            or("none", &outcome.answer.first().map_or_else(String::new, code)),
+            score(outcome),
         );
     }
     text
+}
+
+/// What is so of the faults, each thing once where it follows itself.
+fn each(outcome: &Outcome, part: fn(&Fault) -> &'static str) -> Vec<&'static str> {
+    let mut parts: Vec<_> = outcome.faults.iter().map(part).collect();
+    parts.dedup();
+    parts
+}
+
+fn or<'a>(nothing: &'a str, text: &'a str) -> &'a str {
+    if text.is_empty() { nothing } else { text }
+}
+
+/// The score, with the reasons of a known miss, and false alarms.
+fn score(outcome: &Outcome) -> String {
+    let mut words = match (outcome.is_broken(), outcome.score) {
+        (false, Score::First) => "silent".to_owned(),
+        (_, score) => score.name().to_owned(),
+    };
+    for reason in outcome.reasons() {
+        let _ = write!(words, ": {reason}");
+    }
+    for (rule, _) in &outcome.false_alarms {
+        let _ = write!(words, ", FALSE ALARM {rule}");
+    }
+    words
+}
+
+fn code(word: &str) -> String {
+    format!("`{word}`")
 }
 
 /// The rules that no fault must be named by.
@@ -146,13 +157,21 @@ fn left_out() -> String {
     text
 }
 
-fn code(words: &str) -> String {
-    words
-        .split(" or ")
-        .map(|word| format!("`{word}`"))
-        .collect::<Vec<_>>()
-        .join(" or ")
+/// The field cases that are not answered as expected, after their totals.
+fn of_the_field(outcomes: &[FieldOutcome]) -> String {
+    let mut text = format!("## Field cases\n\n{}.\n\n", field_cases::totals(outcomes));
+    for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {
+        let _ = writeln!(
+            text,
+            "- `{}`: {}, first guess {}",
+            outcome.case.name,
+            outcome.score.name().to_lowercase(),
+            outcome.first.as_deref().map_or_else(|| "none".to_owned(), code)
+        );
+    }
+    text
 }
+
 /// The lines of the page between which the table stands.
 const MARKS: [&str; 2] = [
     "<!-- table: begin (make fault-bench writes it) -->",
@@ -163,7 +182,7 @@ const MARKS: [&str; 2] = [
 ///
 /// # Errors
 /// Where the page cannot be read or written, or has no marks.
-pub fn write(page: &Path, outcomes: &[Outcome]) -> Result<()> {
+pub fn write(page: &Path, outcomes: &[Outcome], field: &[FieldOutcome]) -> Result<()> {
     let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
     let (before, rest) = text
         .split_once(MARKS[0])
@@ -173,10 +192,11 @@ pub fn write(page: &Path, outcomes: &[Outcome]) -> Result<()> {
         .context("the page has no mark for the end of the table")?;
     let totals = Totals::of(outcomes).line();
     let text = format!(
-        "{before}{}\n\n{totals}.\n\n{}\n{}\n{}{after}",
+        "{before}{}\n\n{totals}.\n\n{}\n{}\n{}\n{}{after}",
         MARKS[0],
         markdown(outcomes),
         left_out(),
+        of_the_field(field),
         MARKS[1]
     );
     fs::write(page, text).with_context(|| format!("writing {}", page.display()))

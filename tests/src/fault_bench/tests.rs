@@ -5,27 +5,11 @@ use serde_json::json;
 use super::table::{Totals, line, markdown};
 use super::{Answer, Fault, How, Outcome, Score};
 
-const LINK: Fault = Fault {
-    id: "link",
-    what: "no link",
-    how: How::Real,
-    causes: &["port-down"],
-    explains: &["gid-missing"],
-};
-const MEMLOCK: Fault = Fault {
-    id: "memlock",
-    what: "little",
-    how: How::Tree,
-    causes: &["memlock-low"],
-    explains: &[],
-};
-const SPARE: Fault = Fault {
-    id: "spare",
-    what: "spare port",
-    how: How::Tree,
-    causes: &[],
-    explains: &[],
-};
+const LINK: Fault = Fault::new(How::Real, "link", "no link", "port-down", &["gid-missing"]);
+const MEMLOCK: Fault = Fault::new(How::Tree, "memlock", "little", "memlock-low", &[]);
+const SPARE: Fault = Fault::harmless(How::Tree, "spare", "spare port");
+const OVERLOOKED: Fault = MEMLOCK.known_miss(None, "nobody looks there");
+const MISTAKEN: Fault = MEMLOCK.known_miss(Some("rate-low"), "it is slow too");
 
 fn answer(findings: &[(&str, &str)], causes: &[&str]) -> Answer {
     let findings: Vec<_> = findings
@@ -53,22 +37,27 @@ fn the_diagnosis_comes_before_the_findings() {
 #[test]
 fn a_cause_stands_for_its_findings_unless_it_is_called_unlikely() {
     let said = |id, confidence| {
+        let finding = json!({"rule": "memlock-low", "severity": "warning", "message": "words"});
         let cause = json!({"id": id, "confidence": confidence, "findings": ["memlock-low"]});
-        let answer = json!({"findings": [], "diagnosis": {"causes": [cause]}}).to_string();
+        let other = json!({"id": "port-down", "confidence": "possible", "findings": []});
+        let answer = json!({"findings": [finding], "diagnosis": {"causes": [cause, other]}}).to_string();
         Outcome::of("here", &[&MEMLOCK], Answer::parse(&answer).unwrap()).score
     };
     assert_eq!(said("memlock-limit", "possible"), Score::First);
-    assert_eq!(said("memlock-limit", "unlikely"), Score::Missed);
+    assert_eq!(said("memlock-limit", "unlikely"), Score::Named);
     assert_eq!(
         said("device-stalled", "likely"),
-        Score::Missed,
+        Score::Named,
         "says another thing"
     );
 }
 
+fn score(faults: &[&Fault], said: Answer) -> Score {
+    Outcome::of("here", faults, said).score
+}
+
 #[test]
 fn a_cause_is_first_named_or_missed() {
-    let score = |faults: &[&Fault], said| Outcome::of("here", faults, said).score;
     assert_eq!(
         score(&[&LINK], answer(&[("port-down", "critical")], &[])),
         Score::First
@@ -88,6 +77,70 @@ fn a_cause_is_first_named_or_missed() {
         Score::Missed,
         "both causes must be named"
     );
+}
+
+#[test]
+fn only_the_right_cause_first_or_a_known_miss_passes() {
+    let passed = |faults: &[&Fault], said| Outcome::of("here", faults, said).passed();
+    let second = || answer(&[("gid-missing", "critical"), ("port-down", "warning")], &[]);
+    assert!(passed(&[&LINK], answer(&[("port-down", "critical")], &[])));
+    assert!(!passed(&[&LINK], second()), "named, but not first");
+    assert!(!passed(&[&MEMLOCK], Answer::default()));
+    assert!(passed(&[&OVERLOOKED], Answer::default()));
+    assert!(
+        !passed(&[&OVERLOOKED], answer(&[("memlock-low", "warning")], &[])),
+        "it is no miss any more"
+    );
+}
+
+#[test]
+fn what_is_for_information_is_no_answer() {
+    assert_eq!(
+        score(&[&MEMLOCK], answer(&[("memlock-low", "info")], &[])),
+        Score::Missed
+    );
+    let held = json!({"id": "memlock-limit", "confidence": "likely", "findings": ["memlock-low"]});
+    let finding = json!({"rule": "memlock-low", "severity": "info", "message": ""});
+    let mut said = json!({"status": "warning", "findings": [finding], "diagnosis": {"causes": [held]}});
+    assert_eq!(
+        score(&[&MEMLOCK], Answer::parse(&said.to_string()).unwrap()),
+        Score::Missed,
+        "a cause that holds it is none either"
+    );
+    said["findings"][0]["severity"] = "warning".into();
+    assert_eq!(
+        score(&[&MEMLOCK], Answer::parse(&said.to_string()).unwrap()),
+        Score::First
+    );
+    said["status"] = "ok".into();
+    assert_eq!(
+        score(&[&MEMLOCK], Answer::parse(&said.to_string()).unwrap()),
+        Score::Missed,
+        "nothing counts below the headline OK"
+    );
+}
+
+#[test]
+fn a_known_miss_is_accepted_only_as_it_is_known() {
+    let slow = || answer(&[("rate-low", "warning")], &[]);
+    assert_eq!(score(&[&MISTAKEN], slow()), Score::KnownMiss);
+    assert_eq!(score(&[&MISTAKEN], Answer::default()), Score::Missed);
+    assert_eq!(
+        score(&[&OVERLOOKED], slow()),
+        Score::Named,
+        "something is said, and it is wrong"
+    );
+    let right = || answer(&[("memlock-low", "warning")], &[]);
+    assert_eq!(score(&[&MISTAKEN], right()), Score::Outdated);
+    let both = answer(&[("rate-low", "warning"), ("memlock-low", "warning")], &[]);
+    assert_eq!(
+        score(&[&MISTAKEN], both),
+        Score::KnownMiss,
+        "named, but not first"
+    );
+    let link = || answer(&[("port-down", "critical")], &[]);
+    assert_eq!(score(&[&LINK, &OVERLOOKED], link()), Score::KnownMiss);
+    assert_eq!(score(&[&OVERLOOKED, &LINK], right()), Score::Missed);
 }
 
 #[test]
@@ -142,4 +195,15 @@ fn the_table_tells_what_was_expected_and_what_was_said() {
         (totals.broken, totals.missed, totals.healthy, totals.false_alarms),
         (1, 1, 1, 1)
     );
+}
+
+#[test]
+fn the_table_gives_the_reason_of_a_known_miss() {
+    let known = Outcome::of("here", &[&OVERLOOKED], Answer::default());
+    assert!(line(&known).contains("nobody looks there"), "{}", line(&known));
+    let row = "| `memlock-low` | none | known miss: nobody looks there |";
+    let outcomes = [known];
+    assert!(markdown(&outcomes).contains(row), "{}", markdown(&outcomes));
+    let totals = Totals::of(&outcomes);
+    assert_eq!((totals.first, totals.known_misses), (0, 1));
 }

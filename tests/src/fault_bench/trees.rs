@@ -6,14 +6,15 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::{Answer, Fault, How, Outcome, Selection};
+use super::{Answer, Fault, How, Outcome, Selection, joined};
 use crate::tree::{Entry, Tree, fixtures};
 
-use self::faults::{CHANGES, PAIRS};
+use self::faults::{PAIRS, WITH_PROFILE};
 
 mod faults;
 mod field;
 mod past;
+mod symmetry;
 
 /// A fault and the change that makes it.
 struct Change {
@@ -27,8 +28,8 @@ struct Change {
 struct Captured {
     fixture: &'static str,
     what: &'static str,
-    /// What must be named: one of each.
-    causes: &'static [&'static [&'static str]],
+    /// What must be named, one after the other.
+    expected: &'static [&'static str],
     explains: &'static [&'static str],
 }
 
@@ -37,19 +38,24 @@ const FAULTY: &[Captured] = &[
     Captured {
         fixture: "connectx7-gpu",
         what: "modelled with several faults: translation, no peer memory, 8 MiB to lock, ACS, a VF without a GUID",
-        causes: &[
-            &["iommu-group-translated"],
-            &["peer-memory-missing"],
-            &["memlock-low"],
-            &["acs-redirect"],
-            &["guid-invalid", "vf-guid-zero"],
+        expected: &[
+            "iommu-group-translated",
+            "peer-memory-missing",
+            "memlock-low",
+            "acs-redirect",
+            "vf-guid-zero",
         ],
-        explains: &["rdma-modules-missing", "pci-link-degraded", "facts-unreadable"],
+        explains: &[
+            "guid-invalid",
+            "rdma-modules-missing",
+            "pci-link-degraded",
+            "facts-unreadable",
+        ],
     },
     Captured {
         fixture: "virtual-node-translated",
         what: "captured from a machine in translation mode",
-        causes: &[&["iommu-group-translated"]],
+        expected: &["iommu-group-translated"],
         explains: &[],
     },
 ];
@@ -73,19 +79,30 @@ pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome))
         tell(Outcome::of(place, &[], ask(program, &field::node()?, "")?));
     }
     let find = |id: &str| {
-        let found = CHANGES.iter().find(|change| change.fault.id == id);
+        let found = changes().find(|change| change.fault.id == id);
         found.with_context(|| format!("no change is called {id}"))
     };
-    let mut all: Vec<_> = CHANGES.iter().map(|change| vec![change]).collect();
+    let mut all: Vec<_> = changes().map(|change| vec![change]).collect();
     for (one, other) in PAIRS {
         all.push(vec![find(one)?, find(other)?]);
     }
+    for (id, profile) in WITH_PROFILE {
+        let place = format!("field-{profile}");
+        if selection.wants(&place, id) {
+            let change = find(id)?;
+            let mut tree = field::node()?;
+            (change.make)(&mut tree).with_context(|| format!("making {id}"))?;
+            let config = format!("expect:\n  profile: {profile}\n");
+            let answer = ask(program, &tree, &config).context(*id)?;
+            let fault = Fault {
+                known_miss: None,
+                ..change.fault
+            };
+            tell(Outcome::of(place, &[&fault], answer));
+        }
+    }
     for changes in all {
-        let name = changes
-            .iter()
-            .map(|change| change.fault.id)
-            .collect::<Vec<_>>()
-            .join(" + ");
+        let name = joined(changes.iter().map(|change| change.fault.id));
         if !selection.wants(place, &name) {
             continue;
         }
@@ -104,12 +121,17 @@ pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome))
     past::run(program, selection, tell)
 }
 
+/// Every change of the healthy node.
+fn changes() -> impl Iterator<Item = &'static Change> {
+    faults::CHANGES.iter().chain(symmetry::CHANGES)
+}
+
 /// Every fault that is made in a tree.
 pub(super) fn faults() -> impl Iterator<Item = Fault> {
     let captured = FAULTY
         .iter()
         .flat_map(|captured| fixture_faults(captured.fixture));
-    let changes = CHANGES.iter().map(|change| change.fault);
+    let changes = changes().map(|change| change.fault);
     captured.chain(changes).chain(past::faults())
 }
 
@@ -135,14 +157,8 @@ fn fixture_faults(name: &str) -> Vec<Fault> {
     let Some(captured) = FAULTY.iter().find(|captured| captured.fixture == name) else {
         return Vec::new();
     };
-    let fault = |causes: &&'static [&'static str]| Fault {
-        id: causes[0],
-        what: captured.what,
-        how: How::Tree,
-        causes,
-        explains: captured.explains,
-    };
-    captured.causes.iter().map(fault).collect()
+    let fault = |id: &&'static str| Fault::new(How::Tree, id, captured.what, id, captured.explains);
+    captured.expected.iter().map(fault).collect()
 }
 
 fn ask(program: &Path, tree: &Tree, config: &str) -> Result<Answer> {
@@ -186,7 +202,7 @@ mod tests {
     fn every_change_changes_the_healthy_node_and_what_results_can_be_unpacked() {
         let healthy = field::node().unwrap();
         healthy.unpack().unwrap();
-        for change in CHANGES {
+        for change in changes() {
             let mut tree = healthy.clone();
             (change.make)(&mut tree).unwrap_or_else(|error| panic!("{}: {error:#}", change.fault.id));
             assert!(

@@ -3,10 +3,12 @@ use std::os::unix::fs::MetadataExt as _;
 
 use proptest::prelude::*;
 
+use rdma_health_kernel::{Fact, recording::Question, root::Scope};
+use serde_json::Value;
+
 use super::{Entry, Tree, unpack};
 
-const SAMPLE: &str = "\
-# A comment.
+const SAMPLE: &str = r#"# A comment.
 
 dir 755 sys/kernel/iommu_groups
 error 444 EINVAL sys/class/infiniband/rxe0/ports/1/gid_attrs/types/7
@@ -16,7 +18,7 @@ file 400 sys/empty
 file 644 sys/no newline at the end
 |one
 |two
-\\
+\
 file 644 sys/pci/config
 =0000 8680
 =0040 01
@@ -25,7 +27,18 @@ file 444 sys/long
 |begins
 ~
 link sys/class/net/eth0 -> ../../pci
-";
+answer netlink ethtool pause-get eth0
+|{"rx": true,
+| "tx": false}
+answer netlink devlink port-get
+|[]
+\
+answer verbs devices
+|{}
+answer kubelet List
+|{"podResources": []}
+failure EOPNOTSUPP netlink ethtool fec-get eth0
+"#;
 
 #[test]
 fn unpacks_what_the_text_says() {
@@ -52,6 +65,34 @@ fn unpacks_what_the_text_says() {
             .next()
             .is_none()
     );
+}
+
+#[test]
+fn the_root_of_a_tree_answers_what_no_file_does() {
+    let (folder, root) = Tree::parse(SAMPLE).unwrap().open().unwrap();
+    let scope = Scope::new(&root);
+    let ask =
+        |question: Question| -> Fact<Value> { scope.service(question, || panic!("no tree has services")) };
+    let netlink = |family: &str, command: &str, object: &str| Question::Netlink {
+        family: family.into(),
+        command: command.into(),
+        object: object.into(),
+    };
+    let pause = ask(netlink("ethtool", "pause-get", "eth0"));
+    assert_eq!(pause.known().unwrap()["rx"], true);
+    assert_eq!(
+        ask(netlink("devlink", "port-get", "")).known().unwrap(),
+        &Value::Array(Vec::new())
+    );
+    let fec = ask(netlink("ethtool", "fec-get", "eth0"));
+    assert_eq!(fec.unread().unwrap().kind.name(), "EOPNOTSUPP");
+    assert!(ask(Question::VerbsDevices).known().is_some());
+    let method = "List".to_owned();
+    assert!(ask(Question::Kubelet { method }).known().is_some());
+    // Its files are there as ever.
+    let rate = scope.optional("/sys/class/infiniband/rxe0/ports/1/rate");
+    assert_eq!(rate.known().unwrap(), "10 Gb/sec (1X QDR)");
+    assert!(!folder.path().join("netlink").exists());
 }
 
 #[test]
@@ -98,6 +139,15 @@ fn what_leads_out_of_the_tree_or_makes_no_sense_is_refused() {
         ("file 644 sys/a\n=0000 0000\n=0000 00", "rise"),
         ("file 644 sys/a\n=ffffffff", "too long"),
         ("file 644 sys/a\n~\n|text", "after the cut"),
+        ("answer netlink ethtool", "expected `netlink"),
+        ("answer ioctl eth0\n|{}", "expected `netlink"),
+        ("answer netlink ethtool  eth0\n|{}", "not a plain question"),
+        ("answer kubelet List\n|{", "not a JSON document"),
+        ("answer kubelet List", "not a JSON document"),
+        ("answer kubelet List\n|{}\n~", "must be whole"),
+        ("answer kubelet List\n|{}\nanswer kubelet List\n|{}", "twice"),
+        ("failure EWHATEVER kubelet List", "not the name of an errno"),
+        ("failure EIO kubelet List\n|{}", "only a file"),
     ] {
         let message = format!("{:#}", Tree::parse(text).expect_err(text));
         assert!(
@@ -131,7 +181,15 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "((file|dir|link|error) [0-7]{3} |[|=~]|[ -~]|\n){0,30}") {
-        let _ = Tree::parse(&text);
+    fn a_tree_of_any_text_is_written_as_text_of_the_same_tree(
+        entries in proptest::collection::vec(
+            "file [0-7]{3} [a-z]{3}\n([|][ -~]{0,4}\n|=[0-9a-f]{4}([0-9a-f]{2}){0,3}\n){0,3}(\\\\\n)?(~\n)?\
+            |dir 7[0-7]{2} [a-z]{3}\n|error 444 EIO [a-z]{3}\n|link [a-z]{3} -> [a-z.]{1,3}\n|[ -~]{0,2}\n",
+            0..5,
+        ),
+    ) {
+        if let Ok(tree) = Tree::parse(&entries.concat()) {
+            prop_assert_eq!(Tree::parse(&tree.to_string()).unwrap(), tree);
+        }
     }
 }

@@ -297,7 +297,7 @@ fn labels_and_taint_come_with_their_values_and_go_with_them(helm: &Helm<'_>, nod
     };
     let takes = |values: &Value| {
         helm.run("upgrade", values.clone());
-        let reloads = || node.log().matches("new configuration").count();
+        let reloads = || node.log().matches("configuration reloaded").count();
         let before = reloads();
         take_config(helm, config);
         within(SOON, || (reloads() > before).then_some(())).expect("the agent takes the configuration");

@@ -16,7 +16,7 @@ use std::{
 };
 
 use node::{LINK, Node, SOON, kinds, within};
-use rdma_health_tests::{api_server::ApiServer, scrape::wait_until, virtual_node::built};
+use rdma_health_tests::{api_server::ApiServer, run_acts, scrape::wait_until, virtual_node::built};
 use serde_json::{Value, json};
 
 /// One server serves all, since it takes seconds to start; each part has a Node of its own.
@@ -25,22 +25,37 @@ use serde_json::{Value, json};
 fn a_cluster_sees_each_node_as_it_is() {
     let mut server = ApiServer::start().unwrap();
     println!("kube-apiserver {}", server.version().unwrap());
-    conditions_say_what_is_wrong_and_what_to_do(&server);
-    a_transition_time_survives_a_restart(&server);
-    a_restart_writes_nothing_that_is_there_already(&server);
-    a_missing_permission_is_named_once_and_its_return_noticed(&server);
-    a_node_that_does_not_exist_is_told_and_found_once_it_does(&server);
-    a_wrong_token_is_told_and_a_new_one_read(&server);
-    a_token_that_expires_is_told_and_a_new_one_read(&server);
-    a_server_that_nobody_vouches_for_gets_no_token(&server);
-    a_wrong_kubeconfig_is_told_and_a_right_one_read(&server);
-    a_condition_of_somebody_else_is_left_alone_unless_forced(&server);
-    labels_of_the_node_say_what_is_expected(&server);
-    labels_and_taint_are_set_where_asked_for(&server);
-    clocks_that_disagree_do_no_harm(&server);
-    uninstalling_leaves_nothing_behind(&server);
-    a_server_that_was_away_is_told_within_seconds(&mut server);
-    a_server_that_hangs_holds_nothing_up(&server);
+    run_acts!(
+        &mut server,
+        mend,
+        [
+            conditions_say_what_is_wrong_and_what_to_do,
+            a_transition_time_survives_a_restart,
+            a_restart_writes_nothing_that_is_there_already,
+            a_missing_permission_is_named_once_and_its_return_noticed,
+            a_node_that_does_not_exist_is_told_and_found_once_it_does,
+            a_wrong_token_is_told_and_a_new_one_read,
+            a_token_that_expires_is_told_and_a_new_one_read,
+            a_server_that_nobody_vouches_for_gets_no_token,
+            a_wrong_kubeconfig_is_told_and_a_right_one_read,
+            a_condition_of_somebody_else_is_left_alone_unless_forced,
+            labels_of_the_node_say_what_is_expected,
+            labels_and_taint_are_set_where_asked_for,
+            clocks_that_disagree_do_no_harm,
+            uninstalling_leaves_nothing_behind,
+            a_server_that_was_away_is_told_within_seconds,
+            a_server_that_hangs_holds_nothing_up,
+        ]
+    );
+}
+
+/// The server runs and answers again, whatever an act did to it.
+fn mend(server: &mut ApiServer) {
+    // Where there is no server to thaw, it was stopped.
+    let running = server.thaw().or_else(|_| server.start_server());
+    if let Err(error) = running.and_then(|()| server.wait_until_ready()) {
+        eprintln!("the server could not be mended: {error:#}");
+    }
 }
 
 fn conditions_say_what_is_wrong_and_what_to_do(server: &ApiServer) {
@@ -182,7 +197,7 @@ fn a_missing_permission_is_named_once_and_its_return_noticed(server: &ApiServer)
 fn a_node_that_does_not_exist_is_told_and_found_once_it_does(server: &ApiServer) {
     let mut node = Node::unregistered(server, "missing");
     node.start();
-    node.log_says("there is no Node \"missing\" (404)");
+    node.log_says("Node \"missing\" not found (404)");
     node.serves("metrics", |scrape| scrape.count("rdma_verdict", &[]) == 4);
     server.create_node("missing").unwrap();
     node.until_within("False", Duration::from_secs(90));
@@ -211,7 +226,7 @@ fn a_wrong_token_is_told_and_a_new_one_read(server: &ApiServer) {
     let good = fs::read_to_string(&node.token).unwrap();
     fs::write(&node.token, "not-a-token").unwrap();
     node.start();
-    let log = node.log_says("does not know us (401)");
+    let log = node.log_says("rejected the credentials (401)");
     assert!(!log.contains("not-a-token"), "no secret belongs into a log");
     fs::write(&node.token, good).unwrap();
     node.until_within("False", Duration::from_secs(90));
@@ -223,8 +238,8 @@ fn a_token_that_expires_is_told_and_a_new_one_read(server: &ApiServer) {
     // Signed again and not expired it would be taken: the time alone is what is wrong with it.
     fs::write(&node.token, server.expired(&good).unwrap()).unwrap();
     node.start();
-    node.log_says("does not know us (401)");
-    node.log_says("the token or certificate is expired or of another cluster");
+    node.log_says("rejected the credentials (401)");
+    node.log_says("the token or certificate is expired or belongs to another cluster");
     node.serves("the refusal, and metrics", |scrape| {
         scrape.count("rdma_verdict", &[]) == 4
             && scrape.count("rdma_health_kubernetes_requests_total", &["code=\"401\""]) > 0
@@ -258,13 +273,13 @@ fn a_server_that_nobody_vouches_for_gets_no_token(server: &ApiServer) {
     let bad = good.replace(&ours, &other.display().to_string());
     fs::write(&node.kubeconfig, bad).unwrap();
     node.start();
-    let log = node.log_says("cannot be reached");
+    let log = node.log_says("cannot reach the API server");
     assert!(log.contains("certificate"), "{log}");
     // A file that is not there is another mistake.
     node.stop();
     fs::write(&node.kubeconfig, good.replace(&ours, "/nonexistent/ca.crt")).unwrap();
     node.start();
-    let log = node.log_says("no way to the API server");
+    let log = node.log_says("no usable credentials for the API server");
     assert!(log.contains("/nonexistent/ca.crt"), "{log}");
     node.serves("metrics", |scrape| scrape.count("rdma_verdict", &[]) == 4);
     fs::write(&node.kubeconfig, good).unwrap();
@@ -276,7 +291,7 @@ fn a_wrong_kubeconfig_is_told_and_a_right_one_read(server: &ApiServer) {
     let good = fs::read_to_string(&node.kubeconfig).unwrap();
     fs::write(&node.kubeconfig, "clusters: [").unwrap();
     node.start();
-    node.log_says("no way to the API server");
+    node.log_says("no usable credentials for the API server");
     node.serves("metrics", |scrape| scrape.count("rdma_verdict", &[]) == 4);
     fs::write(&node.kubeconfig, good).unwrap();
     node.until_within("False", Duration::from_secs(90));
@@ -294,7 +309,7 @@ fn a_condition_of_somebody_else_is_left_alone_unless_forced(server: &ApiServer) 
         .unwrap();
     assert_eq!(answer.status, 200, "{}", answer.body);
     node.start();
-    node.log_says("somebody else manages a condition of ours");
+    node.log_says("another controller manages the agent's conditions");
     assert!(node.log().contains(LINK));
     // Ours are written, theirs stays.
     let limits = within(SOON, || node.condition("RDMALimitsProblem"));
@@ -452,7 +467,12 @@ fn a_server_that_was_away_is_told_within_seconds(server: &mut ApiServer) {
     scrape.unwrap();
     sleep(Duration::from_secs(10));
     let log = fs::read_to_string(&agent.log).unwrap();
-    assert_eq!(log.matches("cannot be reached").count(), 1, "told once:\n{log}");
+    assert_eq!(
+        // An Event that was being sent has another message.
+        log.matches("cannot write the Node's conditions").count(),
+        1,
+        "told once:\n{log}"
+    );
     server.start_server().unwrap();
     server.wait_until_ready().unwrap();
     let back = Instant::now();
@@ -468,7 +488,9 @@ fn a_server_that_was_away_is_told_within_seconds(server: &mut ApiServer) {
     assert!(condition.is_some(), "{}", log());
     // The server may show the condition a moment before it answers the agent.
     let told = within(SOON, || {
-        log().contains("takes this node's conditions again").then_some(())
+        log()
+            .contains("the Node's conditions are written again")
+            .then_some(())
     });
     assert!(told.is_some(), "{}", log());
 }
@@ -494,8 +516,8 @@ fn a_server_that_hangs_holds_nothing_up(server: &ApiServer) {
 #[test]
 fn enabling_kubernetes_without_a_node_name_is_refused() {
     for (name, says) in [
-        (None, "give NODE_NAME"),
-        (Some("Not A Name"), "cannot be a Node's name"),
+        (None, "set the environment variable NODE_NAME"),
+        (Some("Not A Name"), "must be a Node's name"),
     ] {
         let mut agent = Command::new(built("rdma-health").unwrap());
         agent

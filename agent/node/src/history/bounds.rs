@@ -1,26 +1,29 @@
-//! What a history may hold at most: what came from a file may hold anything.
+//! Checks the limits of a history, because the content of a file is untrusted.
 
 use super::{
-    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED, MAX_SUBJECTS, MAX_TEXT,
+    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED_IN_ALL, MAX_SUBJECTS, MAX_TEXT,
     PortHistory, SCHEMA, Series,
     series::{MAX_SAMPLES, MAX_VALUES},
 };
 
+use crate::iommu::DomainType;
+
 impl History {
-    /// Whether it is of this version and within the bounds that [`History::record`] keeps.
+    /// Checks that it has this version and is within the limits that [`History::record`] keeps.
     ///
     /// # Errors
-    /// What it has too much of.
+    /// The limit that it exceeds.
     pub fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!(
-                "it is of version {}, this program knows version {SCHEMA}",
+                "it has version {}, this program supports version {SCHEMA}",
                 self.schema
             ));
         }
         most("boots", self.boots.len(), MAX_BOOTS)?;
         most("ports", self.ports.len(), MAX_SUBJECTS)?;
         most("PCI functions", self.functions.len(), MAX_SUBJECTS)?;
+        self.clock.iter().try_for_each(|clock| text(&clock.boot))?;
         self.boots.iter().try_for_each(boot)?;
         self.ports.iter().try_for_each(|(key, past)| {
             most("bytes in a port's name", key.len(), MAX_KEY)?;
@@ -35,7 +38,7 @@ impl History {
 
 fn most(what: &str, number: usize, limit: usize) -> Result<(), String> {
     if number > limit {
-        return Err(format!("it has {number} {what}, {limit} are the most"));
+        return Err(format!("it has {number} {what}, at most {limit} are allowed"));
     }
     Ok(())
 }
@@ -51,10 +54,15 @@ fn boot(boot: &Boot) -> Result<(), String> {
     let texts = std::iter::once(&boot.id)
         .chain(&boot.kernel)
         .chain(&boot.arguments)
-        .chain(boot.domains.values())
         .chain(boot.hcas.values().map(|seen| &seen.name))
-        .chain(boot.hcas.values().filter_map(|seen| seen.driver.as_ref()));
+        .chain(
+            boot.hcas
+                .values()
+                .flat_map(|seen| [&seen.driver, &seen.netdev, &seen.slot])
+                .flatten(),
+        );
     texts.map(String::as_str).try_for_each(text)?;
+    boot.domains.values().map(DomainType::as_str).try_for_each(text)?;
     let keys = boot.domains.keys().chain(boot.hcas.keys());
     keys.map(String::len)
         .try_for_each(|length| most("bytes in an address", length, MAX_KEY))
@@ -62,7 +70,7 @@ fn boot(boot: &Boot) -> Result<(), String> {
 
 fn port(port: &PortHistory) -> Result<(), String> {
     most("times that a port went down", port.downs.len(), MAX_DOWNS)?;
-    most("measurements of a port", port.measured.len(), MAX_MEASURED)?;
+    most("measurements of a port", port.measured.len(), MAX_MEASURED_IN_ALL)?;
     series(&port.counters)
 }
 

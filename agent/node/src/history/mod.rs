@@ -1,50 +1,59 @@
-//! What earlier readings found, as far as later judgement needs it: counters of the last hour, links that went down, what
-//! probes measured, and how the IOMMU treated each device at earlier boots.
+//! Results of earlier readings that rules compare with: counters of the last hour, link downs, measurements of probes,
+//! and the IOMMU mode of each device at earlier boots.
 //!
-//! A value without clock or file: [`History::record`] takes a node and the time, somebody else keeps the outcome. Every
-//! part is bounded. Devices go by [`crate::infiniband::Hca::identity`], so that a renamed one keeps its past.
+//! A value without file: [`History::record`] takes a node and the time, and the caller stores the result. Every
+//! part is bounded. Devices are identified by [`crate::infiniband::Hca::identity`], so that a renamed device keeps its
+//! history.
 
 mod bounds;
+mod clock;
 mod record;
 mod series;
 
 use std::collections::BTreeMap;
 
+use rdma_health_protocol::Peer;
 use serde::{Deserialize, Serialize};
 
-use crate::infiniband::Hca;
+use crate::{infiniband::Hca, iommu::DomainType};
+pub use clock::Clock;
 pub use series::{Sample, Series};
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
-/// The most boots that are remembered.
+/// Maximum number of boots.
 const MAX_BOOTS: usize = 8;
-/// The most ports, functions, and devices of a boot that are remembered.
+/// Maximum number of ports, of functions, and of devices of a boot.
 const MAX_SUBJECTS: usize = 2048;
-/// The most times a port went down that are remembered.
+/// Maximum number of link downs of a port.
 const MAX_DOWNS: usize = 64;
-/// The most measurements of a port that are remembered.
+/// Maximum number of measurements of one path.
 const MAX_MEASURED: usize = 48;
-/// The longest text that is remembered, in bytes.
+/// Maximum number of measurements of all paths from a port.
+const MAX_MEASURED_IN_ALL: usize = 4 * MAX_MEASURED;
+/// Maximum length of a text in bytes.
 const MAX_TEXT: usize = 256;
-/// The longest name of a subject: a text, and the number of a port.
+/// Maximum length of a key in bytes: a text and a port number.
 const MAX_KEY: usize = MAX_TEXT + 4;
-/// The most kernel arguments of a boot that are remembered.
+/// Maximum number of kernel arguments of a boot.
 const MAX_ARGUMENTS: usize = 16;
-/// What was not seen for so long is forgotten, in seconds.
+/// Entries that were not seen for this time, in seconds, are dropped.
 const FORGET_AFTER: u64 = 14 * 86_400;
 
-/// What earlier readings found.
+/// Results of earlier readings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Boots of the node, oldest first; the last is the present one once it was recorded.
+    /// Boots of the node, oldest first. The last one is the current boot after it was recorded.
     pub boots: Vec<Boot>,
     /// Ports by `identity:number` ([`History::port_key`]).
     pub ports: BTreeMap<String, PortHistory>,
     /// Error counts of PCI functions by address: `correctable`, `nonfatal`, `fatal`.
     pub functions: BTreeMap<String, Series>,
+    /// The clock at the last reading; `None` if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
 }
 
 /// One boot of the node.
@@ -58,53 +67,62 @@ pub struct Boot {
     pub last: u64,
     /// Kernel release.
     pub kernel: Option<String>,
-    /// What the command line said about the IOMMU.
+    /// The IOMMU arguments of the kernel command line.
     pub arguments: Vec<String>,
     /// The type of the IOMMU group of each RDMA function and GPU, by PCI address.
-    pub domains: BTreeMap<String, String>,
-    /// The RDMA devices that were there, by identity.
+    pub domains: BTreeMap<String, DomainType>,
+    /// The RDMA devices, by identity.
     pub hcas: BTreeMap<String, Seen>,
 }
 
-/// An RDMA device that was there.
+/// An RDMA device of an earlier reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Its name then.
+    /// Its name at that time.
     pub name: String,
-    /// Its driver then.
+    /// Its driver at that time.
     pub driver: Option<String>,
     /// Whether it was a virtual function.
     pub is_virtual: bool,
-    /// When it was last there, in seconds since 1970.
+    /// The network device of its first port at that time.
+    #[serde(default)]
+    pub netdev: Option<String>,
+    /// The slot of its PCI function.
+    #[serde(default)]
+    pub slot: Option<String>,
+    /// When it was last present, in seconds since 1970.
     pub last: u64,
 }
 
-/// The past of one port.
+/// The history of one port.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortHistory {
-    /// When it was last there, in seconds since 1970.
+    /// When it was last present, in seconds since 1970.
     pub last: u64,
     /// Its error counters, over the last hour.
     pub counters: Series,
-    /// When it went down, in seconds since 1970, oldest first. What happened in the first half hour after boot is left out.
+    /// When it went down, in seconds since 1970, oldest first, without the first half hour after boot.
     pub downs: Vec<u64>,
-    /// How often it had gone down when it was last seen.
+    /// The number of link downs when it was last seen.
     pub down_count: Option<u64>,
-    /// Who counted that; numbers of different counters say nothing of each other.
+    /// The counter with that number; numbers of different counters are not comparable.
     #[serde(default)]
     pub down_counter: Option<DownCounter>,
     /// Whether it was active when it was last seen.
     pub active: Option<bool>,
-    /// What probes measured, oldest first, at the rate that the port has now.
+    /// Measurements of probes of the paths from this port at its current rate, oldest first.
     pub measured: Vec<Measured>,
-    /// The port's rate at those probes, in bits per second.
+    /// The port's rate during those probes, in bits per second.
     pub rate: Option<u64>,
 }
 
-/// What one probe measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The measurement of one probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// When, in seconds since 1970.
+    /// The far end of its path.
+    #[serde(default, skip_serializing_if = "Peer::is_loopback")]
+    pub to: Peer,
+    /// Time in seconds since 1970.
     pub time: u64,
     /// Bytes per second.
     pub bytes_per_second: Option<f64>,
@@ -112,7 +130,7 @@ pub struct Measured {
     pub latency: Option<f64>,
 }
 
-/// What counts how often a port goes down.
+/// The counter of a port's link downs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DownCounter {
@@ -129,6 +147,7 @@ impl Default for History {
             boots: Vec::new(),
             ports: BTreeMap::new(),
             functions: BTreeMap::new(),
+            clock: None,
         }
     }
 }
@@ -139,7 +158,7 @@ impl History {
         format!("{}:{port}", short(hca.identity()))
     }
 
-    /// The past of a port.
+    /// The history of a port.
     pub fn port(&self, hca: &Hca, port: u8) -> Option<&PortHistory> {
         self.ports.get(&Self::port_key(hca, port))
     }
@@ -150,7 +169,7 @@ impl History {
     }
 }
 
-/// A text, cut off where it is too long to be remembered.
+/// A text, cut to the maximum length.
 fn short(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -160,14 +179,36 @@ fn short(text: &str) -> &str {
 }
 
 impl PortHistory {
-    /// How often the port went down since `time`.
-    pub fn downs_since(&self, time: u64) -> usize {
-        self.downs.iter().filter(|down| **down >= time).count()
+    /// The number of link downs within `seconds` before `now`. One in the future was recorded with a wrong clock.
+    pub fn downs_within(&self, seconds: u64, now: u64) -> usize {
+        let window = now.saturating_sub(seconds)..=now;
+        self.downs.iter().filter(|down| window.contains(down)).count()
     }
 
-    /// The median of what earlier probes measured, before `time`, and of how many.
-    pub fn median(&self, time: u64, of: impl Fn(&Measured) -> Option<f64>) -> Option<(f64, usize)> {
-        let earlier = self.measured.iter().filter(|measured| measured.time < time);
+    /// The last link down that is not in the future.
+    pub fn last_down(&self, now: u64) -> Option<u64> {
+        self.downs.iter().copied().filter(|down| *down <= now).max()
+    }
+
+    /// Restores the order of time.
+    fn sort(&mut self) {
+        self.downs.sort_unstable();
+        self.measured.sort_by_key(|measured| measured.time);
+    }
+
+    /// Measurements of probes of the path to `to`, oldest first.
+    fn measured_to<'a>(&'a self, to: &'a Peer) -> impl Iterator<Item = &'a Measured> + Clone {
+        self.measured.iter().filter(move |measured| measured.to == *to)
+    }
+
+    /// The median of the measurements of the path to `to` before `time`, and their number.
+    pub fn median(
+        &self,
+        to: &Peer,
+        time: u64,
+        of: impl Fn(&Measured) -> Option<f64>,
+    ) -> Option<(f64, usize)> {
+        let earlier = self.measured_to(to).filter(|measured| measured.time < time);
         let mut values: Vec<f64> = earlier.filter_map(of).filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         Some((*values.get(values.len() / 2)?, values.len()))

@@ -1,16 +1,13 @@
-//! Takes a node into the history.
+//! Records a node in the history.
 
 use super::{
     Boot, DownCounter, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
-    MAX_SUBJECTS, Measured, PortHistory, Sample, Seen, short,
+    MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Sample, Seen, Series, short,
 };
-use crate::{
-    infiniband::{Hca, Port},
-    node::Node,
-    pci::Role,
-};
+use crate::Node;
+use rdma_health_kernel::infiniband::{Hca, Port};
 
-/// The counters whose rise is judged.
+/// The counters whose rise is evaluated.
 const COUNTERS: [&str; 9] = [
     "excessive_buffer_overrun_errors",
     "link_downed",
@@ -27,22 +24,26 @@ const COUNTERS: [&str; 9] = [
 const PORT_SAMPLES: (u64, u64) = (300, 4200);
 /// Samples of a function's errors: every hour, for a little over a day.
 const FUNCTION_SAMPLES: (u64, u64) = (3600, 26 * 3600);
-/// Links come and go while a node boots.
+/// Links go up and down while a node boots.
 const BOOT_GRACE: u64 = 1800;
-/// The first measurements are all kept, then one an hour: what is bad for a while does not become the rule.
+/// All of the first measurements are kept, then one per hour, so that a temporary fault does not become the baseline.
 const MEASURED_AT_ONCE: usize = 8;
 const MEASURED_SPACING: u64 = 3600;
 
 impl History {
-    /// Takes what a node is like at `now`, in seconds since 1970. To be called after the node was judged: a rule compares
-    /// the node with what came before it.
+    /// Records a node at `now`, in seconds since 1970. Call it after the rules, because they compare the node with
+    /// earlier readings.
     pub fn record(&mut self, node: &Node, now: u64) {
+        let trusted = self.align(&node.facts, now);
+        if trusted {
+            self.drop_future(now);
+        }
         let rebooted = self.record_boot(node, now);
         for hca in node.hcas() {
             for (number, port) in &hca.ports {
                 let past = self.ports.entry(Self::port_key(hca, *number)).or_default();
                 if rebooted {
-                    past.counters = super::Series::default();
+                    past.counters = Series::default();
                     past.down_count = None;
                 }
                 let booting = node
@@ -55,15 +56,17 @@ impl History {
         }
         for probe in &node.probes {
             let report = &probe.report;
-            let hca = node.hcas.known().and_then(|all| all.get(&report.device));
-            let port = hca.and_then(|hca| Some((hca, hca.ports.get(&report.port)?)));
+            let from = &report.path.from;
+            let hca = node.hcas.known().and_then(|all| all.get(&from.device));
+            let port = hca.and_then(|hca| Some((hca, hca.ports.get(&from.port)?)));
             if let Some((hca, port)) = port.filter(|_| report.failure.is_none()) {
                 let measured = Measured {
+                    to: report.path.to.clone(),
                     time: probe.time,
                     bytes_per_second: report.bandwidth.as_ref().map(|part| part.bytes_per_second),
                     latency: report.latency.as_ref().map(|part| part.median),
                 };
-                let past = self.ports.entry(Self::port_key(hca, report.port)).or_default();
+                let past = self.ports.entry(Self::port_key(hca, from.port)).or_default();
                 past.measure(measured, port.rate.known().map(|rate| rate.bits_per_second));
             }
         }
@@ -85,17 +88,20 @@ impl History {
                 .or_default()
                 .push(sample, spacing, keep);
         }
-        self.forget(now);
+        if trusted {
+            self.forget(now);
+        }
+        self.limit();
     }
 
-    /// Whether this is another boot than the last that was seen.
+    /// Records the boot. Returns whether it differs from the last one.
     fn record_boot(&mut self, node: &Node, now: u64) -> bool {
         let Some(id) = node.host.boot_id.known() else {
             return false;
         };
         let is_new = self.boots.last().is_none_or(|boot| boot.id != *id);
         if is_new {
-            // An id that comes back (a saved state that is older than the node) starts anew.
+            // An id that reappears (a saved state that is older than the node) starts a new entry.
             self.boots.retain(|boot| boot.id != *id);
             self.boots.push(Boot {
                 id: short(id).to_owned(),
@@ -118,15 +124,19 @@ impl History {
                 .map(|text| short(text).to_owned())
                 .collect();
         }
-        for (address, domain) in domains(node) {
-            if boot.domains.len() < MAX_SUBJECTS || boot.domains.contains_key(&address) {
-                boot.domains.insert(address, domain);
+        for function in node.dma_functions() {
+            let Some(domain) = function.dma else {
+                continue;
+            };
+            let address = short(function.address);
+            if boot.domains.len() < MAX_SUBJECTS || boot.domains.contains_key(address) {
+                boot.domains.insert(address.to_owned(), domain.clone());
             }
         }
         for hca in node.hcas() {
             let identity = short(hca.identity()).to_owned();
             if boot.hcas.len() < MAX_SUBJECTS || boot.hcas.contains_key(&identity) {
-                boot.hcas.insert(identity, seen(hca, now));
+                boot.hcas.insert(identity, seen(node, hca, now));
             }
         }
         is_new
@@ -137,11 +147,22 @@ impl History {
         self.ports.retain(|_, port| port.last >= oldest);
         self.functions
             .retain(|_, series| series.samples.last().is_some_and(|sample| sample.time >= oldest));
-        while self.ports.len() > MAX_SUBJECTS {
-            self.ports.pop_last();
+    }
+
+    /// Drops the ports and functions that were not seen for the longest time if there are too many.
+    fn limit(&mut self) {
+        while self.ports.len() > MAX_SUBJECTS
+            && let Some((key, _)) = self.ports.iter().min_by_key(|(_, port)| port.last)
+        {
+            let key = key.clone();
+            self.ports.remove(&key);
         }
-        while self.functions.len() > MAX_SUBJECTS {
-            self.functions.pop_last();
+        let last = |series: &Series| series.samples.last().map(|sample| sample.time);
+        while self.functions.len() > MAX_SUBJECTS
+            && let Some((key, _)) = self.functions.iter().min_by_key(|(_, series)| last(series))
+        {
+            let key = key.clone();
+            self.functions.remove(&key);
         }
     }
 }
@@ -159,9 +180,9 @@ impl PortHistory {
         let (counter, count) = down_count(port).unzip();
         let active = port.is_active();
         let downs = match (self.down_count, count) {
-            // The network device may go to a pod's namespace and come back.
+            // The network device may move to a pod's namespace and back.
             (Some(before), Some(count)) if self.down_counter == counter => count.saturating_sub(before),
-            // Nobody counts: what was seen has to do.
+            // Without a counter, only observed link downs count.
             (None, None) => u64::from(self.active == Some(true) && active == Some(false)),
             _ => 0,
         };
@@ -180,22 +201,38 @@ impl PortHistory {
 
     fn measure(&mut self, measured: Measured, rate: Option<u64>) {
         if rate.is_some() && rate != self.rate {
-            // Another speed was agreed on: what was measured before is no yardstick.
+            // The rate changed, so earlier measurements are not comparable.
             self.measured.clear();
             self.rate = rate;
         }
-        let last = self.measured.last().map_or(0, |last| last.time);
-        let due =
-            self.measured.len() < MEASURED_AT_ONCE || measured.time >= last.saturating_add(MEASURED_SPACING);
-        if measured.time > last && due {
-            self.measured.push(measured);
-            let surplus = self.measured.len().saturating_sub(MAX_MEASURED);
-            self.measured.drain(..surplus);
+        // A later one was recorded with a wrong clock.
+        let earlier = self
+            .measured_to(&measured.to)
+            .filter(|earlier| earlier.time <= measured.time);
+        let last = earlier.clone().last().map_or(0, |last| last.time);
+        let number = earlier.count();
+        let due = number < MEASURED_AT_ONCE || measured.time >= last.saturating_add(MEASURED_SPACING);
+        if measured.time <= last || !due {
+            return;
+        }
+        if self.measured_to(&measured.to).count() >= MAX_MEASURED {
+            self.forget_oldest(|earlier| earlier.to == measured.to);
+        } else if self.measured.len() >= MAX_MEASURED_IN_ALL {
+            // What the port does by itself is compared most often.
+            self.forget_oldest(|earlier| !earlier.to.is_loopback());
+        }
+        self.measured.push(measured);
+        self.sort();
+    }
+
+    fn forget_oldest(&mut self, which: impl Fn(&Measured) -> bool) {
+        if let Some(at) = self.measured.iter().position(which) {
+            self.measured.remove(at);
         }
     }
 }
 
-/// How often a port went down: its network device's word, else the device's.
+/// The number of link downs of a port: from its network device, otherwise from the RDMA device.
 fn down_count(port: &Port) -> Option<(DownCounter, u64)> {
     let netdev = port.netdev.known();
     if let Some(count) = netdev.and_then(|netdev| netdev.carrier_downs.known()) {
@@ -206,24 +243,15 @@ fn down_count(port: &Port) -> Option<(DownCounter, u64)> {
     Some((DownCounter::LinkDowned, *counter.value.known()?))
 }
 
-/// The type of the IOMMU group of each RDMA function and GPU.
-fn domains(node: &Node) -> impl Iterator<Item = (String, String)> {
-    let rdma = node.hcas().filter_map(|hca| hca.pci_address.known());
-    let gpus = node.pci.with_role(Role::Gpu).map(|(address, _)| address);
-    rdma.chain(gpus).filter_map(|address| {
-        let (_, group) = node.iommu.group_of(address)?;
-        Some((
-            short(address).to_owned(),
-            short(group.domain.known()?.as_str()).to_owned(),
-        ))
-    })
-}
-
-fn seen(hca: &Hca, now: u64) -> Seen {
+fn seen(node: &Node, hca: &Hca, now: u64) -> Seen {
+    let netdev = hca.ports.values().find_map(|port| port.netdev.known());
+    let slot = node.link_of(hca).and_then(|(_, function)| function.slot.known());
     Seen {
         name: short(&hca.name).to_owned(),
         driver: hca.driver.known().map(|driver| short(driver).to_owned()),
-        is_virtual: hca.physical_function.known().is_some(),
+        is_virtual: hca.is_virtual(),
+        netdev: netdev.map(|netdev| short(&netdev.name).to_owned()),
+        slot: slot.map(|slot| short(slot).to_owned()),
         last: now,
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The most samples of a series.
+/// Maximum number of samples of a series.
 pub(super) const MAX_SAMPLES: usize = 32;
-/// The most values of a sample.
+/// Maximum number of values of a sample.
 pub(super) const MAX_VALUES: usize = 16;
 
 /// Counters at earlier times, oldest first.
@@ -19,22 +19,22 @@ pub struct Series {
 /// Counters at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When, in seconds since 1970.
+    /// Time in seconds since 1970.
     pub time: u64,
     /// Values by name.
     pub values: BTreeMap<String, u64>,
 }
 
 impl Series {
-    /// Adds a sample where the last is `spacing` seconds old or older, and drops those older than `keep` seconds.
+    /// Adds a sample if the last one is at least `spacing` seconds old, and drops samples older than `keep` seconds.
     pub(super) fn push(&mut self, sample: Sample, spacing: u64, keep: u64) {
-        // A clock that was set back: what lies ahead cannot be compared with.
+        // If the clock was set back, samples in the future are not comparable.
         self.samples.retain(|earlier| earlier.time <= sample.time);
         let due = self
             .samples
             .last()
             .is_none_or(|last| sample.time - last.time >= spacing);
-        // A counter that fell was reset: what came before says nothing.
+        // A counter that fell was reset, so earlier samples are not comparable.
         let reset = self.samples.last().is_some_and(|last| {
             let fell =
                 |(name, value): (&String, &u64)| sample.values.get(name).is_some_and(|now| now < value);
@@ -53,8 +53,9 @@ impl Series {
         }
     }
 
-    /// How much a counter rose within `window` seconds before `now`, and in how many seconds: against the oldest sample of
-    /// the window that is at least `least` seconds old. `None` where there is none, or the counter was reset.
+    /// The rise of a counter within `window` seconds before `now`, and its period in seconds, relative to the oldest
+    /// sample of the window that is at least `least` seconds old. `None` if there is no such sample, or the counter was
+    /// reset.
     pub fn rise(&self, name: &str, value: u64, now: u64, least: u64, window: u64) -> Option<(u64, u64)> {
         let mut samples = self.samples.iter();
         let sample = samples.find(|sample| {

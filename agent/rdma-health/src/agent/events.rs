@@ -1,4 +1,4 @@
-//! What the kernel tells by itself: devices that come and go, links and addresses that change.
+//! What the kernel reports on its own: devices that come and go, links and addresses that change.
 //!
 //! Source: the kobject uevent and rtnetlink multicast groups of netlink(7). A message only says that something is to be
 //! read again, so little of it is looked at, and losing some (ENOBUFS) costs nothing but a reading.
@@ -39,8 +39,8 @@ const RTMGRP_IPV6_IFADDR: u32 = 0x100;
 /// The kernel's group of uevents; 2 is udev's.
 const UEVENT_KERNEL: u32 = 1;
 
-/// Listens to both in a thread of its own. What cannot be listened to (a seccomp filter, say) is told once and left out,
-/// for readings come at intervals anyway.
+/// Receives both in a separate thread. A group that cannot be joined (a seccomp filter, for example) is logged once and left
+/// out: the node is also read at intervals.
 pub(crate) fn listen(events: mpsc::Sender<Event>) {
     // NETLINK_ROUTE is protocol 0, which rustix writes as none.
     let sources = [
@@ -56,7 +56,7 @@ pub(crate) fn listen(events: mpsc::Sender<Event>) {
         match open(protocol, groups) {
             Ok(socket) => sockets.push((event, socket)),
             Err(error) => {
-                warn!(%error, "cannot listen to {} messages; changes are seen at the next interval", event.name());
+                warn!(%error, "cannot subscribe to kernel {} messages; changes are noticed at the next interval", event.name());
             }
         }
     }
@@ -65,11 +65,11 @@ pub(crate) fn listen(events: mpsc::Sender<Event>) {
         .stack_size(64 << 10)
         .spawn(move || {
             if let Err(error) = forward(&sockets, &events) {
-                warn!(%error, "no longer listening to the kernel; changes are seen at the next interval");
+                warn!(%error, "no longer receiving kernel messages; changes are noticed at the next interval");
             }
         });
     if let Err(error) = spawned {
-        warn!(%error, "cannot listen to the kernel; changes are seen at the next interval");
+        warn!(%error, "cannot start the thread that receives kernel messages; changes are noticed at the next interval");
     }
 }
 
@@ -80,7 +80,7 @@ fn open(protocol: Option<Protocol>, groups: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Runs until nobody listens any more, or the kernel refuses.
+/// Runs until the receiver is gone or the kernel refuses.
 fn forward(sockets: &[(Event, OwnedFd)], events: &mpsc::Sender<Event>) -> io::Result<()> {
     let mut buffer = [0; 8192];
     while !sockets.is_empty() && !events.is_closed() {
@@ -93,14 +93,14 @@ fn forward(sockets: &[(Event, OwnedFd)], events: &mpsc::Sender<Event>) -> io::Re
             Err(error) => return Err(error.into()),
         }
         for (event, socket) in sockets {
-            let tells = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
+            let relevant = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((_, n)) => *event == Event::Network || concerns_us(&buffer[..n.min(buffer.len())]),
                 // Messages were lost: read everything.
                 Err(Errno::NOBUFS) => true,
                 Err(Errno::AGAIN | Errno::INTR) => false,
                 Err(error) => return Err(error.into()),
             };
-            if tells {
+            if relevant {
                 // A full queue holds one that says the same.
                 let _ = events.try_send(*event);
             }

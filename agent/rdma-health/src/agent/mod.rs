@@ -1,7 +1,9 @@
-//! The agent: reads the node at intervals and whenever the kernel tells of a change, probes, and publishes.
+//! The agent: reads the node at intervals and whenever the kernel reports a change, probes, and publishes.
 
 mod events;
-mod handler;
+mod liveness;
+mod metrics;
+mod pages;
 mod past;
 mod prober;
 mod reader;
@@ -14,32 +16,32 @@ use std::{
 };
 
 use anyhow::Context;
-use rdma_health_node::{
+use rdma_health_config::{self as config, Config, NodeName, Overrides};
+use rdma_health_helper::{Failure, Helper, Place, State as HelperState};
+use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
 };
+use rdma_health_kubernetes::{self as kubernetes, NodeLabels};
+use rdma_health_metrics::Exporter;
 use rdma_health_protocol::{AsyncEvent, AsyncEventKind};
+use rdma_health_web::{BindError, Server, web_config};
 use tokio::{
     select,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, mpsc, watch},
     time::{MissedTickBehavior, interval, sleep},
 };
 use tracing::{info, warn};
 
-use crate::{
-    config::{self, Config, Overrides},
-    helper::{Failure, Helper, Place, State as HelperState},
-    http::{self, web_config},
-    kubernetes,
-    metrics::OwnMetrics,
-};
+use crate::helper::place;
 use events::Event;
-use handler::Publisher;
-pub(crate) use prober::request as probe_request;
+use liveness::Liveness;
+use metrics::Metrics;
+pub(crate) use metrics::catalogue;
+use pages::Pages;
 use reader::{Reader, Reading};
 use state::State;
-pub(crate) use state::{now, verbs_fact};
 
 /// How long a full reading waits for sources that do not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -55,8 +57,10 @@ pub(crate) struct Setup {
     pub(crate) file: Option<PathBuf>,
     /// The flags, which win over the file.
     pub(crate) overrides: Overrides,
-    /// The file that tells who may read the pages; watched, too.
+    /// The web configuration: who may read the pages; watched, too.
     pub(crate) web_config: Option<PathBuf>,
+    /// The socket for `rdma-health alive`.
+    pub(crate) liveness_socket: Option<PathBuf>,
 }
 
 /// What the tasks of the agent share.
@@ -65,12 +69,15 @@ struct Agent {
     reader: Reader,
     state: State,
     helper: Helper,
+    /// Where the helper is.
+    place: Place,
     /// Asks for the helper's answer about all devices, which may come late: the kernel's facts do not wait for it.
     ask_helper: Notify,
-    own: Arc<OwnMetrics>,
+    exporter: Exporter,
+    metrics: Metrics,
     config: watch::Sender<Config>,
-    /// The Node's labels, where Kubernetes tells them.
-    labels: watch::Sender<kubernetes::Labels>,
+    /// The Node's labels, where Kubernetes shows them.
+    labels: NodeLabels,
 }
 
 impl Agent {
@@ -78,7 +85,7 @@ impl Agent {
     async fn read(&self, what: Refresh, patience: Duration) -> Option<Reading> {
         let began = Instant::now();
         let reading = self.reader.read(what, patience).await?;
-        self.own.refreshed(what == Refresh::All, began.elapsed());
+        self.metrics.refreshed(what == Refresh::All, began.elapsed());
         Some(reading)
     }
 }
@@ -86,7 +93,7 @@ impl Agent {
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// Where the tree, the address or the threads that it needs are not to be had.
+/// If the root directory cannot be read, the address cannot be used, or a thread cannot be started.
 pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let Setup {
@@ -94,55 +101,61 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         file,
         overrides,
         web_config,
+        liveness_socket,
     } = setup;
+    // From here on, a signal does not end the agent by itself.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let hangup_signals = signal(SignalKind::hangup())?;
     let web = web_config.as_deref().map(web_config::load).transpose()?;
     let node_name = node_name(&config)?;
     let root = Root::open(&config.root)
-        .with_context(|| format!("cannot read the tree {}", config.root.display()))?;
-    let mut server = http::Server::bind(config.listen).await?;
+        .with_context(|| format!("cannot read the root directory {}", config.root.display()))?;
+    let exporter = Exporter::default();
+    let metrics = Metrics::new(exporter.registry());
+    let server = Server::bind(config.listen, Arc::clone(&metrics.web));
+    let mut server = server.await.map_err(explain)?;
     info!(address = %server.address(), "serving /metrics");
+    let liveness = match liveness_socket {
+        Some(path) => Some(Liveness::bind(&path).await?),
+        None => None,
+    };
     let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
+    let place = place(&config.helper);
     let agent = Arc::new(Agent {
         reader,
         state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
-        helper: Helper::keep(Place::of(&config.helper), verbs_events),
+        helper: Helper::keep(place.clone(), verbs_events),
+        place,
         ask_helper: Notify::new(),
-        own: Arc::new(OwnMetrics::new()),
+        exporter,
+        metrics,
         config: watch::Sender::new(config),
-        labels: watch::Sender::default(),
+        labels: NodeLabels::default(),
     });
 
     let (kernel_events, kernel_receiver) = mpsc::channel(64);
     events::listen(kernel_events);
+    // A hangup signal: read the files again and save the history.
+    let (hangup, hangups) = watch::channel(());
     let state_file = agent.config.borrow().state.clone();
     if let Some(file) = state_file.clone() {
-        tokio::spawn(past::keep(Arc::clone(&agent), file));
+        tokio::spawn(past::keep(Arc::clone(&agent), file, hangups.clone()));
     }
+    let answering = liveness.map(|liveness| tokio::spawn(liveness.serve(Arc::clone(&agent))));
     tokio::spawn(watch_helper(Arc::clone(&agent)));
     tokio::spawn(keep_asking(Arc::clone(&agent)));
     tokio::spawn(keep_reading(Arc::clone(&agent), kernel_receiver, verbs_receiver));
     tokio::spawn(prober::run(Arc::clone(&agent)));
     if let Some((sources, web)) = web {
-        if let Some(error) = web.expired() {
-            warn!(%error, "clients will refuse it");
-        }
-        agent.own.certificate_expires(web.expires());
         let (sender, receiver) = watch::channel(Arc::new(web));
         server = server.secured(receiver);
-        let own = Arc::clone(&agent.own);
-        tokio::spawn(web_config::follow(sources, sender, move |change| {
-            own.web_config_reloaded(change.is_ok());
-            match change {
-                Ok(web) => {
-                    own.certificate_expires(web.expires());
-                    info!("new web configuration");
-                }
-                Err(error) => {
-                    warn!(%error, "the new web configuration is not used; the old one stays in force");
-                }
-            }
-        }));
+        tokio::spawn(web_config::follow(
+            sources,
+            sender,
+            hangups.clone(),
+            Arc::clone(&agent.metrics.web),
+        ));
     }
     if let Some(node) = node_name {
         let publisher = kubernetes::Publisher {
@@ -150,31 +163,53 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
             views: agent.state.subscribe(),
             config: agent.config.subscribe(),
             labels: agent.labels.clone(),
-            own: Arc::clone(&agent.own),
+            metrics: Arc::clone(&agent.metrics.kubernetes),
         };
         tokio::spawn(publisher.run());
         tokio::spawn(follow_labels(Arc::clone(&agent)));
     }
     if let Some(file) = file {
-        tokio::spawn(follow_config(Arc::clone(&agent), file, overrides));
+        tokio::spawn(follow_config(Arc::clone(&agent), file, overrides, hangups));
     }
 
-    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(reload_on(hangup_signals, hangup));
     let shutdown = async move {
         select! {
             _ = terminate.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
     };
-    server.run(Publisher::new(Arc::clone(&agent)), shutdown).await;
+    server.run(Pages::new(Arc::clone(&agent)), shutdown).await;
     if let Some(file) = state_file {
         past::save(&agent, file).await;
+    }
+    if let Some(answering) = answering {
+        // Removes the socket.
+        answering.abort();
+        let _ = answering.await;
     }
     info!("stopped");
     Ok(())
 }
 
-/// Kept descriptors of counters need one each, and 1024 is soon used up by virtual functions.
+/// Passes hangup signals on, as long as the agent runs.
+async fn reload_on(mut signals: Signal, hangup: watch::Sender<()>) {
+    while signals.recv().await.is_some() {
+        info!("SIGHUP: reading the configuration files again and saving the history");
+        hangup.send_replace(());
+    }
+}
+
+/// What to do where the address cannot be listened on.
+fn explain(error: BindError) -> anyhow::Error {
+    if error.is_in_use() {
+        anyhow::anyhow!("{error} with --listen or `listen` in the configuration")
+    } else {
+        error.into()
+    }
+}
+
+/// Each open counter needs a descriptor, and virtual functions soon use up 1024.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -183,7 +218,7 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Reads everything at intervals, and what changed as soon as somebody says so.
+/// Reads everything at intervals, and what changed as soon as an event reports it.
 async fn keep_reading(
     agent: Arc<Agent>,
     mut kernel: mpsc::Receiver<Event>,
@@ -203,12 +238,12 @@ async fn keep_reading(
         select! {
             _ = interval.tick() => pending = Some(Refresh::All),
             Some(event) = kernel.recv() => {
-                agent.own.event(event.name());
+                agent.metrics.event(event.name());
                 pending = Some(if event == Event::Device { Refresh::All } else { Refresh::Ports });
             }
             event = verbs.recv() => match event {
                 Some(event) => {
-                    agent.own.event("verbs");
+                    agent.metrics.event("verbs");
                     pending = Some(scope_of(event.kind));
                 }
                 None => return,
@@ -224,13 +259,13 @@ async fn keep_reading(
         // Let the rest of a burst arrive, and read as much as the widest message asks for.
         sleep(SETTLE).await;
         while let Ok(event) = kernel.try_recv() {
-            agent.own.event(event.name());
+            agent.metrics.event(event.name());
             if event == Event::Device {
                 pending = Some(Refresh::All);
             }
         }
         while let Ok(event) = verbs.try_recv() {
-            agent.own.event("verbs");
+            agent.metrics.event("verbs");
             if scope_of(event.kind) == Refresh::All {
                 pending = Some(Refresh::All);
             }
@@ -255,89 +290,85 @@ fn scope_of(kind: AsyncEventKind) -> Refresh {
     }
 }
 
-/// Asks the helper about all devices whenever somebody wants to know; requests that come meanwhile are one.
+/// Asks the helper about all devices on request; requests that arrive meanwhile are merged into one.
 async fn keep_asking(agent: Arc<Agent>) {
     loop {
         agent.ask_helper.notified().await;
         agent.state.verbs(agent.helper.devices().await);
+        // A helper that the agent starts sees what the agent sees.
+        if matches!(agent.place, Place::Socket(_)) {
+            agent.state.runtimes(agent.helper.runtimes().await);
+        }
     }
 }
 
-/// Tells metrics how the helper fares, and asks it anew once it is back.
+/// Counts starts and failures of the helper, and asks it about all devices when it is back.
 async fn watch_helper(agent: Arc<Agent>) {
     let mut state = agent.helper.state();
     while state.changed().await.is_ok() {
         let now = state.borrow_and_update().clone();
+        agent.metrics.helper.observe(&now);
         match now {
-            HelperState::Up => {
-                agent.own.helper_up(true);
-                agent.ask_helper.notify_one();
-            }
-            HelperState::Down(failure) => {
-                agent.own.helper_up(false);
-                agent.own.helper_restarted(failure.reason());
-                agent.state.verbs(Err::<_, Failure>(failure));
-            }
+            HelperState::Up => agent.ask_helper.notify_one(),
+            HelperState::Down(failure) => agent.state.verbs(Err::<_, Failure>(failure)),
             HelperState::Starting => {}
         }
     }
 }
 
 /// The Node's name where Kubernetes is enabled.
-fn node_name(config: &Config) -> anyhow::Result<Option<String>> {
+fn node_name(config: &Config) -> anyhow::Result<Option<NodeName>> {
     if !config.kubernetes.enabled {
         return Ok(None);
     }
-    let given = config.kubernetes.node.clone();
-    let name = given.or_else(|| std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty()));
-    let name = name.context(
-        "Kubernetes is enabled, but not which Node this is: give NODE_NAME, --node-name or kubernetes.node",
-    )?;
-    anyhow::ensure!(
-        kubernetes::is_node_name(&name),
-        "NODE_NAME: {name:?} cannot be a Node's name"
-    );
-    Ok(Some(name))
-}
-
-/// Takes over what labels of the Node say is expected of it, as they change.
-async fn follow_labels(agent: Arc<Agent>) {
-    let mut labels = agent.labels.subscribe();
-    while labels.changed().await.is_ok() {
-        expect(&agent);
+    if let Some(name) = &config.kubernetes.node {
+        return Ok(Some(name.clone()));
     }
+    let name = std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
+    let name = name.context(
+        "Kubernetes is enabled, but the name of this Node is unknown: set the environment variable NODE_NAME, --node-name or \
+         kubernetes.node",
+    )?;
+    name.parse().map(Some).context("NODE_NAME")
 }
 
-/// What is expected of the node: the configuration's word, and that of labels over it.
+/// Applies expectations that the labels of the Node set, as they change.
+async fn follow_labels(agent: Arc<Agent>) {
+    agent.labels.follow(|| expect(&agent)).await;
+}
+
+/// Sets what is expected of the node: the configuration, overridden by labels.
 fn expect(agent: &Agent) {
     let configured = agent.config.borrow().expect.clone();
-    let labels = agent.labels.borrow();
-    let labelled = configured
-        .clone()
-        .with_labels(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-    drop(labels);
+    let labelled = agent.labels.over(configured.clone());
     agent.state.expect(labelled.unwrap_or_else(|error| {
-        warn!(%error, "the Node's labels are not used; the configuration's expectations stay in force");
+        warn!(%error, "labels of the Node ignored; the expectations of the configuration stay active");
         configured
     }));
 }
 
-/// Takes new configurations over as they come; a bad one leaves the old in force.
-async fn follow_config(agent: Arc<Agent>, file: PathBuf, overrides: Overrides) {
+/// Applies new configurations as they come; after a bad one the previous one stays active.
+async fn follow_config(
+    agent: Arc<Agent>,
+    file: PathBuf,
+    overrides: Overrides,
+    requests: watch::Receiver<()>,
+) {
     let current = agent.config.borrow().clone();
-    let mut changes = config::watch(file.clone(), overrides, current);
+    let reloads = agent.metrics.config.clone();
+    let mut changes = config::watch(file.clone(), overrides, current, requests, reloads);
     while let Some(change) = changes.recv().await {
         match change {
             Ok(config) => {
-                agent.own.config_reloaded(true);
-                info!(file = %file.display(), "new configuration");
+                agent.metrics.config.reloaded(true);
+                info!(file = %file.display(), "configuration reloaded");
                 agent.reader.exclude(config.exclude.clone()).await;
                 agent.config.send_replace(config);
                 expect(&agent);
             }
             Err(error) => {
-                agent.own.config_reloaded(false);
-                warn!(%error, "the new configuration is not used; the old one stays in force");
+                agent.metrics.config.reloaded(false);
+                warn!(%error, "configuration not reloaded; the previous one stays active");
             }
         }
     }

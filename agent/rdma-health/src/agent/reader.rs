@@ -1,20 +1,18 @@
-//! The task that reads the node, one refresh after the other. It waits for no kernel: the collector's workers do.
+//! The task that reads the node, one refresh after the other. It never blocks on the kernel: the collector's workers do.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use rdma_health_node::{
-    Node,
-    collector::{Collector, Refresh},
-};
+use rdma_health_kernel::collector::{Collector, Refresh};
+use rdma_health_node::Node;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::timeout_at,
 };
 
-use crate::view::ReadErrors;
+use rdma_health_view::ReadErrors;
 
 /// A reading that is not older than this serves the next request for ports, too.
 const FRESH: Duration = Duration::from_millis(100);
@@ -25,9 +23,9 @@ pub(crate) struct Reading {
     /// The node, without what the helper says.
     pub(crate) node: Node,
     /// Failing reads so far.
-    pub(crate) errors: Vec<ReadErrors>,
+    pub(crate) read_errors: Vec<ReadErrors>,
     /// Reader threads alive.
-    pub(crate) threads: usize,
+    pub(crate) reader_threads: usize,
     /// [`Collector::revision`] of it.
     pub(crate) revision: u64,
 }
@@ -52,8 +50,8 @@ impl Reader {
     pub(crate) fn start(mut collector: Collector) -> Self {
         let (orders, mut receiver) = mpsc::channel(64);
         let progress = Arc::new(Notify::new());
-        let told = Arc::clone(&progress);
-        collector.on_progress(move || told.notify_one());
+        let notified = Arc::clone(&progress);
+        collector.on_progress(move || notified.notify_one());
         tokio::spawn(async move {
             let mut last: Option<Instant> = None;
             while let Some(order) = receiver.recv().await {
@@ -79,7 +77,7 @@ impl Reader {
         Self { orders }
     }
 
-    /// Reads, for at most `patience`; what did not end by then is told as stale. `None` once the task has ended.
+    /// Reads, for at most `patience`; sources that have not answered by then are marked stale. `None` once the task has ended.
     pub(crate) async fn read(&self, what: Refresh, patience: Duration) -> Option<Reading> {
         let (answer, reading) = oneshot::channel();
         self.orders
@@ -93,7 +91,7 @@ impl Reader {
         reading.await.ok()
     }
 
-    /// Changes which devices are left out.
+    /// Changes which devices are excluded.
     pub(crate) async fn exclude(&self, patterns: Vec<String>) {
         // The task ends only when we do.
         let _ = self.orders.send(Order::Exclude(patterns)).await;
@@ -111,13 +109,13 @@ async fn refresh(collector: &mut Collector, progress: &Notify, what: Refresh, pa
 fn reading(collector: &Collector) -> Reading {
     let errors = collector.errors().map(|(source, kind, count)| ReadErrors {
         source: source.to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.clone(),
         count,
     });
     Reading {
-        node: collector.node(),
-        errors: errors.collect(),
-        threads: collector.workers(),
+        node: Node::new(collector.facts()),
+        read_errors: errors.collect(),
+        reader_threads: collector.workers(),
         revision: collector.revision(),
     }
 }

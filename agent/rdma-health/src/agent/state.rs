@@ -3,21 +3,24 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
 };
 
+use rdma_health_helper::Failure;
 use rdma_health_node::{
-    Fact, Node, Unread,
+    Fact, Node,
     history::History,
+    limits::Runtime,
     node::{Probe, VerbsDevice},
 };
-use rdma_health_protocol::{Device, HelperError, ProbeReport};
+use rdma_health_protocol::{Device, HelperError, Path, PortKey, ProbeReport, RuntimeLimits};
 use rdma_health_rules::{Expectations, Finding, Verdict, judge};
+use rdma_health_time::now;
+use rdma_health_view::View;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::reader::Reading;
-use crate::{helper::Failure, view::View};
+use crate::helper::{runtimes_fact, verbs_fact};
 
 /// What publishers show, and the parts it is made of.
 #[derive(Debug)]
@@ -29,7 +32,9 @@ pub(crate) struct State {
 #[derive(Debug)]
 struct Parts {
     verbs: Fact<Arc<BTreeMap<String, VerbsDevice>>>,
-    probes: BTreeMap<(String, u8), Arc<Probe>>,
+    /// What the helper says of runtimes; `None` if the agent reads them itself.
+    runtimes: Option<Fact<Vec<Runtime>>>,
+    probes: BTreeMap<Path, Arc<Probe>>,
     history: Arc<History>,
     expectations: Expectations,
 }
@@ -38,6 +43,7 @@ impl State {
     pub(crate) fn new(expectations: Expectations, history: History) -> Self {
         let parts = Parts {
             verbs: Fact::Absent,
+            runtimes: None,
             probes: BTreeMap::new(),
             history: Arc::new(history),
             expectations,
@@ -58,8 +64,8 @@ impl State {
         self.view.subscribe()
     }
 
-    /// Takes a reading of the node. Where nothing but counters changed since the last one its verdict stays; what counters
-    /// tell is judged at the next [`State::remember`].
+    /// Takes a reading of the node. If only counters changed since the last one, its verdict stays; counters are judged at
+    /// the next [`State::remember`].
     pub(crate) fn read(&self, reading: Reading) -> Option<Arc<View>> {
         self.change(Some(reading), Judge::Changes, |_| {})
     }
@@ -83,9 +89,16 @@ impl State {
         self.change(None, Judge::Anyway, |parts| parts.verbs = verbs_fact(answer));
     }
 
+    /// Takes the helper's answer about runtimes.
+    pub(crate) fn runtimes(&self, answer: Result<Option<Vec<RuntimeLimits>>, Failure>) {
+        self.change(None, Judge::Anyway, |parts| {
+            parts.runtimes = runtimes_fact(answer);
+        });
+    }
+
     /// Takes the outcome of a probe.
     pub(crate) fn probe(&self, report: ProbeReport) {
-        let key = (report.device.clone(), report.port);
+        let key = report.path.clone();
         let probe = Arc::new(Probe { time: now(), report });
         self.change(None, Judge::Anyway, |parts| drop(parts.probes.insert(key, probe)));
     }
@@ -111,7 +124,7 @@ impl State {
                 let forgot = parts.forget_gone(&reading.node);
                 (reading, forgot)
             }
-            None => (shown.as_ref()?.reading(), false),
+            None => (Reading::from(&**shown.as_ref()?), false),
         };
         let verdict = shown
             .as_ref()
@@ -125,7 +138,7 @@ impl State {
         });
         drop(parts);
         if judged {
-            tell_changes(shown.as_ref().map(|view| &*view.verdict), &view.verdict);
+            log_changes(shown.as_ref().map(|view| &*view.verdict), &view.verdict);
         }
         Some(view)
     }
@@ -148,7 +161,8 @@ impl Parts {
             return false;
         };
         let before = self.probes.len();
-        self.probes.retain(|(device, port), _| {
+        self.probes.retain(|path, _| {
+            let PortKey { device, port } = &path.from;
             let port = hcas.get(device).and_then(|hca| hca.ports.get(port));
             port.is_some_and(|port| port.is_active() != Some(false))
         });
@@ -158,62 +172,35 @@ impl Parts {
     fn view(&self, reading: Reading, verdict: Option<Arc<Verdict>>) -> View {
         let mut node = reading.node;
         node.verbs = self.verbs.clone();
+        if let Some(runtimes) = &self.runtimes {
+            node.see_runtimes(runtimes.clone());
+        }
         node.probes = self.probes.values().cloned().collect();
         node.history = Some(Arc::clone(&self.history));
         View {
             verdict: verdict.unwrap_or_else(|| Arc::new(judge(&node, &self.expectations))),
             node,
-            read_errors: reading.errors,
-            reader_threads: reading.threads,
+            read_errors: reading.read_errors,
+            reader_threads: reading.reader_threads,
             revision: reading.revision,
         }
     }
 }
 
-impl View {
-    /// The reading that it shows.
-    fn reading(&self) -> Reading {
-        Reading {
-            node: self.node.clone(),
-            errors: self.read_errors.clone(),
-            threads: self.reader_threads,
-            revision: self.revision,
+/// The reading that a view shows.
+impl From<&View> for Reading {
+    fn from(view: &View) -> Self {
+        Self {
+            node: view.node.clone(),
+            read_errors: view.read_errors.clone(),
+            reader_threads: view.reader_threads,
+            revision: view.revision,
         }
     }
 }
 
-/// The helper's answer as a fact.
-pub(crate) fn verbs_fact(
-    answer: Result<Vec<Result<Device, HelperError>>, Failure>,
-) -> Fact<Arc<BTreeMap<String, VerbsDevice>>> {
-    match answer {
-        Ok(devices) => {
-            let entry = |device: Result<Device, HelperError>| match device {
-                Ok(device) => (device.name.clone(), VerbsDevice::Device(device)),
-                Err(error) => (
-                    error.device.clone().unwrap_or_default(),
-                    VerbsDevice::Error(error),
-                ),
-            };
-            Fact::Known(Arc::new(devices.into_iter().map(entry).collect()))
-        }
-        Err(failure) => Unread {
-            source: "rdma-health-verbs".into(),
-            kind: format!("helper_{}", failure.reason()),
-            detail: failure.to_string(),
-        }
-        .into(),
-    }
-}
-
-pub(crate) fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
-}
-
-/// Logs findings that came and went. One that stays is not repeated.
-fn tell_changes(before: Option<&Verdict>, after: &Verdict) {
+/// Logs findings that are new or resolved. One that stays is not repeated.
+fn log_changes(before: Option<&Verdict>, after: &Verdict) {
     let same =
         |a: &Finding, b: &Finding| a.rule == b.rule && a.subject == b.subject && a.severity == b.severity;
     let earlier = before.map_or(&[][..], |verdict| &verdict.findings);
@@ -228,6 +215,6 @@ fn tell_changes(before: Option<&Verdict>, after: &Verdict) {
         .iter()
         .filter(|old| !after.findings.iter().any(|new| same(old, new)))
     {
-        info!(rule = finding.rule.id, subject = %finding.subject, "no longer found: {}", finding.message);
+        info!(rule = finding.rule.id, subject = %finding.subject, "resolved: {}", finding.message);
     }
 }

@@ -1,72 +1,81 @@
 //! `rdma-health agent`: watch the node and serve metrics.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fmt::Debug, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use clap::Args;
-use tracing_subscriber::{filter::Targets, fmt, prelude::*};
+use rdma_health_config::{self as config, NodeName, Overrides};
+use rdma_health_node::words::printable;
+use tracing::field::Field;
+use tracing_subscriber::{
+    field::MakeExt,
+    filter::{LevelFilter, Targets},
+    fmt,
+    prelude::*,
+};
 
 use super::{
     HelperArguments, Output,
-    environment::{CONFIG, ROOT, STATE},
+    environment::{CONFIG, LIVENESS_SOCKET, ROOT, STATE},
+    values,
 };
-use crate::{
-    agent::{Setup, run as run_agent},
-    config::{self, Overrides},
-};
+use crate::agent::{Setup, run as run_agent};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Configuration file; watched, and taken over when it changes. Flags win over it
+    /// Configuration file, reloaded when it changes; flags override it
     #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
-    /// Who may read the pages: TLS, client certificates and passwords, in the form of the Prometheus exporter toolkit's
-    /// web configuration; watched, with the files it names
+    /// Web configuration file of the Prometheus exporter toolkit: TLS, client certificates, passwords; reloaded when it or a
+    /// file that it names changes
     #[arg(long, value_name = "FILE")]
     web_config: Option<PathBuf>,
-    /// Address and port of the HTTP server [default: [::]:9879]
+    /// Address and port of the HTTP server [default: [::]:14791]
     #[arg(long, value_name = "[ADDRESS]:PORT", value_parser = config::listen_address)]
     listen: Option<SocketAddr>,
-    /// Directory that holds the node's root: / on the node itself, /host in a container [default: /]
+    /// Root directory of the node: / on the node itself, /host in a container [default: /]
     #[arg(long, value_name = "DIR", env = ROOT)]
     root: Option<PathBuf>,
-    /// Do not read devices whose name matches ('*' stands for any characters); may be repeated
+    /// Do not read RDMA devices with this name; '*' matches any characters; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Option<Vec<String>>,
-    /// How often everything is read [default: 1m]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// How often to read the node, from 1s to 1h [default: 1m]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
-    /// How often each active port is probed [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// How often to probe each active port, from 10s to 7d [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = probe_interval)]
     probe_interval: Option<Duration>,
-    /// Do not probe
+    /// Do not probe ports
     #[arg(long, conflicts_with = "probe_interval")]
     no_probe: bool,
-    /// Also emit the metrics of `node_exporter`'s infiniband collector under its names
+    /// Also expose port counters under the metric names of node_exporter's infiniband collector
     #[arg(long)]
     node_exporter_names: bool,
-    /// File that keeps what is remembered of the node across restarts and reboots [default: memory only]
+    /// File that keeps the history of the node across restarts and reboots [default: memory only]
     #[arg(long, value_name = "FILE", env = STATE)]
     state: Option<PathBuf>,
+    /// Unix socket on which rdma-health alive asks whether this agent is alive; in a directory that only its user can reach
+    #[arg(long, value_name = "SOCKET", env = LIVENESS_SOCKET)]
+    liveness_socket: Option<PathBuf>,
     /// Publish Node conditions and Events to Kubernetes
     #[arg(long)]
     kubernetes: bool,
-    /// This node's name in Kubernetes [default: the environment variable `NODE_NAME`]
+    /// Name of this Node in Kubernetes [default: the environment variable NODE_NAME]
     #[arg(long, value_name = "NAME")]
-    node_name: Option<String>,
-    /// How to reach the API server [default: the pod's service account, else as kubectl does]
+    node_name: Option<NodeName>,
+    /// Kubeconfig file [default: the service account of the pod, else the file that kubectl uses]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
-    /// Form of the log on standard error; the environment variable `RDMA_HEALTH_LOG` sets its level (error, warn, info,
-    /// debug, trace)
-    #[arg(long, value_enum, default_value = "text")]
-    log: Output,
+    /// Format of the log on standard error. The environment variable RDMA_HEALTH_LOG sets the level: error, warn, info, debug
+    /// or trace
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: Output,
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    start_log(arguments.log)?;
+    start_log(arguments.log_format)?;
     let overrides = Overrides {
         listen: arguments.listen,
         root: arguments.root,
@@ -91,30 +100,63 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         config,
         file: arguments.config,
         web_config: arguments.web_config,
+        liveness_socket: arguments.liveness_socket,
         overrides,
     }));
-    // A read that hangs must not hold the end back.
+    // A read that hangs must not delay the exit.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Which messages are logged unless `RDMA_HEALTH_LOG` says otherwise. What the client of Kubernetes says we say better.
+/// Time between two readings of the node.
+fn interval(text: &str) -> Result<Duration, String> {
+    values::duration_within(text, Duration::from_secs(1), Duration::from_secs(3600))
+}
+
+/// Time between two probes of one port.
+fn probe_interval(text: &str) -> Result<Duration, String> {
+    values::duration_within(text, Duration::from_secs(10), Duration::from_secs(7 * 86_400))
+}
+
+/// The default of `RDMA_HEALTH_LOG`. Failures of the Kubernetes client are logged by this program, with advice.
 const LOGGED: &str = "info,kube_client=off";
 
-fn start_log(form: Output) -> anyhow::Result<()> {
-    let wanted = std::env::var("RDMA_HEALTH_LOG").unwrap_or_else(|_| LOGGED.into());
-    let filter: Targets = wanted.parse().with_context(|| {
-        format!("RDMA_HEALTH_LOG={wanted:?}: expected a level (error, warn, info, debug, trace), or one for each TARGET=LEVEL")
+/// Writes one field of a line of the text log. Names of devices and files may contain anything.
+fn field(out: &mut fmt::format::Writer<'_>, field: &Field, value: &dyn Debug) -> std::fmt::Result {
+    let value = printable(&format!("{value:?}"));
+    match field.name() {
+        "message" => write!(out, "{value}"),
+        name => write!(out, "{name}={value}"),
+    }
+}
+
+/// The filter of a level or a list of `TARGET=LEVEL`. A single word that is not a level would be a target without a level, which enables only
+/// its messages and so hides all others.
+fn log_filter(text: &str) -> anyhow::Result<Targets> {
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        if !part.contains('=') {
+            part.parse::<LevelFilter>()
+                .with_context(|| format!("'{part}' is not a level"))?;
+        }
+    }
+    Ok(text.parse()?)
+}
+
+fn start_log(format: Output) -> anyhow::Result<()> {
+    let level = std::env::var("RDMA_HEALTH_LOG").unwrap_or_else(|_| LOGGED.into());
+    let filter = log_filter(&level).with_context(|| {
+        format!("RDMA_HEALTH_LOG={level:?}: expected a level (error, warn, info, debug, trace or off) or a list of TARGET=LEVEL")
     })?;
     let registry = tracing_subscriber::registry().with(filter);
-    match form {
+    match format {
         Output::Text => {
-            let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
             registry
                 .with(
                     fmt::layer()
                         .with_ansi(colour)
                         .with_target(false)
+                        .fmt_fields(fmt::format::debug_fn(field).delimited(" "))
                         .with_writer(std::io::stderr),
                 )
                 .init();
@@ -124,4 +166,19 @@ fn start_log(form: Output) -> anyhow::Result<()> {
             .init(),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_not_a_level_is_refused_instead_of_hiding_every_message() {
+        for text in ["bogus", "info,bogus", "rdma_health"] {
+            assert!(log_filter(text).is_err(), "{text}");
+        }
+        for text in ["", "debug", "WARN", "off", LOGGED, "rdma_health=trace"] {
+            assert!(log_filter(text).is_ok(), "{text}");
+        }
+    }
 }

@@ -1,25 +1,27 @@
-//! Flags whose default the environment gives: what the pods of the chart set, so that a command run in one of them goes by
-//! what the agent goes by.
+//! Environment variables that replace flags. The Helm chart sets them in its pods, so that a command run in a pod uses the
+//! agent's configuration.
 
 use std::path::Path;
 
-use clap::{ArgMatches, error::ErrorKind, parser::ValueSource};
+use clap::{ArgMatches, parser::ValueSource};
 use rdma_health_node::history::History;
+use rdma_health_snapshot::state_file;
 
-use crate::history;
-
-/// Stands in for `--config`.
+/// Replaces `--config`.
 pub(super) const CONFIG: &str = "RDMA_HEALTH_CONFIG";
-/// Stands in for `--root`.
+/// Replaces `--root`.
 pub(super) const ROOT: &str = "RDMA_HEALTH_ROOT";
-/// Stands in for `--state`.
+/// Replaces `--state`.
 pub(super) const STATE: &str = "RDMA_HEALTH_STATE";
+/// Replaces `--liveness-socket`.
+#[cfg(feature = "agent")]
+pub(super) const LIVENESS_SOCKET: &str = "RDMA_HEALTH_LIVENESS_SOCKET";
 
-/// Who gave the flags of a command: its user, or the environment.
+/// Where the values of a command's flags come from: the command line or the environment.
 pub(super) struct Given<'a>(Option<&'a ArgMatches>);
 
 impl<'a> Given<'a> {
-    /// Of the command that the user chose.
+    /// Of the subcommand that was parsed.
     pub(super) fn of(matches: &'a ArgMatches) -> Self {
         Self(matches.subcommand().map(|(_, matches)| matches))
     }
@@ -36,23 +38,18 @@ impl<'a> Given<'a> {
         self.source(flag) == Some(ValueSource::EnvVariable)
     }
 
-    /// Refuses a flag that the user gave together with another one. clap's own conflicts would refuse the environment's
-    /// word, too.
-    pub(super) fn refuse_beside(&self, other: &str, flag: &str) -> Result<(), clap::Error> {
-        if self.source(flag) == Some(ValueSource::CommandLine) {
-            let told = format!("the argument '--{other}' cannot be used with '--{flag}'");
-            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, told));
-        }
-        Ok(())
+    /// Whether the user gave it. clap's own conflicts count the environment's values, too.
+    pub(super) fn on_command_line(&self, flag: &str) -> bool {
+        self.source(flag) == Some(ValueSource::CommandLine)
     }
 
-    /// What an agent remembers of the node. A file that the environment names need not be there: an agent writes it some
-    /// minutes after its start.
-    pub(super) fn history(&self, file: &Path) -> Result<Option<History>, history::Error> {
+    /// The history in an agent's state file. A file that the environment names may be missing: an agent first writes it
+    /// some minutes after its start.
+    pub(super) fn history(&self, file: &Path) -> Result<Option<History>, state_file::Error> {
         if self.by_environment("state") {
-            history::read_if_there(file)
+            state_file::read_if_there(file)
         } else {
-            history::read_only(file).map(Some)
+            state_file::read_only(file).map(Some)
         }
     }
 }

@@ -1,118 +1,339 @@
-//! `rdma-health explain NAME`: a rule, a cause, or an error that a log shows.
+//! `rdma-health explain NAME`: a rule, a cause, an error, a published name or a line of a log, laid out as `check` lays out a
+//! finding.
 
-use std::fmt::Write;
-
-use rdma_health_rules::{
-    CATALOGUE, Rule,
-    diagnosis::{
-        known::{CAUSES, KnownCause, Link, cause},
-        symptom::SymptomKind,
-    },
-    rule,
+use std::{
+    io::{self, Write},
+    process::ExitCode,
 };
 
-/// Every name that can be explained.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+use anstyle::Style as Ansi;
+use clap::Args;
+use rdma_health_diagnosis::{
+    CAUSES, KnownCause, Link, cause,
+    lookup::{Meaning, lookup, symptoms_of, text_of},
+    symptom::{Grade, Symptom, SymptomKind},
+};
+use rdma_health_node::words::printable;
+use rdma_health_protocol::{Errno, WcStatus};
+use rdma_health_report::{Style, labelled};
+use rdma_health_rules::{CATALOGUE, Rule, rule};
+
+use super::names::{Published, published};
+
+/// Names at least this similar to an unknown one are suggested, from 0 to 1.
+const SIMILAR: f64 = 0.7;
+/// The most names that are suggested.
+const SUGGESTIONS: usize = 8;
+/// The most characters of a text that an error repeats.
+const REPEATED: usize = 80;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Rule (port-down), cause (iommu-translation), completion status (IBV_WC_LOC_PROT_ERR, 4), error number (ETIMEDOUT, 110), vendor
+    /// error (129, 0x81), condition, its reason, alert, metric, or a line of a log
+    #[arg(value_name = "NAME", required = true, num_args = 1.., allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+impl Arguments {
+    /// # Errors
+    /// If nothing has this name and no failure is recognised in it.
+    pub(super) fn settle(&self) -> Result<(), String> {
+        known(&self.words.join(" ")).map(|_| ())
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut out = anstream::stdout().lock();
+    write(&mut out, &arguments.words.join(" "), Style::of_terminal())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every id of a rule, a cause or a symptom.
+fn names() -> impl Iterator<Item = &'static str> {
     let rules = CATALOGUE.iter().map(|rule| rule.id);
     let causes = CAUSES.iter().map(|cause| cause.id);
     rules.chain(causes).chain(SymptomKind::all().map(SymptomKind::id))
 }
 
-/// What a name means; `None` where nothing has it. A cause and a rule of one name are told together.
-pub(super) fn of(name: &str, width: usize) -> Option<String> {
-    let parts = [
-        rule(name).map(|rule| of_rule(rule, width)),
-        cause(name).map(|cause| of_cause(cause, width)),
-        SymptomKind::named(name).map(|kind| of_symptom(kind, width)),
-    ];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join("\n"))
-}
-
-// Writing to a string cannot fail, here and below.
-fn section(page: &mut String, heading: &str, text: &str, width: usize) {
-    let options = textwrap::Options::new(width)
-        .initial_indent("  ")
-        .subsequent_indent("  ")
-        .word_splitter(textwrap::WordSplitter::NoHyphenation)
-        .break_words(false);
-    let _ = writeln!(page, "\n{heading}\n{}", textwrap::fill(text, options));
-}
-
-fn items(page: &mut String, heading: &str, items: &[String], width: usize) {
-    if items.is_empty() {
-        return;
+/// What the text stands for, or an error with the most similar names.
+fn known(text: &str) -> Result<Vec<Subject>, String> {
+    let subjects = subjects(text);
+    if !subjects.is_empty() {
+        return Ok(subjects);
     }
-    let _ = writeln!(page, "\n{heading}");
-    for item in items {
-        let options = textwrap::Options::new(width)
-            .initial_indent("  ")
-            .subsequent_indent("      ")
-            .word_splitter(textwrap::WordSplitter::NoHyphenation)
-            .break_words(false);
-        let _ = writeln!(page, "{}", textwrap::fill(item, options));
+    if text.split_whitespace().nth(2).is_some() {
+        return Err(format!(
+            "no RDMA failure is recognised in '{}'; rdma-health check --log FILE reads a whole log",
+            printable(&text.chars().take(REPEATED).collect::<String>())
+        ));
     }
+    let near = suggestions(text);
+    let hint = match &*near {
+        [] => String::new(),
+        [one] => format!("; did you mean {one}?"),
+        several => {
+            let dots = if several.len() > SUGGESTIONS { ", …" } else { "" };
+            let shown = &several[..several.len().min(SUGGESTIONS)];
+            format!("; did you mean one of {}{dots}?", shown.join(", "))
+        }
+    };
+    Err(format!(
+        "no rule, cause or error has this name{hint} (rdma-health rules lists all rules)"
+    ))
 }
 
-fn of_rule(rule: &Rule, width: usize) -> String {
-    let mut page = format!(
-        "{}: {}\ndomain {}, severity {} unless said otherwise below\n",
-        rule.id,
-        rule.title,
-        rule.domain.name(),
-        rule.severity.name()
-    );
-    section(&mut page, "Why", rule.explanation, width);
-    section(&mut page, "What to do", &rule.remedy.to_string(), width);
-    section(&mut page, "False alarms", rule.false_alarms, width);
-    let causes = CAUSES.iter().filter(|cause| cause.rules.contains(&rule.id));
-    let causes: Vec<_> = causes
-        .map(|cause| format!("{}: {}", cause.id, cause.title))
+/// Names that contain the unknown one, or else the most similar name.
+fn suggestions(name: &str) -> Vec<&'static str> {
+    let name = name.to_lowercase();
+    let mut containing: Vec<_> = names()
+        .filter(|known| name.len() >= 3 && known.to_lowercase().contains(&name))
         .collect();
-    items(&mut page, "Shows the cause", &causes, width);
-    page
+    if !containing.is_empty() {
+        // A cause may have the name of its rule.
+        containing.sort_unstable();
+        containing.dedup();
+        return containing;
+    }
+    let similarity = |known: &&str| strsim::normalized_damerau_levenshtein(&known.to_lowercase(), &name);
+    let nearest = names()
+        // Comparing takes the square of the length, and a long text is not a misspelled name.
+        .filter(|known| name.len() <= 64 && similarity(known) >= SIMILAR)
+        .max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    nearest.into_iter().collect()
 }
 
-fn of_cause(cause: &KnownCause, width: usize) -> String {
-    let mut page = format!("{}: {}\na cause\n", cause.id, cause.title);
-    section(&mut page, "Why", cause.explanation, width);
-    section(&mut page, "What to do", cause.next_step, width);
+/// One thing that a text stands for.
+enum Subject {
+    Rule(&'static Rule),
+    Cause(&'static KnownCause),
+    Symptom(SymptomKind),
+    Errno(Errno),
+    VendorError(u32, WcStatus),
+    Line(Box<Symptom>),
+    Published(Published),
+}
+
+/// All that a text stands for: a cause and a rule may share a name, and 12 is a status and an error number.
+fn subjects(text: &str) -> Vec<Subject> {
+    let name = text.trim();
+    let reason = CATALOGUE.iter().find(|rule| rule.reason() == name).copied();
+    let rule = rule(name).or(reason).map(Subject::Rule);
+    let named = [
+        rule,
+        cause(name).map(Subject::Cause),
+        published(name).map(Subject::Published),
+    ];
+    let mut found: Vec<_> = named.into_iter().flatten().collect();
+    let is_id = !found.is_empty();
+    for meaning in lookup(name) {
+        found.push(match meaning {
+            Meaning::Symptom(kind) => Subject::Symptom(kind),
+            Meaning::Errno(errno) => Subject::Errno(errno),
+            Meaning::VendorError(code, status) => Subject::VendorError(code, status),
+            // A name is not a line.
+            Meaning::Line(_) if is_id => continue,
+            Meaning::Line(symptom) => Subject::Line(symptom),
+        });
+    }
+    found
+}
+
+fn write(out: &mut impl Write, text: &str, style: Style) -> io::Result<()> {
+    for (n, subject) in subjects(text).into_iter().enumerate() {
+        if n > 0 {
+            writeln!(out)?;
+        }
+        match subject {
+            Subject::Rule(rule) => write_rule(out, rule, style)?,
+            Subject::Cause(cause) => write_cause(out, cause, style)?,
+            Subject::Symptom(kind) => write_symptom(out, kind, style)?,
+            Subject::Errno(errno) => write_errno(out, errno, style)?,
+            Subject::VendorError(code, status) => write_vendor_error(out, code, status, style)?,
+            Subject::Line(symptom) => write_line(out, &symptom, style)?,
+            Subject::Published(name) => write_published(out, &name, style)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_rule(out: &mut impl Write, rule: &Rule, style: Style) -> io::Result<()> {
+    headline(out, Ansi::new().bold(), "rule", rule.id, rule.title)?;
+    plain(out, "domain", rule.domain.name(), style)?;
+    for (n, line) in rule.policy.lines().enumerate() {
+        plain(out, if n == 0 { "severity" } else { "" }, &line, style)?;
+    }
+    plain(out, "why", rule.explanation, style)?;
+    plain(out, "exceptions", rule.false_alarms, style)?;
+    plain(out, "inputs by", &rule.written_by(), style)?;
+    writeln!(out)?;
+    for (n, (place, text)) in rule.remedy.parts().enumerate() {
+        match n {
+            0 if place.is_empty() => bold(out, "remedy", text, style)?,
+            0 => bold(out, "remedy", &format!("{place}: {text}"), style)?,
+            _ => plain(out, place, text, style)?,
+        }
+    }
+    list(out, "cause", causes(|cause| cause.rules.contains(&rule)), style)
+}
+
+fn write_cause(out: &mut impl Write, cause: &KnownCause, style: Style) -> io::Result<()> {
+    headline(out, Ansi::new().bold(), "cause", cause.id, cause.title)?;
+    plain(out, "why", cause.explanation, style)?;
+    writeln!(out)?;
+    bold(out, "remedy", cause.next_step, style)?;
     let symptoms = |kinds: &[SymptomKind]| {
-        let words = |kind: &SymptomKind| format!("{kind}: {}", kind.meaning());
-        kinds.iter().map(words).collect::<Vec<_>>()
+        let described = kinds.iter().map(|kind| format!("{kind}: {}", kind.meaning()));
+        described.collect::<Vec<_>>()
     };
-    items(&mut page, "Often explains", &symptoms(cause.often), width);
-    items(&mut page, "Sometimes explains", &symptoms(cause.sometimes), width);
-    let rules = cause.rules.iter().filter_map(|id| rule(id));
-    let rules: Vec<_> = rules.map(|rule| format!("{}: {}", rule.id, rule.title)).collect();
-    items(&mut page, "Shown by findings of", &rules, width);
-    page
+    list(out, "explains", symptoms(cause.often), style)?;
+    list(out, "rarely", symptoms(cause.sometimes), style)?;
+    let rules = cause.rules.iter();
+    list(
+        out,
+        "shown by",
+        rules.map(|rule| format!("{}: {}", rule.id, rule.title)),
+        style,
+    )
 }
 
-fn of_symptom(kind: SymptomKind, width: usize) -> String {
-    let mut page = match kind {
-        SymptomKind::Completion(number) => format!("{}: ibv_wc_status {number}\n", kind.id()),
-        _ => format!("{}: a symptom\n", kind.id()),
+fn write_symptom(out: &mut impl Write, kind: SymptomKind, style: Style) -> io::Result<()> {
+    let title = match kind {
+        SymptomKind::Completion(status) => format!("ibv_wc_status {}", status.number()),
+        _ => "error in the log of a job, or of a probe".to_owned(),
     };
-    section(&mut page, "What it says", &sentence(kind.meaning()), width);
-    let causes = |wanted: Link| {
-        let linked = CAUSES.iter().filter(|cause| cause.link(kind) == Some(wanted));
-        linked
-            .map(|cause| format!("{}: {}", cause.id, cause.title))
-            .collect::<Vec<_>>()
-    };
-    items(&mut page, "Usual causes", &causes(Link::Often), width);
-    items(&mut page, "Rarer causes", &causes(Link::Sometimes), width);
-    section(
-        &mut page,
-        "What to do",
-        "Run rdma-health check --log FILE on the node that wrote it: it weighs these causes by what the node shows.",
-        width,
+    headline(out, Ansi::new().bold(), "symptom", kind.id(), &title)?;
+    plain(out, "meaning", &sentence(kind.meaning()), style)?;
+    let linked = |link: Link| causes(|cause| cause.link(kind) == Some(link));
+    list(out, "causes", linked(Link::Often), style)?;
+    list(out, "rarely", linked(Link::Sometimes), style)?;
+    writeln!(out)?;
+    bold(
+        out,
+        "next step",
+        "Run rdma-health check --log FILE on the node that wrote the log. It ranks these causes by what the node shows.",
+        style,
+    )
+}
+
+fn write_errno(out: &mut impl Write, errno: Errno, style: Style) -> io::Result<()> {
+    let name = errno.to_string();
+    let title = format!("error number {}", errno.0);
+    headline(out, Ansi::new().bold(), "errno", &name, &title)?;
+    if let Some(text) = text_of(errno) {
+        plain(out, "text", &sentence(text), style)?;
+    }
+    let symptoms = symptoms_of(errno);
+    let lines = symptoms
+        .iter()
+        .map(|(operation, kind)| format!("{operation}: {kind}: {}", kind.meaning()));
+    list(out, "when", lines, style)?;
+    writeln!(out)?;
+    bold(
+        out,
+        "next step",
+        "Find the operation that failed in the log, and run rdma-health explain with the name behind it, or rdma-health check --log FILE.",
+        style,
+    )
+}
+
+fn write_vendor_error(out: &mut impl Write, code: u32, status: WcStatus, style: Style) -> io::Result<()> {
+    let title = format!(
+        "vendor error of an mlx5 adapter, {code} in decimal, with {}",
+        status.name()
     );
-    page
+    headline(out, Ansi::new().bold(), "vendor", &format!("{code:#x}"), &title)?;
+    write_symptom(out, SymptomKind::Completion(status), style)
 }
 
-/// A meaning as a sentence: with a capital letter and an end.
+/// What one line of a log shows.
+fn write_line(out: &mut impl Write, symptom: &Symptom, style: Style) -> io::Result<()> {
+    headline(
+        out,
+        Ansi::new().bold(),
+        "line",
+        symptom.kind.id(),
+        &printable(&symptom.text),
+    )?;
+    let named = &symptom.named;
+    let port = named.port.map(|port| format!(" port {port}")).unwrap_or_default();
+    let parts = [
+        (
+            "device",
+            named.device.as_ref().map(|device| format!("{device}{port}")),
+        ),
+        ("peer", named.peer.clone()),
+        ("GID index", named.gid_index.map(|index| index.to_string())),
+        ("local GID", named.local_gid.clone()),
+        ("remote GID", named.remote_gid.clone()),
+        ("errno", named.errno.map(|errno| errno.to_string())),
+        (
+            "vendor error",
+            named.vendor_error.map(|code| format!("{code:#x} ({code})")),
+        ),
+    ];
+    for (label, value) in parts {
+        if let Some(value) = value {
+            plain(out, label, &value, style)?;
+        }
+    }
+    if symptom.grade == Grade::Unrecognised {
+        let text = "The line looks like an RDMA failure, but rdma-health does not know the message.";
+        plain(out, "meaning", text, style)?;
+        writeln!(out)?;
+        return bold(
+            out,
+            "next step",
+            "Check the lines before it: the first error is usually the cause.",
+            style,
+        );
+    }
+    write_symptom(out, symptom.kind, style)
+}
+
+fn write_published(out: &mut impl Write, name: &Published, style: Style) -> io::Result<()> {
+    headline(out, Ansi::new().bold(), name.kind, &name.name, &name.title)?;
+    writeln!(out)?;
+    bold(out, "next step", &name.next_step, style)
+}
+
+fn causes(applies: impl Fn(&KnownCause) -> bool) -> Vec<String> {
+    let causes = CAUSES.iter().filter(|cause| applies(cause));
+    causes
+        .map(|cause| format!("{}: {}", cause.id, cause.title))
+        .collect()
+}
+
+fn headline(out: &mut impl Write, paint: Ansi, kind: &str, id: &str, title: &str) -> io::Result<()> {
+    writeln!(out, "{paint}{kind}{paint:#}  {id}: {title}")
+}
+
+fn plain(out: &mut impl Write, label: &str, text: &str, style: Style) -> io::Result<()> {
+    labelled(out, label, text, style, Ansi::new())
+}
+
+fn bold(out: &mut impl Write, label: &str, text: &str, style: Style) -> io::Result<()> {
+    labelled(out, label, text, style, Ansi::new().bold())
+}
+
+/// Several texts under one label, after an empty line.
+fn list(
+    out: &mut impl Write,
+    label: &str,
+    texts: impl IntoIterator<Item = String>,
+    style: Style,
+) -> io::Result<()> {
+    for (n, text) in texts.into_iter().enumerate() {
+        if n == 0 {
+            writeln!(out)?;
+        }
+        plain(out, if n == 0 { label } else { "" }, &text, style)?;
+    }
+    Ok(())
+}
+
+/// A meaning as a sentence: with a capital letter and a full stop.
 fn sentence(meaning: &str) -> String {
     let mut letters = meaning.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
@@ -124,32 +345,86 @@ fn sentence(meaning: &str) -> String {
 mod tests {
     use super::*;
 
+    fn of(name: &str) -> String {
+        let mut out = anstream::StripStream::new(Vec::new());
+        write(
+            &mut out,
+            name,
+            Style {
+                width: 80,
+                verbose: true,
+            },
+        )
+        .unwrap();
+        String::from_utf8(out.into_inner()).unwrap()
+    }
+
     #[test]
     fn every_name_is_explained_within_the_width() {
         for name in names() {
-            let text = of(name, 80).unwrap_or_else(|| panic!("{name}"));
+            let text = of(name);
+            assert!(text.contains(name), "{name}: {text}");
             assert!(
-                text.contains(name) && text.contains("What to do"),
-                "{name}: {text}"
+                text.contains("\n  remedy ") || text.contains("\n  next step "),
+                "{text}"
             );
-            for line in text.lines().skip(1) {
-                assert!(
-                    line.chars().count() <= 80 || !line.trim().contains(' '),
-                    "{name}: {line}"
-                );
+            for line in text.lines().filter(|line| line.starts_with(' ')) {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
             }
+        }
+    }
+
+    #[test]
+    fn a_remedy_has_a_block_for_each_place_as_in_a_report() {
+        let text = of("iommu-group-translated");
+        for place in ["OpenShift", "Kubernetes", "Host"] {
+            assert!(text.contains(&format!("\n  {place:<12}")), "{place}: {text}");
         }
     }
 
     #[test]
     fn an_error_is_found_as_logs_write_it() {
         for name in ["IBV_WC_LOC_PROT_ERR", "LOC_PROT_ERR", "loc_prot_err", "4"] {
-            let text = of(name, 80).unwrap();
+            let text = of(name);
             assert!(
                 text.contains("iommu-translation") && text.contains("81"),
                 "{name}: {text}"
             );
         }
-        assert_eq!(of("no-such-thing", 80), None);
+    }
+
+    #[test]
+    fn what_users_paste_is_explained() {
+        for (text, expected) in [
+            ("ETIMEDOUT", "connect-timed-out"),
+            ("Connection timed out", "connect-timed-out"),
+            ("129", "IBV_WC_RETRY_EXC_ERR"),
+            ("0x81", "IBV_WC_RETRY_EXC_ERR"),
+            ("IBV_WC_RETRY_EXC_ERR(12)", "fabric-or-peer"),
+            ("12", "ENOMEM"),
+            ("PortDown", "rule  port-down"),
+            ("RDMALinkProblem", "docs/runbooks/RDMALinkProblem.md"),
+            (
+                "NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19, on dev mlx5_3:1",
+                "mlx5_3 port 1",
+            ),
+            ("ERROR fabric: RDMA lane 3 entered state 7", "does not know"),
+        ] {
+            let text_of = of(text);
+            assert!(text_of.contains(expected), "{text}: {text_of}");
+        }
+        assert!(
+            known("step 100 loss 2.31 of the training")
+                .is_err_and(|error| error.contains("no RDMA failure is recognised"))
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_gets_suggestions_only_if_some_are_close() {
+        assert_eq!(suggestions("iommu-group-translate"), ["iommu-group-translated"]);
+        assert_eq!(suggestions("prt-down"), ["port-down"]);
+        assert!(suggestions("iommu").contains(&"iommu-group-translated"));
+        assert_eq!(suggestions("weather"), [""; 0]);
+        assert!(known("weather").is_err() && known("port-down").is_ok());
     }
 }

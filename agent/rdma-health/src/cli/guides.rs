@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, path::Path};
 
 use clap::Parser;
-use rdma_health_rules::{CATALOGUE, diagnosis::known::cause, rule};
+use rdma_health_diagnosis::cause;
+use rdma_health_rules::{CATALOGUE, rule};
 
 use super::Cli;
 
@@ -54,7 +55,7 @@ fn every_rule_that_the_page_names_exists_and_every_rule_has_a_place_in_it() {
 
 #[test]
 fn every_metric_that_the_page_names_exists() {
-    let known = crate::metrics::catalogue::markdown();
+    let known = rdma_health_metrics::catalogue::markdown(&crate::agent::catalogue());
     let page = page();
     let named: BTreeSet<_> = codes(&page).filter(|code| code.starts_with("rdma_")).collect();
     assert!(named.len() > 10, "{named:?}");

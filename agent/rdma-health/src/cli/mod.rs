@@ -1,160 +1,245 @@
 //! The command line.
 
+#[cfg(feature = "agent")]
 mod agent;
+#[cfg(feature = "agent")]
+mod alive;
 mod baseline;
 mod check;
+mod devices;
 mod documents;
+mod env;
 mod environment;
 mod explain;
+mod gather;
+mod given;
+#[cfg(feature = "agent")]
 #[cfg(test)]
 mod guides;
+mod help;
+mod job;
+mod man;
+mod names;
 mod probe;
+#[cfg(feature = "agent")]
 mod remove_conditions;
 mod rules_page;
+mod run;
 mod snapshot;
+mod topology;
+mod values;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, error::ErrorKind,
+};
 use environment::Given;
 
-const EXAMPLES: &str = "\
-Examples:
-  rdma-health check                       is RDMA all right on this node, and if not, why?
-  rdma-health check --probe               the same, with a loopback RDMA WRITE on every active port
-  rdma-health check --log nccl.log        what in this node explains the errors of this job?
-  rdma-health check --root /host          in a container that has the node's root at /host
-  rdma-health snapshot -o node.tar.zst    save the node to judge it elsewhere:
-  rdma-health check --snapshot node.tar.zst
-  rdma-health probe mlx5_0:1 --size 1MiB  measure one port
-  rdma-health agent --listen :9879        serve Prometheus metrics
-  rdma-health explain port-down           what a finding means and what to do
-
-Exit status of check and probe: 0 ok, 1 warning, 2 critical, 3 unknown: nothing was found, and not all could be judged.
-RDMA_HEALTH_CONFIG, RDMA_HEALTH_ROOT and RDMA_HEALTH_STATE stand in for --config, --root and --state: in the pods of the chart
-they say what the agent goes by. With --log, a failure that the log tells of is critical and a fallback to something slower a warning.";
-
-/// Tells whether RDMA works on this node, why not, and what to do.
+/// Diagnose RDMA on a Linux node: does it work, why not, and how to fix it
 #[derive(Debug, Parser)]
-#[command(name = "rdma-health", version, after_help = EXAMPLES, max_term_width = 100)]
-pub(crate) struct Cli {
+#[command(name = "rdma-health", version, max_term_width = 100)]
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read the node and tell what is wrong with it
+    /// Read the node once and report what is wrong with it
+    ///
+    /// Reads what the kernel shows about RDMA and asks libibverbs about the devices. Prints findings with their evidence, the
+    /// causes that explain them, and what to do next. Changes nothing on the node. Run it as root: without root, some files
+    /// cannot be read, and the report says which.
     Check(check::Arguments),
-    /// Save all that is read of the node to one file, to be judged elsewhere
+    /// Save everything read from the node to one file, to check it elsewhere
+    ///
+    /// The file is a compressed archive. Check it with rdma-health check --snapshot FILE on any machine: the report is the same.
     Snapshot(snapshot::Arguments),
-    /// Measure loopback RDMA WRITE on one port or on every active one
+    /// Measure loopback RDMA WRITE on one port or on every active port
+    ///
+    /// The adapter writes from host memory to host memory through its own port, so no second node is needed. A port that carries
+    /// traffic is skipped.
     Probe(probe::Arguments),
-    /// Print a configuration that expects of this node what is there now
+    /// List every RDMA port, one line for each
+    ///
+    /// Device, PCI address, network device, model, firmware, state, rate, MTU (of RDMA and of the network device), the GID that a
+    /// connection should use with its index, NUMA node, IOMMU type, and whether it is a virtual function. Nothing is judged.
+    Devices(devices::Arguments),
+    /// Show the PCIe paths between GPUs and NICs
+    ///
+    /// A matrix of distances as nvidia-smi topo -m prints it, with the best NIC for each GPU, and what disturbs that path: PCIe
+    /// Access Control Services or an IOMMU that translates. Nothing is judged.
+    Topology(topology::Arguments),
+    /// Print settings of NCCL, UCX and others for the devices of this pod
+    ///
+    /// The settings of NCCL, RCCL, UCX, NVSHMEM, libfabric and Gloo. Finds the devices from what the SR-IOV device plugin, DRA drivers or Multus leave in the pod; without them, uses every
+    /// device that this container can open. Prints each variable with its reason. A variable that is already set is kept.
+    Env(env::Arguments),
+    /// Run a command with the settings that rdma-health env prints
+    ///
+    /// Raises the memlock limit as far as allowed and replaces itself with the command, which gets signals directly and whose
+    /// exit status is the exit status.
+    Run(run::Arguments),
+    /// Print a configuration that records the node's current state as expected
+    ///
+    /// Nothing is judged: run rdma-health check first, and record a healthy node.
     Baseline(baseline::Arguments),
     /// Watch the node and serve Prometheus metrics
+    ///
+    /// Reads the node at intervals and whenever a device or link changes, probes active ports, serves /metrics and a status page,
+    /// and can publish Node conditions and Events to Kubernetes. SIGHUP reads the configuration files
+    /// again and saves the history. Ends on SIGTERM or SIGINT.
+    #[cfg(feature = "agent")]
     Agent(agent::Arguments),
-    /// Take Node conditions, labels and taints of ours off the Nodes of a cluster
+    /// Ask the agent in this container whether it is alive
+    ///
+    /// For the liveness and startup probes of a pod. It uses a Unix socket, so that clients of the HTTP server cannot keep it out.
+    #[cfg(feature = "agent")]
+    Alive(alive::Arguments),
+    /// Remove this agent's Node conditions, labels and taints from a cluster
+    ///
+    /// Run it after the agents are gone: an agent that still runs writes them again.
+    #[cfg(feature = "agent")]
     RemoveConditions(remove_conditions::Arguments),
-    /// Explain a rule, a cause or an error: what it means, why it matters, what to do
-    Explain(documents::ExplainArguments),
-    /// List every rule
+    /// Explain a rule, a cause or an error: what it means and what to do
+    Explain(explain::Arguments),
+    /// List all rules
     Rules(documents::RulesArguments),
-    /// List every metric
+    /// List all metrics
+    #[cfg(feature = "agent")]
     Metrics(documents::MetricsArguments),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(documents::CompletionsArguments),
-    /// Print the manual page
-    Man,
+    /// Print the main manual page, or write the pages of all commands
+    Man(man::Arguments),
 }
 
-/// How results are printed.
+/// Format of what a command prints or logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For a person.
+    /// For people
     Text,
-    /// For a program.
+    /// For programs
     Json,
 }
 
-/// Where the helper is.
+/// Where the verbs helper is.
 #[derive(Debug, Args)]
 struct HelperArguments {
-    /// Program that speaks to libibverbs [default: rdma-health-verbs beside this program]
+    /// Program that calls libibverbs [default: rdma-health-verbs in the directory of this program, else in PATH]
     #[arg(long, value_name = "PROGRAM", conflicts_with = "helper_socket")]
     helper: Option<PathBuf>,
-    /// Unix socket of a helper that runs elsewhere
+    /// Unix socket of a verbs helper that is already running
     #[arg(long, value_name = "SOCKET")]
     helper_socket: Option<PathBuf>,
 }
 
 impl HelperArguments {
-    /// What the flags say of the helper; `None` where they say nothing.
-    fn given(&self) -> Option<crate::config::Helper> {
+    /// The helper that the flags name, if they name one.
+    fn given(&self) -> Option<rdma_health_config::Helper> {
         let given = self.helper.is_some() || self.helper_socket.is_some();
-        given.then(|| crate::config::Helper {
+        given.then(|| rdma_health_config::Helper {
             program: self.helper.clone(),
             socket: self.helper_socket.clone(),
         })
     }
 }
 
-/// A size on the command line.
-fn size(text: &str) -> Result<u64, String> {
-    crate::config::parse_size(text)
-        .ok_or_else(|| "expected a size like 64KiB or 1GB, or a number of bytes".into())
+/// Exit status of a command that could not do its work; monitoring reads it as unknown.
+const UNKNOWN: u8 = 3;
+/// Exit status of a wrong command line, as clap has it.
+const USAGE: u8 = 2;
+
+/// The whole command line, with the help of all commands.
+fn command() -> clap::Command {
+    help::complete(Cli::command())
 }
 
-/// Exit status where a command could not do its work; monitoring reads it as unknown.
-const UNKNOWN: u8 = 3;
-
-/// Runs the command line and says how it went.
+/// Runs the command line and returns its exit status.
 pub(crate) fn run() -> ExitCode {
-    let mut command = Cli::command();
-    let parsed = command
-        .try_get_matches_from_mut(std::env::args_os())
-        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)))
-        .and_then(|(mut cli, matches)| {
-            if let Command::Check(arguments) = &mut cli.command {
-                arguments.settle(&Given::of(&matches))?;
-            }
-            Ok((cli, matches))
-        })
-        .map_err(|error| error.format(&mut command));
-    let (cli, matches) = match parsed {
+    let mut command = command();
+    let (cli, matches) = match parse(&mut command) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Help and version go to standard output and are no failure.
+            // The output may be closed, which is not an error.
             let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(UNKNOWN)
-            } else {
-                ExitCode::SUCCESS
-            };
+            return usage_status(&error);
         }
     };
-    let given = Given::of(&matches);
-    let result = match cli.command {
-        Command::Check(arguments) => check::run(&arguments, &given),
-        Command::Snapshot(arguments) => snapshot::run(&arguments, &given),
-        Command::Probe(arguments) => probe::run(&arguments),
-        Command::Baseline(arguments) => baseline::run(&arguments),
-        Command::Agent(arguments) => agent::run(arguments),
-        Command::RemoveConditions(arguments) => remove_conditions::run(arguments),
-        Command::Explain(arguments) => documents::explain(&arguments),
-        Command::Rules(arguments) => documents::rules(&arguments),
-        Command::Metrics(arguments) => documents::metrics(&arguments),
-        Command::Completions(arguments) => documents::completions(&arguments),
-        Command::Man => documents::man(),
-    };
-    match result {
+    match execute(cli, &Given::of(&matches)) {
         Ok(code) => code,
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("rdma-health: {}", crate::report::printable(&format!("{error:#}")));
+            anstream::eprintln!(
+                "rdma-health: {}",
+                rdma_health_node::words::printable(&format!("{error:#}"))
+            );
             ExitCode::from(UNKNOWN)
         }
+    }
+}
+
+fn parse(command: &mut clap::Command) -> Result<(Cli, ArgMatches), clap::Error> {
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
+    if let Command::Check(arguments) = &mut cli.command
+        && let Err(conflict) = arguments.settle(&Given::of(&matches))
+    {
+        // With the usage of the subcommand.
+        let command = command.find_subcommand_mut("check");
+        return Err(command.map_or_else(
+            || clap::Error::raw(ErrorKind::ArgumentConflict, &conflict),
+            |check| check.error(ErrorKind::ArgumentConflict, &conflict),
+        ));
+    }
+    if let Command::Explain(arguments) = &cli.command
+        && let Err(unknown) = arguments.settle()
+    {
+        let command = command.find_subcommand_mut("explain");
+        return Err(command.map_or_else(
+            || clap::Error::raw(ErrorKind::InvalidValue, &unknown),
+            |explain| explain.error(ErrorKind::InvalidValue, &unknown),
+        ));
+    }
+    Ok((cli, matches))
+}
+
+/// The exit status where clap ends the program. For a command of [`help::VERDICTS`], [`USAGE`] would mean a failure of the node.
+fn usage_status(error: &clap::Error) -> ExitCode {
+    // Help and version go to standard output and are not failures.
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    let judges = std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| help::VERDICTS.iter().any(|(name, _)| command == *name));
+    ExitCode::from(if judges { UNKNOWN } else { USAGE })
+}
+
+fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Check(arguments) => check::run(&arguments, given),
+        Command::Snapshot(arguments) => snapshot::run(&arguments, given),
+        Command::Probe(arguments) => probe::run(&arguments),
+        Command::Devices(arguments) => devices::run(&arguments),
+        Command::Topology(arguments) => topology::run(&arguments),
+        Command::Env(arguments) => env::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Baseline(arguments) => baseline::run(&arguments),
+        #[cfg(feature = "agent")]
+        Command::Agent(arguments) => agent::run(arguments),
+        #[cfg(feature = "agent")]
+        Command::Alive(arguments) => alive::run(&arguments),
+        #[cfg(feature = "agent")]
+        Command::RemoveConditions(arguments) => remove_conditions::run(arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Rules(arguments) => documents::rules(&arguments),
+        #[cfg(feature = "agent")]
+        Command::Metrics(arguments) => documents::metrics(&arguments),
+        Command::Completions(arguments) => documents::completions(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     }
 }
 

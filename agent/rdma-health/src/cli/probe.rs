@@ -1,18 +1,17 @@
-//! `rdma-health probe`: measure loopback RDMA WRITE by hand.
+//! `rdma-health probe`: measure loopback RDMA WRITE on request.
 
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
+use rdma_health_config::{self as config, Config, Overrides};
+use rdma_health_helper::{Failure, Helper};
+use rdma_health_node::words::printable;
 use rdma_health_protocol::{Device, ProbeFailure, ProbeReport};
+use rdma_health_report as report;
 use tokio::sync::mpsc;
 
-use super::{HelperArguments, Output, UNKNOWN, check::progress, environment::CONFIG, size};
-use crate::{
-    agent::probe_request,
-    config::{self, Config, Overrides},
-    helper::{Failure, Helper, Place},
-    report,
-};
+use super::{HelperArguments, Output, UNKNOWN, environment::CONFIG, gather::progress, values};
+use crate::helper::{place, probe_request};
 
 /// `ibv_port_state` of a port that carries traffic.
 const ACTIVE: u8 = 4;
@@ -22,31 +21,31 @@ pub(super) struct Arguments {
     /// Device or port to measure [default: every active port]
     #[arg(value_name = "DEVICE[:PORT]")]
     target: Option<String>,
-    /// Size of one message
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    size: Option<u64>,
-    /// Write at most this much
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Size of one message, such as 64KiB
+    #[arg(long, value_name = "SIZE", value_parser = values::message_size)]
+    size: Option<u32>,
+    /// Most bytes to write, such as 1GiB
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     bytes: Option<u64>,
-    /// Never take longer than this for one port
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// Longest time that one port may take, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = values::probe_time)]
     duration: Option<Duration>,
-    /// Writes outstanding at a time
-    #[arg(long, value_name = "N")]
+    /// Number of outstanding writes
+    #[arg(long, value_name = "N", value_parser = values::depth)]
     depth: Option<u32>,
-    /// GID index to use instead of the one that fits best
-    #[arg(long, value_name = "N")]
+    /// Index of the GID to use [default: the best RoCE v2 or InfiniBand GID]
+    #[arg(long, value_name = "N", value_parser = values::gid_index, allow_negative_numbers = true)]
     gid_index: Option<u32>,
-    /// Measure even where the port carries traffic
+    /// Measure a port even if it carries traffic
     #[arg(long)]
     force: bool,
-    /// Configuration file, for the defaults of the above
+    /// Configuration file: defaults of the flags above, verbs helper
     #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
-    /// How to print the result
-    #[arg(long, value_enum, default_value = "text")]
+    /// Format of the results
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Output,
 }
 
@@ -56,13 +55,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let result = runtime.block_on(measure(arguments, &config));
-    // A helper that hangs must not hold us back.
+    // A helper that hangs must not delay the exit.
     runtime.shutdown_background();
     result
 }
 
 async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitCode> {
-    let place = Place::of(arguments.helper.given().as_ref().unwrap_or(&config.helper));
+    let place = place(arguments.helper.given().as_ref().unwrap_or(&config.helper));
     let helper = Helper::keep(place, mpsc::channel(1).0);
     let (devices, broken) = helper
         .devices()
@@ -79,8 +78,8 @@ async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitC
             .map(|target| target.split(':').next() == Some(&device));
         anyhow::ensure!(asked_for != Some(true), "{device}: {failure}");
         if asked_for.is_none() {
-            let told = format!("{device} cannot be probed: {failure}");
-            anstream::eprintln!("rdma-health: {}", report::printable(&told));
+            let skipped = format!("{device} cannot be probed: {failure}");
+            anstream::eprintln!("rdma-health: {}", printable(&skipped));
         }
     }
     let targets = choose(arguments.target.as_deref(), &devices)?;
@@ -93,10 +92,7 @@ async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitC
             targets.len()
         ));
         let mut request = probe_request(&config.probe, device, *port);
-        if let Some(size) = arguments.size {
-            request.message_size = u32::try_from(size)
-                .map_err(|_| anyhow::anyhow!("--size: a message has at most 1GiB, found {size} bytes"))?;
-        }
+        request.message_size = arguments.size.unwrap_or(request.message_size);
         // Room for more than one message, whatever its size, unless the budget is given.
         request.byte_budget = arguments
             .bytes
@@ -123,7 +119,7 @@ async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitC
     Ok(ExitCode::from(exit_code(&reports)))
 }
 
-/// 0 where every port passed, 2 where one failed, 3 where none failed and one was busy and so not measured.
+/// 0 if every port passed, 2 if one failed, 3 if none failed and one was too busy to be measured.
 fn exit_code(reports: &[ProbeReport]) -> u8 {
     let failures: Vec<_> = reports
         .iter()
@@ -146,9 +142,9 @@ fn choose(target: Option<&str>, devices: &[Device]) -> anyhow::Result<Vec<(Strin
     let known = || {
         let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
         if names.is_empty() {
-            "there is none".to_owned()
+            "this node has no RDMA device".to_owned()
         } else {
-            format!("there is {}", names.join(", "))
+            format!("this node has {}", names.join(", "))
         }
     };
     let all = |device: &Device| {
@@ -175,7 +171,7 @@ fn choose(target: Option<&str>, devices: &[Device]) -> anyhow::Result<Vec<(Strin
     let device = devices
         .iter()
         .find(|device| device.name == name)
-        .ok_or_else(|| anyhow::anyhow!("no RDMA device is called \"{name}\"; {}", known()))?;
+        .ok_or_else(|| anyhow::anyhow!("no RDMA device is named \"{name}\"; {}", known()))?;
     let port = device.ports.iter().find(|port| port.number.to_string() == number);
     let port = port.ok_or_else(|| {
         let numbers: Vec<_> = device.ports.iter().map(|port| port.number.to_string()).collect();

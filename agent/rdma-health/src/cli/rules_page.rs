@@ -2,33 +2,34 @@
 
 use std::fmt::Write;
 
-use rdma_health_rules::{
-    CATALOGUE, Domain, Rule,
-    diagnosis::{
-        known::{CAUSES, Link},
-        symptom::SymptomKind,
-    },
-};
+use rdma_health_diagnosis::{CAUSES, Link, symptom::SymptomKind};
+use rdma_health_rules::{CATALOGUE, Domain, Rule, Severity};
 
 const HEAD: &str = "\
 # Rules
 
 <!-- Made from the catalogue in agent/rules by `UPDATE_DOCS=1 cargo test -p rdma-health`. -->
 
-Each rule looks at the facts of one node and tells findings. Its id is the name that a finding has everywhere:
-`rdma-health explain RULE`, `rdma_finding{rule=\"…\"}`, the reason of the node's condition. The severity stands for the usual
-case; the text says when it differs. What each old check has become is in [from-the-old-guides.md](from-the-old-guides.md).
+Each rule judges the facts of one node and reports findings. A finding has the id of its rule everywhere:
+`rdma-health explain RULE`, `rdma_finding{rule=\"…\"}`, the reason of the Node condition.
+[from-the-old-guides.md](from-the-old-guides.md) maps the checks of older guides to rules.
+
+The severity of a finding follows from the profile of the node (`expect.profile`). The table shows the usual severity for each
+profile, `-` if nothing is reported; the text of a rule lists its exceptions.
+
+Each rule names who can write what it reads. What jobs that use a device, or any process on the node, can write or cause never
+leads to a critical finding, and so never to a taint. A privileged pod is root of the host.
 ";
 
 const CAUSES_HEAD: &str = "\
 ## Causes
 
-A finding says what is wrong in one place; an error in a job's log says what failed. `rdma-health check` joins both: it weighs
-each cause below by the findings that show it and by the facts that speak for and against it. `rdma-health explain CAUSE` tells
-more.
+A finding says what is wrong in one place; an error in a job's log says what failed. `rdma-health check` connects them: it ranks
+each cause below by the findings that show it and by the facts that support or contradict it. `rdma-health explain CAUSE` explains
+it.
 
-With a log, the verdict is that of both: an error in it that failed a call or a transfer is critical, a fallback to something slower
-a warning, even where nothing is wrong with the node. A log without such lines changes nothing.
+With a log, the verdict covers both: a failed call or transfer in the log is critical, and a fallback to a slower transport is a
+warning, even if nothing is wrong with the node. A log without such lines changes nothing.
 
 | cause | what is wrong | shown by | often explains | sometimes explains |
 | --- | --- | --- | --- | --- |
@@ -37,10 +38,10 @@ a warning, even where nothing is wrong with the node. A log without such lines c
 const SYMPTOMS_HEAD: &str = "\
 ## Symptoms
 
-What `--log` finds in the output of NCCL, UCX, PyTorch, perftest and the kernel, and what a failed probe is told as. NCCL prints
-the vendor's error in decimal: its `vendor err 81` is 0x51, which mlx5 gives with a local protection error, and its `129` is 0x81,
-a transport retry counter exceeded. A file is read to its end, however long; of a pipe or device, which need not end, the first
-1 GiB, and the report says where there was more.
+What `--log` recognises in the output of NCCL, UCX, PyTorch, perftest and the kernel, and how a failed probe is reported. NCCL
+prints vendor errors in decimal: `vendor err 81` is 0x51, which mlx5 reports with a local protection error, and `129` is 0x81,
+transport retry counter exceeded. A file is read to its end, however long. Of a pipe or device, which may never end, the first
+1 GiB is read, and the report says if there was more.
 
 | symptom | what it says | usual causes |
 | --- | --- | --- |
@@ -50,13 +51,21 @@ a transport retry counter exceeded. A file is read to its end, however long; of 
 pub(super) fn markdown() -> String {
     let mut page = HEAD.to_owned();
     // Writing to a string cannot fail, here and below.
-    let _ = writeln!(page, "\n| rule | severity | what it finds |\n| --- | --- | --- |");
+    let _ = writeln!(
+        page,
+        "\n| rule | auto | rdma | gpudirect | tcp-only | what it finds |"
+    );
+    let _ = writeln!(page, "| --- | --- | --- | --- | --- | --- |");
     for rule in CATALOGUE {
+        let usual = rule.policy.usual;
+        let severities = [usual.auto, usual.rdma, usual.gpudirect, usual.tcp_only];
         let _ = writeln!(
             page,
             "| [`{0}`](#{0}) | {1} | {2} |",
             rule.id,
-            rule.severity.name(),
+            severities
+                .map(|severity| severity.map_or("-", Severity::name))
+                .join(" | "),
             cell(rule.title)
         );
     }
@@ -77,7 +86,7 @@ pub(super) fn markdown() -> String {
             "| `{}` | {} | {} | {} | {} |",
             cause.id,
             cell(cause.title),
-            codes(cause.rules.iter().copied()),
+            codes(cause.rules.iter().map(|rule| rule.id)),
             codes(cause.often.iter().map(|kind| kind.id())),
             codes(cause.sometimes.iter().map(|kind| kind.id())),
         );
@@ -97,27 +106,36 @@ pub(super) fn markdown() -> String {
 fn section(page: &mut String, rule: &Rule) {
     let _ = writeln!(
         page,
-        "\n### {}\n\n**{}.** Severity {}; condition reason `{}`.\n\n{}\n\n{}\n\n*False alarms:* {}",
+        "\n### {}\n\n**{}.** Condition reason `{}`.\n\n{}\n\n{}\n\n{}\n\n*False alarms:* {}\n\n*Inputs \
+            written by:* {}.",
         rule.id,
         text(rule.title),
-        rule.severity.name(),
         rule.reason(),
         text(rule.explanation),
+        severity(rule),
         remedy(rule),
-        text(rule.false_alarms)
+        text(rule.false_alarms),
+        rule.written_by()
     );
 }
 
+/// The usual severity, and a list of the exceptions.
+fn severity(rule: &Rule) -> String {
+    let lines: Vec<_> = rule.policy.lines().map(|line| text(&line)).collect();
+    let separator = if lines.len() > 1 { "\n\n- " } else { "" };
+    format!("*Severity:* {}{separator}{}", lines[0], lines[1..].join("\n- "))
+}
+
 fn remedy(rule: &Rule) -> String {
-    let mut told = String::from("*What to do:*");
+    let mut remedy = String::from("*What to do:*");
     for (n, (place, words)) in rule.remedy.parts().enumerate() {
         let _ = match (n, place) {
-            (0, "") => writeln!(told, " {}", text(words)),
-            (0, _) => write!(told, "\n\n- {place}: {}", text(words)),
-            _ => write!(told, "\n- {place}: {}", text(words)),
+            (0, "") => writeln!(remedy, " {}", text(words)),
+            (0, _) => write!(remedy, "\n\n- {place}: {}", text(words)),
+            _ => write!(remedy, "\n- {place}: {}", text(words)),
         };
     }
-    told.trim_end().to_owned()
+    remedy.trim_end().to_owned()
 }
 
 fn codes<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -159,7 +177,7 @@ mod tests {
         let on_disk = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             on_disk == markdown(),
-            "docs/rules.md is old; run UPDATE_DOCS=1 cargo test -p rdma-health"
+            "docs/rules.md is outdated; run UPDATE_DOCS=1 cargo test -p rdma-health"
         );
     }
 }

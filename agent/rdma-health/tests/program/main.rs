@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
+mod attack;
+mod canaries;
 mod environment;
+mod help;
+mod job;
+mod metrics;
 mod snapshot;
 
 use std::{
@@ -13,6 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rdma_health_protocol::PROTOCOL_VERSION;
 use rdma_health_tests::{scrape, tree};
 
 const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
@@ -127,10 +133,13 @@ fn rules_are_listed_and_explained_and_a_misspelt_one_is_guessed() {
         let id = line.split_whitespace().next().unwrap();
         let output = run(&["explain", id]);
         assert_eq!(output.status.code(), Some(0), "{id}");
-        assert!(out(&output).contains("What to do"), "{id}");
+        let page = out(&output);
+        assert!(page.contains("\n  remedy  "), "{id}: {page}");
+        assert!(!page.contains('`'), "{id}: {page}");
     }
     let output = run(&["explain", "iommu-group-translate"]);
-    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(out(&output).is_empty());
     assert!(
         err(&output).contains("did you mean iommu-group-translated?"),
         "{}",
@@ -162,7 +171,13 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn a_closed_pipe_ends_completions_and_the_manual_page_in_silence() {
-    for what in [&["completions", "bash"][..], &["man"], &["rules"], &["metrics"]] {
+    for what in [
+        &["completions", "bash"][..],
+        &["man"],
+        &["rules"],
+        &["metrics"],
+        &["explain", "port-down"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = Command::new(PRODUCT).args(what).stdout(writer).output().unwrap();
@@ -172,12 +187,6 @@ fn a_closed_pipe_ends_completions_and_the_manual_page_in_silence() {
             "{what:?}"
         );
     }
-}
-
-#[test]
-fn completions_and_the_manual_page_are_printed() {
-    assert!(out(&run(&["completions", "bash"])).contains("rdma-health"));
-    assert!(out(&run(&["man"])).contains(".TH rdma-health"));
 }
 
 #[test]
@@ -291,7 +300,7 @@ fn without_root_what_can_be_read_is_judged_and_the_rest_is_told() {
         fs::set_permissions(tree.path().join(file), fs::Permissions::from_mode(0o000)).unwrap();
     }
     let root = tree.path().to_str().unwrap();
-    let output = run_unprivileged(&["check", "--root", root]);
+    let output = run_unprivileged(&["check", "--verbose", "--root", root]);
     let told = out(&output);
     for file in closed {
         assert!(
@@ -305,7 +314,7 @@ fn without_root_what_can_be_read_is_judged_and_the_rest_is_told() {
     assert!(!told.contains("group 7 is DMA"), "{told}");
     assert_eq!(output.status.code(), check(tree.path(), &[]).status.code());
     // This machine, whatever it is: a verdict and no panic.
-    let output = run_unprivileged(&["check"]);
+    let output = run_unprivileged(&["check", "--verbose"]);
     assert!(matches!(output.status.code(), Some(0..=3)), "{}", err(&output));
     assert!(!err(&output).contains("panicked"), "{}", err(&output));
     assert!(out(&output).lines().count() > 5, "{}", out(&output));
@@ -338,13 +347,13 @@ fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
         ("exit 7".to_owned(), "exit status: 7"),
         (
             "echo starting >&2; echo 'provider x is broken' >&2; exit 7".to_owned(),
-            "exit status: 7; it said: starting / provider x is broken",
+            "exit status: 7; its last output: starting / provider x is broken",
         ),
         ("kill -SEGV $$".to_owned(), "signal: 11"),
-        ("exit 127".to_owned(), "is libibverbs installed?"),
+        ("exit 127".to_owned(), "check that libibverbs is installed"),
         (
             "echo 'cannot open shared object file' >&2; exit 127".to_owned(),
-            "(exit status 127); it said: cannot open shared object file",
+            "(exit status 127); its last output: cannot open shared object file",
         ),
         ("yes".to_owned(), "malformed"),
         (
@@ -355,18 +364,55 @@ fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
             "printf '\\377\\377\\377\\377'; exec sleep 60".to_owned(),
             "longer than",
         ),
-        (format!("{}; exec sleep 60", greeting(99)), "protocol 99"),
         (
-            format!("{}; {}; exec sleep 60", greeting(1), greeting(1)),
+            format!("{}; exec sleep 60", greeting(99)),
+            "version 0 (protocol 99), but this program speaks protocol",
+        ),
+        (
+            format!(
+                "{}; {}; exec sleep 60",
+                greeting(PROTOCOL_VERSION),
+                greeting(PROTOCOL_VERSION)
+            ),
             "second greeting",
         ),
-        ("exec sleep 60".to_owned(), "did not answer"),
+        ("exec sleep 60".to_owned(), "did not respond"),
     ] {
         let (status, told) = with_helper(&script);
         assert_eq!(status, Some(3), "{script}: {told}");
         assert!(told.contains(words), "{script}: expected \"{words}\": {told}");
+        assert!(told.contains("verbs helper"), "{script}: {told}");
     }
-    let output = run(&["probe", "--helper", "/nowhere/helper"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(err(&output).contains("/nowhere/helper"), "{}", err(&output));
+}
+
+#[test]
+fn a_helper_that_cannot_be_reached_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, socket) = (folder.path().join("plain"), folder.path().join("socket"));
+    fs::write(&plain, "not a program").unwrap();
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let missing = Path::new("/nowhere/helper");
+    for (flag, path, why, advice) in [
+        (
+            "--helper",
+            missing,
+            "not found",
+            "install rdma-health-verbs or pass --helper",
+        ),
+        ("--helper", &plain, "cannot be executed", "Permission denied"),
+        ("--helper-socket", missing, "not found", "--helper-socket"),
+        (
+            "--helper-socket",
+            &socket,
+            "refused the connection",
+            "no verbs helper listens",
+        ),
+    ] {
+        let output = run(&["probe", flag, text(path)]);
+        assert_eq!(output.status.code(), Some(3));
+        let message = err(&output);
+        for part in ["verbs helper", text(path), why, advice] {
+            assert!(message.contains(part), "{flag}: \"{part}\" is missing: {message}");
+        }
+    }
 }

@@ -115,14 +115,18 @@ fn a_file_is_whole_or_not_there_and_never_overwritten_by_accident() {
     assert_eq!(fs::metadata(&saved).unwrap().permissions().mode() & 0o777, 0o600);
 
     for (path, reason) in [
-        (folder.path().to_owned(), "no regular file"),
+        (folder.path().to_owned(), "not a regular file"),
         (folder.path().join("none/saved"), "No such file"),
-        ("/dev/full".into(), "no regular file"),
+        ("/dev/full".into(), "not a regular file"),
     ] {
         let output = run(&["snapshot", "--root", root, "-o", text(&path), "--force"]);
         assert_eq!(output.status.code(), Some(3));
         let told = err(&output);
         assert!(told.contains(text(&path)) && told.contains(reason), "{told}");
+        assert!(
+            !told.contains(".rdma-health-"),
+            "a temporary file is named: {told}"
+        );
     }
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output = Command::new(PRODUCT)
@@ -149,9 +153,9 @@ fn what_is_no_snapshot_is_unknown_and_the_file_is_named() {
     let whole = fs::read(&saved).unwrap();
     let broken = folder.path().join("broken");
     for (content, reason) in [
-        (&whole[..whole.len() / 2], "broken or cut off"),
-        (b"", "no snapshot"),
-        (b"\x7fELF", "no snapshot"),
+        (&whole[..whole.len() / 2], "damaged or incomplete"),
+        (b"", "not a snapshot"),
+        (b"\x7fELF", "not a snapshot"),
     ] {
         fs::write(&broken, content).unwrap();
         let output = run(&["check", "--snapshot", text(&broken)]);

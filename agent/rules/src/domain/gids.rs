@@ -6,42 +6,50 @@ use std::{
 };
 
 use rdma_health_node::{
-    Node,
+    Function, Node, Port,
     infiniband::{CLASS, Guid, Hca},
-    node::PortOf,
+    peers::exceptions,
 };
 use rdma_health_protocol::{Gid, GidType, ProbeFailure};
 
-use super::common::{is_ethernet, is_infiniband, is_lent, is_virtual, kind, port_file, severity};
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
+};
 
 /// `gid-missing`.
-pub(crate) static GID_MISSING: Rule = Rule {
+pub static GID_MISSING: Rule = Rule {
     id: "gid-missing",
     domain: Domain::Gids,
-    severity: Severity::Warning,
-    title: "An active RoCE port has no RoCE v2 GID with an IPv4 address",
-    explanation: "A RoCE port gets a GID for each address of its network device. Without an IPv4 address there is no RoCE v2 \
-        GID that routed networks and NCCL's defaults use; what connects by index ends with EINVAL or ENODATA when the queue \
-        pair moves to RTR, or with no GID at all. A warning where other ports of the same kind have one, where RDMA is expected \
-        and no port has one, or where a probe found no GID; for information otherwise.",
+    policy: Policy::of(Severities::WARNING).except(&[&NO_PORT_HAS_ONE, &ONLY_OTHERS_HAVE_ONE]),
+    title: "A RoCE port has no RoCE v2 GID with an IPv4 address",
+    explanation: "A RoCE port gets a GID for each address of its network device. Without an IPv4 address, it has no \
+        RoCE v2 GID that routed networks and the defaults of NCCL use. Connections that select a GID by its index \
+        fail with EINVAL or ENODATA when the queue pair moves to RTR, or find no GID at all.",
     remedy: Remedy {
-        any: "Give the network device an IPv4 address and look at the port's table again (show_gids, rdma-health check).",
-        openshift: "Set it in a NodeNetworkConfigurationPolicy; for pods in the SriovNetwork's ipam.",
-        kubernetes: "For pods, in the ipam of the NetworkAttachmentDefinition.",
-        host: "ip addr add ADDRESS/PREFIX dev NETDEV, and in the network manager's configuration.",
+        any: "Give the network device an IPv4 address and check the GID table of the port: show_gids, or rdma-health \
+            check.",
+        openshift: "Set the address in a NodeNetworkConfigurationPolicy; for pods, in the ipam of the SriovNetwork.",
+        kubernetes: "For pods, set the address in the ipam of the NetworkAttachmentDefinition.",
+        host: "ip addr add ADDRESS/PREFIX dev NETDEV; then set it in the configuration of the network manager.",
     },
-    false_alarms: "Ports that are not active, virtual functions (their address is in a pod), their representors, and physical functions whose \
-        virtual functions do the work are not judged, nor is iWARP, which needs no such GID. Where no port has an IPv4 address \
-        and this one an IPv6 address that is routed, the fabric is IPv6's own: for information.",
+    false_alarms: "Not judged: ports that are not ACTIVE; virtual functions, whose address is in a pod, and their \
+        representors; physical functions whose virtual functions do the work; and iWARP, which needs no such GID. A \
+        fabric that only uses routed IPv6 addresses works.",
+    inputs: &[Writer::HostRoot, Writer::Job],
     judge: gid_missing,
 };
 
-/// The first RoCE v2 GID with an IPv4 address.
-fn routable(gids: &[Gid]) -> Option<&Gid> {
-    gids.iter()
-        .find(|gid| gid.kind == GidType::RoceV2 && gid.is_ipv4_mapped())
-}
+static NO_PORT_HAS_ONE: Exception = Exception {
+    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID, and no probe failed without one",
+    severities: Severities::INFO.rdma_expected(Severity::Warning),
+};
+
+static ONLY_OTHERS_HAVE_ONE: Exception = Exception {
+    condition: "if ports of the same kind have none either, but other ports, InfiniBand or a routed IPv6 GID may serve the \
+        node, and no probe failed without one",
+    severities: Severities::INFO,
+};
 
 /// Whether a port has a RoCE v2 GID of an IPv6 address that is more than link-local.
 fn has_ipv6(gids: &[Gid]) -> bool {
@@ -52,182 +60,250 @@ fn has_ipv6(gids: &[Gid]) -> bool {
 }
 
 /// Active RoCE ports of physical functions and software devices, with their GIDs.
-fn roce_ports(node: &Node) -> impl Iterator<Item = (PortOf<'_>, &[Gid])> {
+fn roce_ports(node: &Node) -> impl Iterator<Item = (Port<'_>, &[Gid])> {
     node.active_ports()
-        .filter(|found| {
-            let (hca, _, port) = found;
-            let iwarp = hca.node_type.known().is_some_and(|kind| kind.starts_with("4:"));
-            is_ethernet(port) && !is_lent(found) && !iwarp
-        })
-        .filter_map(|found| Some((found, node.gids(&found.0.name, found.1)?)))
+        .filter(|port| port.is_ethernet() && !port.is_lent() && !port.is_iwarp())
+        .filter_map(|port| Some((port, port.gids()?)))
 }
 
-fn gid_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let with: BTreeSet<_> = roce_ports(node)
-        .filter(|(_, gids)| routable(gids).is_some())
-        .filter_map(|(port, _)| kind(&port))
+        .filter(|(port, _)| port.routable_gid().is_some())
+        .filter_map(|(port, _)| port.kind())
         .collect();
-    let infiniband = node.active_ports().any(|(.., port)| is_infiniband(port));
+    let infiniband = node.active_ports().any(|port| port.is_infiniband());
     let nowhere = with.is_empty() && !infiniband;
-    let without = roce_ports(node).filter(|(_, gids)| routable(gids).is_none());
-    let found = without.filter_map(|(found, gids)| {
-        let (hca, number, port) = found;
-        let functions = hca
-            .pci_address
-            .known()
-            .and_then(|address| node.pci.functions.known()?.get(address));
-        let serves_others = functions
-            .and_then(|function| function.sriov.known())
-            .is_some_and(|sriov| sriov.active > 0);
-        let probe_found_none = node.probes.iter().any(|probe| {
-            let report = &probe.report;
-            report.device == hca.name && report.port == number && report.failure == Some(ProbeFailure::NoGid)
-        });
-        if serves_others && !probe_found_none {
+    let behind = behind_peers(node);
+    let functions = node.functions();
+    let without = roce_ports(node).filter(|(port, _)| port.routable_gid().is_none());
+    let found = without.filter_map(|(port, gids)| {
+        let probe_failed = probe_found_no_gid(node, &port);
+        if serves_virtual_functions(&functions, &port) && !probe_failed {
             return None;
         }
-        let alike = kind(&found).is_some_and(|kind| with.contains(&kind));
-        // A port of another kind than all that have one may serve a bridge or the management network.
-        let auto = if alike || probe_found_none {
-            Severity::Warning
+        // A port of another kind than those that have one may serve a bridge or the management network.
+        let equal_ports_have_one = port.kind().is_some_and(|kind| with.contains(&kind));
+        let share = behind.get(&Subject::of_port(&port));
+        let exception = if equal_ports_have_one || probe_failed || share.is_some() {
+            None
+        } else if nowhere && !has_ipv6(gids) {
+            Some(&NO_PORT_HAS_ONE)
         } else {
-            Severity::Info
+            Some(&ONLY_OTHERS_HAVE_ONE)
         };
-        let severity = severity(
-            expectations,
-            auto,
-            if nowhere && !has_ipv6(gids) {
-                Severity::Warning
-            } else {
-                auto
-            },
-        )?;
-        let netdev = port.netdev.known().map(|netdev| netdev.name.as_str());
+        let netdev = port.netdev.known();
+        let netdev = netdev
+            .map(|netdev| format!(" ({} has none)", netdev.name))
+            .unwrap_or_default();
+        let message = match share {
+            Some(share) => format!("{port} has no routed RoCE v2 GID{netdev}; {share} equal ports have one"),
+            None => format!("{port} has no RoCE v2 GID with an IPv4 address{netdev}"),
+        };
+        let finding = Draft::new(&GID_MISSING, Subject::of_port(&port), message).exception(exception);
+        Some(finding.evidence(port.file("gids"), table(gids)))
+    });
+    found.chain(without_vlan(node)).collect()
+}
+
+/// Ports without a RoCE v2 GID of more than a link-local address, IPv4 or IPv6, although most equal ports have one, with the
+/// share that has.
+fn behind_peers(node: &Node) -> BTreeMap<Subject, String> {
+    let routed = |port: &Port<'_>| {
+        let is_judged = port.is_active() == Some(true) && port.is_ethernet() && !port.is_iwarp();
+        let gids = port.gids().filter(|_| is_judged)?;
+        Some(port.routable_gid().is_some() || has_ipv6(gids))
+    };
+    let mut found = BTreeMap::new();
+    for peers in node.peers() {
+        let all: Vec<_> = peers.ports.iter().collect();
+        if let Some(exceptions) = exceptions(&all, routed) {
+            let share = exceptions.share();
+            let without = exceptions.without.into_iter();
+            found.extend(without.map(|port| (Subject::of_port(port), share.clone())));
+        }
+    }
+    found
+}
+
+/// Ports without a GID on a VLAN, although most equal ports have one.
+fn without_vlan(node: &Node) -> Vec<Draft> {
+    let mut findings = Vec::new();
+    for peers in node.peers() {
+        let all: Vec<_> = peers.ports.iter().collect();
+        let has_vlan = |port: &Port<'_>| {
+            let is_judged = port.is_active() == Some(true) && port.is_ethernet();
+            let gids = port.gids().filter(|_| is_judged)?;
+            let own = &port.kernel.netdev.known()?.name;
+            let on_vlan = |gid: &Gid| port.netdev_of(gid).is_some_and(|netdev| is_vlan_of(netdev, own));
+            Some(gids.iter().any(|gid| gid.kind == GidType::RoceV2 && on_vlan(gid)))
+        };
+        let Some(found) = exceptions(&all, has_vlan) else {
+            continue;
+        };
+        let share = found.share();
+        for port in found.without {
+            let gids = port.gids().unwrap_or_default();
+            // A port without any address is reported for that.
+            if port.routable_gid().is_none() && !has_ipv6(gids) {
+                continue;
+            }
+            let message = format!("{port} has no RoCE v2 GID on a VLAN; {share} equal ports have one");
+            findings.push(
+                Draft::new(&GID_MISSING, Subject::of_port(port), message)
+                    .evidence(port.file("gids"), table(gids))
+                    .evidence("GIDs of equal ports", format!("{share} have one on a VLAN")),
+            );
+        }
+    }
+    findings
+}
+
+/// Whether a network device is a VLAN by its usual name: `eth0.100`, `vlan100`. Those of pods (macvlan, ipvlan) come and go.
+fn is_vlan_of(netdev: &str, own: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let suffix = netdev.strip_prefix(own).and_then(|rest| rest.strip_prefix('.'));
+    suffix
+        .or_else(|| netdev.strip_prefix("vlan"))
+        .is_some_and(is_number)
+}
+
+fn probe_found_no_gid(node: &Node, port: &Port<'_>) -> bool {
+    node.loopbacks().any(|probe| {
+        let report = &probe.report;
+        report.path.from.device == port.hca.name
+            && report.path.from.port == port.number
+            && report.failure == Some(ProbeFailure::NoGid)
+    })
+}
+
+/// Whether the port belongs to a physical function with virtual functions, which then carry the traffic.
+fn serves_virtual_functions(functions: &[Function<'_>], port: &Port<'_>) -> bool {
+    let address = port.hca.pci_address.known().map(String::as_str);
+    let function = functions
+        .iter()
+        .find(|function| Some(function.address) == address);
+    function
+        .and_then(|function| function.pci?.sriov.known())
+        .is_some_and(|sriov| sriov.active > 0)
+}
+
+/// The first entries of a GID table: `3: ::ffff:10.0.0.2 (RoCE v2)`.
+fn table(gids: &[Gid]) -> String {
+    let entries: Vec<_> = gids
+        .iter()
+        .take(4)
+        .map(|gid| format!("{}: {} ({})", gid.index, gid.gid, gid.kind.name()))
+        .collect();
+    match entries.as_slice() {
+        [] => "no entry".into(),
+        some => some.join(", "),
+    }
+}
+
+/// `gid-index-differs`.
+pub static GID_INDEX_DIFFERS: Rule = Rule {
+    id: "gid-index-differs",
+    domain: Domain::Gids,
+    policy: Policy::of(Severities::WARNING).except(&[&BETWEEN_KINDS]),
+    title: "The index of the RoCE v2 GID with an IPv4 address differs between ports",
+    explanation: "One NCCL_IB_GID_INDEX applies to all RDMA devices. If the index differs, it selects an empty \
+        entry, RoCE v1 or an IPv6 address on some ports: queue pairs fail at RTR, or traffic uses a protocol that is \
+        not routed. The index depends on the order in which addresses were added, on VLANs, and on addresses that \
+        came and went.",
+    remedy: Remedy::all(
+        "With NCCL 2.21 or later, leave NCCL_IB_GID_INDEX unset, and NCCL selects a GID for each device. Otherwise \
+        remove addresses that are not needed and rebuild the table of the port: ip link set NETDEV down; ip link set \
+        NETDEV up",
+    ),
+    false_alarms: "Only ACTIVE ports with such a GID are compared. Virtual functions are not, because each pod sees \
+        its own table.",
+    inputs: &[Writer::HostRoot, Writer::Configuration, Writer::Job],
+    judge: gid_index_differs,
+};
+
+static BETWEEN_KINDS: Exception = Exception {
+    condition: "if only ports of different kinds differ",
+    severities: Severities::INFO,
+};
+
+fn gid_index_differs(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let indices: Vec<_> = roce_ports(node)
+        .filter_map(|(port, _)| Some((port, port.routable_gid()?.index)))
+        .collect();
+    match expectations.gid_index {
+        Some(expected) => unexpected_indices(&indices, expected),
+        None => different_indices(&indices).into_iter().collect(),
+    }
+}
+
+fn unexpected_indices(indices: &[(Port<'_>, u32)], expected: u32) -> Vec<Draft> {
+    let is_expected = |port: &Port<'_>| {
+        let mut gids = port.gids().into_iter().flatten();
+        gids.any(|gid| gid.index == expected && gid.is_routable())
+    };
+    let unexpected = indices.iter().filter(|(port, _)| !is_expected(port));
+    let found = unexpected.map(|(port, index)| {
+        let subject = Subject::of_port(port);
         let message = format!(
-            "{}:{number} has no RoCE v2 GID with an IPv4 address{}",
-            hca.name,
-            netdev
-                .map(|netdev| format!(" ({netdev} has none)"))
-                .unwrap_or_default()
+            "{subject} has its RoCE v2 GID with an IPv4 address at index {index}, expected {expected}"
         );
-        let listed: Vec<_> = gids
-            .iter()
-            .take(4)
-            .map(|gid| format!("{}: {} ({})", gid.index, gid.gid, gid.kind.name()))
-            .collect();
-        let listed = if listed.is_empty() {
-            "no entry".into()
-        } else {
-            listed.join(", ")
-        };
-        Some(
-            Finding::new(&GID_MISSING, Subject::port(&hca.name, number), message)
-                .severity(severity)
-                .evidence(port_file(hca, number, "gids"), listed),
-        )
+        Draft::new(&GID_INDEX_DIFFERS, subject, message)
+            .evidence(port.file("gids"), format!("index {index}"))
+            .evidence("configuration, expect.gid_index", expected)
     });
     found.collect()
 }
 
-/// `gid-index-differs`.
-pub(crate) static GID_INDEX_DIFFERS: Rule = Rule {
-    id: "gid-index-differs",
-    domain: Domain::Gids,
-    severity: Severity::Warning,
-    title: "The RoCE v2 GID with an IPv4 address has not the same index on every port",
-    explanation: "One NCCL_IB_GID_INDEX serves all HCAs. Where the index differs, it names an empty entry, RoCE v1 or an IPv6 \
-        address on some ports: queue pairs fail at RTR, or traffic leaves by an unrouted protocol. The index shifts with the \
-        order in which addresses came, with VLANs and with addresses that came and went. A warning between ports of the same \
-        kind or where the configuration expects an index; for information otherwise.",
-    remedy: Remedy {
-        any: "Leave NCCL_IB_GID_INDEX unset with NCCL 2.21 or later, which chooses for each HCA. Otherwise remove addresses \
-            that are not needed, then take the port's network device down and up so that its table is built anew.",
-        ..Remedy::all("")
-    },
-    false_alarms: "Only active ports that have such a GID are compared; virtual functions are not, since each pod sees its own.",
-    judge: gid_index_differs,
-};
-
-fn gid_index_differs(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let all: Vec<_> = roce_ports(node)
-        .filter_map(|(port, gids)| Some((port, gids, routable(gids)?.index)))
-        .collect();
-    if let Some(expected) = expectations.gid_index {
-        let at = |gids: &[Gid]| {
-            gids.iter()
-                .any(|gid| gid.index == expected && routable(std::slice::from_ref(gid)).is_some())
-        };
-        let elsewhere = all.iter().filter(|(_, gids, _)| !at(gids));
-        let found = elsewhere.filter_map(|((hca, number, _), _, index)| {
-            let severity = severity(expectations, Severity::Warning, Severity::Warning)?;
-            let subject = Subject::port(&hca.name, *number);
-            let message = format!(
-                "{subject} has its RoCE v2 GID with an IPv4 address at index {index}, expected is {expected}"
-            );
-            Some(
-                Finding::new(&GID_INDEX_DIFFERS, subject, message)
-                    .severity(severity)
-                    .evidence(port_file(hca, *number, "gids"), format!("index {index}"))
-                    .evidence("configuration, expect.gid_index", expected),
-            )
-        });
-        return found.collect();
-    }
-    let mut indices: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+fn different_indices(indices: &[(Port<'_>, u32)]) -> Option<Draft> {
+    let mut ports: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     let mut kinds: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
-    for (port, _, index) in &all {
-        indices
-            .entry(*index)
-            .or_default()
-            .push(format!("{}:{}", port.0.name, port.1));
-        kinds.entry(kind(port)).or_default().insert(*index);
+    for (port, index) in indices {
+        ports.entry(*index).or_default().push(port.to_string());
+        kinds.entry(port.kind()).or_default().insert(*index);
     }
-    let differs_among_equals = kinds
+    if ports.len() < 2 {
+        return None;
+    }
+    let equal_ports_differ = kinds
         .iter()
         .any(|(kind, indices)| kind.is_some() && indices.len() > 1);
-    let auto = if differs_among_equals {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
-    let Some(severity) = severity(expectations, auto, auto).filter(|_| indices.len() > 1) else {
-        return Vec::new();
-    };
-    let words: Vec<_> = indices
+    let words: Vec<_> = ports
         .iter()
         .map(|(index, ports)| format!("{index} on {}", ports.join(", ")))
         .collect();
     let message = format!(
-        "the RoCE v2 GID with an IPv4 address is at index {}",
+        "the RoCE v2 GID with an IPv4 address has index {}",
         words.join("; ")
     );
-    let mut finding = Finding::new(&GID_INDEX_DIFFERS, Subject::node(), message).severity(severity);
-    for (index, ports) in &indices {
-        finding = finding.evidence(format!("{CLASS}/*/ports/*/gids/{index}"), ports.join(", "));
-    }
-    vec![finding]
+    let finding = Draft::new(&GID_INDEX_DIFFERS, Subject::node(), message)
+        .exception((!equal_ports_differ).then_some(&BETWEEN_KINDS));
+    let file = |index| format!("{CLASS}/*/ports/*/gids/{index}");
+    Some(ports.iter().fold(finding, |finding, (index, ports)| {
+        finding.evidence(file(index), ports.join(", "))
+    }))
 }
 
 /// `guid-invalid`.
-pub(crate) static GUID_INVALID: Rule = Rule {
+pub static GUID_INVALID: Rule = Rule {
     id: "guid-invalid",
     domain: Domain::Gids,
-    severity: Severity::Warning,
-    title: "A GUID is zero, or two devices share one",
-    explanation: "The node GUID identifies a device, the port GUID (the lower half of GID 0) an InfiniBand port. A subnet \
-        manager that meets one GUID twice brings up one port only, or both by turns; rdma_cm and several applications refuse a \
-        device whose GUID is zero.",
-    remedy: Remedy {
-        any: "Set it in the adapter's firmware (mlxconfig, flint sg) or, for virtual functions, from the physical one; boards \
-            that were flashed with one image share its GUIDs.",
-        ..Remedy::all("")
-    },
-    false_alarms: "Functions of one adapter share the system image GUID by design; it is not compared. Devices of one PCI \
-        function may share the node GUID. EFA has none. Zero GUIDs of virtual functions are vf-guid-zero.",
+    policy: Policy::of(Severities::WARNING),
+    title: "A GUID is zero or used twice",
+    explanation: "The node GUID identifies a device, and the port GUID (the lower half of GID 0) identifies an \
+        InfiniBand port. If a subnet manager finds one GUID twice, it brings up only one of the ports, or both in \
+        turn. rdma_cm and several applications refuse a device whose GUID is zero.",
+    remedy: Remedy::all(
+        "Set the GUID in the firmware of the adapter (mlxconfig, flint sg); for virtual functions, set it from the \
+        physical function. Boards that were flashed with one image share its GUIDs.",
+    ),
+    false_alarms: "Functions of one adapter share the system image GUID by design, and it is not compared. Devices \
+        of one PCI function may share the node GUID. EFA has no GUID. Zero GUIDs of virtual functions are reported \
+        by vf-guid-zero.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: guid_invalid,
 };
 
-/// EFA and usNIC call themselves unspecified and have no GUID worth the name.
+/// Devices with a GUID: EFA and usNIC, whose node type is unspecified, have no usable one.
 fn with_guid(node: &Node) -> impl Iterator<Item = &Hca> {
     let unspecified = |hca: &Hca| {
         hca.node_type
@@ -237,45 +313,38 @@ fn with_guid(node: &Node) -> impl Iterator<Item = &Hca> {
     node.hcas().map(Arc::as_ref).filter(move |hca| !unspecified(hca))
 }
 
-fn guid_invalid(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
+fn guid_invalid(node: &Node, _: &Expectations) -> Vec<Draft> {
     let zero = with_guid(node).filter(|hca| {
         let zero = hca.node_guid.known().is_some_and(|guid| guid.0 == 0);
-        zero && !is_virtual(hca) && !hca.is_software()
+        zero && !hca.is_virtual() && !hca.is_software()
     });
     let zero = zero.map(|hca| {
         let message = format!("the node GUID of {} is zero", hca.name);
-        Finding::new(&GUID_INVALID, Subject::device(&hca.name), message)
+        Draft::new(&GUID_INVALID, Subject::device(&hca.name), message)
             .evidence(format!("{CLASS}/{}/node_guid", hca.name), Guid(0))
     });
     let nodes = with_guid(node).filter_map(|hca| Some((hca.node_guid.known()?.0, hca, hca.name.clone())));
     let ports = with_guid(node).flat_map(|hca| {
-        let ports = hca.ports.iter().map(move |(number, port)| (hca, *number, port));
-        ports.filter_map(|(hca, number, port)| {
-            let active = is_infiniband(port) && port.is_active() == Some(true);
-            let gids = node.gids(&hca.name, number).filter(|_| active)?;
+        node.ports_of(hca).filter_map(move |port| {
+            let active = port.is_infiniband() && port.is_active() == Some(true);
+            let gids = port.gids().filter(|_| active)?;
             let first = gids.iter().find(|gid| gid.index == 0)?;
-            // The lower half is the port's GUID.
+            // The lower half is the port GUID.
             let [.., a, b, c, d] = first.gid.segments();
             let guid = [a, b, c, d]
                 .iter()
                 .fold(0, |guid, part| guid << 16 | u64::from(*part));
-            Some((guid, hca, format!("{}:{number}", hca.name)))
+            Some((guid, hca, port.to_string()))
         })
     });
     let mut findings: Vec<_> = zero.collect();
     findings.extend(shared("node", "node_guid", nodes));
     findings.extend(shared("port", "ports/*/gids/0", ports));
     findings
-        .into_iter()
-        .map(|finding| finding.severity(severity))
-        .collect()
 }
 
-/// GUIDs that devices of different PCI functions have in common.
-fn shared<'a>(what: &str, file: &str, guids: impl Iterator<Item = (u64, &'a Hca, String)>) -> Vec<Finding> {
+/// GUIDs that devices of different PCI functions share.
+fn shared<'a>(what: &str, file: &str, guids: impl Iterator<Item = (u64, &'a Hca, String)>) -> Vec<Draft> {
     let mut owners: BTreeMap<u64, Vec<(&Hca, String)>> = BTreeMap::new();
     for (guid, hca, name) in guids.filter(|(guid, ..)| *guid != 0) {
         owners.entry(guid).or_default().push((hca, name));
@@ -288,7 +357,7 @@ fn shared<'a>(what: &str, file: &str, guids: impl Iterator<Item = (u64, &'a Hca,
         let names: Vec<_> = owners.iter().map(|(_, name)| name.as_str()).collect();
         let message = format!("{} share the {what} GUID {}", names.join(" and "), Guid(guid));
         Some(
-            Finding::new(&GUID_INVALID, Subject::device(&first.name), message)
+            Draft::new(&GUID_INVALID, Subject::device(&first.name), message)
                 .evidence(format!("{CLASS}/*/{file}"), Guid(guid)),
         )
     });

@@ -1,109 +1,138 @@
 //! The path between GPU memory and NICs.
 
-use rdma_health_node::{Node, nvidia::PeerMemory};
+use rdma_health_node::{Node, nvidia::PeerMemory, words::count};
 
-use super::common::{count, gpus};
-use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
+};
 
 /// `peer-memory-missing`.
-pub(crate) static PEER_MEMORY_MISSING: Rule = Rule {
+pub static PEER_MEMORY_MISSING: Rule = Rule {
     id: "peer-memory-missing",
     domain: Domain::GpuDirect,
-    severity: Severity::Warning,
-    title: "NVIDIA GPUs and RDMA functions are there, but no path between them",
-    explanation: "A NIC reaches GPU memory through the module nvidia_peermem (or its predecessor nv_peer_mem), or through \
-        DMA-BUF, which needs the open GPU kernel module and Linux 5.12 or later. With neither, NCCL copies through host \
-        memory or falls back. Critical where GPUDirect is expected (profile gpudirect).",
+    policy: Policy::of(NO_PATH).except(&[&NO_DRIVER]),
+    title: "No GPUDirect path between GPUs and RDMA devices",
+    explanation: "A NIC accesses GPU memory through the module nvidia_peermem (or its predecessor nv_peer_mem), or \
+        through DMA-BUF, which needs the open GPU kernel module and Linux 5.12 or later. Without either, NCCL copies \
+        through host memory or falls back.",
     remedy: Remedy {
         any: "Load the module nvidia_peermem, or use the open GPU kernel module on Linux 5.12 or later.",
-        openshift: "In the ClusterPolicy of the NVIDIA GPU Operator set driver.rdma.enabled to true (and \
-            driver.rdma.useHostMofed where OFED is on the host).",
-        kubernetes: "The same, or with Helm: --set driver.rdma.enabled=true.",
-        host: "modprobe nvidia_peermem, and nvidia_peermem in /etc/modules-load.d/. Where modprobe says 'Invalid argument', see \
-            peer-memory-install-order.",
+        openshift: "Set driver.rdma.enabled in the ClusterPolicy of the NVIDIA GPU Operator: oc patch clusterpolicy \
+            gpu-cluster-policy --type merge -p '{\"spec\":{\"driver\":{\"rdma\":{\"enabled\":true}}}}'. If OFED is \
+            installed on the host, also set driver.rdma.useHostMofed.",
+        kubernetes: "Let the NVIDIA GPU Operator load it: helm upgrade gpu-operator nvidia/gpu-operator -n gpu-operator \
+            --reuse-values --set driver.rdma.enabled=true",
+        host: "modprobe nvidia_peermem; echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf. If modprobe \
+            reports 'Invalid argument', see peer-memory-install-order.",
     },
-    false_alarms: "Silent without NVIDIA GPUs, without their driver, without RDMA functions in hardware, where the profile says \
-        that GPUDirect is not expected, and where peer-memory-install-order names the cause.",
+    false_alarms: "Silent without NVIDIA GPUs, without physical RDMA devices, and where peer-memory-install-order \
+        names the cause.",
+    inputs: &[Writer::HostRoot],
     judge: peer_memory_missing,
 };
 
-/// How bad a missing path is; `None` where GPUDirect is not expected.
-fn severity(expectations: &Expectations) -> Option<Severity> {
-    match expectations.profile {
-        Profile::GpuDirect => Some(Severity::Critical),
-        Profile::Auto => Some(Severity::Warning),
-        Profile::Rdma | Profile::TcpOnly => None,
-    }
-}
+/// How severe a missing path is.
+const NO_PATH: Severities = Severities::WARNING.not_rdma().gpudirect(Severity::Critical);
 
-fn peer_memory_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+static NO_DRIVER: Exception = Exception {
+    condition: "if no NVIDIA driver is loaded, because the GPUs are unused or meant for virtual machines",
+    severities: NO_PATH.not_auto(),
+};
+
+fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     const NVIDIA: u16 = 0x10de;
-    let Some(severity) = severity(expectations).filter(|_| load_failure(node).is_none()) else {
+    if load_failure(node).is_some() {
         return Vec::new();
-    };
-    let gpus = gpus(node)
-        .filter(|(_, gpu)| gpu.vendor.known() == Some(&NVIDIA))
+    }
+    let gpus = node
+        .gpus()
+        .filter(|gpu| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&NVIDIA)))
         .count();
     let nics = node.hcas().filter(|hca| !hca.is_software()).count();
-    let driver = match node.pci.nvidia_driver.known() {
-        Some(driver) => format!(
-            "{}{}",
-            driver.version,
-            if driver.open { ", open" } else { ", proprietary" }
-        ),
-        // A GPU without a driver is handed to a virtual machine, or not in use.
-        None if expectations.profile == Profile::Auto => return Vec::new(),
-        None => "none loaded".into(),
+    let (driver, exception) = match node.pci.nvidia_driver.known() {
+        Some(driver) => {
+            let kind = if driver.open { "open" } else { "proprietary" };
+            (format!("{}, {kind}", driver.version), None)
+        }
+        None => ("none loaded".into(), Some(&NO_DRIVER)),
     };
     if gpus == 0 || nics == 0 || node.peer_memory.known() != Some(&PeerMemory::None) {
         return Vec::new();
     }
-    let kernel = node.host.kernel.known().map_or("unread", String::as_str);
-    let finding = Finding::new(
+    let kernel = node.host.kernel.known().map_or("unknown", String::as_str);
+    let mut hardware = node.hcas().filter(|hca| !hca.is_software());
+    let is_efa = hardware.all(|hca| hca.driver.known().is_some_and(|driver| driver == "efa"));
+    let is_unregistered = node.modules.peermem_registered() == Some(false);
+    let (remedy, modules) = match (is_efa, is_unregistered) {
+        (true, _) => (ON_EFA, "no efa_nv_peermem"),
+        (_, true) => (
+            PEER_MEMORY_INSTALL_ORDER.remedy,
+            "nvidia_peermem is loaded, but is not among the users of ib_core: it did not register",
+        ),
+        _ => (
+            PEER_MEMORY_MISSING.remedy,
+            "neither nvidia_peermem nor nv_peer_mem",
+        ),
+    };
+    let finding = Draft::new(
         &PEER_MEMORY_MISSING,
         Subject::node(),
         format!(
-            "{} and {}, but neither nvidia_peermem nor DMA-BUF joins them",
+            "no path between {} and {}: neither a registered peer memory module nor DMA-BUF is available",
             count(gpus, "GPU"),
             count(nics, "RDMA device")
         ),
     )
-    .severity(severity)
-    .evidence("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
+    .exception(exception)
+    .remedy(remedy)
+    .evidence("/proc/modules", modules)
     .evidence("/proc/driver/nvidia/version", driver)
     .evidence("/proc/sys/kernel/osrelease", kernel);
     vec![finding]
 }
 
+/// What to do where all adapters are Elastic Fabric Adapters.
+const ON_EFA: Remedy = Remedy {
+    any: "Use the open GPU kernel module on Linux 5.12 or later (DMA-BUF), or load efa_nv_peermem, which comes with the EFA \
+        installer.",
+    host: "modprobe efa_nv_peermem; /opt/amazon/efa/bin/fi_info -p efa",
+    ..Remedy::all("")
+};
+
 /// `peer-memory-install-order`.
-pub(crate) static PEER_MEMORY_INSTALL_ORDER: Rule = Rule {
+pub static PEER_MEMORY_INSTALL_ORDER: Rule = Rule {
     id: "peer-memory-install-order",
     domain: Domain::GpuDirect,
-    severity: Severity::Warning,
-    title: "nvidia_peermem cannot be loaded: the GPU driver was built for another RDMA stack",
-    explanation: "The kernel refused nvidia_peermem because it does not find, or does not recognise, \
-        ib_register_peer_memory_client: the GPU driver was installed before MLNX_OFED or DOCA (modprobe then says 'Invalid \
-        argument'), or the stack was replaced since. Without it there is no path to GPU memory, unless DMA-BUF is one. Critical \
-        where GPUDirect is expected (profile gpudirect).",
+    policy: Policy::of(NO_PATH),
+    title: "nvidia_peermem does not load: the GPU driver was built for another RDMA stack",
+    explanation: "The kernel refused nvidia_peermem because the symbol ib_register_peer_memory_client is missing or \
+        has another version. The GPU driver was installed before MLNX_OFED or DOCA (modprobe then reports 'Invalid \
+        argument'), or the RDMA stack was replaced later. Without the module, DMA-BUF is the only path to GPU \
+        memory.",
     remedy: Remedy {
-        any: "Install the GPU driver again, after MLNX_OFED or DOCA, so that nvidia_peermem is built against it; then modprobe \
-            nvidia_peermem. Or use the open GPU kernel module with DMA-BUF, which needs neither.",
-        openshift: "Let the NVIDIA Network Operator's OFED pod be ready before the GPU Operator's driver pod starts: delete the \
-            driver pod of the node, it waits for OFED where driver.rdma.enabled is true.",
-        kubernetes: "As on OpenShift.",
-        host: "dkms remove and dkms install of the nvidia module, or the installer once more.",
+        any: "Reinstall the GPU driver after MLNX_OFED or DOCA, so that nvidia_peermem is built against it, then run \
+            modprobe nvidia_peermem. Or use the open GPU kernel module with DMA-BUF, which needs neither.",
+        openshift: "Wait until the OFED pod of the NVIDIA Network Operator is ready, then delete the driver pod of \
+            the node: oc -n nvidia-gpu-operator delete pod POD. If driver.rdma.enabled is true, the new pod waits \
+            for OFED.",
+        kubernetes: "Wait until the OFED pod is ready, then delete the driver pod of the node: kubectl -n \
+            gpu-operator delete pod POD. If driver.rdma.enabled is true, the new pod waits for OFED.",
+        host: "dkms remove nvidia/VERSION --all; dkms install nvidia/VERSION; or run the installer of the driver \
+            again.",
     },
-    false_alarms: "Lines of an earlier attempt do not count once nvidia_peermem, nv_peer_mem or DMA-BUF is there.",
+    false_alarms: "Log lines of an earlier attempt are ignored once nvidia_peermem, nv_peer_mem or DMA-BUF is \
+        available.",
+    inputs: &[Writer::HostRoot],
     judge: peer_memory_install_order,
 };
 
-/// The line of the kernel's log that says why `nvidia_peermem` was refused, where no path exists.
+/// The line of the kernel log that says why `nvidia_peermem` was refused; `None` if another path exists.
 fn load_failure(node: &Node) -> Option<&str> {
     const SYMBOL: &str = "ib_register_peer_memory_client";
     if node.peer_memory.known() != Some(&PeerMemory::None) {
         return None;
     }
-    let lines = node.kernel_log.known()?;
     let refused = |line: &&String| {
         let peermem = line.contains("nvidia_peermem") || line.contains("nv_peer_mem");
         let symbol = line.contains(SYMBOL) || line.contains("ib_unregister_peer_memory_client");
@@ -111,69 +140,69 @@ fn load_failure(node: &Node) -> Option<&str> {
             && ((symbol && (line.contains("nknown symbol") || line.contains("disagrees about version")))
                 || line.contains("Invalid argument"))
     };
-    lines.iter().rev().find(refused).map(String::as_str)
+    node.kernel_lines().iter().rev().find(refused).map(String::as_str)
 }
 
-fn peer_memory_install_order(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let (Some(line), Some(severity)) = (load_failure(node), severity(expectations)) else {
+fn peer_memory_install_order(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let Some(line) = load_failure(node) else {
         return Vec::new();
     };
     let stack = match node.modules.is_ofed() {
         Some(true) => "mlx_compat is loaded: the RDMA stack is MLNX_OFED or DOCA",
-        Some(false) => "no mlx_compat: the RDMA stack is the kernel's own, which has no such symbol",
-        None => "unread",
+        Some(false) => "no mlx_compat: the RDMA stack is that of the kernel, which has no such symbol",
+        None => "could not be read",
     };
-    let finding = Finding::new(
+    let finding = Draft::new(
         &PEER_MEMORY_INSTALL_ORDER,
         Subject::node(),
-        "the kernel refused nvidia_peermem: the GPU driver was built for another RDMA stack",
+        "the kernel refused to load nvidia_peermem: the GPU driver was built for another RDMA stack",
     );
     vec![
         finding
-            .severity(severity)
             .evidence("/dev/kmsg", line)
             .evidence("/proc/modules", stack),
     ]
 }
 
 /// `nv-peer-mem-legacy`.
-pub(crate) static NV_PEER_MEM_LEGACY: Rule = Rule {
+pub static NV_PEER_MEM_LEGACY: Rule = Rule {
     id: "nv-peer-mem-legacy",
     domain: Domain::GpuDirect,
-    severity: Severity::Info,
-    title: "The path to GPU memory is the unmaintained module nv_peer_mem",
-    explanation: "nv_peer_mem was replaced by nvidia_peermem, which comes with the GPU driver since release 470. It still works \
-        with old drivers and is not kept up with new kernels. A warning where both are loaded: the two serve the same memory, and \
-        which of them answers is chance.",
+    policy: Policy::of(Severities::INFO).except(&[&BOTH_LOADED]),
+    title: "The legacy module nv_peer_mem is loaded",
+    explanation: "nvidia_peermem, which comes with the GPU driver since release 470, replaced nv_peer_mem. The old \
+        module still works with old drivers, but is not maintained for new kernels. If both are loaded, they serve \
+        the same memory, and which of them is used is undefined.",
     remedy: Remedy {
-        any: "Remove nv_peer_mem and load nvidia_peermem of the GPU driver.",
-        host: "rmmod nv_peer_mem; remove the package nvidia-peer-memory(-dkms); modprobe nvidia_peermem.",
+        any: "Remove nv_peer_mem and load nvidia_peermem, which comes with the GPU driver.",
+        host: "rmmod nv_peer_mem; modprobe nvidia_peermem. Then remove the package: apt remove \
+            nvidia-peer-memory-dkms (Debian, Ubuntu) or dnf remove nvidia-peer-memory (RHEL, Fedora).",
         ..Remedy::all("")
     },
-    false_alarms: "For information where it is the only path.",
+    false_alarms: "The module works if it is the only path to GPU memory.",
+    inputs: &[Writer::HostRoot],
     judge: nv_peer_mem_legacy,
 };
 
-fn nv_peer_mem_legacy(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    if node.modules.has("nv_peer_mem") != Some(true) || expectations.profile == Profile::TcpOnly {
+static BOTH_LOADED: Exception = Exception {
+    condition: "if nvidia_peermem is loaded too",
+    severities: Severities::WARNING,
+};
+
+fn nv_peer_mem_legacy(node: &Node, _: &Expectations) -> Vec<Draft> {
+    if node.modules.has("nv_peer_mem") != Some(true) {
         return Vec::new();
     }
     let both = node.modules.has("nvidia_peermem") == Some(true);
-    let (severity, message) = if both {
-        (
-            Severity::Warning,
-            "nv_peer_mem and nvidia_peermem are both loaded",
-        )
+    let message = if both {
+        "nv_peer_mem and nvidia_peermem are both loaded, expected nvidia_peermem only"
     } else {
-        (
-            Severity::Info,
-            "nv_peer_mem serves GPU memory; nvidia_peermem replaced it",
-        )
+        "nv_peer_mem is loaded, expected its replacement nvidia_peermem"
     };
-    let finding = Finding::new(&NV_PEER_MEM_LEGACY, Subject::node(), message);
+    let finding = Draft::new(&NV_PEER_MEM_LEGACY, Subject::node(), message);
     vec![
         finding
-            .severity(severity)
+            .exception(both.then_some(&BOTH_LOADED))
             .evidence("/proc/modules", "nv_peer_mem"),
     ]
 }

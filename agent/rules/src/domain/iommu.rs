@@ -3,247 +3,346 @@
 use std::collections::BTreeMap;
 
 use rdma_health_node::{
-    Node,
+    Function, Node,
     cmdline::Domain as Configured,
     iommu::{DomainType, logged_default, type_path},
+    nvidia::version,
     pci::Role,
+    platform::Architecture,
+    words::count,
 };
 
 use crate::{
-    Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject,
-    domain::{common::gpus as gpus_of, iommu_events::default_is_translated, probe},
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
+    domain::probe, draft::Draft, policy::Exception, remedy::kernel_argument,
 };
 
 /// `iommu-group-translated`.
-pub(crate) static GROUP_TRANSLATED: Rule = Rule {
+pub static GROUP_TRANSLATED: Rule = Rule {
     id: "iommu-group-translated",
     domain: Domain::Iommu,
-    severity: Severity::Warning,
-    title: "The IOMMU translates the DMA addresses of an RDMA function or GPU",
-    explanation: "The device's IOMMU group is of type DMA-FQ (translated, lazy invalidation) or DMA (translated, strict \
-        invalidation); only identity is passthrough. Each transfer then looks its address up in the IOMMU, and peer-to-peer \
-        traffic between GPU and NIC goes through the root complex or fails: NCCL ends with IBV_WC_LOC_PROT_ERR(4) \
-        vendor_err=81 or falls back to TCP. Host RDMA often still works, only slower. Critical where GPUDirect is expected \
-        (profile gpudirect, or GPUs and RDMA functions side by side in profile auto), where the configuration expects \
-        passthrough, or where a probe of the device failed; a warning otherwise; for information where no RDMA is expected, or \
-        where the configuration says that translation is meant (expect.passthrough: false).",
+    policy: Policy::of(
+        Severities::WARNING
+            .gpudirect(Severity::Critical)
+            .tcp_only(Severity::Info),
+    )
+    .except(&[&EXPECTED_TRANSLATED, &EXPECTED_OR_FAILED, &WITH_GPUS]),
+    title: "The IOMMU translates DMA of an RDMA device or GPU",
+    explanation: "The IOMMU group of the device has type DMA-FQ (translated, lazy invalidation) or DMA (translated, \
+        strict invalidation). Only type identity is passthrough. With translation, the IOMMU looks up the address of \
+        every transfer. Peer-to-peer traffic between GPU and NIC goes through the root complex or fails: NCCL \
+        reports IBV_WC_LOC_PROT_ERR(4) vendor_err=81 or falls back to TCP. RDMA between host memory often still \
+        works, but slower.",
     remedy: Remedy {
-        any: "Boot with iommu=pt (on arm64 iommu.passthrough=1), then check again.",
-        openshift: "Apply a MachineConfig with kernelArguments [iommu=pt] (Intel also intel_iommu=on) for the nodes' pool.",
-        kubernetes: "On each node as on a host, through the image or the tool that sets the node up; drain it for the reboot.",
-        host: "Add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub or grub2-mkconfig -o \
-            /boot/grub2/grub.cfg (or grubby --update-kernel=ALL --args=iommu=pt) and reboot.",
+        any: "Boot with iommu=pt (on arm64: iommu.passthrough=1), then check again.",
+        openshift: "Apply a MachineConfig with kernelArguments [iommu=pt] to the pool of the node (on Intel: \
+            [intel_iommu=on, iommu=pt]).",
+        kubernetes: "Set the argument in the node image or with your provisioning tool, as on a host. Then drain and \
+            reboot each node: kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
+        host: "Debian, Ubuntu: add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub and run update-grub. SUSE: \
+            edit the same file and run grub2-mkconfig -o /boot/grub2/grub.cfg. RHEL, Fedora: grubby \
+            --update-kernel=ALL --args=iommu=pt. Then reboot.",
     },
-    false_alarms: "Groups of other devices (SATA, USB) are ignored, and so are GPUs that vfio-pci holds for a virtual machine. In a virtual machine without GPUs translation is the \
-        guest's own choice and costs little.",
+    false_alarms: "Groups of other devices (SATA, USB) are ignored, and so are GPUs that are bound to vfio-pci for a \
+        virtual machine. In a virtual machine without GPUs, translation is a choice of the guest and costs little.",
+    inputs: &[
+        Writer::Hardware,
+        Writer::HostRoot,
+        Writer::Configuration,
+        Writer::Agent,
+    ],
     judge: group_translated,
 };
 
-fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    // Several RDMA devices may share a function, and several functions a group; each device is told once.
-    let names = names_by_address(node);
-    let gpus = gpus_of(node).count();
-    let with_gpus = match expectations.profile {
-        Profile::GpuDirect => true,
-        Profile::Auto => gpus > 0 && !names.is_empty(),
-        Profile::Rdma | Profile::TcpOnly => false,
+static EXPECTED_TRANSLATED: Exception = Exception {
+    condition: "if expect.passthrough is false and no probe of the device failed",
+    severities: Severities::always(Severity::Info),
+};
+
+static EXPECTED_OR_FAILED: Exception = Exception {
+    condition: "if expect.passthrough is true or a probe of the device failed",
+    severities: Severities::CRITICAL.tcp_only(Severity::Info),
+};
+
+static WITH_GPUS: Exception = Exception {
+    condition: "on a node with GPUs and RDMA devices",
+    severities: Severities::WARNING
+        .auto(Severity::Critical)
+        .gpudirect(Severity::Critical)
+        .tcp_only(Severity::Info),
+};
+
+fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let functions: Vec<_> = node.dma_functions().collect();
+    let any = |role| functions.iter().any(|function| function.role == role);
+    let with_gpus = any(Role::Gpu) && any(Role::Rdma);
+    // Several RDMA devices may share a function, and several functions a group; each function is reported once.
+    let translated = functions.iter().filter(|function| function.is_translated());
+    let found = translated.filter_map(|function| {
+        let (number, domain) = (function.group?, function.dma?);
+        let invalidation = match domain {
+            // Before Linux 5.15, DMA means either.
+            DomainType::Strict if !reports_invalidation(node) => "strict or lazy",
+            DomainType::Strict => "strict",
+            _ => "lazy",
+        };
+        let message = format!(
+            "{} is in IOMMU group {number} of type {} (translated, {invalidation} invalidation), expected identity",
+            function.title(),
+            domain.as_str()
+        );
+        let finding = Draft::new(&GROUP_TRANSLATED, Subject::device(function.subject()), message)
+            .exception(exception(node, expectations, function, with_gpus))
+            .evidence(type_path(number), domain.as_str());
+        let finding = with_configuration(finding, node);
+        // Do not suggest an argument that is already set.
+        if requests_passthrough(node) {
+            return Some(finding.remedy(NOT_ACTIVE));
+        }
+        Some(finding.written_remedy(passthrough_here(node)))
+    });
+    found.collect()
+}
+
+/// Whether the kernel distinguishes DMA (strict) from DMA-FQ (lazy): from Linux 5.15 on, and if it does, because distributions
+/// have it in older kernels.
+fn reports_invalidation(node: &Node) -> bool {
+    let release = node.host.kernel.known().and_then(|release| version(release));
+    let mut groups = node.iommu.groups.known().into_iter().flatten();
+    release.is_none_or(|release| release >= (5, 15))
+        || groups.any(|(_, group)| group.domain.known() == Some(&DomainType::Lazy))
+}
+
+/// What is known about the IOMMU mode if an IOMMU is active and the kernel does not report the type of the groups (before Linux
+/// 4.19). `None` if it does.
+pub(crate) fn type_not_reported(node: &Node) -> Option<String> {
+    let groups = node.iommu.groups.known()?;
+    let is_silent = |function: &Function<'_>| {
+        let group = function.group.and_then(|group| groups.get(&group));
+        group.is_some_and(|group| group.domain.is_absent())
     };
-    let rdma = names.keys().map(|address| (*address, Role::Rdma));
-    let gpus = gpus_of(node).map(|(address, _)| (address.as_str(), Role::Gpu));
-    let mut findings = Vec::new();
-    for (address, role) in rdma.chain(gpus) {
-        let Some((number, group)) = node.iommu.group_of(address) else {
-            continue;
-        };
-        let Some(domain) = group.domain.known().filter(|domain| domain.is_translated()) else {
-            continue;
-        };
-        let subject = names.get(address).map_or(address, |names| names[0]);
-        let what = match role {
-            Role::Gpu => format!("GPU {address}"),
-            _ => format!(
-                "{} ({address})",
-                names
-                    .get(address)
-                    .map(|names| names.join(", "))
-                    .unwrap_or_default()
-            ),
-        };
-        let invalidation = if *domain == DomainType::Strict {
-            "strict"
-        } else {
-            "lazy"
-        };
-        let probe_failed = names
-            .get(address)
-            .is_some_and(|names| names.iter().any(|name| probe::failed_on(node, name)));
-        let severity = match expectations.profile {
-            Profile::TcpOnly => Severity::Info,
-            _ if expectations.passthrough == Some(false) && !probe_failed => Severity::Info,
-            _ if with_gpus || probe_failed || expectations.passthrough == Some(true) => Severity::Critical,
-            _ => Severity::Warning,
-        };
-        let mut finding = Finding::new(
-            &GROUP_TRANSLATED,
-            Subject::device(subject),
-            format!(
-                "{what}: IOMMU group {number} is {domain}, translated with {invalidation} invalidation",
-                domain = domain.as_str()
-            ),
-        )
-        .severity(severity)
-        .evidence(type_path(number), domain.as_str());
-        finding = with_configuration(finding, node);
-        // Whoever has the argument already is not helped by being told to add it.
-        if asks_for_passthrough(node) {
-            finding = finding.remedy(NOT_IN_EFFECT);
-        }
-        findings.push(finding);
-    }
-    findings
+    let function = node.dma_functions().find(is_silent)?;
+    let kernel = node
+        .host
+        .kernel
+        .known()
+        .map_or("this kernel".to_owned(), |kernel| format!("Linux {kernel}"));
+    let configured = match node.host.iommu_arguments.known() {
+        Some(arguments) => format!(
+            "the command line has {}",
+            arguments_in_words(&arguments.arguments)
+        ),
+        None => "the command line could not be read".into(),
+    };
+    let log = node.kernel_log.known();
+    let logged = match log.and_then(|log| logged_default(&log.lines.join("\n"))) {
+        Some((_, text)) => format!("the kernel log says: Default domain type: {text}"),
+        None => "the kernel log does not say".into(),
+    };
+    Some(format!(
+        "{kernel} does not report the IOMMU mode of {}; {configured}, {logged}",
+        function.title()
+    ))
 }
 
-/// The RDMA devices of each PCI function.
-pub(super) fn names_by_address(node: &Node) -> BTreeMap<&str, Vec<&str>> {
-    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for hca in node.hcas() {
-        if let Some(address) = hca.pci_address.known() {
-            names.entry(address).or_default().push(&hca.name);
-        }
+fn exception(
+    node: &Node,
+    expectations: &Expectations,
+    function: &Function<'_>,
+    with_gpus: bool,
+) -> Option<&'static Exception> {
+    let probe_failed = function.names.iter().any(|name| probe::failed_on(node, name));
+    match expectations.passthrough {
+        Some(false) if !probe_failed => Some(&EXPECTED_TRANSLATED),
+        expected if probe_failed || expected == Some(true) => Some(&EXPECTED_OR_FAILED),
+        _ => with_gpus.then_some(&WITH_GPUS),
     }
-    names
 }
 
-/// What was asked for and what the kernel logged: they explain, groups decide.
-fn with_configuration(mut finding: Finding, node: &Node) -> Finding {
+/// How to get passthrough on this node; `None` if too little is known about it.
+fn passthrough_here(node: &Node) -> Option<String> {
+    let platform = node.platform();
+    if let Some((wanted, undone_by)) = contradicted(node) {
+        let commands = kernel_argument::remove(undone_by, platform);
+        return Some(format!(
+            "Remove {undone_by} from the kernel command line: it overrides {wanted}, which is there too. Then reboot and check \
+            again.\n{commands}"
+        ));
+    }
+    Some(match platform.architecture? {
+        Architecture::X86 => {
+            let commands = kernel_argument::add("iommu=pt", platform);
+            format!("Boot with iommu=pt, then check again.\n{commands}")
+        }
+        Architecture::Arm64 => {
+            let commands = kernel_argument::add("iommu.passthrough=1", platform);
+            format!("Boot with iommu.passthrough=1 (arm64 ignores iommu=pt), then check again.\n{commands}")
+        }
+    })
+}
+
+/// An argument that requests passthrough and the later one that undoes it.
+fn contradicted(node: &Node) -> Option<(&str, &str)> {
+    let arguments = &node.host.iommu_arguments.known()?.arguments;
+    let is_off = |argument: &str| {
+        let value = argument.strip_prefix("iommu.passthrough=");
+        value.is_some_and(|value| matches!(value, "0" | "n" | "N" | "off"))
+            || argument
+                .strip_prefix("iommu=")
+                .is_some_and(|values| values.split(',').any(|value| value == "nopt"))
+    };
+    let is_on = |argument: &str| {
+        let value = argument.strip_prefix("iommu.passthrough=");
+        value.is_some_and(|value| matches!(value, "1" | "y" | "Y" | "on"))
+            || argument
+                .strip_prefix("iommu=")
+                .is_some_and(|values| values.split(',').any(|value| value == "pt"))
+    };
+    let wanted = arguments.iter().find(|argument| is_on(argument))?;
+    let undone_by = arguments.iter().rfind(|argument| is_off(argument))?;
+    Some((wanted, undone_by))
+}
+
+/// Adds what is configured and what the kernel logged. They explain the mode; the type of the group decides it.
+fn with_configuration(mut finding: Draft, node: &Node) -> Draft {
     if let Some(arguments) = node.host.iommu_arguments.known() {
-        let written = if arguments.arguments.is_empty() {
-            "no IOMMU argument".into()
-        } else {
-            arguments.arguments.join(" ")
-        };
-        finding = finding.evidence("/proc/cmdline", written);
+        finding = finding.evidence("/proc/cmdline", arguments_in_words(&arguments.arguments));
     }
     if let Some((_, text)) = node
         .kernel_log
         .known()
-        .and_then(|lines| logged_default(&lines.join("\n")))
+        .and_then(|log| logged_default(&log.lines.join("\n")))
     {
         finding = finding.evidence("/dev/kmsg", format!("iommu: Default domain type: {text}"));
     }
     finding
 }
 
-/// Whether the command line asks for passthrough.
-pub(crate) fn asks_for_passthrough(node: &Node) -> bool {
+/// The arguments of the kernel command line that concern the IOMMU.
+pub(super) fn arguments_in_words(arguments: &[String]) -> String {
+    match arguments {
+        [] => "no IOMMU argument".to_owned(),
+        some => some.join(" "),
+    }
+}
+
+/// Whether the command line requests passthrough.
+fn requests_passthrough(node: &Node) -> bool {
     let arguments = node.host.iommu_arguments.known();
     arguments.is_some_and(|arguments| arguments.domain == Some(Configured::Passthrough))
 }
 
-/// What to do where passthrough is asked for in vain.
-const NOT_IN_EFFECT: Remedy = Remedy {
-    any: "The command line asks for passthrough already and it is not in effect, so find what overrides it: memory encryption \
-        (mem_encrypt=on, or 'Memory Encryption Features active' in the kernel's log), a device that the firmware marks \
-        untrusted, or a type that somebody writes to /sys/kernel/iommu_groups/N/type. On arm64 the kernel knows \
-        iommu.passthrough=1 only.",
-    openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments, rpm-ostree kargs on the node what the \
-        next boot gets; a Tuned profile or MachineConfig may write the type.",
-    kubernetes: "",
-    host: "journalctl -k | grep -i -e iommu -e 'memory encryption' shows what the kernel decided; grep -r iommu_groups /etc who \
-        writes a type. One written by hand ends with a reboot.",
+/// Whether the kernel logged translation as its default and the command line sets no mode.
+fn default_is_translated(node: &Node) -> bool {
+    let is_set = node
+        .host
+        .iommu_arguments
+        .known()
+        .is_none_or(|arguments| arguments.domain.is_some());
+    let log = node.kernel_log.known();
+    let logged = log.and_then(|log| logged_default(&log.lines.join("\n")));
+    !is_set && logged.is_some_and(|(domain, _)| domain == Configured::Translated)
+}
+
+const ARGUMENTS_ON_OPENSHIFT: &str = "List the kernel arguments of each MachineConfig: oc get mc -o \
+    custom-columns=NAME:.metadata.name,ARGUMENTS:.spec.kernelArguments. Show those of the next boot: oc debug \
+    node/NODE -- chroot /host rpm-ostree kargs";
+
+const ARGUMENTS_ON_A_HOST: &str =
+    "Show the kernel arguments of the next boot: grep -r iommu /etc/default/grub* /boot/loader/entries";
+
+/// What to do if passthrough is configured and not active.
+const NOT_ACTIVE: Remedy = Remedy {
+    any: "Find out what overrides the command line, which already requests passthrough: memory encryption \
+        (mem_encrypt=on, or 'Memory Encryption Features active' in the kernel log), a device that the firmware marks \
+        as untrusted, or a script, Tuned profile or MachineConfig that writes to /sys/kernel/iommu_groups/N/type. On arm64 the kernel only accepts \
+        iommu.passthrough=1.",
+    openshift: ARGUMENTS_ON_OPENSHIFT,
+    host: "Show what the kernel decided: journalctl -k | grep -i -e iommu -e 'memory encryption'. Find scripts that \
+        write a type: grep -r iommu_groups /etc. A type written by hand lasts until the next reboot.",
+    ..Remedy::all("")
 };
 
-/// What to do where passthrough is in effect and nobody asks for it.
-const NOT_ASKED_FOR: Remedy = Remedy {
-    any: "Put iommu=pt (on arm64 iommu.passthrough=1) on the kernel command line, and take out what asks for translation, so that \
-        the next boot keeps passthrough.",
-    openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments; rpm-ostree kargs on the node what \
-        the next boot gets.",
-    kubernetes: "",
-    host: "grep -r iommu /etc/default/grub* /boot/loader/entries shows what the next boot gets.",
+/// What to do if passthrough is active and not configured.
+const NOT_CONFIGURED: Remedy = Remedy {
+    any: "Add iommu=pt (on arm64: iommu.passthrough=1) to the kernel command line and remove arguments that request \
+        translation, so that the next boot keeps passthrough.",
+    openshift: ARGUMENTS_ON_OPENSHIFT,
+    host: ARGUMENTS_ON_A_HOST,
+    ..Remedy::all("")
 };
 
 /// `iommu-cmdline-mismatch`.
-pub(crate) static CMDLINE_MISMATCH: Rule = Rule {
+pub static CMDLINE_MISMATCH: Rule = Rule {
     id: "iommu-cmdline-mismatch",
     domain: Domain::Iommu,
-    severity: Severity::Warning,
-    title: "The kernel command line asks for another IOMMU mode than the one in effect",
-    explanation: "The command line asks for passthrough but a group of an RDMA function or GPU is translated, or it asks for \
-        translation but the group is identity. The first means that something overrides the argument: memory encryption \
-        (SME, SEV), a device that the firmware marks untrusted, or a type written to sysfs. The second means that the node \
-        works now and will regress at the next boot; so does a command line without a mode where the kernel logged \
-        translation as its default and an RDMA function is identity nevertheless.",
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
+    title: "The active IOMMU mode differs from the kernel command line",
+    explanation: "Either the command line requests passthrough and the group of an RDMA device or GPU is translated, \
+        or the command line requests translation and the group is passthrough (identity). In the first case \
+        something overrides the argument: memory encryption (SME, SEV), a device that the firmware marks as \
+        untrusted, or a type written to sysfs. In the second case RDMA works now and will regress at the next boot. \
+        The same holds if the command line sets no mode, the kernel logged translation as its default, and an RDMA \
+        device is in an identity group nevertheless.",
     remedy: Remedy {
-        any: "Compare /proc/cmdline with the types under /sys/kernel/iommu_groups. Passthrough asked for but not in effect: adding \
-            the argument again changes nothing; look for memory encryption (mem_encrypt=on), a later argument that undoes it, or \
-            a type written to sysfs. In effect but not asked for: put iommu=pt on the command line so that the next boot keeps it.",
-        openshift: "oc get mc -o yaml shows which MachineConfig sets which kernelArguments; rpm-ostree kargs on the node what \
-            the next boot gets.",
-        kubernetes: "",
-        host: "grep -r iommu /etc/default/grub* /boot/loader/entries shows what the next boot gets.",
+        any: "Compare /proc/cmdline with /sys/kernel/iommu_groups/*/type. If passthrough is requested but not \
+            active, do not add the argument again: look for memory encryption (mem_encrypt=on), a later argument \
+            that reverts it, or a script that writes the type. If passthrough is active but not requested, add \
+            iommu=pt to the command line so that the next boot keeps it.",
+        openshift: ARGUMENTS_ON_OPENSHIFT,
+        host: ARGUMENTS_ON_A_HOST,
+        ..Remedy::all("")
     },
-    false_alarms: "A command line that says nothing about the mode agrees with every mode: the kernel's build decides then. \
-        With the IOMMU switched off, or none there, nothing is translated and nothing is compared. Where no RDMA is expected \
-        (profile tcp-only) it is for information.",
+    false_alarms: "A command line that sets no mode agrees with every mode, because the build of the kernel decides. \
+        If the IOMMU is off or missing, nothing is translated and nothing is compared.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: cmdline_mismatch,
 };
 
-fn cmdline_mismatch(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Draft> {
     let Some(arguments) = node.host.iommu_arguments.known() else {
         return Vec::new();
     };
-    let names = names_by_address(node);
-    // Some drivers ask for identity of their GPUs whatever the default is; none does for NICs.
-    let gpus = gpus_of(node)
-        .map(|(address, _)| address.as_str())
-        .filter(|_| arguments.domain.is_some());
     let configured = match arguments.domain {
         Some(configured) => configured,
         None if default_is_translated(node) => Configured::Translated,
         None => return Vec::new(),
     };
-    let groups = names.keys().copied().chain(gpus).filter_map(|address| {
-        let (number, group) = node.iommu.group_of(address)?;
-        let differs = match (configured, group.domain.known()?) {
-            (Configured::Passthrough, domain) => domain.is_translated(),
-            (Configured::Translated, domain) => *domain == DomainType::Identity,
-        };
-        differs.then_some((number, address, group.domain.known()?))
-    });
-    let groups: BTreeMap<_, _> = groups
-        .map(|(number, address, domain)| (number, (address, domain)))
+    let differs = |function: &Function<'_>| match configured {
+        Configured::Passthrough => function.is_translated(),
+        Configured::Translated => function.dma == Some(&DomainType::Identity),
+    };
+    // Some drivers request identity for their GPUs whatever the default is; none does for NICs.
+    let judged = |function: &Function<'_>| function.role != Role::Gpu || arguments.domain.is_some();
+    let groups: BTreeMap<_, _> = node
+        .dma_functions()
+        .filter(|function| judged(function) && differs(function))
+        .filter_map(|function| Some((function.group?, function)))
         .collect();
-    let Some((first, (address, domain))) = groups.first_key_value() else {
+    let Some((first, function)) = groups.first_key_value() else {
         return Vec::new();
     };
-    let (asked, effect) = match (configured, arguments.domain) {
-        (Configured::Passthrough, _) => ("the command line asks for passthrough", "translated"),
-        (Configured::Translated, Some(_)) => ("the command line asks for translation", "passthrough"),
+    let (configured_as, active) = match (configured, arguments.domain) {
+        (Configured::Passthrough, _) => ("the command line requests passthrough", "translated"),
+        (Configured::Translated, Some(_)) => ("the command line requests translation", "passthrough"),
         (Configured::Translated, None) => (
-            "the kernel's default is translation and the command line asks for nothing",
+            "the kernel defaults to translation and the command line sets no mode",
             "passthrough until the next boot",
         ),
     };
-    let others = if groups.len() > 1 {
-        format!(" and {} more", groups.len() - 1)
-    } else {
-        String::new()
+    let others = match groups.len() - 1 {
+        0 => " is".to_owned(),
+        others => format!(" and {} are", count(others, "other group")),
     };
-    let finding = Finding::new(
-        &CMDLINE_MISMATCH,
-        Subject::node(),
-        format!("{asked}, but group {first} ({address}){others} is {effect}"),
-    )
-    .severity(if expectations.profile == Profile::TcpOnly {
-        Severity::Info
-    } else {
-        Severity::Warning
-    })
-    .evidence(type_path(*first), domain.as_str())
-    .remedy(match configured {
-        Configured::Passthrough => NOT_IN_EFFECT,
-        Configured::Translated => NOT_ASKED_FOR,
-    });
+    let (case, remedy) = match configured {
+        Configured::Passthrough => (FindingCase::PassthroughNotActive, NOT_ACTIVE),
+        Configured::Translated => (FindingCase::PassthroughNotConfigured, NOT_CONFIGURED),
+    };
+    let address = function.address;
+    let message = format!("{configured_as}, but IOMMU group {first} ({address}){others} {active}");
+    let finding = Draft::new(&CMDLINE_MISMATCH, Subject::node(), message)
+        .evidence(type_path(*first), function.dma.map_or("", DomainType::as_str))
+        .case(case)
+        .remedy(remedy);
     vec![with_configuration(finding, node)]
 }

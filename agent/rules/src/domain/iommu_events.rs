@@ -1,277 +1,270 @@
-//! What happened to the IOMMU's mode, and what it refused.
-
-use std::collections::BTreeMap;
+//! What changed the mode of the IOMMU, and what it blocked.
 
 use rdma_health_node::{
-    Node,
-    cmdline::Domain as Configured,
-    iommu::{faults, type_path},
+    Function, Node,
+    history::Boot,
+    iommu::{DomainType, type_path},
+    kmsg::EventKind,
+    words::{and_more, count, count_of, duration},
 };
 
-use super::{
-    common::{gpus, in_virtual_machine, severity},
-    iommu::names_by_address,
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
+    domain::iommu::arguments_in_words, draft::Draft, policy::Exception,
 };
-use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
 
-/// Addresses of RDMA functions and GPUs.
-fn addresses(node: &Node) -> Vec<&str> {
-    let gpus = gpus(node).map(|(address, _)| address.as_str());
-    names_by_address(node).into_keys().chain(gpus).collect()
-}
-
-/// RDMA functions and GPUs whose group is translated: address, group, type.
-fn translated(node: &Node) -> Vec<(&str, u32, &str)> {
-    let one = |address| {
-        let (number, group) = node.iommu.group_of(address)?;
-        let domain = group.domain.known().filter(|domain| domain.is_translated())?;
-        Some((address, number, domain.as_str()))
-    };
-    addresses(node).into_iter().filter_map(one).collect()
+/// The file with the type of a function's IOMMU group, and that type; `None` if it has no group.
+pub(super) fn group_type(function: &Function<'_>) -> Option<(String, String)> {
+    Some((type_path(function.group?), function.dma?.as_str().to_owned()))
 }
 
 /// `iommu-memory-encryption`.
-pub(crate) static MEMORY_ENCRYPTION: Rule = Rule {
+pub static MEMORY_ENCRYPTION: Rule = Rule {
     id: "iommu-memory-encryption",
     domain: Domain::Iommu,
-    severity: Severity::Warning,
-    title: "Memory encryption keeps the IOMMU from passthrough",
-    explanation: "With AMD's Secure Memory Encryption (SME) on, addresses carry an encryption bit that a device cannot set, so \
-        the kernel translates for every device whatever iommu=pt says. RDMA functions and GPUs are in translated groups for \
-        this reason.",
+    policy: Policy::of(Severities::WARNING).except(&[&IN_A_GUEST]),
+    title: "Memory encryption prevents IOMMU passthrough",
+    explanation: "With AMD Secure Memory Encryption (SME), addresses carry an encryption bit that a device cannot \
+        set. The kernel therefore translates for every device, even with iommu=pt. This is why RDMA devices and GPUs \
+        of this node are in translated groups. A host of encrypted guests with SEV-SNP translates too, because the IOMMU \
+        must check each access against the owner of the page.",
     remedy: Remedy {
-        any: "Where encryption of memory is not required, boot with mem_encrypt=off, or switch SME (also called SMEE or TSME) \
-            off in the machine's firmware. TSME encrypts without the kernel's knowledge and leaves passthrough alone.",
-        openshift: "MachineConfig with kernelArguments [mem_encrypt=off].",
-        kubernetes: "",
-        host: "Put mem_encrypt=off on the kernel command line and reboot.",
+        any: "If memory encryption is not required, boot with mem_encrypt=off, or disable SME (also called SMEE) in \
+            the firmware setup. Transparent SME (TSME) encrypts without the kernel and does not prevent passthrough.",
+        openshift: "Apply a MachineConfig with kernelArguments [mem_encrypt=off] to the pool of the node.",
+        host: "Add mem_encrypt=off to GRUB_CMDLINE_LINUX in /etc/default/grub and run update-grub, or run grubby \
+            --update-kernel=ALL --args=mem_encrypt=off. Then reboot.",
+        ..Remedy::all("")
     },
-    false_alarms: "A processor that could encrypt is no finding: the kernel's log or command line must say that it does, and a \
-        group must be translated. In an encrypted guest (SEV, TDX) it is for information.",
+    false_alarms: "A processor that merely supports encryption is not reported: the kernel log or the command line \
+        must show that encryption is on, and a group must be translated.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: memory_encryption,
 };
 
-fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
+static IN_A_GUEST: Exception = Exception {
+    condition: "in a virtual machine, such as an encrypted guest (SEV, TDX)",
+    severities: Severities::INFO,
+};
+
+fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let translated: Vec<_> = node.dma_functions().filter(Function::is_translated).collect();
+    let [first, others @ ..] = translated.as_slice() else {
         return Vec::new();
     };
-    let groups = translated(node);
-    let Some((address, number, domain)) = groups.first() else {
+    let (Some(group), Some((file, domain))) = (first.group, group_type(first)) else {
         return Vec::new();
     };
-    if expectations.passthrough == Some(false) {
-        return Vec::new();
-    }
-    let log = node.kernel_log.known().into_iter().flatten();
-    let active = log
-        .filter(|line| line.contains("Memory Encryption Features active"))
-        .find(|line| ["SME", "SEV", "TDX"].iter().any(|word| line.contains(word)));
-    let asked = node
+    let requested = node
         .host
         .iommu_arguments
         .known()
         .is_some_and(|arguments| arguments.memory_encryption == Some(true));
-    let can = node
+    let supported = node
         .host
         .encryption_flags
         .known()
         .is_some_and(|flags| flags.iter().any(|flag| flag == "sme"));
-    if active.is_none() && !(asked && can) {
+    if let Some(line) = snp_log(node) {
+        return vec![forced_by_snp(node, first, others.len(), line).evidence(file, domain)];
+    }
+    let logged = encryption_log(node);
+    let is_active = logged.is_some() || (requested && supported);
+    if !is_active || expectations.passthrough == Some(false) {
         return Vec::new();
     }
-    let guest = in_virtual_machine(node);
     let message = format!(
-        "memory encryption is active, so group {number} ({address}){} is translated whatever iommu=pt says",
-        if groups.len() > 1 {
-            format!(" and {} more", groups.len() - 1)
-        } else {
-            String::new()
+        "memory encryption is active: IOMMU group {group} ({}){} translated even with iommu=pt",
+        first.address,
+        match others.len() {
+            0 => " is".to_owned(),
+            others => format!(" and {} are", count(others, "other device")),
         }
     );
-    let mut finding = Finding::new(&MEMORY_ENCRYPTION, Subject::node(), message)
-        .severity(if guest { Severity::Info } else { severity })
-        .evidence(type_path(*number), domain);
-    if let Some(line) = active {
+    let mut finding = Draft::new(&MEMORY_ENCRYPTION, Subject::node(), message)
+        .exception(node.is_virtual_machine().then_some(&IN_A_GUEST))
+        .evidence(file, domain);
+    if let Some(line) = logged {
         finding = finding.evidence("/dev/kmsg", line);
     }
-    if asked {
+    if requested {
         finding = finding.evidence("/proc/cmdline", "mem_encrypt=on");
     }
-    if can {
+    if supported {
         finding = finding.evidence("/proc/cpuinfo", "sme");
     }
     vec![finding]
 }
 
+/// What forces translation on a host of encrypted guests.
+fn forced_by_snp(node: &Node, first: &Function<'_>, others: usize, line: &str) -> Draft {
+    let more = match others {
+        0 => " is".to_owned(),
+        others => format!(" and {} are", count(others, "other device")),
+    };
+    let message = format!(
+        "SEV-SNP is enabled on this host: {}{more} translated even with iommu=pt",
+        first.title()
+    );
+    Draft::new(&MEMORY_ENCRYPTION, Subject::node(), message)
+        .exception(node.is_virtual_machine().then_some(&IN_A_GUEST))
+        .remedy(WITHOUT_SNP)
+        .evidence("/dev/kmsg", line)
+}
+
+/// What to do about translation that SEV-SNP forces.
+const WITHOUT_SNP: Remedy = Remedy {
+    any: "SEV-SNP and IOMMU passthrough exclude each other. If the node runs no SEV-SNP guests, switch SEV-SNP off: boot with \
+        sev=nosnp kvm_amd.sev_snp=0, or disable SEV-SNP (SNP memory coverage) in the firmware setup. iommu=pt alone has no effect.",
+    openshift: "Apply a MachineConfig with kernelArguments [sev=nosnp, kvm_amd.sev_snp=0] to the pool of the node.",
+    host: "Add sev=nosnp kvm_amd.sev_snp=0 to the kernel command line and reboot.",
+    ..Remedy::all("")
+};
+
+/// The line of the kernel log that says that the host runs with SEV-SNP.
+fn snp_log(node: &Node) -> Option<&str> {
+    let lines = node.kernel_log.known().into_iter().flat_map(|log| &log.lines);
+    let mut says = lines.filter(|line| {
+        let of_iommu = line.contains("AMD-Vi") && line.contains("SNP");
+        let is_on = line.contains("enabled") && !line.contains("not enabled");
+        (of_iommu && is_on) || line.contains("SEV-SNP enabled")
+    });
+    says.next().map(String::as_str)
+}
+
+/// The line of the kernel log that says that memory encryption is on.
+fn encryption_log(node: &Node) -> Option<&String> {
+    let mut active = node
+        .kernel_lines()
+        .iter()
+        .filter(|line| line.contains("Memory Encryption Features active"));
+    active.find(|line| ["SME", "SEV", "TDX"].iter().any(|word| line.contains(word)))
+}
+
 /// `iommu-faults`.
-pub(crate) static FAULTS: Rule = Rule {
+pub static FAULTS: Rule = Rule {
     id: "iommu-faults",
     domain: Domain::Iommu,
-    severity: Severity::Warning,
-    title: "The IOMMU refused memory accesses of an RDMA function or GPU",
-    explanation: "The kernel's log holds faults (DMAR on Intel, AMD-Vi IO_PAGE_FAULT on AMD) that name an RDMA function or GPU: \
-        the device asked for an address that the IOMMU does not map for it. With GPUDirect this is the address of GPU memory, \
-        unknown to the NIC's group; the transfer ends with IBV_WC_LOC_PROT_ERR(4). Critical where GPUDirect is expected \
-        (profile gpudirect).",
+    policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical)),
+    title: "The IOMMU blocked memory accesses of an RDMA device or GPU",
+    explanation: "The kernel log contains IOMMU faults (DMAR on Intel, AMD-Vi IO_PAGE_FAULT on AMD, arm-smmu \
+        F_TRANSLATION on Arm) of an RDMA device or GPU: the device accessed an address that the IOMMU does not map for it. With GPUDirect this is an \
+        address of GPU memory that is unknown to the group of the NIC; the transfer fails with \
+        IBV_WC_LOC_PROT_ERR(4).",
     remedy: Remedy::all(
-        "Put the devices into passthrough (see iommu-group-translated). With passthrough on, faults point to a driver or \
-        firmware fault: update both, and keep the lines of the log for the vendor.",
+        "Put the devices into IOMMU passthrough: see iommu-group-translated. If passthrough is already active, the \
+        faults point to a bug in driver or firmware: update both, and keep the log for the vendor: journalctl -k | \
+        grep -e DMAR -e AMD-Vi -e arm-smmu",
     ),
-    false_alarms: "Faults of other devices (disks, USB, graphics of the management controller) do not count.",
+    false_alarms: "Faults of other devices (disks, USB, graphics of the management controller) are ignored.",
+    inputs: &[Writer::Hardware],
     judge: iommu_faults,
 };
 
-fn iommu_faults(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let auto = Severity::Warning;
-    let expected = if expectations.profile == Profile::GpuDirect {
-        Severity::Critical
-    } else {
-        auto
-    };
-    let (Some(lines), Some(severity)) = (node.kernel_log.known(), severity(expectations, auto, expected))
-    else {
-        return Vec::new();
-    };
-    let ours = addresses(node);
-    let names = names_by_address(node);
-    let mut by_address: BTreeMap<String, (usize, &str)> = BTreeMap::new();
-    for fault in faults(lines) {
-        if ours.contains(&fault.address.as_str()) {
-            let entry = by_address.entry(fault.address).or_insert((0, fault.line));
-            // The newest line is the one that is shown.
-            *entry = (entry.0 + 1, fault.line);
-        }
-    }
-    let found = by_address.into_iter().map(|(address, (number, line))| {
-        let name = names
-            .get(address.as_str())
-            .map_or(address.as_str(), |names| names[0]);
-        let times = if number == 1 {
-            "once".into()
-        } else {
-            format!("{number} times")
-        };
-        Finding::new(
-            &FAULTS,
-            Subject::device(name),
-            format!("the IOMMU refused memory accesses of {name} ({address}), {times} in the kernel's log"),
-        )
-        .severity(severity)
-        .evidence("/dev/kmsg", line)
+fn iommu_faults(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let events = node.device_events();
+    let faults = events
+        .iter()
+        .filter(|found| found.event.kind == EventKind::IommuFault);
+    let found = faults.filter_map(|fault| {
+        let function = fault
+            .function
+            .as_ref()
+            .filter(|function| function.is_dma_of_host())?;
+        let message = format!(
+            "the IOMMU blocked memory accesses of {}: {} in the kernel log",
+            function.title(),
+            count_of(fault.event.count, "fault")
+        );
+        let finding = Draft::new(&FAULTS, Subject::device(function.subject()), message);
+        Some(finding.evidence("/dev/kmsg", &fault.event.message))
     });
     found.collect()
 }
 
 /// `iommu-regressed`.
-pub(crate) static REGRESSED: Rule = Rule {
+pub static REGRESSED: Rule = Rule {
     id: "iommu-regressed",
     domain: Domain::Iommu,
-    severity: Severity::Warning,
-    title: "An RDMA function or GPU was in passthrough at an earlier boot and is translated now",
-    explanation: "The agent remembers the type of each device's IOMMU group across reboots. A device that was identity is \
-        translated since: a kernel update changed the default, an argument was lost, or the firmware's settings changed. The \
-        message says what differs between the two boots.",
+    policy: Policy::of(Severities::WARNING),
+    title: "An RDMA device or GPU lost IOMMU passthrough since an earlier boot",
+    explanation: "The agent remembers the IOMMU group type of each device across reboots. A device that was in an \
+        identity group is translated now: a kernel update changed the default, an argument was lost, or the firmware \
+        settings changed. The message names what differs between the two boots.",
     remedy: Remedy {
-        any: "Compare the kernel and its command line with those of the boot that the message names, and restore iommu=pt.",
-        openshift: "Look at the MachineConfigs that were rolled out since: oc get mcp, oc get mc.",
-        kubernetes: "",
-        host: "Look at /etc/default/grub and at what the last update of the kernel or boot loader changed.",
+        any: "Compare kernel and command line with those of the earlier boot in the message, and restore iommu=pt.",
+        openshift: "List recent changes: oc get mcp; oc get mc --sort-by=.metadata.creationTimestamp",
+        host: "Check /etc/default/grub, and what the last update of the kernel or boot loader changed.",
+        ..Remedy::all("")
     },
-    false_alarms: "Only devices that are translated now count, and only where nobody expects translation (expect.passthrough: \
-        false). Silent without earlier boots to compare with.",
+    false_alarms: "Only devices that are translated now are reported, and only unless translation is expected \
+        (expect.passthrough: false). Silent without a record of earlier boots.",
+    inputs: &[Writer::HostRoot, Writer::Agent],
     judge: regressed,
 };
 
-fn regressed(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+fn regressed(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     if expectations.passthrough == Some(false) {
         return Vec::new();
     }
     let (Some(history), Some(boot)) = (&node.history, node.host.boot_id.known()) else {
         return Vec::new();
     };
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let groups = translated(node);
     let was_identity = |address: &str| {
-        history.boots_before(boot).find(|boot| {
-            boot.domains
-                .get(address)
-                .is_some_and(|domain| domain == "identity")
-        })
+        history
+            .boots_before(boot)
+            .find(|boot| boot.domains.get(address) == Some(&DomainType::Identity))
     };
-    let mut changed = groups
-        .iter()
-        .filter_map(|group| Some((group, was_identity(group.0)?)));
-    let Some(((address, number, domain), earlier)) = changed.next() else {
+    let mut changed = node
+        .dma_functions()
+        .filter(Function::is_translated)
+        .filter_map(|function| Some((was_identity(function.address)?, function)));
+    let Some((earlier, function)) = changed.next() else {
         return Vec::new();
     };
-    let more = changed.count();
-    let names = names_by_address(node);
-    let name = names.get(address).map_or(*address, |names| names[0]);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    let kernel = node.host.kernel.known().map_or("unread", String::as_str);
-    let then = earlier.kernel.as_deref().unwrap_or("unread");
-    let arguments = |arguments: &[String]| {
-        if arguments.is_empty() {
-            "no IOMMU argument".to_owned()
-        } else {
-            arguments.join(" ")
-        }
-    };
-    let now = node
-        .host
-        .iommu_arguments
-        .known()
-        .map(|found| arguments(&found.arguments));
-    let mut differs = Vec::new();
-    if kernel != then {
-        differs.push(format!("kernel {then} then, {kernel} now"));
-    }
-    if let Some(now) = now.filter(|now| *now != arguments(&earlier.arguments)) {
-        differs.push(format!("{} then, {now} now", arguments(&earlier.arguments)));
-    }
-    let differs = if differs.is_empty() {
-        "same kernel and arguments: look at the firmware's settings".into()
-    } else {
-        differs.join("; ")
-    };
-    let finding = Finding::new(
-        &REGRESSED,
-        Subject::device(name),
-        format!(
-            "{name} ({address}){more} was in passthrough at the boot last seen {} ago and is translated now: {differs}",
-            super::common::ago(node.time.saturating_sub(earlier.last))
-        ),
+    let message = format!(
+        "{}{}: IOMMU passthrough until the boot last seen {} ago, translated now; {}",
+        function.title(),
+        and_more(changed.count()),
+        duration(node.time.saturating_sub(earlier.last)),
+        differences(node, earlier)
     );
-    vec![
-        finding
-            .severity(severity)
-            .evidence(type_path(*number), domain)
-            .evidence(
-                format!("history, boot {}", earlier.id),
-                format!("identity, Linux {then}, {}", arguments(&earlier.arguments)),
+    let (file, domain) = group_type(&function).unwrap_or_default();
+    let finding = Draft::new(&REGRESSED, Subject::device(function.subject()), message)
+        .evidence(file, domain)
+        .evidence(
+            format!("history, boot {}", earlier.id),
+            format!(
+                "identity, Linux {}, {}",
+                earlier.kernel.as_deref().unwrap_or(UNKNOWN),
+                arguments_in_words(&earlier.arguments)
             ),
-    ]
+        );
+    vec![finding]
 }
 
-/// Whether the kernel's default, as logged, is translation while nothing on the command line asks for a mode.
-pub(super) fn default_is_translated(node: &Node) -> bool {
-    let asked = node
-        .host
-        .iommu_arguments
-        .known()
-        .is_none_or(|arguments| arguments.domain.is_some());
-    let log = node
-        .kernel_log
-        .known()
-        .map(|lines| lines.join("\n"))
-        .unwrap_or_default();
-    !asked
-        && rdma_health_node::iommu::logged_default(&log)
-            .is_some_and(|(domain, _)| domain == Configured::Translated)
+/// A kernel release that could not be read.
+const UNKNOWN: &str = "unknown";
+
+/// What differs between an earlier boot and this one: `kernel 5.14.0-1 then, 5.14.0-2 now`.
+fn differences(node: &Node, earlier: &Boot) -> String {
+    let mut differences = Vec::new();
+    let now = node.host.kernel.known().map_or(UNKNOWN, String::as_str);
+    let then = earlier.kernel.as_deref().unwrap_or(UNKNOWN);
+    if now != then {
+        differences.push(format!("kernel {then} then, {now} now"));
+    }
+    if let Some(now) = node.host.iommu_arguments.known()
+        && now.arguments != earlier.arguments
+    {
+        let (then, now) = (
+            arguments_in_words(&earlier.arguments),
+            arguments_in_words(&now.arguments),
+        );
+        differences.push(format!("{then} then, {now} now"));
+    }
+    if differences.is_empty() {
+        return "same kernel and arguments: check the firmware settings".into();
+    }
+    differences.join("; ")
 }

@@ -1,96 +1,97 @@
 //! Limits of processes.
 
-use rdma_health_node::{Node, limits::Memlock};
+use rdma_health_node::{Node, limits::Memlock, words::size};
 
-use super::common::size;
-use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
+};
 
 /// `memlock-low`.
-pub(crate) static MEMLOCK_LOW: Rule = Rule {
+pub static MEMLOCK_LOW: Rule = Rule {
     id: "memlock-low",
     domain: Domain::Limits,
-    severity: Severity::Warning,
-    title: "A low memory-lock limit reaches pods or jobs",
-    explanation: "A pod inherits RLIMIT_MEMLOCK from the container runtime, a job from slurmd or the session. Registering more memory than that without \
-        CAP_IPC_LOCK fails with ENOMEM: NCCL says 'Call to ibv_reg_mr failed' or 'Cannot allocate memory'. systemd's default \
-        is 8 MiB. Critical where RDMA or GPUDirect is expected by the profile. The kubelet's own limit is for information, and \
-        so is ours where no runtime is in sight (inside a pod, or on a host without containers), unless the profile expects \
-        RDMA: then ours is a warning.",
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical))
+        .except(&[&OF_THE_KUBELET, &OF_THIS_PROCESS]),
+    title: "The memory-lock limit of pods or jobs is too low for RDMA",
+    explanation: "A pod inherits RLIMIT_MEMLOCK from the container runtime, a job from slurmd or the login session. \
+        Without CAP_IPC_LOCK, registering more memory than that fails with ENOMEM: NCCL reports 'Call to ibv_reg_mr \
+        failed' or 'Cannot allocate memory'. The default of systemd is 8 MiB. The expected minimum is \
+        expect.memlock_bytes.",
     remedy: Remedy {
-        any: "Raise the limit to unlimited where it is inherited from, or give the pod the capability IPC_LOCK.",
-        openshift: "A MachineConfig (deploy/openshift/99-worker-memlock.yaml) with two files 99-memlock.conf: in \
-            /etc/crio/crio.conf.d [crio.runtime] default_ulimits = [\"memlock=-1:-1\"], and as a drop-in for crio.service \
-            [Service] LimitMEMLOCK=infinity. It drains and reboots every node of its pool.",
-        kubernetes: "A drop-in for containerd.service with [Service] LimitMEMLOCK=infinity, systemctl daemon-reload, restart; \
-            new pods inherit it.",
-        host: "memlock unlimited, soft and hard, in /etc/security/limits.d; LimitMEMLOCK=infinity for slurmd.service.",
+        any: "Raise the limit to unlimited where it is inherited from, or grant the pod the capability IPC_LOCK.",
+        openshift: "oc apply -f deploy/openshift/99-worker-memlock.yaml, a MachineConfig with two files \
+            99-memlock.conf: [crio.runtime] default_ulimits = [\"memlock=-1:-1\"] in /etc/crio/crio.conf.d, and \
+            [Service] LimitMEMLOCK=infinity as a drop-in for crio.service. It drains and reboots every node of the \
+            pool.",
+        kubernetes: "Run systemctl edit containerd and add [Service] LimitMEMLOCK=infinity, then systemctl restart \
+            containerd. New pods inherit the limit.",
+        host: "echo '* - memlock unlimited' > /etc/security/limits.d/99-memlock.conf; for Slurm, run systemctl edit \
+            slurmd and add [Service] LimitMEMLOCK=infinity.",
     },
-    false_alarms: "A kubelet's own limit is not handed on to pods: it is no warning. Silent where no RDMA device is there, and \
-        in profile tcp-only.",
+    false_alarms: "The limit of the kubelet does not apply to pods. Silent on nodes without RDMA devices.",
+    inputs: &[Writer::HostRoot, Writer::Configuration],
     judge: memlock_low,
 };
 
-fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let severity = match expectations.profile {
-        Profile::TcpOnly => return Vec::new(),
-        Profile::Auto => Severity::Warning,
-        Profile::Rdma | Profile::GpuDirect => Severity::Critical,
-    };
+static OF_THE_KUBELET: Exception = Exception {
+    condition: "for the limit of the kubelet itself, which pods do not inherit",
+    severities: Severities::INFO.not_auto(),
+};
+
+static OF_THIS_PROCESS: Exception = Exception {
+    condition: "for the limit of rdma-health itself, used if neither a container runtime nor slurmd is visible",
+    severities: Severities::INFO.rdma_expected(Severity::Warning),
+};
+
+fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     if node.hcas().next().is_none() {
         return Vec::new();
     }
+    let expected = size(expectations.memlock_bytes);
     let runtimes = node.limits.runtimes.known().map_or(&[][..], Vec::as_slice);
+    // The soft limit is what a pod's process starts with.
     let low = |limit: Memlock| limit.soft.filter(|soft| *soft < expectations.memlock_bytes);
     let judged = runtimes.iter().filter_map(|runtime| {
-        let limit = runtime.memlock.known()?;
-        // The soft limit is what a pod's process starts with.
-        let soft = size(low(*limit)?);
-        let (severity, message) = match runtime.name.as_str() {
-            // Only worth a word where somebody cares for limits.
-            "kubelet" if !expectations.profile.expects_rdma() => return None,
+        // CRI-O sets the limit of containers itself, if so configured.
+        let of_containers = node
+            .limits
+            .crio_default
+            .known()
+            .filter(|_| runtime.name == "crio");
+        let limit = *of_containers.or(runtime.memlock.known())?;
+        let soft = size(low(limit)?);
+        let (name, pid) = (runtime.name.as_str(), runtime.pid);
+        let may_lock = format!("may lock only {soft} of memory, expected {expected}");
+        let (exception, message) = match name {
             "kubelet" => (
-                Severity::Info,
-                format!("the kubelet itself may lock only {soft}; pods do not inherit it"),
+                Some(&OF_THE_KUBELET),
+                format!("the kubelet itself {may_lock}; pods do not inherit its limit"),
             ),
-            "slurmd" => (
-                severity,
-                format!("jobs of slurmd (pid {}) may lock only {soft}", runtime.pid),
-            ),
-            name => (
-                severity,
-                format!("pods of {name} (pid {}) may lock only {soft}", runtime.pid),
-            ),
+            "slurmd" => (None, format!("jobs of slurmd (pid {pid}) {may_lock}")),
+            name => (None, format!("pods of {name} (pid {pid}) {may_lock}")),
         };
-        Some(
-            Finding::new(&MEMLOCK_LOW, Subject::device(&runtime.name), message)
-                .severity(severity)
-                .evidence(format!("/proc/{}/limits", runtime.pid), words(*limit)),
-        )
+        let finding = Draft::new(&MEMLOCK_LOW, Subject::device(name), message).exception(exception);
+        let source = match of_containers {
+            Some(_) => "default_ulimits in /etc/crio/crio.conf.d".to_owned(),
+            None => format!("/proc/{pid}/limits"),
+        };
+        Some(finding.evidence(source, words(limit)))
     });
     let mut findings: Vec<_> = judged.collect();
-    // Nobody hands a limit on that we can see: ours is what a pod or session of this kind gets.
+    // Without a visible runtime, our own limit is what a pod or session like this one gets.
     if runtimes.is_empty()
+        && node.limits.runtimes.unread().is_none()
         && let Some(limit) = node.limits.own.known()
         && let Some(soft) = low(*limit)
     {
-        let expected = expectations.profile.expects_rdma();
-        let finding = Finding::new(
-            &MEMLOCK_LOW,
-            Subject::device("rdma-health"),
-            format!(
-                "this process may lock only {}, and so may what starts as it did",
-                size(soft)
-            ),
+        let soft = size(soft);
+        let message = format!(
+            "this process, and any started like it, may lock only {soft} of memory, expected {expected}"
         );
-        findings.push(
-            finding
-                .severity(if expected {
-                    Severity::Warning
-                } else {
-                    Severity::Info
-                })
-                .evidence("/proc/self/limits", words(*limit)),
-        );
+        let finding =
+            Draft::new(&MEMLOCK_LOW, Subject::device("rdma-health"), message).exception(&OF_THIS_PROCESS);
+        findings.push(finding.evidence("/proc/self/limits", words(*limit)));
     }
     findings
 }

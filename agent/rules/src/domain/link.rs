@@ -1,75 +1,159 @@
 //! RDMA devices, ports and their links.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
 use rdma_health_node::{
-    Node,
-    infiniband::{CLASS, Port, PortCode},
-    node::PortOf,
+    Node, Port,
+    infiniband::{CLASS, PortCode},
+    peers::{Peers, exceptions},
 };
 
-use super::common::{is_infiniband, is_lent, is_virtual, port_file};
-use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
+    domain::rails::usual_link_layer, draft::Draft, policy::Exception,
+};
 
 /// `port-down`.
-pub(crate) static PORT_DOWN: Rule = Rule {
+pub static PORT_DOWN: Rule = Rule {
     id: "port-down",
     domain: Domain::Link,
-    severity: Severity::Critical,
-    title: "A port that is in use or expected is not active",
-    explanation: "The port's logical state is not ACTIVE. It counts as in use where its network device had a carrier \
-        since boot, where it carried traffic, or where the configuration expects it.",
+    policy: Policy::of(Severities::CRITICAL.tcp_only(Severity::Info)).except(&[
+        &NEVER_CAME_UP,
+        &DOES_NOT_EXIST,
+        &OF_A_POD,
+    ]),
+    title: "A port that is in use or expected is not ACTIVE",
+    explanation: "The logical state of the port is not ACTIVE. A port counts as in use if its network device has had \
+        a carrier since boot, if it has carried traffic, or if the configuration expects it (expect.ports_up). A port \
+        that never came up is expected to be ACTIVE if at least three quarters of the equal ports are.",
     remedy: Remedy {
-        any: "Look at cable and switch port, at the network device, and at the kernel's log for the driver's words. Disabled as \
-            physical state: the port was switched off.",
-        openshift: "Look at the NodeNetworkConfigurationPolicy and at nmstate's view: oc get nns NODE -o yaml.",
-        kubernetes: "",
-        host: "ip link show NETDEV; ip link set NETDEV up; mlxlink -d DEVICE shows why a link does not come up.",
+        any: "Check the cable, the switch port and the network device, and read the messages of the driver: \
+            journalctl -k | grep DEVICE. Physical state Disabled means that the port was switched off.",
+        openshift: "Check the NodeNetworkConfigurationPolicy and what nmstate reports: oc get nns NODE -o yaml",
+        host: "ip link show NETDEV; ip link set NETDEV up. Show why the link does not come up: mlxlink -d DEVICE",
+        ..Remedy::all("")
     },
-    false_alarms: "A port that was never up and that nobody expects is unused, not broken: spare ports are ignored, and so are virtual functions, \
-        which are down between two pods, and representors of one. Name ports that must be up under expect.ports_up. InfiniBand in INIT is no-subnet-manager.",
+    false_alarms: "A port that never came up is a spare port, not a broken one, unless it is expected or its equals are \
+        ACTIVE. Equal are ports of one board and function number that are attached alike: not the second port of every card, \
+        and not adapters for storage next to the rails of the GPUs. On a node without GPUs, one port that the administrator \
+        did not switch off must be the only exception among four or more. Virtual functions, which are down between two pods, \
+        and their representors are ignored. List ports that must be up in expect.ports_up. InfiniBand ports in INIT are \
+        reported by no-subnet-manager.",
+    inputs: &[
+        Writer::Hardware,
+        Writer::HostRoot,
+        Writer::Fabric,
+        Writer::Configuration,
+    ],
     judge: port_down,
 };
 
-fn port_down(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for hca in node.hcas() {
-        for (number, port) in &hca.ports {
-            let Some(state) = port.state.known().filter(|state| state.code != PortCode::ACTIVE) else {
-                continue;
-            };
-            if awaits_subnet_manager(port) {
-                continue;
-            }
-            let Some(why) = reason_in_use(expectations, (hca, *number, port)) else {
-                continue;
-            };
-            let phys = port.phys_state.known();
-            let mut message = format!("{}:{number} is {}", hca.name, state.name);
-            if let Some(phys) = phys {
-                let _ = write!(message, " (physically {})", phys.name);
-            }
-            let _ = write!(message, "; {why}");
-            let path = format!("{CLASS}/{}/ports/{number}", hca.name);
-            let mut finding = Finding::new(&PORT_DOWN, Subject::port(&hca.name, *number), message)
-                .evidence(format!("{path}/state"), state);
-            if expectations.profile == Profile::TcpOnly {
-                finding = finding.severity(Severity::Info);
-            }
-            if let Some(phys) = phys {
-                finding = finding.evidence(format!("{path}/phys_state"), phys);
-            }
-            if let Some(netdev) = port.netdev.known()
-                && let Some(operstate) = netdev.operstate.known()
-            {
-                finding = finding.evidence(format!("/sys/class/net/{}/operstate", netdev.name), operstate);
-            }
-            findings.push(finding);
+static NEVER_CAME_UP: Exception = Exception {
+    condition: "if the port never came up and only equal ports show that it should be ACTIVE",
+    severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
+static DOES_NOT_EXIST: Exception = Exception {
+    condition: "if a port in expect.ports_up does not exist",
+    severities: Severities::always(Severity::Critical),
+};
+
+static OF_A_POD: Exception = Exception {
+    condition: "if its network device is in another network namespace, whose pod can disable it, and expect.ports_up \
+        does not list the port",
+    severities: Severities::WARNING.tcp_only(Severity::Info),
+};
+
+fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let behind = behind_peers(node);
+    let down = node.ports().filter_map(|port| {
+        let state = port
+            .state
+            .known()
+            .filter(|state| state.code != PortCode::ACTIVE)?;
+        if awaits_subnet_manager(&port) {
+            return None;
         }
-    }
-    findings.extend(missing(node, expectations));
-    findings
+        let share = || behind.get(&Subject::of_port(&port));
+        let (why, exception) = match reason_in_use(expectations, &port) {
+            Some(why) => (why.to_owned(), None),
+            None => (
+                format!("{} equal ports are ACTIVE", share()?),
+                Some(&NEVER_CAME_UP),
+            ),
+        };
+        let phys = port.phys_state.known();
+        let physically = phys.map_or_else(String::new, |phys| format!(" (physical state {})", phys.name));
+        let message = format!("{port} is {}{physically}, expected ACTIVE: {why}", state.name);
+        let of_a_pod = why != LISTED && port.is_ethernet() && is_elsewhere(&port);
+        let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
+            .exception(if of_a_pod { Some(&OF_A_POD) } else { exception })
+            .evidence(port.file("state"), state);
+        if let Some(share) = share() {
+            finding = finding.evidence("state of equal ports", format!("{share} are ACTIVE"));
+        }
+        if let Some(phys) = phys {
+            finding = finding.evidence(port.file("phys_state"), phys);
+        }
+        if let Some(netdev) = port.netdev.known()
+            && let Some(operstate) = netdev.operstate.known()
+        {
+            finding = finding.evidence(format!("/sys/class/net/{}/operstate", netdev.name), operstate);
+        }
+        Some(finding)
+    });
+    down.chain(missing(node, expectations)).collect()
 }
+
+/// Ports that are not ACTIVE although most equal ports are, with the share that is.
+fn behind_peers(node: &Node) -> BTreeMap<Subject, String> {
+    let has_gpus = node.gpus().next().is_some();
+    let mut found = BTreeMap::new();
+    for peers in node.peers() {
+        // Next to the rails of GPUs, other equal ports may be uncabled on purpose.
+        if has_gpus && !peers.serve_gpus {
+            continue;
+        }
+        let usual = usual_link_layer(&peers);
+        // A port with another link type cannot come up; that is reported separately.
+        let is_comparable = |port: &Port<'_>| port.link_layer.known() == usual;
+        let all: Vec<_> = peers.ports.iter().collect();
+        let is_active = |port: &Port<'_>| port.is_active().filter(|active| *active || is_comparable(port));
+        let Some(exceptions) = exceptions(&all, is_active) else {
+            continue;
+        };
+        if !has_gpus && !is_clear_without_gpus(&peers, &exceptions.without) {
+            continue;
+        }
+        let share = exceptions.share();
+        found.extend(
+            exceptions
+                .without
+                .into_iter()
+                .map(|port| (Subject::of_port(port), share.clone())),
+        );
+    }
+    found
+}
+
+/// Whether a port is expected to be up on a node without GPUs, where a spare port is common: it is the only exception, and
+/// no administrator switched it off.
+fn is_clear_without_gpus(peers: &Peers<'_>, without: &[&Port<'_>]) -> bool {
+    const FEWEST: usize = 4;
+    let is_switched_off = |port: &Port<'_>| {
+        let netdev = port.netdev.known();
+        netdev.is_some_and(|netdev| netdev.admin_up.known() == Some(&false))
+    };
+    matches!(without, [only] if !is_switched_off(only)) && peers.ports.len() >= FEWEST
+}
+
+/// Whether the network device of the port is not in the network namespace of this node.
+fn is_elsewhere(port: &Port<'_>) -> bool {
+    port.netdev.is_absent() || port.netdev.known().is_some_and(|netdev| netdev.index.is_absent())
+}
+
+/// Why a port that is listed matters.
+const LISTED: &str = "it is listed in expect.ports_up";
 
 /// Counters that rise with traffic: of hardware, of `rdma_rxe`, of `mlx5` on functions without the first.
 const TRAFFIC: [&str; 5] = [
@@ -80,50 +164,55 @@ const TRAFFIC: [&str; 5] = [
     "rx_write_requests",
 ];
 
-/// Why a port that is not active matters; `None` for a spare one.
-fn reason_in_use(expectations: &Expectations, (hca, number, port): PortOf<'_>) -> Option<&'static str> {
-    let device = &hca.name;
-    let expected = |name: &String| name == device || *name == format!("{device}:{number}");
+/// Why a port that is not ACTIVE matters; `None` for a spare port.
+fn reason_in_use(expectations: &Expectations, port: &Port<'_>) -> Option<&'static str> {
+    let device = &port.hca.name;
+    let expected = |name: &String| name == device || *name == port.to_string();
     if expectations.ports_up.iter().any(expected) {
-        return Some("the configuration expects it up");
+        return Some(LISTED);
     }
-    // It is down between two pods, and nothing is wrong.
-    if is_lent(&(hca, number, port)) {
+    // It is down between two pods by design.
+    if port.is_lent() {
         return None;
     }
     let carrier_ups = port.netdev.known().and_then(|netdev| netdev.carrier_ups.known());
     if carrier_ups.is_some_and(|ups| *ups > 0) {
-        return Some("its network device had a carrier since boot");
+        return Some("its network device has had a carrier since boot");
     }
     let carried = port.counters.iter().chain(&port.hw_counters).any(|counter| {
         TRAFFIC.contains(&&*counter.name) && counter.value.known().is_some_and(|value| *value > 0)
     });
-    carried.then_some("it carried traffic since boot")
+    carried.then_some("it has carried traffic since boot")
 }
 
 /// `no-subnet-manager`.
-pub(crate) static NO_SUBNET_MANAGER: Rule = Rule {
+pub static NO_SUBNET_MANAGER: Rule = Rule {
     id: "no-subnet-manager",
     domain: Domain::Link,
-    severity: Severity::Critical,
-    title: "An InfiniBand port's link is up, but no subnet manager configured it",
-    explanation: "On InfiniBand a subnet manager gives each port its address and makes it ACTIVE. A port in INIT or ARMED has a \
-        working link and no subnet manager that reaches it, or one that refuses it: a duplicate GUID, a partition. An active \
-        port that names LID 0 as its subnet manager's lost it.",
+    policy: Policy::of(Severities::CRITICAL.tcp_only(Severity::Info)).except(&[&LOST]),
+    title: "The link of an InfiniBand port is up, but no subnet manager configured the port",
+    explanation: "On InfiniBand, a subnet manager gives each port its address and makes it ACTIVE. A port in INIT or \
+        ARMED has a working link, but no subnet manager reaches it, or one refuses it because of a duplicate GUID or \
+        a partition. An ACTIVE port whose subnet manager has LID 0 has lost it.",
     remedy: Remedy {
-        any: "Start a subnet manager (opensm on a node, or the switch's own), or look why it leaves this port out: its log names \
-            the port's GUID. See guid-invalid.",
-        openshift: "",
-        kubernetes: "",
-        host: "sminfo; ibstat DEVICE; systemctl status opensm.",
+        any: "Start a subnet manager: opensm on a node, or the one of the switch. If one is running, look for the \
+            GUID of the port in its log, and see guid-invalid.",
+        host: "sminfo; ibstat DEVICE; systemctl status opensm",
+        ..Remedy::all("")
     },
-    false_alarms: "RoCE, iWARP and EFA have no subnet manager and are not judged. Virtual functions whose GUID is zero are \
-        vf-guid-zero.",
+    false_alarms: "RoCE, iWARP and EFA have no subnet manager and are not judged. Virtual functions with a zero GUID \
+        are reported by vf-guid-zero.",
+    inputs: &[Writer::Fabric],
     judge: no_subnet_manager,
 };
 
+static LOST: Exception = Exception {
+    condition: "if the port is ACTIVE and has lost its subnet manager",
+    severities: Severities::WARNING.tcp_only(Severity::Info),
+};
+
 /// Whether an InfiniBand port waits for a subnet manager: INIT or ARMED with its link up.
-fn awaits_subnet_manager(port: &Port) -> bool {
+fn awaits_subnet_manager(port: &Port<'_>) -> bool {
     const INIT: u8 = 2;
     const ARMED: u8 = 3;
     let link_up = port
@@ -131,45 +220,55 @@ fn awaits_subnet_manager(port: &Port) -> bool {
         .known()
         .is_some_and(|phys| phys.code == PortCode::LINK_UP);
     let state = port.state.known().map(|state| state.code);
-    is_infiniband(port) && link_up && matches!(state, Some(INIT | ARMED))
+    port.is_infiniband() && link_up && matches!(state, Some(INIT | ARMED))
 }
 
-fn no_subnet_manager(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let found = node.ports().filter_map(|(hca, number, port): PortOf<'_>| {
-        if is_virtual(hca) && hca.node_guid.known().is_some_and(|guid| guid.0 == 0) {
+fn no_subnet_manager(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let found = node.ports().filter_map(|port| {
+        if port.hca.is_virtual() && port.hca.node_guid.known().is_some_and(|guid| guid.0 == 0) {
             return None;
         }
         let state = port.state.known()?;
-        let subject = Subject::port(&hca.name, number);
-        let lost = is_infiniband(port) && state.code == PortCode::ACTIVE && port.sm_lid.known() == Some(&0);
-        let (message, file, value, severity) = if awaits_subnet_manager(port) {
+        let subject = Subject::of_port(&port);
+        let lost = port.is_infiniband() && state.code == PortCode::ACTIVE && port.sm_lid.known() == Some(&0);
+        let (message, file, value, exception) = if awaits_subnet_manager(&port) {
             let message = format!(
-                "{subject} is {}, its link up: no subnet manager configured it",
+                "{subject} is {} although its link is up: no subnet manager configured it",
                 state.name
             );
-            (message, "state", state.to_string(), Severity::Critical)
+            (message, "state", state.to_string(), None)
         } else if lost {
-            let message = format!("{subject} is active but knows no subnet manager");
-            (message, "sm_lid", "0x0".into(), Severity::Warning)
+            let message = format!("{subject} is ACTIVE but has lost its subnet manager (LID 0)");
+            (message, "sm_lid", "0x0".into(), Some(&LOST))
         } else {
             return None;
         };
-        let severity = if expectations.profile == Profile::TcpOnly {
-            Severity::Info
-        } else {
-            severity
-        };
+        let of_nvlink = node.controls_nvswitch(&port);
         Some(
-            Finding::new(&NO_SUBNET_MANAGER, subject, message)
-                .severity(severity)
-                .evidence(port_file(hca, number, file), value),
+            Draft::new(&NO_SUBNET_MANAGER, subject, message)
+                .exception(exception)
+                .remedy(if of_nvlink {
+                    FABRIC_MANAGER
+                } else {
+                    NO_SUBNET_MANAGER.remedy
+                })
+                .evidence(port.file(file), value),
         )
     });
     found.collect()
 }
 
+/// What to do about a port that controls an `NVSwitch`.
+const FABRIC_MANAGER: Remedy = Remedy {
+    any: "The port controls an NVSwitch of the board: start the Fabric Manager (nvidia-fabricmanager), whose nvlsm configures it, \
+        and read its log. Do not start another subnet manager on it.",
+    kubernetes: "With the GPU Operator, the driver pod of the node starts it: kubectl -n gpu-operator get pods -o wide",
+    host: "systemctl restart nvidia-fabricmanager; journalctl -u nvidia-fabricmanager",
+    ..Remedy::all("")
+};
+
 /// Ports that the configuration expects and that do not exist.
-fn missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+fn missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let Some(hcas) = node.hcas.known() else {
         return Vec::new();
     };
@@ -186,14 +285,14 @@ fn missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
                 Some((device, port)) => (device, port.parse().ok()),
                 None => (expected.as_str(), None),
             };
-            let message = format!("{expected} is expected up but does not exist");
+            let message = format!("{expected} is listed in expect.ports_up but does not exist");
             let names: Vec<_> = hcas.keys().map(String::as_str).collect();
             let found = if names.is_empty() {
                 "no device".into()
             } else {
                 names.join(", ")
             };
-            Finding::new(
+            Draft::new(
                 &PORT_DOWN,
                 Subject {
                     device: Some(device.to_owned()),
@@ -201,6 +300,7 @@ fn missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
                 },
                 message,
             )
+            .exception(&DOES_NOT_EXIST)
             .evidence(CLASS, found)
         })
         .collect()

@@ -1,63 +1,66 @@
-//! What probes measured, against what the hardware can do and against earlier probes.
+//! What probes measured, compared with what the hardware allows and with earlier probes.
 
-use rdma_health_node::{
-    Node,
-    history::PortHistory,
-    infiniband::{Hca, Port},
-    node::Probe,
+use rdma_health_node::{Node, Port, history::PortHistory, node::Probe, words::gigabits};
+use rdma_health_protocol::Peer;
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    expectations::Thresholds, policy::Exception,
 };
 
-use super::common::{gigabits, severity};
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
-
-/// Fewer earlier measurements than this are no yardstick.
+/// The least number of earlier measurements to compare with.
 const ENOUGH: usize = 5;
 
 /// `probe-bandwidth-low`.
-pub(crate) static BANDWIDTH_LOW: Rule = Rule {
+pub static BANDWIDTH_LOW: Rule = Rule {
     id: "probe-bandwidth-low",
     domain: Domain::Probe,
-    severity: Severity::Warning,
-    title: "A loopback RDMA WRITE is slower than expected, than the hardware allows, or than it was",
-    explanation: "The bandwidth of the loopback probe is below 90% (expect.thresholds.bandwidth_percent) of what the port's rate \
-        and its PCIe link can carry, or below 80% (bandwidth_percent_of_earlier) of the median of earlier probes at the same \
-        rate, or below what is expected (expect.bandwidth_gbps). Usual causes: a degraded PCIe link, translation by the IOMMU, a small maximum read request, a process on the wrong \
-        NUMA node, a power-saving processor. A warning where RDMA is expected by the profile, below half of what the hardware \
-        allows, below earlier probes, or below the expectation; for information otherwise.",
+    policy: Policy::of(Severities::WARNING).except(&[&BELOW_HARDWARE, &SOFTWARE_BELOW_PAST]),
+    title: "The loopback bandwidth of a port is too low",
+    explanation: "The bandwidth of the loopback probe is below 90% (expect.thresholds.bandwidth_percent) of what the \
+        port rate and the PCIe link allow, below 80% (bandwidth_percent_of_earlier) of the median of earlier probes \
+        at the same rate, or below the configuration's expect.bandwidth_gbps. Usual causes: a degraded PCIe link, \
+        IOMMU translation, a small maximum read request, a process on the wrong NUMA node, CPU power saving.",
     remedy: Remedy::all(
-        "Look at pci-link-degraded, iommu-group-translated and pci-max-read-request first. Then compare with ib_write_bw on the \
-        same port, pinned to its NUMA node, while nothing else runs.",
+        "Check pci-link-degraded, iommu-group-translated and pci-max-read-request first. Then measure on the idle \
+        node, pinned to the NUMA node of the port: numactl -N NUMA_NODE ib_write_bw -d DEVICE -i PORT",
     ),
-    false_alarms: "Software devices are only compared with their own past and with an expectation. A port that carried traffic was not probed. The PCIe \
-        link's limit counts headers of its packets.",
+    false_alarms: "Software devices are only compared with their own past and with the expectation. A port that \
+        carries traffic is not probed. The limit of the PCIe link includes the headers of its packets.",
+    inputs: &[
+        Writer::Hardware,
+        Writer::HostRoot,
+        Writer::Configuration,
+        Writer::Agent,
+        Writer::Job,
+    ],
     judge: bandwidth_low,
 };
 
+static BELOW_HARDWARE: Exception = Exception {
+    condition: "if it is only below what the hardware allows, but at least half of that",
+    severities: Severities::INFO.rdma_expected(Severity::Warning),
+};
+
+static SOFTWARE_BELOW_PAST: Exception = Exception {
+    condition: "if a software device, which shares the CPU with everything else, is only slower than in earlier probes",
+    severities: Severities::INFO,
+};
+
 /// Probes that measured, with their port and its past.
-fn probed(node: &Node) -> impl Iterator<Item = (&Probe, &Hca, &Port, Option<&PortHistory>)> {
-    node.probes.iter().filter_map(|probe| {
+fn probed(node: &Node) -> impl Iterator<Item = (&Probe, Port<'_>, Option<&PortHistory>)> {
+    node.loopbacks().filter_map(|probe| {
         let report = &probe.report;
-        let hca = node.hcas.known()?.get(&report.device)?;
-        let port = hca.ports.get(&report.port)?;
-        let past = node
-            .history
-            .as_ref()
-            .and_then(|history| history.port(hca, report.port));
-        report
-            .failure
-            .is_none()
-            .then_some((&**probe, &**hca, &**port, past))
+        let port = node.port(&report.path.from.device, report.path.from.port)?;
+        let past = node.past(&port);
+        report.failure.is_none().then_some((probe, port, past))
     })
 }
 
 /// Bits per second that the port can carry, and what limits it.
-fn capacity(node: &Node, hca: &Hca, port: &Port) -> Option<(u64, &'static str)> {
+fn capacity(node: &Node, port: &Port<'_>) -> Option<(u64, &'static str)> {
     let rate = port.rate.known()?.bits_per_second;
-    let functions = node.pci.functions.known();
-    let function = |address: Option<&String>| functions?.get(address?);
-    // A virtual function has no link of its own.
-    let link = function(hca.physical_function.known()).or_else(|| function(hca.pci_address.known()));
-    let pcie = link.and_then(|function| {
+    let pcie = node.link_of(port.hca).and_then(|(_, function)| {
         let (speed, width) = (
             u64::from(*function.link.speed.known()?),
             u64::from(*function.link.width.known()?),
@@ -69,7 +72,7 @@ fn capacity(node: &Node, hca: &Hca, port: &Port) -> Option<(u64, &'static str)> 
             .known()
             .and_then(|found| found.max_payload)
             .unwrap_or(256);
-        // A packet of data has some 26 bytes of framing, header and checks.
+        // A packet of data has about 26 bytes of framing, header and checks.
         let payload = u64::from(payload.max(1));
         Some(speed * 1_000_000 * width * bits / of * payload / (payload + 26))
     });
@@ -79,110 +82,124 @@ fn capacity(node: &Node, hca: &Hca, port: &Port) -> Option<(u64, &'static str)> 
     })
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)] // shown to three digits
-fn bandwidth_low(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let thresholds = &expectations.thresholds;
-    let mut findings = Vec::new();
-    for (probe, hca, port, past) in probed(node) {
-        let Some(bandwidth) = &probe.report.bandwidth else {
-            continue;
-        };
-        let bits = bandwidth.bytes_per_second * 8.0;
-        let words = |bits: f64| gigabits(bits.clamp(0.0, 1e15) as u64);
-        let subject = Subject::port(&hca.name, probe.report.port);
-        let mut why = Vec::new();
-        let mut worst: Option<Severity> = None;
-        if let Some((capacity, what)) = capacity(node, hca, port).filter(|_| !hca.is_software())
-            && bits < capacity as f64 * f64::from(thresholds.bandwidth_percent) / 100.0
-        {
-            let auto = if bits < capacity as f64 / 2.0 {
-                Severity::Warning
-            } else {
-                Severity::Info
-            };
-            worst = worst.max(severity(expectations, auto, Severity::Warning));
-            why.push(format!("{what} allows {}", gigabits(capacity)));
-        }
-        let earlier = past.and_then(|past| past.median(probe.time, |measured| measured.bytes_per_second));
-        if let Some((median, number)) = earlier.filter(|(_, number)| *number >= ENOUGH)
-            && bandwidth.bytes_per_second
-                < median * f64::from(thresholds.bandwidth_percent_of_earlier) / 100.0
-        {
-            // Software shares the processor with everything else.
-            let auto = if hca.is_software() {
-                Severity::Info
-            } else {
-                Severity::Warning
-            };
-            worst = worst.max(severity(expectations, auto, auto));
-            why.push(format!(
-                "the median of {number} earlier probes is {}",
-                words(median * 8.0)
-            ));
-        }
-        if let Some(expected) = expectations.bandwidth_gbps
-            && bits < f64::from(expected) * 1e9
-        {
-            worst = worst.max(severity(expectations, Severity::Warning, Severity::Warning));
-            why.push(format!("expected are {expected} Gb/s"));
-        }
-        if let Some(severity) = worst {
-            let message = format!(
-                "the loopback write on {subject} reached {}; {}",
-                words(bits),
-                why.join("; ")
-            );
-            let finding = Finding::new(&BANDWIDTH_LOW, subject, message).severity(severity);
-            findings.push(finding.evidence(
-                "probe, bandwidth",
-                format!("{:.0} bytes/s", bandwidth.bytes_per_second),
-            ));
-        }
-    }
-    findings
+fn bandwidth_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let found = probed(node).filter_map(|(probe, port, past)| {
+        let bytes = probe.report.bandwidth.as_ref()?.bytes_per_second;
+        let thresholds = &expectations.thresholds;
+        let reasons: Vec<_> = [
+            below_hardware(node, &port, bytes * 8.0, thresholds),
+            below_past(probe, &port, past, thresholds),
+            below_expectation(bytes * 8.0, expectations.bandwidth_gbps),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        // One reason of the usual severity is enough.
+        let exception = reasons
+            .iter()
+            .map(|reason| reason.exception)
+            .min_by_key(Option::is_some)?;
+        let words: Vec<_> = reasons.iter().map(|reason| reason.words.as_str()).collect();
+        let subject = Subject::of_port(&port);
+        let message = format!(
+            "the loopback bandwidth of {subject} is {}; {}",
+            in_gigabits(bytes * 8.0),
+            words.join("; ")
+        );
+        let finding = Draft::new(&BANDWIDTH_LOW, subject, message).exception(exception);
+        Some(finding.evidence("probe, bandwidth", format!("{bytes:.0} bytes/s")))
+    });
+    found.collect()
+}
+
+/// What a bandwidth is too low for.
+struct Reason {
+    words: String,
+    exception: Option<&'static Exception>,
+}
+
+fn below_hardware(node: &Node, port: &Port<'_>, bits: f64, thresholds: &Thresholds) -> Option<Reason> {
+    let (capacity, limit) = capacity(node, port).filter(|_| !port.hca.is_software())?;
+    #[allow(clippy::cast_precision_loss)] // compared to a few percent
+    let possible = capacity as f64;
+    let is_low = bits < possible * f64::from(thresholds.bandwidth_percent) / 100.0;
+    is_low.then(|| Reason {
+        words: format!("{limit} allows {}", gigabits(capacity)),
+        exception: (bits >= possible / 2.0).then_some(&BELOW_HARDWARE),
+    })
+}
+
+fn below_past(
+    probe: &Probe,
+    port: &Port<'_>,
+    past: Option<&PortHistory>,
+    thresholds: &Thresholds,
+) -> Option<Reason> {
+    let bytes = probe.report.bandwidth.as_ref()?.bytes_per_second;
+    let (median, number) = past?.median(&Peer::Loopback, probe.time, |measured| measured.bytes_per_second)?;
+    let is_low = bytes < median * f64::from(thresholds.bandwidth_percent_of_earlier) / 100.0;
+    (is_low && number >= ENOUGH).then(|| Reason {
+        words: format!(
+            "the median of {number} earlier probes is {}",
+            in_gigabits(median * 8.0)
+        ),
+        exception: port.hca.is_software().then_some(&SOFTWARE_BELOW_PAST),
+    })
+}
+
+fn below_expectation(bits: f64, expected: Option<u32>) -> Option<Reason> {
+    let expected = expected.filter(|expected| bits < f64::from(*expected) * 1e9)?;
+    Some(Reason {
+        words: format!("expected {expected} Gb/s"),
+        exception: None,
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shown to three digits
+fn in_gigabits(bits_per_second: f64) -> String {
+    gigabits(bits_per_second.clamp(0.0, 1e15) as u64)
 }
 
 /// `probe-latency-high`.
-pub(crate) static LATENCY_HIGH: Rule = Rule {
+pub static LATENCY_HIGH: Rule = Rule {
     id: "probe-latency-high",
     domain: Domain::Probe,
-    severity: Severity::Warning,
-    title: "A small loopback RDMA WRITE takes longer than it did",
-    explanation: "The median latency of the probe's small writes is more than twice (expect.thresholds.latency_percent_of_earlier) \
-        the median of earlier probes of the port. Usual causes: power saving of the processor or of the PCIe link (ASPM), \
-        translation by the IOMMU that was switched on since, a busy processor.",
-    remedy: Remedy {
-        any: "Look at what changed since: kernel, firmware, power settings (C-states, cpupower), other load on the NUMA node.",
-        ..Remedy::all("")
-    },
-    false_alarms: "Only compared with the port's own past, with at least five earlier probes and a difference of more than a \
-        microsecond. Software devices, which share the processor with everything else, are not judged.",
+    policy: Policy::of(Severities::WARNING),
+    title: "The loopback latency of a port is higher than before",
+    explanation: "The median latency of the probe's small writes is more than twice \
+        (expect.thresholds.latency_percent_of_earlier) the median of earlier probes of the port. Usual causes: power \
+        saving of the CPU or the PCIe link (ASPM), IOMMU translation that was enabled since, a busy CPU.",
+    remedy: Remedy::all(
+        "Check what changed: kernel, firmware, power settings (cpupower idle-info, cpupower frequency-info), other \
+        load on the NUMA node.",
+    ),
+    false_alarms: "A port is only compared with its own past: at least five earlier probes, and a difference of more \
+        than one microsecond. Software devices share the CPU with everything else and are not judged.",
+    inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent, Writer::Job],
     judge: latency_high,
 };
 
-fn latency_high(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+fn latency_high(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     const MICROSECOND: f64 = 1e-6;
     let factor = f64::from(expectations.thresholds.latency_percent_of_earlier) / 100.0;
-    let found = probed(node).filter(|(_, hca, ..)| !hca.is_software()).filter_map(|(probe, hca, _, past)| {
+    let hardware = probed(node).filter(|(_, port, _)| !port.hca.is_software());
+    let found = hardware.filter_map(|(probe, port, past)| {
         let latency = probe.report.latency.as_ref()?.median;
-        let (median, number) = past?.median(probe.time, |measured| measured.latency)?;
+        let (median, number) = past?.median(&Peer::Loopback, probe.time, |measured| measured.latency)?;
         let high = number >= ENOUGH && latency > median * factor && latency > median + MICROSECOND;
-        let severity = severity(expectations, Severity::Warning, Severity::Warning).filter(|_| high)?;
-        let subject = Subject::port(&hca.name, probe.report.port);
+        if !high {
+            return None;
+        }
+        let subject = Subject::of_port(&port);
         let message = format!(
-            "a small write on {subject} takes {:.2} µs; the median of {number} earlier probes is {:.2} µs",
+            "the loopback latency of {subject} is {:.2} µs; the median of {number} earlier probes is {:.2} µs",
             latency / MICROSECOND,
             median / MICROSECOND
         );
-        Some(
-            Finding::new(&LATENCY_HIGH, subject, message)
-                .severity(severity)
-                .evidence("probe, latency, median", format!("{:.2} µs", latency / MICROSECOND)),
-        )
+        Some(Draft::new(&LATENCY_HIGH, subject, message).evidence(
+            "probe, latency, median",
+            format!("{:.2} µs", latency / MICROSECOND),
+        ))
     });
     found.collect()
 }

@@ -1,99 +1,231 @@
-//! Kernel modules and firmware that make RDMA devices of hardware.
+//! Kernel modules, drivers and firmware of RDMA devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rdma_health_node::{
-    Node,
-    infiniband::CLASS,
-    pci::{Function, Role},
+use rdma_health_node::{Function, Node, infiniband::CLASS, pci::Role, peers::exceptions, words::count};
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, domain::lost,
+    draft::Draft, policy::Exception,
 };
 
-use super::common::{count, is_virtual, severity};
-use crate::{Domain, Expectations, Finding, Profile, Remedy, Rule, Severity, Subject};
-
 /// `rdma-modules-missing`.
-pub(crate) static RDMA_MODULES_MISSING: Rule = Rule {
+pub static RDMA_MODULES_MISSING: Rule = Rule {
     id: "rdma-modules-missing",
     domain: Domain::Modules,
-    severity: Severity::Warning,
-    title: "The hardware can do RDMA, but a kernel module for it is missing",
-    explanation: "A network function whose hardware can do RDMA has no RDMA device: its RDMA module (mlx5_ib, irdma, bnxt_re, …) \
-        is not loaded or did not take it. Or RDMA devices are there, but ib_uverbs is not, so that no program can use them: \
-        /dev/infiniband/uverbs* does not exist and ibv_open_device fails. Critical where RDMA is expected by the profile. \
-        Without a profile a warning for InfiniBand adapters and for a missing ib_uverbs, for information for Ethernet adapters, \
-        many of which never do RDMA.",
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[
+        &GPUS_WITHOUT_RDMA,
+        &EQUALS_HAVE_ONE,
+        &ETHERNET,
+    ]),
+    title: "A kernel module for RDMA is missing",
+    explanation: "A network function that supports RDMA has no RDMA device, because its RDMA module (mlx5_ib, irdma, \
+        bnxt_re, …) is not loaded or did not bind to it. Or RDMA devices exist but ib_uverbs is not loaded, so no \
+        program can use them: /dev/infiniband/uverbs* does not exist and ibv_open_device fails. Or rdma_ucm is not loaded: \
+        /dev/infiniband/rdma_cm does not exist, programs that connect with rdma_cm fail, and device plugins offer no device.",
     remedy: Remedy {
-        any: "Load what the message names with modprobe and look at the kernel's log for what the driver says. Where it loads \
-            and no device comes, RDMA may be switched off for the function: devlink dev param show, mlxconfig.",
-        openshift: "Load modules at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf; with the NVIDIA Network \
-            Operator let its OFED pod load them.",
-        kubernetes: "Where the NVIDIA Network Operator drives OFED, look at its pod: it unloads the kernel's own modules first.",
-        host: "modprobe -a ib_uverbs mlx5_ib; keep it with /etc/modules-load.d/rdma.conf. The package linux-modules-extra or \
-            kernel-modules-extra holds them on some distributions.",
+        any: "Load the module that the message names with modprobe, and read what the driver logs: journalctl -k. If \
+            the module is loaded and no device appears, RDMA may be disabled for the function: devlink dev param \
+            show pci/ADDRESS, or mlxconfig -d ADDRESS query.",
+        openshift: "Load the modules at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf. With \
+            the NVIDIA Network Operator, let its OFED pod load them.",
+        kubernetes: "If the NVIDIA Network Operator manages OFED, check its pod, because it unloads the modules of \
+            the kernel first.",
+        host: "modprobe -a ib_uverbs mlx5_ib; add both names to /etc/modules-load.d/rdma.conf. Some distributions \
+            ship the modules in the package linux-modules-extra (Ubuntu) or kernel-modules-extra (RHEL, Fedora).",
     },
-    false_alarms: "A function that no driver, or vfio-pci, holds is handed to somebody else. A virtual function may be in a pod's \
-        network namespace. The functions of a RoCE bond share one RDMA device. None of them is judged, nor is a device that the \
-        configuration leaves out.",
+    false_alarms: "Not judged: functions bound to vfio-pci, which are meant for another user; functions without a driver, \
+        unless they are the adapters of GPUs and no RDMA device exists; rdma_ucm on nodes with EFA or Omni-Path only; \
+        virtual functions, which may be in the network namespace of a pod; functions of a RoCE bond, which share one \
+        RDMA device; functions whose device may be in the network namespace of a pod (exclusive RDMA \
+        namespaces); and devices that the configuration excludes.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: rdma_modules_missing,
 };
 
-fn rdma_modules_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    const FABRIC: [u32; 2] = [0x0207, 0x0208];
-    let mut findings = Vec::new();
-    if node.hcas().next().is_some()
-        && node.modules.user_verbs.known() == Some(&false)
-        && let Some(severity) = severity(expectations, Severity::Warning, Severity::Critical)
+static GPUS_WITHOUT_RDMA: Exception = Exception {
+    condition: "on a node with GPUs, adapters for them and no RDMA device at all",
+    severities: Severities::CRITICAL,
+};
+
+static EQUALS_HAVE_ONE: Exception = Exception {
+    condition: "if equal adapters have an RDMA device, or only rdma_ucm is missing",
+    severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
+static ETHERNET: Exception = Exception {
+    condition: "for Ethernet adapters, many of which are never used for RDMA",
+    severities: Severities::INFO.rdma_expected(Severity::Critical),
+};
+
+fn rdma_modules_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let functions = node.functions();
+    let context = Context {
+        node,
+        gpus_without_rdma: adapters_serve_gpus(node, &functions),
+        behind: behind_equals(node),
+    };
+    let without_device = functions
+        .iter()
+        .filter_map(|function| without_device(&context, function));
+    user_verbs_missing(node)
+        .into_iter()
+        .chain(rdma_cm_missing(node))
+        .chain(without_device)
+        .collect()
+}
+
+/// What decides how severe a missing RDMA device is.
+struct Context<'a> {
+    node: &'a Node,
+    /// Whether no RDMA device exists although GPUs have adapters.
+    gpus_without_rdma: bool,
+    /// Functions whose equals have RDMA devices, with the share that has.
+    behind: BTreeMap<String, String>,
+}
+
+/// Whether the node has no RDMA device although its adapters serve GPUs: InfiniBand, EFA, or fast adapters, at least one for
+/// two GPUs. A GPU node with a slow network adapter may do without RDMA.
+fn adapters_serve_gpus(node: &Node, functions: &[Function<'_>]) -> bool {
+    const AMAZON: u16 = 0x1d0f;
+    /// What 200 Gb/s need: lanes and megatransfers per second.
+    const FAST: (u32, u32) = (16, 16_000);
+    if node.hcas.unread().is_some() || node.hcas().any(|hca| !hca.is_software()) {
+        return false;
+    }
+    let gpus = node.gpus().count();
+    let serves = |function: &&Function<'_>| {
+        let is_adapter =
+            function.role == Role::Capable && function.lent_to.is_none() && !function.is_virtual();
+        function.pci.filter(|_| is_adapter).is_some_and(|pci| {
+            let is_fabric = pci
+                .class
+                .known()
+                .is_some_and(|class| FABRIC.contains(&(class >> 8)));
+            let width = pci.link.max_width.known().copied();
+            let speed = pci.link.max_speed.known().copied();
+            let is_fast = width >= Some(FAST.0) && speed >= Some(FAST.1);
+            is_fabric
+                || pci.vendor.known() == Some(&AMAZON)
+                || is_fast
+                || (node.is_virtual_machine() && width.is_none())
+        })
+    };
+    let adapters = functions.iter().filter(serves).count();
+    gpus > 0 && adapters * 2 >= gpus
+}
+
+/// Functions with a driver and without an RDMA device whose equals have one, with the share that has.
+fn behind_equals(node: &Node) -> BTreeMap<String, String> {
+    let mut behind = BTreeMap::new();
+    for adapters in node.equal_adapters() {
+        let all: Vec<_> = adapters.iter().collect();
+        if let Some(found) = exceptions(&all, |function: &Function<'_>| Some(function.role == Role::Rdma)) {
+            let share = found.share();
+            let without = found.without.into_iter();
+            behind.extend(without.map(|function| (function.address.to_owned(), share.clone())));
+        }
+    }
+    behind
+}
+
+/// `rdma_ucm` is missing although devices exist that programs connect to with `rdma_cm`.
+fn rdma_cm_missing(node: &Node) -> Option<Draft> {
+    /// Drivers of devices without `rdma_cm`.
+    const WITHOUT: [&str; 3] = ["efa", "hfi1", "usnic_verbs"];
+    let uses = |driver: &String| !WITHOUT.contains(&driver.as_str());
+    let is_concerned = node
+        .hcas()
+        .any(|hca| !hca.is_software() && hca.driver.known().is_some_and(uses));
+    // If the kernel has the RDMA stack built in, the list of modules does not show it.
+    let is_modular = node.modules.has("ib_core") == Some(true);
+    let is_missing = node.modules.user_rdma_cm.known() == Some(&false);
+    // Without ib_uverbs nothing works, which is reported instead.
+    let has_verbs = node.modules.user_verbs.known() == Some(&true);
+    if !(is_concerned && is_modular && is_missing && has_verbs) {
+        return None;
+    }
+    let message =
+        "rdma_ucm is not loaded: /dev/infiniband/rdma_cm does not exist, so programs cannot use rdma_cm";
+    let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::node(), message)
+        .exception(&EQUALS_HAVE_ONE)
+        .remedy(LOAD_RDMA_UCM)
+        .evidence("/proc/modules", "no rdma_ucm")
+        .evidence("/sys/class/misc/rdma_cm", "no such directory");
+    Some(finding)
+}
+
+const LOAD_RDMA_UCM: Remedy = Remedy {
+    any: "Load rdma_ucm, now and at each boot.",
+    openshift: "Apply a MachineConfig that writes rdma_ucm to /etc/modules-load.d/rdma.conf.",
+    host: "modprobe rdma_ucm; echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf. Install rdma-core, which loads it when a \
+        device appears.",
+    ..Remedy::all("")
+};
+
+fn user_verbs_missing(node: &Node) -> Option<Draft> {
+    if node.hcas().next().is_none() || node.modules.user_verbs.known() != Some(&false) {
+        return None;
+    }
+    let message = "RDMA devices exist, but ib_uverbs is not loaded: no program can use them";
+    let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::node(), message)
+        .evidence("/proc/modules", "no ib_uverbs")
+        .evidence("/sys/class/infiniband_verbs", "no such directory");
+    Some(finding)
+}
+
+/// Network controllers for InfiniBand and for other fabrics, by PCI class and subclass.
+const FABRIC: [u32; 2] = [0x0207, 0x0208];
+
+/// A function that supports RDMA, is in use by the host and has no RDMA device.
+fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draft> {
+    let node = context.node;
+    let (address, pci) = (function.address, function.pci?);
+    if function.role != Role::Capable
+        || function.lent_to.is_some()
+        || function.is_virtual()
+        || is_bonded(node, address)
+        || (function.driver.is_none() && !context.gpus_without_rdma)
+        || may_be_elsewhere(node, function)
     {
-        let message = "RDMA devices are there, but ib_uverbs is not loaded: no program can use them";
-        findings.push(
-            Finding::new(&RDMA_MODULES_MISSING, Subject::node(), message)
-                .severity(severity)
-                .evidence("/proc/modules", "no ib_uverbs")
-                .evidence("/sys/class/infiniband_verbs", "there is no such directory"),
+        return None;
+    }
+    let class = pci.class.known();
+    let is_fabric = class.is_some_and(|class| FABRIC.contains(&(class >> 8)));
+    let share = context.behind.get(address);
+    let exception = match share {
+        _ if context.gpus_without_rdma => Some(&GPUS_WITHOUT_RDMA),
+        Some(_) => Some(&EQUALS_HAVE_ONE),
+        None => (!is_fabric).then_some(&ETHERNET),
+    };
+    let module = match function.driver {
+        Some(driver) => module_of(driver),
+        None => pci.vendor.known().and_then(|vendor| module_of_vendor(*vendor)),
+    };
+    let loaded = module.and_then(|module| node.modules.has(module));
+    let state = match (module, loaded) {
+        (Some(module), Some(false)) => format!("{module} is not loaded"),
+        (Some(module), Some(true)) => format!("{module} is loaded but did not bind to it"),
+        _ => "no module bound to it".into(),
+    };
+    let driver = function.driver.unwrap_or("no driver");
+    let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
+    let message = format!("{address} ({driver}) supports RDMA but has no RDMA device: {state}{equals}");
+    let mut finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
+        .exception(exception)
+        .evidence(
+            format!("/sys/bus/pci/devices/{address}/infiniband"),
+            "no such directory",
         );
-    }
-    for (address, function) in node.pci.with_role(Role::Capable) {
-        let handed_on = function
-            .driver
-            .known()
-            .is_none_or(|driver| driver.starts_with("vfio"));
-        if handed_on || function.physical_function.known().is_some() || is_bonded(node, address) {
-            continue;
-        }
-        let fabric = function
-            .class
-            .known()
-            .is_some_and(|class| FABRIC.contains(&(class >> 8)));
-        let auto = if fabric { Severity::Warning } else { Severity::Info };
-        let Some(severity) = severity(expectations, auto, Severity::Critical) else {
-            continue;
+    if let Some(module) = module {
+        let words = match loaded {
+            Some(true) => format!("{module} is loaded"),
+            Some(false) => format!("no {module}"),
+            None => "could not be read".into(),
         };
-        let module = module_for(function);
-        let loaded = module.and_then(|module| node.modules.has(module));
-        let state = match (module, loaded) {
-            (Some(module), Some(false)) => format!("{module} is not loaded"),
-            (Some(module), Some(true)) => format!("{module} is loaded but did not take it"),
-            _ => "no module took it".into(),
-        };
-        let driver = function.driver.known().map_or("", String::as_str);
-        let message = format!("{address} ({driver}) can do RDMA but has no RDMA device: {state}");
-        let mut finding = Finding::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
-            .severity(severity)
-            .evidence(
-                format!("/sys/bus/pci/devices/{address}/infiniband"),
-                "there is no such directory",
-            );
-        if let Some(module) = module {
-            let words = match loaded {
-                Some(true) => format!("{module} is loaded"),
-                Some(false) => format!("no {module}"),
-                None => "unread".into(),
-            };
-            finding = finding.evidence("/proc/modules", words);
-        }
-        findings.push(finding);
+        finding = finding.evidence("/proc/modules", words);
     }
-    findings
+    Some(finding)
 }
 
 /// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
@@ -103,9 +235,9 @@ fn is_bonded(node: &Node, address: &str) -> bool {
     hcas.any(|other| card(other) == card(address))
 }
 
-/// The module that makes an RDMA device of a function, by the driver that holds it.
-fn module_for(function: &Function) -> Option<&'static str> {
-    Some(match function.driver.known()?.as_str() {
+/// The module that creates the RDMA device of a function with this driver.
+fn module_of(driver: &str) -> Option<&'static str> {
+    Some(match driver {
         "mlx5_core" => "mlx5_ib",
         "mlx4_core" => "mlx4_ib",
         "ice" | "i40e" | "idpf" => "irdma",
@@ -116,30 +248,47 @@ fn module_for(function: &Function) -> Option<&'static str> {
     })
 }
 
+/// Whether its RDMA device may be in the network namespace of a pod, where this process does not see it.
+fn may_be_elsewhere(node: &Node, function: &Function<'_>) -> bool {
+    let loaded = function
+        .driver
+        .and_then(module_of)
+        .and_then(|module| node.modules.has(module));
+    node.modules.exclusive_namespaces.known() == Some(&true) && loaded == Some(true)
+}
+
+/// The same for a function without a driver, by vendor.
+fn module_of_vendor(vendor: u16) -> Option<&'static str> {
+    Some(match vendor {
+        0x15b3 => "mlx5_ib",
+        0x8086 => "irdma",
+        0x14e4 => "bnxt_re",
+        0x1d0f => "efa",
+        0x1414 => "mana_ib",
+        _ => return None,
+    })
+}
+
 /// `firmware-mixed`.
-pub(crate) static FIRMWARE_MIXED: Rule = Rule {
+pub static FIRMWARE_MIXED: Rule = Rule {
     id: "firmware-mixed",
     domain: Domain::Modules,
-    severity: Severity::Info,
+    policy: Policy::of(Severities::INFO.rdma_expected(Severity::Warning)),
     title: "Equal adapters run different firmware",
-    explanation: "Adapters of one board type differ in their firmware version. They mostly work together, but bugs and defaults \
-        differ, and a fault that only some ports show is often this. A warning where RDMA is expected by the profile; for \
-        information otherwise.",
-    remedy: Remedy {
-        any: "Bring all to one version (mlxfwmanager, mlxup, or the vendor's tool) and reset the adapters or reboot. Empty the \
-            node of jobs first: this cuts every connection.",
-        ..Remedy::all("")
-    },
-    false_alarms: "Only adapters with the same driver and board id are compared; virtual functions are not.",
+    explanation: "Adapters of one board type run different firmware versions. They usually work together, but bugs \
+        and defaults differ, and a fault that affects only some ports is often caused by this.",
+    remedy: Remedy::all(
+        "Drain the node, because this cuts every connection. Update all adapters to one version (mlxfwmanager, \
+        mlxup, or the tool of the vendor) and reset them or reboot.",
+    ),
+    false_alarms: "Only adapters with the same driver and board id are compared. Virtual functions are not.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: firmware_mixed,
 };
 
-fn firmware_mixed(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Info, Severity::Warning) else {
-        return Vec::new();
-    };
+fn firmware_mixed(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut boards: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
-    for hca in node.hcas().filter(|hca| !is_virtual(hca) && !hca.is_software()) {
+    for hca in node.hcas().filter(|hca| !hca.is_virtual() && !hca.is_software()) {
         let (Some(driver), Some(board), Some(firmware)) =
             (hca.driver.known(), hca.board_id.known(), hca.firmware.known())
         else {
@@ -158,8 +307,11 @@ fn firmware_mixed(node: &Node, expectations: &Expectations) -> Vec<Finding> {
             .iter()
             .map(|(version, names)| format!("{version} on {}", names.join(", ")))
             .collect();
-        let message = format!("adapters of type {board} run {}", words.join("; "));
-        let mut finding = Finding::new(&FIRMWARE_MIXED, Subject::node(), message).severity(severity);
+        let message = format!(
+            "adapters of board {board} run different firmware: {}",
+            words.join("; ")
+        );
+        let mut finding = Draft::new(&FIRMWARE_MIXED, Subject::node(), message);
         for (version, names) in versions {
             finding = finding.evidence(format!("{CLASS}/{}/fw_ver", names[0]), version);
         }
@@ -169,49 +321,55 @@ fn firmware_mixed(node: &Node, expectations: &Expectations) -> Vec<Finding> {
 }
 
 /// `softroce-in-use`.
-pub(crate) static SOFTROCE_IN_USE: Rule = Rule {
+pub static SOFTROCE_IN_USE: Rule = Rule {
     id: "softroce-in-use",
     domain: Domain::Modules,
-    severity: Severity::Info,
-    title: "RDMA is done by software",
-    explanation: "The device is rdma_rxe (SoftRoCE) or siw: the processor does what an adapter would. Everything works, at the \
-        speed and cost of TCP, and GPUDirect does not. A warning where RDMA is expected by the profile and no hardware does \
-        it, or where hardware that could is there; for information otherwise.",
-    remedy: Remedy {
-        any: "Look why the hardware has no RDMA device (rdma-modules-missing), then remove the software device: rdma link delete \
-            NAME.",
-        ..Remedy::all("")
-    },
-    false_alarms: "On a test machine without RDMA hardware it is for information.",
+    policy: Policy::of(Severities::INFO.rdma_expected(Severity::Warning))
+        .except(&[&HARDWARE_UNUSED, &WITH_HARDWARE]),
+    title: "RDMA runs in software",
+    explanation: "The device is rdma_rxe (SoftRoCE) or siw: the CPU does the work of an adapter. Everything works, \
+        but at the speed and cost of TCP, and without GPUDirect.",
+    remedy: Remedy::all(
+        "Find out why the adapter has no RDMA device (rdma-modules-missing), then remove the software device: rdma \
+        link delete NAME",
+    ),
+    false_alarms: "Software RDMA is normal on a test machine without RDMA hardware.",
+    inputs: &[Writer::HostRoot],
     judge: softroce_in_use,
 };
 
-fn softroce_in_use(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+static HARDWARE_UNUSED: Exception = Exception {
+    condition: "if no adapter has an RDMA device, although one supports RDMA",
+    severities: Severities::WARNING,
+};
+
+static WITH_HARDWARE: Exception = Exception {
+    condition: "if an adapter has an RDMA device too",
+    severities: Severities::INFO,
+};
+
+fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
     let software: Vec<_> = node.hcas().filter(|hca| hca.is_software()).collect();
-    let (Some(first), false) = (software.first(), expectations.profile == Profile::TcpOnly) else {
+    let Some(first) = software.first() else {
         return Vec::new();
     };
     let hardware = node.hcas().any(|hca| !hca.is_software());
-    let capable = node.pci.with_role(Role::Capable).any(|(_, function)| {
-        function
-            .driver
-            .known()
-            .is_some_and(|driver| !driver.starts_with("vfio"))
+    let capable = node.functions().iter().any(|function| {
+        function.role == Role::Capable && function.driver.is_some() && function.lent_to.is_none()
     });
-    let instead = !hardware && (capable || expectations.profile.expects_rdma());
-    let severity = if instead {
-        Severity::Warning
-    } else {
-        Severity::Info
+    let exception = match (hardware, capable) {
+        (true, _) => Some(&WITH_HARDWARE),
+        (false, true) => Some(&HARDWARE_UNUSED),
+        (false, false) => None,
     };
     let names: BTreeSet<&str> = software.iter().map(|hca| hca.name.as_str()).collect();
     let names: Vec<_> = names.into_iter().take(8).collect();
     let driver = first.driver.known().map_or("", String::as_str);
-    let finding = Finding::new(
+    let finding = Draft::new(
         &SOFTROCE_IN_USE,
         Subject::node(),
         format!(
-            "{} done by software ({driver}): {}",
+            "{} in software ({driver}): {}",
             count(software.len(), "RDMA device"),
             names.join(", ")
         ),
@@ -219,125 +377,86 @@ fn softroce_in_use(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     let parent = first.parent_netdev.known().map_or("unknown", String::as_str);
     vec![
         finding
-            .severity(severity)
+            .exception(exception)
             .evidence(format!("{CLASS}/{}/parent", first.name), parent),
     ]
 }
 
 /// `hcas-missing`.
-pub(crate) static HCAS_MISSING: Rule = Rule {
+pub static HCAS_MISSING: Rule = Rule {
     id: "hcas-missing",
     domain: Domain::Modules,
-    severity: Severity::Warning,
-    title: "There are fewer RDMA devices than expected, or one went away",
-    explanation: "The configuration expects more RDMA devices in hardware (expect.hcas) than there are; or a device that was \
-        there earlier in this boot is gone together with its PCI function: it fell off the bus, was removed, or its slot lost \
-        power. Critical where the configuration names a number, a warning otherwise.",
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[&FEWER_THAN_EXPECTED]),
+    title: "RDMA devices are missing",
+    explanation: "There are fewer physical RDMA devices than the configuration expects (expect.hcas). Or no driver holds an \
+        adapter whose equals have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one.",
     remedy: Remedy {
-        any: "Look at the kernel's log around the time it was last there (AER, 'Device unreachable', 'health compromised'), and \
-            at lspci. echo 1 > /sys/bus/pci/rescan may bring it back; a power cycle of the node often does.",
+        any: "Compare the adapters that lspci shows with those that were installed. Read the kernel log (AER, 'Device \
+            unreachable', 'health compromised') and rescan the bus. If the adapter does not appear, power-cycle the node.",
+        host: "lspci -nn | grep -e 02[08]0 -e 0207; echo 1 > /sys/bus/pci/rescan",
         ..Remedy::all("")
     },
-    false_alarms: "Virtual functions and software devices come and go by design. A device that the configuration leaves out, or \
-        whose PCI function is still there, has not gone away.",
+    false_alarms: "Virtual functions, software devices, devices that the configuration excludes and functions that are bound \
+        to vfio-pci are not missing. Adapters are compared only with at least three equal ones that are attached alike, of \
+        which three quarters must have a device. Switches are not compared in a virtual machine.",
+    inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Configuration],
     judge: hcas_missing,
 };
 
-/// A device that went away so long ago is old news, in seconds.
-const WEEK: u64 = 7 * 86_400;
+static FEWER_THAN_EXPECTED: Exception = Exception {
+    condition: "if there are fewer devices than expect.hcas",
+    severities: Severities::always(Severity::Critical),
+};
 
-fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let Some(hcas) = node
+fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    if node.hcas.unread().is_some() {
+        return Vec::new();
+    }
+    let fewer = expectations
         .hcas
-        .known()
-        .or(node.hcas.is_absent().then_some(&BTreeMap::new()))
-        .cloned()
-    else {
-        return findings;
-    };
-    let hardware: Vec<_> = hcas
-        .values()
-        .filter(|hca| !hca.is_software() && !is_virtual(hca))
+        .and_then(|expected| fewer_than_expected(node, expected));
+    fewer.into_iter().chain(lost::missing_by_symmetry(node)).collect()
+}
+
+fn fewer_than_expected(node: &Node, expected: u32) -> Option<Draft> {
+    let names: Vec<_> = node
+        .hcas()
+        .filter(|hca| !hca.is_software() && !hca.is_virtual())
+        .map(|hca| hca.name.as_str())
         .collect();
-    if let Some(expected) = expectations
-        .hcas
-        .filter(|expected| hardware.len() < *expected as usize)
-    {
-        let names: Vec<_> = hardware.iter().map(|hca| hca.name.as_str()).collect();
-        let names = if names.is_empty() {
-            "none".into()
-        } else {
-            names.join(", ")
-        };
-        findings.push(
-            Finding::new(
-                &HCAS_MISSING,
-                Subject::node(),
-                format!(
-                    "{} in hardware, expected are {expected}",
-                    count(hardware.len(), "RDMA device")
-                ),
-            )
-            .severity(Severity::Critical)
-            .evidence(CLASS, names)
-            .evidence("configuration, expect.hcas", expected),
-        );
+    if names.len() >= expected as usize {
+        return None;
     }
-    let boot = node.host.boot_id.known();
-    let past = node.history.as_ref().and_then(|history| history.boots.last());
-    let Some(boot) = past.filter(|past| Some(&past.id) == boot) else {
-        return findings;
+    let message = format!(
+        "{}, expected {expected}",
+        count(names.len(), "physical RDMA device")
+    );
+    let listed = if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
     };
-    let present: BTreeSet<&str> = hcas.values().map(|hca| hca.identity()).collect();
-    let functions = node.pci.functions.known();
-    for (identity, seen) in &boot.hcas {
-        let software = seen
-            .driver
-            .as_deref()
-            .is_none_or(|driver| matches!(driver, "rdma_rxe" | "siw"));
-        let gone = !present.contains(identity.as_str())
-            && functions.is_some_and(|all| !all.contains_key(identity))
-            && !node.pci.left_out.contains(identity);
-        if !gone || software || seen.is_virtual || node.time.saturating_sub(seen.last) > WEEK {
-            continue;
-        }
-        if let Some(severity) = severity(expectations, Severity::Warning, Severity::Critical) {
-            let ago = super::common::ago(node.time.saturating_sub(seen.last));
-            findings.push(
-                Finding::new(
-                    &HCAS_MISSING,
-                    Subject::device(&seen.name),
-                    format!("{} ({identity}) was there {ago} ago and is gone", seen.name),
-                )
-                .severity(severity)
-                .evidence(
-                    format!("/sys/bus/pci/devices/{identity}"),
-                    "there is no such function",
-                )
-                .evidence("history, last there", format!("{} s after 1970", seen.last)),
-            );
-        }
-    }
-    findings
+    let finding = Draft::new(&HCAS_MISSING, Subject::node(), message)
+        .exception(&FEWER_THAN_EXPECTED)
+        .evidence(CLASS, listed)
+        .evidence("configuration, expect.hcas", expected);
+    Some(finding)
 }
 
 /// `driver-unexpected`.
-pub(crate) static DRIVER_UNEXPECTED: Rule = Rule {
+pub static DRIVER_UNEXPECTED: Rule = Rule {
     id: "driver-unexpected",
     domain: Domain::Modules,
-    severity: Severity::Warning,
-    title: "An RDMA device is driven by another driver than expected",
-    explanation: "The configuration names the driver of the node's RDMA devices (expect.driver), and a device in hardware has \
-        another.",
-    remedy: Remedy::all(
-        "Look which adapter it is (lspci -s ADDRESS), and correct the node or the expectation.",
-    ),
-    false_alarms: "Silent without an expectation. Software devices are softroce-in-use.",
+    policy: Policy::of(Severities::always(Severity::Warning)),
+    title: "An RDMA device has another driver than expected",
+    explanation: "The driver of a physical RDMA device is not the one in the configuration (expect.driver).",
+    remedy: Remedy::all("Identify the adapter (lspci -s ADDRESS), then correct the node or the expectation."),
+    false_alarms: "Silent without expect.driver. Software devices are reported by softroce-in-use.",
+    inputs: &[Writer::HostRoot, Writer::Configuration],
     judge: driver_unexpected,
 };
 
-fn driver_unexpected(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+fn driver_unexpected(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let Some(expected) = &expectations.driver else {
         return Vec::new();
     };
@@ -345,10 +464,10 @@ fn driver_unexpected(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     let found = hardware.filter_map(|hca| {
         let driver = hca.driver.known().filter(|driver| *driver != expected)?;
         Some(
-            Finding::new(
+            Draft::new(
                 &DRIVER_UNEXPECTED,
                 Subject::device(&hca.name),
-                format!("{} is driven by {driver}, expected is {expected}", hca.name),
+                format!("{} has driver {driver}, expected {expected}", hca.name),
             )
             .evidence(format!("{CLASS}/{}/device/driver", hca.name), driver)
             .evidence("configuration, expect.driver", expected),

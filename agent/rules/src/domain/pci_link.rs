@@ -1,238 +1,231 @@
 //! PCIe links of RDMA functions and GPUs.
 
 use rdma_health_node::{
-    Node,
-    pci::{Aer, AerCount, Function, PortType, Role},
+    Fact, Function, Node,
+    pci::{self, AerCount, PortType, Role},
+    words::{duration, gigabits},
 };
 
-use super::common::{ago, gigabits, in_virtual_machine, severity};
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
+};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// What a person calls a function: its RDMA device, `GPU`, or nothing but the address.
-fn called(node: &Node, address: &str, function: &Function) -> String {
-    let hca = node
-        .hcas()
-        .find(|hca| hca.pci_address.known().is_some_and(|of| of == address));
-    match (hca, function.role) {
-        (Some(hca), _) => format!("{} ({address})", hca.name),
-        (None, Role::Gpu) => format!("GPU {address}"),
-        (None, Role::Bridge) => format!("PCIe port {address}"),
-        (None, _) => address.to_owned(),
-    }
-}
-
-/// The RDMA device of a function where it has one, else its address.
-pub(super) fn subject(node: &Node, address: &str) -> Subject {
-    let mut hcas = node.hcas();
-    let hca = hcas.find(|hca| hca.pci_address.known().is_some_and(|of| of == address));
-    Subject::device(hca.map_or(address, |hca| &hca.name))
-}
-
-/// Whether a function is the network card below a software device: no RDMA hardware.
-pub(super) fn below_software(node: &Node, address: &str) -> bool {
-    node.hcas()
-        .any(|hca| hca.is_software() && hca.pci_address.known().is_some_and(|of| of == address))
-}
-
 /// `pci-link-degraded`.
-pub(crate) static LINK_DEGRADED: Rule = Rule {
+pub static LINK_DEGRADED: Rule = Rule {
     id: "pci-link-degraded",
     domain: Domain::Pci,
-    severity: Severity::Warning,
-    title: "A PCIe link runs slower or narrower than both of its ends can",
-    explanation: "The link of an RDMA function, of a GPU, or of a switch above one trained to fewer lanes or a lower speed \
-        than the device and the port above it could do together. A 400 Gb/s port needs 16 lanes of 32 GT/s; at half of either \
-        the port is limited to half, whatever its own link says.",
+    policy: Policy::of(Severities::WARNING).except(&[&IN_A_VIRTUAL_MACHINE]),
+    title: "A PCIe link runs below its full speed or width",
+    explanation: "The PCIe link of an RDMA device, of a GPU, or of a switch above an RDMA device trained to fewer \
+        lanes or a lower speed than both of its ends support. A 400 Gb/s port needs 16 lanes at 32 GT/s; with half \
+        the lanes or half the speed it is limited to half its rate.",
     remedy: Remedy {
-        any: "Reseat the card and its riser, look at the slot's settings in the firmware (speed, bifurcation) and at \
-            pci-aer-errors, then reboot: links train anew. If it stays, the card, riser or slot is bad.",
-        host: "lspci -vv -s ADDRESS shows LnkCap and LnkSta of both ends.",
+        any: "Reseat the card and its riser, check the slot settings in the firmware setup (speed, bifurcation) and \
+            pci-aer-errors, then reboot, because links train at boot. If the link stays degraded, the card, riser or \
+            slot is defective.",
+        host: "Compare LnkCap and LnkSta of both ends: lspci -vv -s ADDRESS | grep -e LnkCap: -e LnkSta:",
         ..Remedy::all("")
     },
-    false_alarms: "A link is compared with what both ends can do: a Gen5 card in a Gen4 slot is at its best. Only the width of a \
-        GPU is judged, since it lowers its speed while idle. Virtual functions have no link of their own. In a virtual machine \
-        it is for information: the port above is not the real one.",
+    false_alarms: "A link is compared with what both of its ends support: a Gen5 card in a Gen4 slot is not \
+        reported. Of a GPU only the width is judged, because an idle GPU lowers the speed of its link. Virtual \
+        functions have no link of their own.",
+    inputs: &[Writer::Hardware],
     judge: link_degraded,
 };
 
-fn link_degraded(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let auto = if in_virtual_machine(node) {
-        Severity::Info
-    } else {
-        Severity::Warning
-    };
-    let Some(severity) = severity(expectations, auto, auto) else {
-        return Vec::new();
-    };
-    let above_nics: Vec<&String> = node
-        .pci
-        .with_role(Role::Rdma)
-        .filter(|(address, _)| !below_software(node, address))
-        .flat_map(|(_, function)| &function.bridges)
-        .collect();
-    let mut findings = Vec::new();
-    for (address, function) in node.pci.functions.known().into_iter().flatten() {
-        let port = function.capabilities.known().and_then(|found| found.port_type);
+static IN_A_VIRTUAL_MACHINE: Exception = Exception {
+    condition: "in a virtual machine, which does not see the real port above the device",
+    severities: Severities::INFO,
+};
+
+fn link_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let functions = node.functions();
+    let rdma = functions
+        .iter()
+        .filter(|function| function.role == Role::Rdma && !function.is_software);
+    let above_nics: Vec<&String> = rdma.flat_map(Function::bridges).collect();
+    let found = functions.iter().filter_map(|function| {
+        let pci = function.pci.filter(|_| !function.is_virtual())?;
+        let port = pci.capabilities.known().and_then(|found| found.port_type);
+        let is_above_nic = above_nics.iter().any(|above| *above == function.address);
         let judges_speed = match function.role {
-            Role::Rdma => !below_software(node, address),
+            Role::Rdma if !function.is_software => true,
+            // An idle GPU lowers the speed of its link.
             Role::Gpu => false,
             // Only the lower end of a link is compared with the port above it.
-            Role::Bridge if port == Some(PortType::Upstream) => above_nics.contains(&address),
-            Role::Bridge | Role::Capable => continue,
+            Role::Bridge if port == Some(PortType::Upstream) && is_above_nic => true,
+            _ => return None,
         };
-        if function.physical_function.known().is_some() || (function.role == Role::Rdma && !judges_speed) {
-            continue;
-        }
-        let (best_speed, best_width) = node.pci.best_link(function);
-        let link = &function.link;
-        let below =
-            |now: Option<&u32>, best: Option<u32>| Some((*now?, best?)).filter(|(now, best)| now < best);
-        let slow = below(link.speed.known(), best_speed).filter(|_| judges_speed);
-        let narrow = below(link.width.known(), best_width);
-        let mut what = Vec::new();
-        if let Some((now, best)) = slow {
-            what.push(format!("{} GT/s of {}", transfers(now), transfers(best)));
-        }
-        if let Some((now, best)) = narrow {
-            what.push(format!("{now} of {best} lanes"));
-        }
-        if what.is_empty() {
-            continue;
-        }
-        let message = format!(
-            "the PCIe link of {} runs at {}",
-            called(node, address, function),
-            what.join(" and ")
-        );
-        let mut finding = Finding::new(&LINK_DEGRADED, subject(node, address), message).severity(severity);
-        let (speed, width) = (
-            link.speed
-                .known()
-                .map_or("unknown".into(), |speed| format!("{} GT/s", transfers(*speed))),
-            link.width
-                .known()
-                .map_or("unknown".into(), |width| format!("x{width}")),
-        );
-        finding = finding
-            .evidence(format!("{DEVICES}/{address}/current_link_speed"), speed)
-            .evidence(format!("{DEVICES}/{address}/current_link_width"), width);
-        if let Some(bridge) = function.bridges.last() {
-            let best = format!(
-                "both ends can do {} and x{}",
-                best_speed.map_or("?".into(), |speed| format!("{} GT/s", transfers(speed))),
-                best_width.map_or("?".into(), |width| width.to_string())
-            );
-            finding = finding.evidence(format!("{DEVICES}/{bridge}/max_link_{{speed,width}}"), best);
-        }
-        findings.push(finding);
-    }
-    findings
+        slow_or_narrow(node, function, pci, judges_speed)
+    });
+    found.collect()
 }
 
-/// Megatransfers as the kernel writes them: `2.5`, `16`.
+/// A link that is slower, where that is judged, or narrower than both of its ends support.
+fn slow_or_narrow(
+    node: &Node,
+    function: &Function<'_>,
+    pci: &pci::Function,
+    judges_speed: bool,
+) -> Option<Draft> {
+    let (speed, width) = (pci.link.speed.known().copied(), pci.link.width.known().copied());
+    let (best_speed, best_width) = node.pci.best_link(pci);
+    let below = |now: Option<u32>, best: Option<u32>| Some((now?, best?)).filter(|(now, best)| now < best);
+    let slow = below(speed, best_speed).filter(|_| judges_speed);
+    let slow = slow.map(|(now, best)| format!("at {} instead of {}", transfers(now), transfers(best)));
+    let narrow = below(width, best_width);
+    let narrow = narrow.map(|(now, best)| format!("with {now} instead of {best} lanes"));
+    let faults: Vec<_> = [slow, narrow].into_iter().flatten().collect();
+    if faults.is_empty() {
+        return None;
+    }
+    let title = function.title();
+    let message = format!("the PCIe link of {title} runs {}", faults.join(" and "));
+    let directory = format!("{DEVICES}/{}", function.address);
+    let lanes = |width: u32| format!("x{width}");
+    let mut finding = Draft::new(&LINK_DEGRADED, Subject::device(function.subject()), message)
+        .exception(node.is_virtual_machine().then_some(&IN_A_VIRTUAL_MACHINE))
+        .evidence(
+            format!("{directory}/current_link_speed"),
+            speed.map_or("unknown".into(), transfers),
+        )
+        .evidence(
+            format!("{directory}/current_link_width"),
+            width.map_or("unknown".into(), lanes),
+        );
+    if let Some(bridge) = pci.bridges.last() {
+        let best = format!(
+            "both ends support {} and {}",
+            best_speed.map_or("an unknown speed".into(), transfers),
+            best_width.map_or("an unknown width".into(), lanes)
+        );
+        finding = finding.evidence(format!("{DEVICES}/{bridge}/max_link_{{speed,width}}"), best);
+    }
+    Some(finding)
+}
+
+/// A link speed, from megatransfers per second: `16 GT/s`.
 fn transfers(mega: u32) -> String {
     match mega % 1000 / 100 {
-        0 => format!("{}", mega / 1000),
-        tenth => format!("{}.{tenth}", mega / 1000),
+        0 => format!("{} GT/s", mega / 1000),
+        tenth => format!("{}.{tenth} GT/s", mega / 1000),
     }
 }
 
 /// `pci-aer-errors`.
-pub(crate) static AER_ERRORS: Rule = Rule {
+pub static AER_ERRORS: Rule = Rule {
     id: "pci-aer-errors",
     domain: Domain::Pci,
-    severity: Severity::Warning,
-    title: "PCIe errors of an RDMA function, a GPU or a port above one",
-    explanation: "The function reported errors through Advanced Error Reporting. Fatal: the link failed. Non-fatal: data was \
-        lost. Correctable: the hardware repeated the transfer; one now and then is harmless, many tell of a bad slot, riser or \
-        card and cost bandwidth. Counts are those since boot; where earlier readings are kept, only errors of the last day \
-        count, and correctable ones by their rate (expect.thresholds.pcie_corrected_per_hour).",
-    remedy: Remedy {
-        any: "Look at the kernel's log for the lines around 'AER:' or 'PCIe Bus Error'. Reseat card and riser; update the \
-            firmware of card and switch. If errors keep coming, replace the part.",
-        ..Remedy::all("")
-    },
-    false_alarms: "UnsupReq alone is for information: some devices report it when the firmware scans the bus. Correctable \
-        errors without earlier readings are not judged.",
+    policy: Policy::of(Severities::WARNING).except(&[&ONLY_UNSUPPORTED]),
+    title: "PCIe errors on an RDMA device, a GPU or a port above one",
+    explanation: "The device reported errors through Advanced Error Reporting (AER). Fatal: the link failed. \
+        Non-fatal: data was lost. Correctable: the hardware repeated the transfer. A few correctable errors are \
+        harmless; many point to a bad slot, riser or card and reduce bandwidth. Errors are counted since boot. With \
+        earlier readings, only errors of the last day count, and correctable errors are judged by their rate \
+        (expect.thresholds.pcie_corrected_per_hour).",
+    remedy: Remedy::all(
+        "Read the kernel log: journalctl -k | grep -e AER: -e 'PCIe Bus Error'. Reseat card and riser, and update \
+        the firmware of card and switch. If errors continue, replace the part.",
+    ),
+    false_alarms: "Correctable errors are not judged without earlier readings.",
+    inputs: &[Writer::Hardware],
     judge: aer_errors,
+};
+
+static ONLY_UNSUPPORTED: Exception = Exception {
+    condition: "if all errors are UnsupReq, which some devices report when the firmware scans the bus",
+    severities: Severities::INFO,
 };
 
 /// How far back errors count, in seconds.
 const DAY: u64 = 86_400;
 
-fn aer_errors(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let mut findings = Vec::new();
-    for (address, function) in node.pci.functions.known().into_iter().flatten() {
-        let Some(aer) = function.aer.known().filter(|_| function.role != Role::Capable) else {
-            continue;
-        };
-        if below_software(node, address) {
-            continue;
-        }
-        let mut what = Vec::new();
-        let mut worst = Severity::Info;
-        for (name, file, errors) in [
-            ("fatal", "aer_dev_fatal", &aer.fatal),
-            ("non-fatal", "aer_dev_nonfatal", &aer.nonfatal),
-        ] {
-            let Some(errors) = errors.known().filter(|errors| errors.total > 0) else {
-                continue;
-            };
-            let key = name.replace('-', "");
-            let past = node
-                .history
-                .as_ref()
-                .and_then(|history| history.functions.get(address));
-            let rise = past.and_then(|past| past.rise(&key, errors.total, node.time, 1800, DAY + 7200));
-            match rise {
-                Some((0, seconds)) if seconds > DAY / 2 => continue,
-                _ => {}
-            }
-            if !only_unsupported(errors) {
-                worst = severity;
-            }
-            what.push((format!("{} {name}", errors.total), file, kinds(errors)));
-        }
-        if let Some((errors, rise, seconds)) = corrected(node, address, aer)
-            && rise.saturating_mul(3600)
-                > u64::from(expectations.thresholds.pcie_corrected_per_hour).saturating_mul(seconds)
-        {
-            worst = severity;
-            what.push((
-                format!("{rise} correctable in {}", ago(seconds)),
-                "aer_dev_correctable",
-                kinds(errors),
-            ));
-        }
-        if what.is_empty() {
-            continue;
-        }
-        let words: Vec<_> = what.iter().map(|(words, ..)| words.as_str()).collect();
-        let message = format!(
-            "{} reported PCIe errors: {}",
-            called(node, address, function),
-            words.join(", ")
-        );
-        let mut finding = Finding::new(&AER_ERRORS, subject(node, address), message).severity(worst);
-        for (_, file, kinds) in &what {
-            finding = finding.evidence(format!("{DEVICES}/{address}/{file}"), kinds);
-        }
-        findings.push(finding);
-    }
-    findings
+/// Errors of one kind that count.
+struct Errors {
+    /// What was counted: `2 non-fatal`.
+    words: String,
+    /// The name of the file with the counters.
+    file: &'static str,
+    /// Each counter that is not zero.
+    kinds: String,
+    /// Whether all of them are unsupported requests.
+    only_unsupported: bool,
 }
 
-/// How many correctable errors came within the last hours.
-fn corrected<'a>(node: &Node, address: &str, aer: &'a Aer) -> Option<(&'a AerCount, u64, u64)> {
-    let errors = aer.correctable.known()?;
+fn aer_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let per_hour = expectations.thresholds.pcie_corrected_per_hour;
+    let functions = node.functions();
+    let judged = functions
+        .iter()
+        .filter(|function| function.role != Role::Capable && !function.is_software);
+    let found = judged.filter_map(|function| {
+        let address = function.address;
+        let aer = function.pci?.aer.known()?;
+        let errors: Vec<_> = [
+            uncorrected(node, address, "fatal", "aer_dev_fatal", &aer.fatal),
+            uncorrected(node, address, "non-fatal", "aer_dev_nonfatal", &aer.nonfatal),
+            corrected(node, address, &aer.correctable, per_hour),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if errors.is_empty() {
+            return None;
+        }
+        let words: Vec<_> = errors.iter().map(|errors| errors.words.as_str()).collect();
+        let message = format!("{} reported PCIe errors: {}", function.title(), words.join(", "));
+        let only_unsupported = errors.iter().all(|errors| errors.only_unsupported);
+        let mut finding = Draft::new(&AER_ERRORS, Subject::device(function.subject()), message)
+            .exception(only_unsupported.then_some(&ONLY_UNSUPPORTED));
+        for errors in &errors {
+            finding = finding.evidence(format!("{DEVICES}/{address}/{}", errors.file), &errors.kinds);
+        }
+        Some(finding)
+    });
+    found.collect()
+}
+
+/// Errors of this kind, unless the history shows that the last day brought no new one.
+fn uncorrected(
+    node: &Node,
+    address: &str,
+    kind: &str,
+    file: &'static str,
+    errors: &Fact<AerCount>,
+) -> Option<Errors> {
+    let errors = errors.known().filter(|errors| errors.total > 0)?;
+    let past = node
+        .history
+        .as_ref()
+        .and_then(|history| history.functions.get(address));
+    let key = kind.replace('-', "");
+    let rise = past.and_then(|past| past.rise(&key, errors.total, node.time, 1800, DAY + 7200));
+    let is_old = rise.is_some_and(|(rise, seconds)| rise == 0 && seconds > DAY / 2);
+    (!is_old).then(|| Errors {
+        words: format!("{} {kind}", errors.total),
+        file,
+        kinds: kinds(errors),
+        only_unsupported: only_unsupported(errors),
+    })
+}
+
+/// Correctable errors of the last hours, if they came faster than the limit.
+fn corrected(node: &Node, address: &str, errors: &Fact<AerCount>, per_hour: u32) -> Option<Errors> {
+    let errors = errors.known()?;
     let past = node.history.as_ref()?.functions.get(address)?;
     let (rise, seconds) = past.rise("correctable", errors.total, node.time, 1800, 3 * 3600)?;
-    Some((errors, rise, seconds))
+    let is_fast = rise.saturating_mul(3600) > u64::from(per_hour).saturating_mul(seconds);
+    is_fast.then(|| Errors {
+        words: format!(
+            "{rise} correctable in {} (limit {per_hour} an hour)",
+            duration(seconds)
+        ),
+        file: "aer_dev_correctable",
+        kinds: kinds(errors),
+        only_unsupported: false,
+    })
 }
 
 fn only_unsupported(errors: &AerCount) -> bool {
@@ -253,58 +246,58 @@ fn kinds(errors: &AerCount) -> String {
 }
 
 /// `pci-max-read-request`.
-pub(crate) static MAX_READ_REQUEST: Rule = Rule {
+pub static MAX_READ_REQUEST: Rule = Rule {
     id: "pci-max-read-request",
     domain: Domain::Pci,
-    severity: Severity::Warning,
-    title: "An adapter may ask for little memory at a time",
-    explanation: "The largest read request (MaxReadReq of the PCIe Device Control register) bounds how much a NIC fetches from \
-        memory with one request. Below 512 bytes a fast port starves while it sends; at 200 Gb/s and above, vendors recommend \
-        4096. A warning below 512 at 100 Gb/s and above; for information below 4096 at 200 Gb/s and above.",
+    policy: Policy::of(Severities::WARNING).except(&[&BELOW_RECOMMENDED]),
+    title: "PCIe read requests of an adapter are too small for its rate",
+    explanation: "The maximum read request size (MaxReadReq in the PCIe Device Control register) limits how much \
+        memory a NIC fetches with one request. Below 512 bytes, a port of 100 Gb/s or more cannot send at its full \
+        rate. For 200 Gb/s or more, vendors recommend 4096 bytes.",
     remedy: Remedy {
-        any: "Set it in the firmware setup of the machine (PCIe Max Read Request Size), so that it survives a reboot.",
-        host: "Until the next boot: setpci -s ADDRESS CAP_EXP+8.w shows the register; bits 14:12 are the size (5 is 4096), so \
-            setpci -s ADDRESS CAP_EXP+8.w=5000:7000.",
+        any: "Raise PCIe Max Read Request Size in the firmware setup of the machine, so that it survives a reboot.",
+        host: "Until the next boot: setpci -s ADDRESS CAP_EXP+8.w=5000:7000 sets 4096 bytes (bits 14:12 are the \
+            size, 5 is 4096). Show the register first: setpci -s ADDRESS CAP_EXP+8.w",
         ..Remedy::all("")
     },
-    false_alarms: "Virtual functions have no such setting (theirs reads as 128), and inside a virtual machine one cannot be told \
-        from a physical function: neither is judged. Slower ports do not need it.",
+    false_alarms: "Virtual functions have no such setting (it reads as 128), and in a virtual machine they look like \
+        physical functions: neither is judged. Slower ports do not need larger requests.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: max_read_request,
 };
 
-fn max_read_request(node: &Node, expectations: &Expectations) -> Vec<Finding> {
+static BELOW_RECOMMENDED: Exception = Exception {
+    condition: "if the size is 512 bytes or more (and below the 4096 recommended for 200 Gb/s or more)",
+    severities: Severities::INFO,
+};
+
+fn max_read_request(node: &Node, _: &Expectations) -> Vec<Draft> {
     const GIGA: u64 = 1_000_000_000;
-    if in_virtual_machine(node) {
+    if node.is_virtual_machine() {
         return Vec::new();
     }
-    let functions = node.pci.with_role(Role::Rdma).filter(|(address, function)| {
-        function.physical_function.known().is_none() && !below_software(node, address)
-    });
-    let found = functions.filter_map(|(address, function)| {
-        let size = function.capabilities.known()?.max_read_request?;
+    let found = node.nics().filter_map(|nic| {
+        let size = nic.pci?.capabilities.known()?.max_read_request?;
         let rate = node
-            .hcas()
-            .filter(|hca| hca.pci_address.known() == Some(address))
-            .flat_map(|hca| hca.ports.values())
-            .filter(|port| port.is_active() == Some(true))
+            .active_ports()
+            .filter(|port| nic.names.contains(&port.hca.name.as_str()))
             .filter_map(|port| Some(port.rate.known()?.bits_per_second))
             .max()?;
-        let auto = match size {
-            0..512 if rate >= 100 * GIGA => Severity::Warning,
-            0..4096 if rate >= 200 * GIGA => Severity::Info,
-            _ => return None,
-        };
-        let severity = severity(expectations, auto, auto)?;
+        let expected = if rate >= 200 * GIGA { 4096 } else { 512 };
+        if rate < 100 * GIGA || size >= expected {
+            return None;
+        }
+        let exception = (size >= 512).then_some(&BELOW_RECOMMENDED);
         let message = format!(
-            "{} reads at most {size} bytes at a time, at a port of {}",
-            called(node, address, function),
+            "{} reads at most {size} bytes per PCIe request for a port of {}, expected {expected}",
+            nic.title(),
             gigabits(rate)
         );
         Some(
-            Finding::new(&MAX_READ_REQUEST, subject(node, address), message)
-                .severity(severity)
+            Draft::new(&MAX_READ_REQUEST, Subject::device(nic.subject()), message)
+                .exception(exception)
                 .evidence(
-                    format!("{DEVICES}/{address}/config"),
+                    format!("{DEVICES}/{}/config", nic.address),
                     format!("MaxReadReq {size} bytes"),
                 ),
         )

@@ -1,137 +1,131 @@
-//! What links agreed on: rate, width, MTU.
+//! What links negotiated: rate, width, MTU.
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::Node;
-use rdma_health_node::node::PortOf;
+use rdma_health_node::{Node, Port, words::gigabits};
 
-use super::common::{
-    gigabits, is_ethernet, is_infiniband, is_representor, is_virtual, kind, port_file, severity,
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
 };
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
 /// The values of active ports of each kind.
-fn by_kind<T>(node: &Node, value: impl Fn(&PortOf<'_>) -> Option<T>) -> Vec<Vec<(PortOf<'_>, T)>> {
+fn by_kind<T>(node: &Node, value: impl Fn(&Port<'_>) -> Option<T>) -> Vec<Vec<(Port<'_>, T)>> {
     let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for port in node.active_ports().filter(|port| !is_representor(port)) {
-        if let (Some(kind), Some(value)) = (kind(&port), value(&port)) {
+    for port in node.active_ports().filter(|port| !port.is_representor()) {
+        if let (Some(kind), Some(value)) = (port.kind(), value(&port)) {
             kinds.entry(kind).or_default().push((port, value));
         }
     }
     kinds.into_values().collect()
 }
 
-/// The ports whose value is below that of most of their kind, with the value that most have or exceed: a single one of
-/// two that differ cannot be told to be the wrong one.
-fn below_most<T: Copy + Ord>(group: &[(PortOf<'_>, T)], value: T) -> Option<T> {
+/// The value that most ports of the kind have or exceed, if this one is below it. Of two ports that differ, neither is
+/// known to be the wrong one. Among four or more, half of them is enough: equal ports that split evenly are a fault, even if
+/// it is not known of which half.
+fn below_most<T: Copy + Ord>(group: &[(Port<'_>, T)], value: T) -> Option<T> {
+    const FEWEST_TO_SPLIT: usize = 4;
     let mut above: Vec<T> = group
         .iter()
         .map(|(_, other)| *other)
         .filter(|other| *other > value)
         .collect();
     above.sort_unstable();
-    (above.len() * 2 > group.len()).then(|| above[0])
+    let is_enough =
+        above.len() * 2 > group.len() || (group.len() >= FEWEST_TO_SPLIT && above.len() * 2 == group.len());
+    is_enough.then(|| above[0])
+}
+
+/// How many ports of a group have or exceed a value: `most ports of its kind`, or `half of`, with the number.
+fn share<T: Copy + Ord>(group: &[(Port<'_>, T)], value: T) -> String {
+    let with = group.iter().filter(|(_, other)| *other >= value).count();
+    format!("{with} of {} ports of its kind", group.len())
 }
 
 /// `rate-low`.
-pub(crate) static RATE_LOW: Rule = Rule {
+pub static RATE_LOW: Rule = Rule {
     id: "rate-low",
     domain: Domain::Link,
-    severity: Severity::Warning,
-    title: "An active port runs at a lower rate than expected, or than others of its kind",
-    explanation: "The port is active but agreed on a lower rate than the configuration expects (expect.rate_gbps), or than most \
-        active ports of the same board do. A job over several ports runs at the pace of the slowest.",
+    policy: Policy::of(Severities::WARNING),
+    title: "The rate of a port is lower than expected or than that of equal ports",
+    explanation: "The port is ACTIVE at a lower rate than the configuration expects (expect.rate_gbps), or than most \
+        ACTIVE ports of the same board. A job over several ports runs at the pace of the slowest.",
     remedy: Remedy {
-        any: "Look at the cable (its type and length limit the rate), at the switch port's configuration, and at the speeds that \
-            the adapter is allowed to use.",
-        host: "mlxlink -d DEVICE -c shows what was agreed on and what the cable can do; ethtool NETDEV the same for Ethernet.",
+        any: "Check the cable (its type and length limit the rate), the configuration of the switch port, and the \
+            speeds enabled on the adapter.",
+        host: "Show the negotiated rate and what the cable supports: mlxlink -d DEVICE -c; on Ethernet also ethtool \
+            NETDEV",
         ..Remedy::all("")
     },
-    false_alarms: "Ports of different boards, and virtual functions, are not compared with each other. Where only a minority is \
-        faster nobody knows which is right: then it is silent without an expectation. Fewer lanes are width-degraded.",
+    false_alarms: "Virtual functions and ports of different boards are not compared. If only a minority of ports is \
+        faster, or one of two, it is unclear which rate is right, and the rule is silent without an expectation. Missing lanes are \
+        reported by width-degraded.",
+    inputs: &[Writer::Hardware, Writer::Fabric, Writer::Configuration],
     judge: rate_low,
 };
 
-fn rate_low(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
+fn rate_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let narrow = narrow_ports(node);
+    let is_narrow = |port: &Port<'_>| {
+        let same = |other: &Port<'_>| other.hca.name == port.hca.name && other.number == port.number;
+        narrow.iter().any(|(other, ..)| same(other))
     };
-    let rate = |(hca, _, port): &PortOf<'_>| {
-        let judged = !is_virtual(hca) && !hca.is_software();
-        port.rate
-            .known()
-            .filter(|_| judged)
-            .map(|rate| rate.bits_per_second)
-    };
-    let narrow: Vec<_> = narrow_ports(node)
-        .into_iter()
-        .map(|((hca, number, _), ..)| (hca, number))
-        .collect();
+    let expected = expectations
+        .rate_gbps
+        .map(|gigabits| u64::from(gigabits) * 1_000_000_000);
     let mut findings = Vec::new();
-    for group in by_kind(node, rate) {
-        for ((hca, number, port), rate) in &group {
-            let expected = expectations
-                .rate_gbps
-                .map(|gigabits| u64::from(gigabits) * 1_000_000_000);
-            let (wanted, who) = match expected {
-                Some(expected) if *rate < expected => (expected, "expected is"),
-                Some(_) => continue,
-                None => match below_most(&group, *rate) {
-                    Some(most) => (most, "most of its kind run at"),
-                    None => continue,
-                },
+    for group in by_kind(node, physical_rate) {
+        for (port, rate) in group.iter().filter(|(port, _)| !is_narrow(port)) {
+            let why = match expected {
+                Some(expected) => (*rate < expected).then(|| format!(", expected {}", gigabits(expected))),
+                None => below_most(&group, *rate)
+                    .map(|most| format!("; {} run at {}", share(&group, most), gigabits(most))),
             };
-            if narrow
-                .iter()
-                .any(|(other, n)| other.name == hca.name && n == number)
-            {
-                continue;
-            }
-            let subject = Subject::port(&hca.name, *number);
-            let message = format!(
-                "{subject} runs at {}, {who} {}",
-                gigabits(*rate),
-                gigabits(wanted)
-            );
-            let words = port.rate.known().map(|rate| {
-                format!(
-                    "{}{}",
-                    gigabits(rate.bits_per_second),
-                    rate.lanes
-                        .map(|lanes| format!(" ({lanes} lanes)"))
-                        .unwrap_or_default()
-                )
-            });
-            findings.push(
-                Finding::new(&RATE_LOW, subject, message)
-                    .severity(severity)
-                    .evidence(port_file(hca, *number, "rate"), words.unwrap_or_default()),
-            );
+            findings.extend(why.map(|why| slow_port(port, *rate, &why)));
         }
     }
     findings
 }
 
+/// The rate in bits per second of a port in hardware.
+fn physical_rate(port: &Port<'_>) -> Option<u64> {
+    let rate = port.rate.known()?.bits_per_second;
+    (!port.hca.is_virtual() && !port.hca.is_software()).then_some(rate)
+}
+
+fn slow_port(port: &Port<'_>, rate: u64, why: &str) -> Draft {
+    let subject = Subject::of_port(port);
+    let rate = gigabits(rate);
+    let lanes = port.rate.known().and_then(|rate| rate.lanes);
+    let lanes = lanes.map(|lanes| format!(" ({lanes} lanes)")).unwrap_or_default();
+    Draft::new(
+        &RATE_LOW,
+        subject.clone(),
+        format!("{subject} runs at {rate}{why}"),
+    )
+    .evidence(port.file("rate"), format!("{rate}{lanes}"))
+}
+
 /// `width-degraded`.
-pub(crate) static WIDTH_DEGRADED: Rule = Rule {
+pub static WIDTH_DEGRADED: Rule = Rule {
     id: "width-degraded",
     domain: Domain::Link,
-    severity: Severity::Warning,
-    title: "An InfiniBand link uses fewer lanes than others of its kind",
-    explanation: "The link came up with fewer lanes than most active ports of the same board have: lanes of the cable or \
+    policy: Policy::of(Severities::WARNING),
+    title: "An InfiniBand link has fewer lanes than equal links",
+    explanation: "The link came up with fewer lanes than most ACTIVE ports of the same board. Lanes of the cable or \
         transceiver failed, and the port runs at that fraction of its rate.",
     remedy: Remedy {
-        any: "Reseat or replace the cable or transceiver; clean optical connectors; try another switch port.",
-        host: "mlxlink -d DEVICE -m -c shows each lane's power and errors.",
+        any: "Reseat or replace the cable or transceiver, clean optical connectors, and try another switch port.",
+        host: "Show power and errors of each lane: mlxlink -d DEVICE -m -c",
         ..Remedy::all("")
     },
-    false_alarms: "The lanes that the kernel names on Ethernet follow from the rate and are not judged. Split cables (2X NDR) are \
-        compared with others of the same board only.",
+    false_alarms: "On Ethernet, the number of lanes follows from the rate and is not judged. Split cables (2X NDR) \
+        are only compared with ports of the same board.",
+    inputs: &[Writer::Hardware, Writer::Fabric, Writer::Configuration],
     judge: width_degraded,
 };
 
-fn narrow_ports(node: &Node) -> Vec<(PortOf<'_>, u32, u32)> {
-    let lanes = |(_, _, port): &PortOf<'_>| port.rate.known().filter(|_| is_infiniband(port))?.lanes;
+fn narrow_ports(node: &Node) -> Vec<(Port<'_>, u32, u32)> {
+    let lanes = |port: &Port<'_>| port.rate.known().filter(|_| port.is_infiniband())?.lanes;
     let mut found = Vec::new();
     for group in by_kind(node, lanes) {
         for (port, lanes) in &group {
@@ -143,116 +137,138 @@ fn narrow_ports(node: &Node) -> Vec<(PortOf<'_>, u32, u32)> {
     found
 }
 
-fn width_degraded(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let found = narrow_ports(node)
-        .into_iter()
-        .map(|((hca, number, port), lanes, most)| {
-            let subject = Subject::port(&hca.name, number);
-            let message = format!("{subject} uses {lanes} of {most} lanes");
-            let rate = port.rate.known().map_or(0, |rate| rate.bits_per_second);
-            Finding::new(&WIDTH_DEGRADED, subject, message)
-                .severity(severity)
-                .evidence(
-                    port_file(hca, number, "rate"),
-                    format!("{} ({lanes} lanes)", gigabits(rate)),
-                )
-        });
+fn width_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let found = narrow_ports(node).into_iter().map(|(port, lanes, most)| {
+        let subject = Subject::of_port(&port);
+        let message = format!("{subject} runs with {lanes} of {most} lanes");
+        let rate = port.rate.known().map_or(0, |rate| rate.bits_per_second);
+        Draft::new(&WIDTH_DEGRADED, subject, message)
+            .evidence(port.file("rate"), format!("{} ({lanes} lanes)", gigabits(rate)))
+    });
     found.collect()
 }
 
 /// `mtu-low`.
-pub(crate) static MTU_LOW: Rule = Rule {
+pub static MTU_LOW: Rule = Rule {
     id: "mtu-low",
     domain: Domain::Link,
-    severity: Severity::Warning,
-    title: "A port's path MTU is below what both ends allow",
-    explanation: "The active path MTU (256 to 4096 bytes) is what a packet carries. On RoCE it is the largest that fits into the \
-        network device's MTU: 4096 needs about 4200 bytes, an MTU of 1500 leaves 1024. Small packets cost bandwidth and packet \
-        rate, and two ends whose MTUs differ drop each other's packets. A warning where it is below what the configuration \
-        expects (expect.mtu) or below most ports of the same kind, or where the network device's MTU allows more; for \
-        information where only the usual 1500 limits a port of 100 Gb/s or more.",
+    policy: Policy::of(Severities::WARNING).except(&[&USUAL_NETDEV_MTU]),
+    title: "The path MTU of a port is lower than it could be",
+    explanation: "The active path MTU (256 to 4096 bytes) is the payload of a packet. It is below what the \
+        configuration expects (expect.mtu), below most ports of the same kind, or below what the network device \
+        allows. On RoCE it is the largest value that fits into the MTU of the network device: 4096 needs about 4200 \
+        bytes, an MTU of 1500 leaves 1024. Small packets cost bandwidth and packet rate, and two ends with different \
+        MTUs drop each other's packets.",
     remedy: Remedy {
-        any: "Set the network device's MTU to 4200 or more (9000 is usual), on the switch as well, on every node of the cluster. \
-            On InfiniBand the subnet manager decides: its partition's mtu.",
-        openshift: "In the NodeNetworkConfigurationPolicy; for virtual functions the mtu of the SriovNetworkNodePolicy.",
-        kubernetes: "The mtu of the SriovNetworkNodePolicy or of the network's definition.",
-        host: "ip link set NETDEV mtu 9000, and in the network manager's configuration.",
+        any: "Set the MTU of the network device to 4200 or more (9000 is common), on the switch too and on every \
+            node of the cluster. On InfiniBand, set the mtu of the partition in the subnet manager.",
+        openshift: "Set mtu in the NodeNetworkConfigurationPolicy; for virtual functions, in the \
+            SriovNetworkNodePolicy.",
+        kubernetes: "Set mtu in the SriovNetworkNodePolicy or in the definition of the network.",
+        host: "ip link set NETDEV mtu 9000; then set it in the configuration of the network manager, so that it \
+            survives a reboot.",
     },
-    false_alarms: "Ports of different boards are not compared. 1500 is the default everywhere and works; it is for information.",
+    false_alarms: "Ports of different boards are not compared. An MTU of 1500 is the default everywhere, and RoCE \
+        works with it.",
+    inputs: &[
+        Writer::HostRoot,
+        Writer::Fabric,
+        Writer::Configuration,
+        Writer::Job,
+    ],
     judge: mtu_low,
 };
 
-/// From this MTU of the network device on 4096 bytes fit, with room for every driver's headers.
+static USUAL_NETDEV_MTU: Exception = Exception {
+    condition: "if only the MTU of the network device, usually 1500, limits a port of 100 Gb/s or more",
+    severities: Severities::INFO,
+};
+
+/// From this MTU of the network device on, 4096 bytes fit with the headers of every driver.
 const FITS_4096: u32 = 4300;
 
-fn mtu_low(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(warning) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let active = |(hca, number, _): &PortOf<'_>| {
-        let port = node.verbs_port(&hca.name, *number)?;
-        (port.active_mtu > 0).then_some(port.active_mtu)
-    };
-    let netdev_mtu = |(_, _, port): &PortOf<'_>| {
-        let netdev = port.netdev.known().filter(|_| is_ethernet(port))?;
-        netdev.mtu.known().copied()
-    };
-    let mut findings: BTreeMap<(String, u8), Finding> = BTreeMap::new();
-    for group in by_kind(node, active) {
-        for (found, mtu) in &group {
-            let (hca, number, port) = found;
-            let subject = Subject::port(&hca.name, *number);
-            let max = node.verbs_port(&hca.name, *number).map_or(0, |port| port.max_mtu);
-            let netdev = netdev_mtu(found);
-            let fast = port
-                .rate
-                .known()
-                .is_some_and(|rate| rate.bits_per_second >= 100_000_000_000);
-            let (severity, why) = if let Some(expected) = expectations.mtu.filter(|expected| mtu < expected) {
-                (warning, format!("expected is {expected}"))
-            } else if expectations.mtu.is_some() {
-                continue;
-            } else if let Some(most) = below_most(&group, *mtu) {
-                (warning, format!("most ports of its kind have {most}"))
-            } else if netdev.is_some_and(|netdev| netdev >= FITS_4096) && *mtu < max.min(4096) {
-                (warning, format!("its network device allows {}", max.min(4096)))
-            } else if netdev.is_some_and(|netdev| netdev < FITS_4096) && fast && *mtu < max.min(4096) {
-                (Severity::Info, "its network device's MTU allows no more".into())
-            } else {
-                continue;
-            };
-            let message = format!("the path MTU of {subject} is {mtu} bytes; {why}");
-            let mut finding = Finding::new(&MTU_LOW, subject, message)
-                .severity(severity)
-                .evidence("ibv_query_port", format!("active_mtu {mtu}, max_mtu {max}"));
-            if let (Some(mtu), Some(netdev)) = (netdev, port.netdev.known()) {
-                finding = finding.evidence(format!("/sys/class/net/{}/mtu", netdev.name), mtu);
-            }
-            findings.insert((hca.name.clone(), *number), finding);
+fn mtu_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let mut findings = BTreeMap::new();
+    for group in by_kind(node, active_mtu) {
+        for (port, mtu) in &group {
+            let low = path_mtu_low(port, *mtu, &group, expectations.mtu);
+            findings.extend(low.map(|finding| (Subject::of_port(port), finding)));
         }
     }
-    // Without libibverbs the network device's MTU still tells which port differs.
-    for group in by_kind(node, netdev_mtu) {
-        for (found, mtu) in &group {
-            let (hca, number, port) = found;
-            let asked = expectations.mtu.is_some() || active(found).is_some();
-            let (Some(most), Some(netdev), false) = (below_most(&group, *mtu), port.netdev.known(), asked)
-            else {
-                continue;
-            };
-            let subject = Subject::port(&hca.name, *number);
-            let message = format!(
-                "{} of {subject} has an MTU of {mtu} bytes; most of its kind have {most}",
-                netdev.name
-            );
-            let finding = Finding::new(&MTU_LOW, subject, message)
-                .severity(warning)
-                .evidence(format!("/sys/class/net/{}/mtu", netdev.name), mtu);
-            findings.entry((hca.name.clone(), *number)).or_insert(finding);
+    if expectations.mtu.is_none() {
+        // Without libibverbs the MTU of the network device still shows which port differs.
+        for group in by_kind(node, netdev_mtu) {
+            for (port, mtu) in group.iter().filter(|(port, _)| active_mtu(port).is_none()) {
+                let low = netdev_mtu_low(port, *mtu, &group);
+                findings.extend(low.map(|finding| (Subject::of_port(port), finding)));
+            }
         }
     }
     findings.into_values().collect()
+}
+
+/// The path MTU in bytes, as libibverbs reports it.
+fn active_mtu(port: &Port<'_>) -> Option<u32> {
+    port.verbs.map(|port| port.active_mtu).filter(|mtu| *mtu > 0)
+}
+
+/// The MTU of a RoCE port's network device in bytes.
+fn netdev_mtu(port: &Port<'_>) -> Option<u32> {
+    let netdev = port.netdev.known().filter(|_| port.is_ethernet())?;
+    netdev.mtu.known().copied()
+}
+
+fn path_mtu_low(
+    port: &Port<'_>,
+    mtu: u32,
+    group: &[(Port<'_>, u32)],
+    expected: Option<u32>,
+) -> Option<Draft> {
+    let max = port.verbs.map_or(0, |port| port.max_mtu);
+    let netdev = netdev_mtu(port);
+    let (exception, why) = match expected {
+        Some(expected) => (None, (mtu < expected).then(|| format!(", expected {expected}"))?),
+        None => lower_than_possible(port, mtu, group)?,
+    };
+    let subject = Subject::of_port(port);
+    let message = format!("the path MTU of {subject} is {mtu} bytes{why}");
+    let mut finding = Draft::new(&MTU_LOW, subject, message)
+        .exception(exception)
+        .evidence("ibv_query_port", format!("active_mtu {mtu}, max_mtu {max}"));
+    if let (Some(mtu), Some(netdev)) = (netdev, port.netdev.known()) {
+        finding = finding.evidence(format!("/sys/class/net/{}/mtu", netdev.name), mtu);
+    }
+    Some(finding)
+}
+
+/// Why the path MTU could be larger, with the exception that applies if only the MTU of the network device limits it.
+fn lower_than_possible(
+    port: &Port<'_>,
+    mtu: u32,
+    group: &[(Port<'_>, u32)],
+) -> Option<(Option<&'static Exception>, String)> {
+    if let Some(most) = below_most(group, mtu) {
+        return Some((None, format!("; most ports of its kind have {most}")));
+    }
+    let possible = port.verbs?.max_mtu.min(4096);
+    let netdev = netdev_mtu(port).filter(|_| mtu < possible)?;
+    if netdev >= FITS_4096 {
+        return Some((None, format!("; its network device allows {possible}")));
+    }
+    let is_fast = port.rate.known()?.bits_per_second >= 100_000_000_000;
+    is_fast.then(|| {
+        let why = "; the MTU of its network device allows no more".into();
+        (Some(&USUAL_NETDEV_MTU), why)
+    })
+}
+
+fn netdev_mtu_low(port: &Port<'_>, mtu: u32, group: &[(Port<'_>, u32)]) -> Option<Draft> {
+    let most = below_most(group, mtu)?;
+    let netdev = &port.netdev.known()?.name;
+    let subject = Subject::of_port(port);
+    let message = format!(
+        "{netdev} of {subject} has an MTU of {mtu} bytes; most network devices of its kind have {most}"
+    );
+    let finding = Draft::new(&MTU_LOW, subject, message);
+    Some(finding.evidence(format!("/sys/class/net/{netdev}/mtu"), mtu))
 }

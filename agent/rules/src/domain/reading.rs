@@ -1,36 +1,54 @@
 //! What could not be read.
 
-use rdma_health_node::{Node, fact::Unread, node::VerbsDevice};
+use rdma_health_node::{
+    Node,
+    fact::{HelperTrouble, Unread, UnreadKind},
+    node::VerbsDevice,
+};
 
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
+use crate::{
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
+    draft::Draft, policy::Exception,
+};
 
-/// The most failures that are shown as evidence.
+/// The number of failures shown as evidence.
 const SHOWN: usize = 8;
 
 /// `facts-unreadable`.
-pub(crate) static FACTS_UNREADABLE: Rule = Rule {
+pub static FACTS_UNREADABLE: Rule = Rule {
     id: "facts-unreadable",
     domain: Domain::Reading,
-    severity: Severity::Info,
+    policy: Policy::of(Severities::always(Severity::Info)).except(&[&WHOLE_SOURCES]),
     title: "Some facts could not be read",
-    explanation: "Each fact that could not be read is missing from the verdict: no finding about it means nothing. A warning \
-        where whole sources are missing or stale (a kernel that does not answer, a device that cannot be opened) because \
-        problems may hide behind them; for information where single files failed, as many drivers do not offer every counter.",
+    explanation: "A fact that could not be read is missing from the verdict: that no finding mentions it means \
+        nothing. Single files fail often, because many drivers do not support every counter.",
     remedy: Remedy::all(
-        "Look at the evidence for file and reason. EACCES or EPERM: run as root on the node, or in the pod's \
-        `verbs` container; an agent with `agent.privilege: none` may not read these. hung: the driver or device \
-        does not answer; look at the kernel's log. helper: libibverbs could not open the device; its provider (rdma-core) may \
-        be missing, or /dev/infiniband closed.",
+        "Check file and reason in the evidence. EACCES or EPERM: run as root on the node, or in the verbs container \
+         of the pod; an agent with agent.privilege=none may not read these. hung: the driver or device does not \
+         answer; read the kernel log. helper: libibverbs could not open the device; its provider (rdma-core) may be \
+         missing, or /dev/infiniband not accessible.",
     ),
-    false_alarms: "Files that the kernel does not offer at all are absent, not unread, and are not counted. A verbs helper that \
-        does not answer is helper-unhealthy.",
+    false_alarms: "Files that the kernel does not offer are absent, not unreadable, and are not counted. A verbs \
+        helper that does not answer is reported by helper-unhealthy.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: facts_unreadable,
 };
 
-fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
+static WHOLE_SOURCES: Exception = Exception {
+    condition: "if a whole source is missing or stale (a kernel that does not answer, a device that cannot be opened), because \
+        problems may hide behind it",
+    severities: Severities::always(Severity::Warning),
+};
+
+fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut failures: Vec<(&Unread, bool)> = Vec::new();
     for status in node.sources.values() {
-        failures.extend(status.unread.iter().map(|unread| (unread, is_grave(unread))));
+        failures.extend(
+            status
+                .unread
+                .iter()
+                .map(|unread| (unread, is_whole_source(unread))),
+        );
     }
     let devices: Vec<_> = node
         .verbs
@@ -41,7 +59,7 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
             VerbsDevice::Device(_) => None,
             VerbsDevice::Error(error) => Some(Unread {
                 source: format!("{} of {name}", error.call),
-                kind: "helper".into(),
+                kind: UnreadKind::VerbsCall,
                 detail: std::io::Error::from_raw_os_error(error.errno).to_string(),
             }),
         })
@@ -50,20 +68,20 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
     if failures.is_empty() {
         return Vec::new();
     }
-    let grave = failures.iter().filter(|(_, grave)| *grave).count();
-    // The grave ones first, each group in order of source.
-    failures.sort_by_key(|(unread, grave)| (!grave, &unread.source));
+    let whole_sources = failures
+        .iter()
+        .filter(|(_, is_whole_source)| *is_whole_source)
+        .count();
+    // Whole sources first, then in order of source.
+    failures.sort_by_key(|(unread, is_whole_source)| (!is_whole_source, &unread.source));
     let count = failures.len();
     let message = match (count, failures.first()) {
-        (1, Some((only, _))) => format!("could not be read: {}", only.source),
-        (_, Some((first, _))) => format!("{count} facts could not be read, among them {}", first.source),
+        (1, Some((only, _))) => format!("could not read {}", only.source),
+        (_, Some((first, _))) => format!("could not read {count} facts, for example {}", first.source),
         (_, None) => return Vec::new(),
     };
-    let mut finding = Finding::new(&FACTS_UNREADABLE, Subject::node(), message).severity(if grave > 0 {
-        Severity::Warning
-    } else {
-        Severity::Info
-    });
+    let mut finding = Draft::new(&FACTS_UNREADABLE, Subject::node(), message)
+        .exception((whole_sources > 0).then_some(&WHOLE_SOURCES));
     for (unread, _) in failures.iter().take(SHOWN) {
         finding = finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind));
     }
@@ -74,39 +92,66 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Finding> {
 }
 
 /// `helper-unhealthy`.
-pub(crate) static HELPER_UNHEALTHY: Rule = Rule {
+pub static HELPER_UNHEALTHY: Rule = Rule {
     id: "helper-unhealthy",
     domain: Domain::Reading,
-    severity: Severity::Warning,
+    policy: Policy::of(Severities::always(Severity::Warning)).except(&[&NOT_NEEDED]),
     title: "The verbs helper does not answer",
-    explanation: "rdma-health-verbs is the process that talks to libibverbs. It could not be started or reached, ended, or did \
-        not answer in time and was killed: libibverbs is not installed, or it, a provider or the firmware behind it hangs or \
-        crashes. Nothing is known of path MTUs, and no port is probed, until it answers again; every other fact is read without it.",
+    explanation: "rdma-health-verbs is the process that calls libibverbs. It could not be started or reached, \
+        exited, or was killed because it did not answer in time: libibverbs is not installed, or libibverbs, a \
+        provider or the firmware behind it hangs or crashes. Until it answers again, path MTUs are unknown and no \
+        port is probed. All other facts are read without it.",
     remedy: Remedy {
-        any: "Not started: install rdma-core (libibverbs and its providers). Hung or ended: look at the kernel's log for the \
-            driver's words (mlx5_cmd, health), and try ibv_devinfo by hand: what hangs there hangs here.",
-        openshift: "Look at the container of the helper in the agent's pod: oc -n rdma-health logs POD -c verbs, and \
-            --previous for one that ended.",
-        kubernetes: "kubectl -n rdma-health logs POD -c verbs, and --previous for one that ended.",
-        host: "rdma-health-verbs must lie beside rdma-health or in PATH (helper.program, helper.socket).",
+        any: "If it did not start, install rdma-core (libibverbs and its providers). If it hung or exited, read the \
+            messages of the driver (mlx5_cmd, health) with journalctl -k, and run ibv_devinfo: if that hangs too, \
+            the fault is not in rdma-health.",
+        openshift: "Read the log of the helper: oc -n rdma-health logs POD -c verbs; with --previous if it exited.",
+        kubernetes: "Read the log of the helper: kubectl -n rdma-health logs POD -c verbs; with --previous if it \
+            exited.",
+        host: "Install rdma-health-verbs next to rdma-health or in PATH, or set helper.program or helper.socket.",
     },
-    false_alarms: "For information where no RDMA device is there: nobody needs it then. Silent where it was not asked.",
+    false_alarms: "Silent if the helper is not used.",
+    inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
     judge: helper_unhealthy,
 };
 
-fn helper_unhealthy(node: &Node, _: &Expectations) -> Vec<Finding> {
+static NOT_NEEDED: Exception = Exception {
+    condition: "on a node without an RDMA device, which does not need the helper",
+    severities: Severities::always(Severity::Info),
+};
+
+fn helper_unhealthy(node: &Node, _: &Expectations) -> Vec<Draft> {
     let Some(unread) = node.verbs.unread() else {
         return Vec::new();
     };
     let needed = node.hcas.unread().is_some() || node.hcas().next().is_some();
-    let severity = if needed { Severity::Warning } else { Severity::Info };
     let message = format!("the verbs helper does not answer: {}", unread.detail);
-    let finding = Finding::new(&HELPER_UNHEALTHY, Subject::node(), message).severity(severity);
+    let finding = Draft::new(&HELPER_UNHEALTHY, Subject::node(), message)
+        .exception((!needed).then_some(&NOT_NEEDED))
+        .case(case(node, unread));
     vec![finding.evidence(&unread.source, &unread.detail)]
 }
 
-/// Whether a failure hides more than one file's value.
-fn is_grave(unread: &Unread) -> bool {
+/// Why the helper does not answer.
+fn case(node: &Node, unread: &Unread) -> FindingCase {
+    let UnreadKind::Helper(trouble) = &unread.kind else {
+        return FindingCase::HelperFailed;
+    };
+    match trouble {
+        HelperTrouble::Unreachable => FindingCase::HelperUnreachable,
+        HelperTrouble::NotLoaded => FindingCase::LibraryNotLoaded,
+        HelperTrouble::Hung => FindingCase::HelperHung,
+        HelperTrouble::Refused if node.modules.user_verbs.known() == Some(&false) => {
+            FindingCase::KernelPartMissing
+        }
+        HelperTrouble::Version | HelperTrouble::Ended | HelperTrouble::Malformed | HelperTrouble::Refused => {
+            FindingCase::HelperFailed
+        }
+    }
+}
+
+/// Whether more than the value of one file is missing.
+fn is_whole_source(unread: &Unread) -> bool {
     const CENTRAL: [&str; 5] = [
         "/proc/cmdline",
         "/proc/modules",
@@ -114,11 +159,13 @@ fn is_grave(unread: &Unread) -> bool {
         "/sys/class/infiniband",
         "/sys/kernel/iommu_groups",
     ];
-    // Without its state nothing can be said of a port.
+    // A port cannot be judged without its state.
     let is_state = unread.source.starts_with("/sys/class/infiniband/")
         && unread.source.contains("/ports/")
         && unread.source.ends_with("/state");
-    matches!(unread.kind.as_str(), "hung" | "panic" | "helper")
-        || CENTRAL.contains(&unread.source.as_str())
+    matches!(
+        unread.kind,
+        UnreadKind::Hung | UnreadKind::Panic | UnreadKind::VerbsCall
+    ) || CENTRAL.contains(&unread.source.as_str())
         || is_state
 }

@@ -1,140 +1,153 @@
-//! Virtual functions: what pods use.
+//! Virtual functions, which pods use.
 
 use rdma_health_node::{
-    Node,
+    Fact, Function, Node,
     infiniband::CLASS,
-    pci::{Function, Role, Sriov, VirtualFunction},
+    pci::{Role, Sriov, VirtualFunction},
+    words::{count, listed},
 };
 
-use super::{
-    common::{count, is_ethernet, is_infiniband, is_virtual, severity},
-    pci_link::{below_software, subject},
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
 };
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Physical functions of RDMA hardware with their virtual ones.
-fn physical(node: &Node) -> impl Iterator<Item = (&String, &Function, &Sriov)> {
-    let roles = [Role::Rdma, Role::Capable];
-    roles
+fn physical(node: &Node) -> impl Iterator<Item = (Function<'_>, &Sriov)> {
+    let adapters = node
+        .functions()
         .into_iter()
-        .flat_map(|role| node.pci.with_role(role))
-        .filter(|(address, _)| !below_software(node, address))
-        .filter_map(|(address, function)| Some((address, function, function.sriov.known()?)))
+        .filter(|function| matches!(function.role, Role::Rdma | Role::Capable) && !function.is_software);
+    adapters.filter_map(|function| {
+        let sriov = function.pci?.sriov.known()?;
+        Some((function, sriov))
+    })
 }
 
 /// `vfs-missing`.
-pub(crate) static VFS_MISSING: Rule = Rule {
+pub static VFS_MISSING: Rule = Rule {
     id: "vfs-missing",
     domain: Domain::Sriov,
-    severity: Severity::Warning,
+    policy: Policy::of(Severities::WARNING).except(&[&FEWER_THAN_EXPECTED]),
     title: "There are fewer virtual functions than configured or expected",
-    explanation: "sriov_numvfs counts virtual functions that are not all on the bus, or there are fewer in all than the \
-        configuration expects (expect.vfs). Pods that ask the SR-IOV device plugin for one stay pending. Critical below what is \
-        expected, a warning otherwise.",
+    explanation: "sriov_numvfs counts virtual functions that are not all on the PCI bus, or there are fewer in total \
+        than the configuration expects (expect.vfs). Pods that request one from the SR-IOV device plugin stay \
+        pending.",
     remedy: Remedy {
-        any: "Look at the kernel's log for what the driver said as they were made: no room for their memory (SR-IOV, ARI or MMIO \
-            above 4 GB off in the firmware's setup), or SRIOV_EN and NUM_OF_VFS too low in the adapter's firmware (mlxconfig).",
-        openshift: "oc get sriovnetworknodestates -n openshift-sriov-network-operator NODE -o yaml shows what the operator \
-            wants and how it fares.",
-        kubernetes: "kubectl get sriovnetworknodestates -A -o yaml, and the log of the sriov-network-config-daemon on the node.",
-        host: "echo 0, then the number, > /sys/bus/pci/devices/ADDRESS/sriov_numvfs.",
+        any: "Read what the driver logged when it created them: journalctl -k | grep ADDRESS. Usual causes: no room \
+            for their memory (SR-IOV, ARI or MMIO above 4 GB is off in the firmware setup), or SRIOV_EN and \
+            NUM_OF_VFS are too low in the firmware of the adapter (mlxconfig -d ADDRESS query).",
+        openshift: "Show what the operator wants and its status: oc get sriovnetworknodestates -n \
+            openshift-sriov-network-operator NODE -o yaml",
+        kubernetes: "kubectl get sriovnetworknodestates -A -o yaml; then read the log of the \
+            sriov-network-config-daemon on the node.",
+        host: "On a node without jobs: echo 0 > /sys/bus/pci/devices/ADDRESS/sriov_numvfs; echo NUMBER > \
+            /sys/bus/pci/devices/ADDRESS/sriov_numvfs",
     },
-    false_alarms: "Without an expectation a number of 0 is no finding: nobody asked for any.",
+    false_alarms: "Without an expectation, zero virtual functions are not reported.",
+    inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Configuration],
     judge: vfs_missing,
 };
 
-fn vfs_missing(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(warning) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let mut findings = Vec::new();
-    let mut total = 0_u64;
-    for (address, _, sriov) in physical(node) {
-        total += sriov.functions.len() as u64;
-        // Beyond what the reader looks at nothing can be said.
-        let there = sriov.functions.len();
-        if there < sriov.active as usize && there < 1024 {
-            let message = format!(
-                "{address} should have {} but {there} are there",
-                count(sriov.active as usize, "virtual function")
-            );
-            findings.push(
-                Finding::new(&VFS_MISSING, subject(node, address), message)
-                    .severity(warning)
-                    .evidence(format!("{DEVICES}/{address}/sriov_numvfs"), sriov.active)
-                    .evidence(format!("{DEVICES}/{address}/virtfn*"), there),
-            );
+static FEWER_THAN_EXPECTED: Exception = Exception {
+    condition: "if there are fewer than expect.vfs",
+    severities: Severities::CRITICAL,
+};
+
+fn vfs_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    // The reader stops after this many functions.
+    const READ: usize = 1024;
+    let short = physical(node).filter_map(|(function, sriov)| {
+        let (there, configured) = (sriov.functions.len(), sriov.active);
+        if there >= configured as usize || there >= READ {
+            return None;
         }
-    }
-    if let Some(expected) = expectations.vfs.filter(|expected| total < u64::from(*expected)) {
-        let numbers: Vec<_> = physical(node)
-            .map(|(address, _, sriov)| format!("{} of {address}", sriov.active))
-            .collect();
-        let numbers = if numbers.is_empty() {
-            "no function with SR-IOV".into()
-        } else {
-            numbers.join(", ")
-        };
-        findings.push(
-            Finding::new(
-                &VFS_MISSING,
-                Subject::node(),
-                format!("{total} virtual functions of RDMA devices, expected are {expected}"),
-            )
-            .severity(Severity::Critical)
-            .evidence(format!("{DEVICES}/*/sriov_numvfs"), numbers)
-            .evidence("configuration, expect.vfs", expected),
+        let directory = format!("{DEVICES}/{}", function.address);
+        let message = format!(
+            "{} has {}, expected {configured} (sriov_numvfs)",
+            function.title(),
+            count(there, "virtual function")
         );
+        let finding = Draft::new(&VFS_MISSING, Subject::device(function.subject()), message)
+            .evidence(format!("{directory}/sriov_numvfs"), configured)
+            .evidence(format!("{directory}/virtfn*"), there);
+        Some(finding)
+    });
+    let total = expectations
+        .vfs
+        .and_then(|expected| fewer_than_expected(node, expected));
+    short.chain(total).collect()
+}
+
+fn fewer_than_expected(node: &Node, expected: u32) -> Option<Draft> {
+    let total: usize = physical(node).map(|(_, sriov)| sriov.functions.len()).sum();
+    if total >= expected as usize {
+        return None;
     }
-    findings
+    let configured: Vec<_> = physical(node)
+        .map(|(function, sriov)| format!("{} of {}", sriov.active, function.address))
+        .collect();
+    let configured = match configured.as_slice() {
+        [] => "no function with SR-IOV".into(),
+        some => some.join(", "),
+    };
+    let message = format!(
+        "RDMA devices have {}, expected {expected}",
+        count(total, "virtual function")
+    );
+    let finding = Draft::new(&VFS_MISSING, Subject::node(), message)
+        .exception(&FEWER_THAN_EXPECTED)
+        .evidence(format!("{DEVICES}/*/sriov_numvfs"), configured)
+        .evidence("configuration, expect.vfs", expected);
+    Some(finding)
 }
 
 /// `vf-without-driver`.
-pub(crate) static VF_WITHOUT_DRIVER: Rule = Rule {
+pub static VF_WITHOUT_DRIVER: Rule = Rule {
     id: "vf-without-driver",
     domain: Domain::Sriov,
-    severity: Severity::Warning,
+    policy: Policy::of(Severities::WARNING).except(&[&BY_CONFIGURATION]),
     title: "A virtual function has no driver",
-    explanation: "The virtual function is on the bus and no driver took it: it has neither network nor RDMA device, and the \
-        SR-IOV device plugin does not offer it to pods. The driver failed (the kernel's log says why), or was told not to.",
+    explanation: "The virtual function is on the PCI bus, but no driver is bound to it. It has neither a network \
+        device nor an RDMA device, and the SR-IOV device plugin does not offer it to pods. The driver failed (the \
+        kernel log shows why), or is configured not to bind.",
     remedy: Remedy {
-        any: "Look at the kernel's log for the address. Bind it: echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind.",
-        openshift: "The SriovNetworkNodePolicy's deviceType decides (netdevice or vfio-pci); look at the operator's \
+        any: "Bind the driver: echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind; if that fails, journalctl -k | \
+            grep ADDRESS shows why.",
+        openshift: "Check deviceType (netdevice or vfio-pci) in the SriovNetworkNodePolicy, and the log of the \
             sriov-network-config-daemon on the node.",
         ..Remedy::all("")
     },
-    false_alarms: "Where sriov_drivers_autoprobe is 0 somebody wants it so, and where a virtual machine is to get it vfio-pci is \
-        its driver: then it is for information, or silent.",
+    false_alarms: "A virtual function that is bound to vfio-pci for a virtual machine has a driver and is not \
+        reported.",
+    inputs: &[Writer::HostRoot],
     judge: vf_without_driver,
 };
 
-fn vf_without_driver(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let found = physical(node).filter_map(|(address, _, sriov)| {
+static BY_CONFIGURATION: Exception = Exception {
+    condition: "if sriov_drivers_autoprobe is 0, so no driver is meant to bind",
+    severities: Severities::INFO,
+};
+
+fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let found = physical(node).filter_map(|(function, sriov)| {
+        let address = function.address;
         let without: Vec<&VirtualFunction> = sriov
             .functions
             .iter()
             .filter(|vf| vf.driver.is_absent())
             .collect();
         let first = without.first()?;
-        let auto = if sriov.autoprobe.known() == Some(&false) {
-            Severity::Info
-        } else {
-            Severity::Warning
-        };
-        let severity = severity(expectations, auto, auto)?;
+        let is_meant = sriov.autoprobe.known() == Some(&false);
         let message = format!(
-            "{} of {address} without a driver: {}",
+            "{address} has {} without a driver: {}",
             count(without.len(), "virtual function"),
             listed(without.iter().map(|vf| vf.address.as_str()))
         );
-        let mut finding = Finding::new(&VF_WITHOUT_DRIVER, subject(node, address), message)
-            .severity(severity)
-            .evidence(
-                format!("{DEVICES}/{}/driver", first.address),
-                "there is no such link",
-            );
+        let mut finding = Draft::new(&VF_WITHOUT_DRIVER, Subject::device(function.subject()), message)
+            .exception(is_meant.then_some(&BY_CONFIGURATION))
+            .evidence(format!("{DEVICES}/{}/driver", first.address), "no such link");
         if let Some(autoprobe) = sriov.autoprobe.known() {
             finding = finding.evidence(
                 format!("{DEVICES}/{address}/sriov_drivers_autoprobe"),
@@ -146,52 +159,42 @@ fn vf_without_driver(node: &Node, expectations: &Expectations) -> Vec<Finding> {
     found.collect()
 }
 
-/// The first few, and how many more.
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<_> = names.collect();
-    let more = names.len().saturating_sub(4);
-    let shown = names[..names.len() - more].join(", ");
-    if more > 0 {
-        format!("{shown} and {more} more")
-    } else {
-        shown
-    }
-}
-
 /// `vf-guid-zero`.
-pub(crate) static VF_GUID_ZERO: Rule = Rule {
+pub static VF_GUID_ZERO: Rule = Rule {
     id: "vf-guid-zero",
     domain: Domain::Sriov,
-    severity: Severity::Warning,
-    title: "A virtual function's GUID is zero",
-    explanation: "The node GUID of a virtual function is zero until somebody sets it. On InfiniBand the subnet manager gives it \
-        no address and its port stays down; rdma_cm cannot tell two such devices apart, and connections fail with EINVAL.",
+    policy: Policy::of(Severities::WARNING),
+    title: "The GUID of a virtual function is zero",
+    explanation: "The node GUID of a virtual function is zero until it is set. On InfiniBand, the subnet manager \
+        gives the virtual function no address and its port stays down. rdma_cm cannot distinguish two such devices, \
+        and connections fail with EINVAL.",
     remedy: Remedy {
-        any: "Set node and port GUID from the physical function, then bind the virtual function anew.",
-        openshift: "With isRdma: true in the SriovNetworkNodePolicy the operator sets it; for InfiniBand use ib-sriov-cni with \
-            ib-kubernetes or a guid in the pod's network annotation.",
-        kubernetes: "As on OpenShift.",
-        host: "ip link set PF vf N node_guid GUID; ip link set PF vf N port_guid GUID; echo ADDRESS > .../driver/unbind, then bind.",
+        any: "Set node GUID and port GUID from the physical function, then bind the driver of the virtual function \
+            again.",
+        openshift: "Set isRdma: true in the SriovNetworkNodePolicy, and the operator sets the GUID. For InfiniBand, \
+            use ib-sriov-cni with ib-kubernetes, or set guid in the network annotation of the pod.",
+        kubernetes: "Set isRdma: true in the SriovNetworkNodePolicy, and the operator sets the GUID. For InfiniBand, \
+            use ib-sriov-cni with ib-kubernetes, or set guid in the network annotation of the pod.",
+        host: "ip link set PF vf N node_guid GUID; ip link set PF vf N port_guid GUID; echo ADDRESS > \
+            /sys/bus/pci/drivers/mlx5_core/unbind; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind",
     },
-    false_alarms: "Virtual functions without a driver, and those of software, have no GUID and are not judged.",
+    false_alarms: "Virtual functions without a driver and software devices have no GUID and are not judged.",
+    inputs: &[Writer::HostRoot],
     judge: vf_guid_zero,
 };
 
-fn vf_guid_zero(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
+fn vf_guid_zero(node: &Node, _: &Expectations) -> Vec<Draft> {
     let zero = node
         .hcas()
-        .filter(|hca| is_virtual(hca) && hca.node_guid.known().is_some_and(|guid| guid.0 == 0));
+        .filter(|hca| hca.is_virtual() && hca.node_guid.known().is_some_and(|guid| guid.0 == 0));
     let found = zero.map(|hca| {
         let address = hca.pci_address.known().map_or("?", String::as_str);
-        let what = if hca.ports.values().any(|port| is_infiniband(port)) {
+        let what = if node.ports_of(hca).any(|port| port.is_infiniband()) {
             "its port cannot come up"
         } else {
             "rdma_cm cannot use it"
         };
-        Finding::new(
+        Draft::new(
             &VF_GUID_ZERO,
             Subject::device(&hca.name),
             format!(
@@ -199,52 +202,49 @@ fn vf_guid_zero(node: &Node, expectations: &Expectations) -> Vec<Finding> {
                 hca.name
             ),
         )
-        .severity(severity)
         .evidence(format!("{CLASS}/{}/node_guid", hca.name), "0000:0000:0000:0000")
     });
     found.collect()
 }
 
 /// `vf-mac-zero`.
-pub(crate) static VF_MAC_ZERO: Rule = Rule {
+pub static VF_MAC_ZERO: Rule = Rule {
     id: "vf-mac-zero",
     domain: Domain::Sriov,
-    severity: Severity::Warning,
-    title: "The network device of a virtual function has no hardware address",
-    explanation: "The address is 00:00:00:00:00:00. The device cannot come up with it, so that its port has no GID and no traffic.",
+    policy: Policy::of(Severities::WARNING),
+    title: "The network device of a virtual function has no MAC address",
+    explanation: "The MAC address is 00:00:00:00:00:00. The device cannot come up with it, so its port has no GID \
+        and carries no traffic.",
     remedy: Remedy {
-        any: "Set one: ip link set PF vf N mac ADDRESS, then bind the virtual function anew.",
-        openshift: "The operator sets one; look at its sriov-network-config-daemon on the node.",
+        any: "Set an address: ip link set PF vf N mac MAC; then bind the driver of the virtual function again.",
+        openshift: "The operator sets an address: read the log of its sriov-network-config-daemon on the node.",
         ..Remedy::all("")
     },
-    false_alarms: "That the physical function names no address for a virtual one is usual: its driver then makes one up. Only the \
-        network device's own address is judged.",
+    false_alarms: "A physical function usually reports no address for a virtual function, whose driver then makes \
+        one up. Only the address of the network device itself is judged.",
+    inputs: &[Writer::HostRoot, Writer::Job],
     judge: vf_mac_zero,
 };
 
-fn vf_mac_zero(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
+fn vf_mac_zero(node: &Node, _: &Expectations) -> Vec<Draft> {
     let virtuals = node
         .ports()
-        .filter(|(hca, _, port)| is_virtual(hca) && is_ethernet(port));
-    let found = virtuals.filter_map(|(hca, number, port)| {
+        .filter(|port| port.hca.is_virtual() && port.is_ethernet());
+    let found = virtuals.filter_map(|port| {
         let netdev = port.netdev.known()?;
         let address = netdev
             .address
             .known()
             .filter(|address| address.bytes().all(|b| matches!(b, b'0' | b':')))?;
         Some(
-            Finding::new(
+            Draft::new(
                 &VF_MAC_ZERO,
-                Subject::port(&hca.name, number),
+                Subject::of_port(&port),
                 format!(
-                    "{} of virtual function {} has no hardware address",
-                    netdev.name, hca.name
+                    "{} of virtual function {} has MAC address {address}",
+                    netdev.name, port.hca.name
                 ),
             )
-            .severity(severity)
             .evidence(format!("/sys/class/net/{}/address", netdev.name), address),
         )
     });
@@ -252,79 +252,67 @@ fn vf_mac_zero(node: &Node, expectations: &Expectations) -> Vec<Finding> {
 }
 
 /// `vf-trust`.
-pub(crate) static VF_TRUST: Rule = Rule {
+pub static VF_TRUST: Rule = Rule {
     id: "vf-trust",
     domain: Domain::Sriov,
-    severity: Severity::Warning,
-    title: "The physical function keeps a virtual one from carrying traffic",
-    explanation: "The physical function holds the virtual one's link down; or it checks for forged addresses (spoofcheck) while \
-        the virtual function uses another hardware address than the one it was given, and is not trusted to: its frames are \
-        dropped, and address resolution for RoCE with them.",
+    policy: Policy::of(Severities::WARNING),
+    title: "The physical function blocks the traffic of a virtual function",
+    explanation: "The physical function holds the link of the virtual function down. Or spoofcheck is on, trust is \
+        off, and the virtual function uses another MAC address than the one it was given: its frames are dropped, \
+        and with them address resolution for RoCE.",
     remedy: Remedy {
-        any: "ip link set PF vf N state auto; for a changed address ip link set PF vf N trust on or spoofchk off, or give the \
-            address that is used.",
-        openshift: "In the SriovNetwork: linkState: auto, trust: \"on\", spoofChk: \"off\".",
-        kubernetes: "The same fields of the SriovNetwork or of the sriov-cni configuration.",
-        host: "",
+        any: "If the link is held down: ip link set PF vf N state auto. If the address differs: ip link set PF vf N \
+            mac MAC, or trust on, or spoofchk off.",
+        openshift: "Set linkState: auto, trust: \"on\" and spoofChk: \"off\" in the SriovNetwork.",
+        kubernetes: "Set the same fields in the SriovNetwork or in the configuration of sriov-cni.",
+        ..Remedy::all("")
     },
-    false_alarms: "Trust off and spoofcheck on are the defaults and no finding as long as addresses agree. Read through sysfs, \
-        which only MLNX_OFED and DOCA offer; silent elsewhere.",
+    false_alarms: "Trust off and spoofcheck on are the defaults and are not reported as long as the addresses match. \
+        Only MLNX_OFED and DOCA expose these settings in sysfs; elsewhere the rule is silent.",
+    inputs: &[Writer::HostRoot, Writer::Job],
     judge: vf_trust,
 };
 
-fn vf_trust(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let is = |fact: &rdma_health_node::Fact<String>, word: &str| {
-        fact.known().is_some_and(|found| found.eq_ignore_ascii_case(word))
-    };
-    let mut findings = Vec::new();
-    for (address, _, sriov) in physical(node) {
-        for vf in &sriov.functions {
-            let hca = node
-                .hcas()
-                .find(|hca| hca.pci_address.known() == Some(&vf.address));
-            let name = hca.map_or(vf.address.as_str(), |hca| hca.name.as_str());
-            let directory = format!("{DEVICES}/{address}/sriov/{}", vf.number);
-            let used = hca.and_then(|hca| {
-                hca.ports
-                    .values()
-                    .find_map(|port| port.netdev.known()?.address.known())
-            });
-            let given = vf.mac.known().map(|mac| mac.to_ascii_lowercase());
-            let differs = match (used, given) {
-                (Some(used), Some(given)) if given.bytes().any(|b| !matches!(b, b'0' | b':')) => {
-                    *used != given
-                }
-                _ => false,
-            };
-            let finding = if is(&vf.link_state, "down") || is(&vf.link_state, "disable") {
-                let message = format!(
-                    "the physical function {address} holds the link of {name} (VF {}) down",
-                    vf.number
-                );
-                Finding::new(&VF_TRUST, Subject::device(name), message).evidence(
-                    format!("{directory}/link_state"),
-                    vf.link_state.known().map_or("", String::as_str),
-                )
-            } else if differs && is(&vf.spoof_check, "on") && is(&vf.trust, "off") {
-                let message = format!(
-                    "{name} (VF {} of {address}) uses an address that it was not given, and spoofcheck is on",
-                    vf.number
-                );
-                Finding::new(&VF_TRUST, Subject::device(name), message)
-                    .evidence(format!("{directory}/spoofcheck"), "ON")
-                    .evidence(format!("{directory}/trust"), "OFF")
-                    .evidence(
-                        format!("{directory}/mac"),
-                        vf.mac.known().map_or("", String::as_str),
-                    )
-            } else {
-                continue;
-            };
-            findings.push(finding.severity(severity));
-        }
+fn vf_trust(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let found = physical(node).flat_map(|(function, sriov)| {
+        let blocked = move |vf| blocked(node, function.address, vf);
+        sriov.functions.iter().filter_map(blocked)
+    });
+    found.collect()
+}
+
+/// A virtual function whose traffic the physical function at `address` blocks.
+fn blocked(node: &Node, address: &str, vf: &VirtualFunction) -> Option<Draft> {
+    let is =
+        |fact: &Fact<String>, word: &str| fact.known().is_some_and(|found| found.eq_ignore_ascii_case(word));
+    let hca = node
+        .hcas()
+        .find(|hca| hca.pci_address.known() == Some(&vf.address));
+    let name = hca.map_or(vf.address.as_str(), |hca| hca.name.as_str());
+    let number = vf.number;
+    let directory = format!("{DEVICES}/{address}/sriov/{number}");
+    if is(&vf.link_state, "down") || is(&vf.link_state, "disable") {
+        let message = format!("physical function {address} holds the link of {name} (VF {number}) down");
+        let state = vf.link_state.known().map_or("", String::as_str);
+        let finding = Draft::new(&VF_TRUST, Subject::device(name), message);
+        return Some(finding.evidence(format!("{directory}/link_state"), state));
     }
-    findings
+    let used = hca?
+        .ports
+        .values()
+        .find_map(|port| port.netdev.known()?.address.known())?;
+    let given = vf.mac.known()?;
+    let is_given = given.bytes().any(|b| !matches!(b, b'0' | b':'));
+    let is_dropped = is(&vf.spoof_check, "on") && is(&vf.trust, "off");
+    if !is_given || !is_dropped || *used == given.to_ascii_lowercase() {
+        return None;
+    }
+    let message = format!(
+        "{name} (VF {number} of {address}) uses MAC address {used}, expected {given}: spoofcheck drops its frames"
+    );
+    let finding = Draft::new(&VF_TRUST, Subject::device(name), message)
+        .evidence(format!("{directory}/spoofcheck"), "ON")
+        .evidence(format!("{directory}/trust"), "OFF")
+        .evidence(format!("{directory}/mac"), given);
+    Some(finding)
 }

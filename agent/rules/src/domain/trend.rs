@@ -1,97 +1,100 @@
-//! What changes over time: links that go up and down, error counters that rise.
+//! Changes over time: links that go up and down, error counters that rise.
 
-use rdma_health_node::{Node, infiniband::Port, node::PortOf};
+use rdma_health_node::{Node, Port, history::PortHistory, words::duration};
 
-use super::common::{ago, is_lent, port_file, severity};
-use crate::{Domain, Expectations, Finding, Remedy, Rule, Severity, Subject, expectations::Thresholds};
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft,
+    expectations::Thresholds, policy::Exception,
+};
 
 const HOUR: u64 = 3600;
 
 /// `port-flapping`.
-pub(crate) static PORT_FLAPPING: Rule = Rule {
+pub static PORT_FLAPPING: Rule = Rule {
     id: "port-flapping",
     domain: Domain::Link,
-    severity: Severity::Warning,
-    title: "A port goes down again and again",
-    explanation: "The link went down several times within 12 hours (expect.thresholds.flaps_in_12_hours). Each time every \
-        connection over it breaks: jobs end with IBV_WC_RETRY_EXC_ERR(12). The usual causes are a bad cable or transceiver, \
-        dirt on an optical connector, a switch port or a firmware fault. One time within six hours is for information.",
+    policy: Policy::of(Severities::WARNING).except(&[&A_FEW_TIMES]),
+    title: "A port goes down repeatedly",
+    explanation: "The link went down several times within 12 hours (expect.thresholds.flaps_in_12_hours). Each time, \
+        all connections over it break and jobs fail with IBV_WC_RETRY_EXC_ERR(12). Usual causes are a bad cable or \
+        transceiver, a dirty optical connector, a switch port or a firmware bug.",
     remedy: Remedy {
-        any: "Reseat or replace the cable or transceiver, clean the connectors, try another switch port; compare with the \
-            switch's log. Update the adapter's firmware.",
-        host: "mlxlink -d DEVICE -c shows why the link went down last; journalctl -k | grep -i link shows when.",
+        any: "Reseat or replace the cable or transceiver, clean the connectors, and try another switch port. Compare \
+            with the log of the switch. Update the firmware of the adapter.",
+        host: "Show why the link went down last: mlxlink -d DEVICE -c. Show when: journalctl -k | grep -i link",
         ..Remedy::all("")
     },
-    false_alarms: "What happens in the first half hour after boot is not counted. A port that is down now is port-down. \
-        Virtual functions and their representors go down with each pod that ends and are not judged. Without \
-        earlier readings only a count that is high for a node that was booted within 12 hours tells.",
+    false_alarms: "The first half hour after boot is not counted. A port that is down now is reported by port-down. \
+        Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
+        readings, a port is only judged within 12 hours of the boot, if it went down more often than a boot \
+        explains.",
+    inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
 };
 
-fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(warning) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
+static A_FEW_TIMES: Exception = Exception {
+    condition: "if it went down less often, the last time within six hours, and is ACTIVE again",
+    severities: Severities::INFO,
+};
+
+fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let limit = expectations.thresholds.flaps_in_12_hours as usize;
-    let mut findings = Vec::new();
-    for (hca, number, port) in node.ports().filter(|port| !is_lent(port)) {
-        let past = node
-            .history
-            .as_ref()
-            .and_then(|history| history.port(hca, number));
-        let recent = past.map_or(0, |past| past.downs_since(node.time.saturating_sub(12 * HOUR)));
-        let latest = past.map_or(0, |past| past.downs_since(node.time.saturating_sub(6 * HOUR)));
-        let subject = Subject::port(&hca.name, number);
-        let (severity, message) = if recent >= limit {
-            (
-                warning,
-                format!("{subject} went down {recent} times within 12 hours"),
-            )
-        } else if latest > 0 && port.is_active() == Some(true) {
-            let times = if latest == 1 {
-                "once".into()
-            } else {
-                format!("{latest} times")
-            };
-            (
-                Severity::Info,
-                format!("{subject} went down {times} within 6 hours"),
-            )
-        } else if let (None, Some((downs, uptime))) = (past, since_boot(node, port, limit)) {
-            (
-                warning,
-                format!(
-                    "{subject} went down {downs} times since boot, {} ago",
-                    ago(uptime)
-                ),
-            )
-        } else {
-            continue;
-        };
-        let mut finding = Finding::new(&PORT_FLAPPING, subject, message).severity(severity);
+    let found = node.ports().filter(|port| !port.is_lent()).filter_map(|port| {
+        let past = node.past(&port);
+        let (exception, words) = went_down(node, &port, past, limit)?;
+        let subject = Subject::of_port(&port);
+        let message = format!("{subject} went down {words}");
+        let mut finding = Draft::new(&PORT_FLAPPING, subject, message).exception(exception);
         if let Some(netdev) = port.netdev.known()
             && let Some(downs) = netdev.carrier_downs.known()
         {
-            finding = finding.evidence(
-                format!("/sys/class/net/{}/carrier_down_count", netdev.name),
-                downs,
-            );
-        } else if let Some(downs) = counter(port, "link_downed") {
-            finding = finding.evidence(port_file(hca, number, "counters/link_downed"), downs);
+            let file = format!("/sys/class/net/{}/carrier_down_count", netdev.name);
+            finding = finding.evidence(file, downs);
+        } else if let Some(downs) = counter(&port, "link_downed") {
+            finding = finding.evidence(port.file("counters/link_downed"), downs);
         }
-        if let Some(last) = past.and_then(|past| past.downs.last()) {
-            finding = finding.evidence(
-                "history, last down",
-                format!("{} ago", ago(node.time.saturating_sub(*last))),
-            );
+        if let Some(last) = past.and_then(|past| past.last_down(node.time)) {
+            let ago = duration(node.time.saturating_sub(last));
+            finding = finding.evidence("history, last down", format!("{ago} ago"));
         }
-        findings.push(finding);
-    }
-    findings
+        Some(finding)
+    });
+    found.collect()
 }
 
-/// How often a port went down since a boot within the last 12 hours, where that is more than booting explains.
-fn since_boot(node: &Node, port: &Port, limit: usize) -> Option<(u64, u64)> {
+/// How often a port went down, in words, if that is reported.
+fn went_down(
+    node: &Node,
+    port: &Port<'_>,
+    past: Option<&PortHistory>,
+    limit: usize,
+) -> Option<(Option<&'static Exception>, String)> {
+    let Some(past) = past else {
+        let (downs, uptime) = since_boot(node, port, limit)?;
+        let uptime = duration(uptime);
+        return Some((None, format!("{downs} times since the boot {uptime} ago")));
+    };
+    let since = |seconds| past.downs_within(seconds, node.time);
+    let recent = since(12 * HOUR);
+    if recent >= limit {
+        return Some((
+            None,
+            format!("{recent} times within 12 hours, expected fewer than {limit}"),
+        ));
+    }
+    let latest = since(6 * HOUR);
+    let times = if latest == 1 {
+        "once".into()
+    } else {
+        format!("{latest} times")
+    };
+    (latest > 0 && port.is_active() == Some(true))
+        .then(|| (Some(&A_FEW_TIMES), format!("{times} within 6 hours")))
+}
+
+/// The number of times a port went down since boot and the uptime in seconds, if that is within 12 hours and more than
+/// booting explains.
+fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
     // Loading drivers and setting addresses takes a link down a few times.
     const BOOTING: u64 = 3;
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime < 12 * HOUR)?;
@@ -99,35 +102,39 @@ fn since_boot(node: &Node, port: &Port, limit: usize) -> Option<(u64, u64)> {
     (downs >= limit as u64 + BOOTING).then_some((downs, uptime))
 }
 
-fn counter(port: &Port, name: &str) -> Option<u64> {
+fn counter(port: &Port<'_>, name: &str) -> Option<u64> {
     let mut all = port.counters.iter().chain(&port.hw_counters);
     all.find(|counter| &*counter.name == name)?.value.known().copied()
 }
 
 /// `counter-errors`.
-pub(crate) static COUNTER_ERRORS: Rule = Rule {
+pub static COUNTER_ERRORS: Rule = Rule {
     id: "counter-errors",
     domain: Domain::Link,
-    severity: Severity::Warning,
-    title: "Error counters of a port rise",
-    explanation: "Counters rose faster than a sound link explains since an earlier reading: symbol_error and \
-        link_error_recovery (signal: cable, transceiver), port_rcv_errors (packets that arrived broken), \
+    policy: Policy::of(Severities::WARNING),
+    title: "Error counters of a port are rising",
+    explanation: "Since an earlier reading, counters rose faster than on a healthy link: symbol_error and \
+        link_error_recovery (signal quality: cable, transceiver), port_rcv_errors (packets that arrived damaged), \
         local_link_integrity_errors and excessive_buffer_overrun_errors (any rise; flow control or hardware), \
-        port_xmit_discards and roce_slow_restart (congestion: PFC, ECN), local_ack_timeout_err (answers that never came). \
-        Packets are sent again and bandwidth falls, or connections break. The limits are in expect.thresholds.",
+        port_xmit_discards and roce_slow_restart (congestion: PFC, ECN), local_ack_timeout_err (missing \
+        acknowledgements). Packets are sent again and bandwidth drops, or connections break. The limits are in \
+        expect.thresholds.",
     remedy: Remedy {
-        any: "Signal errors: reseat or replace cable and transceiver. Discards, slow restarts and timeouts: compare flow \
-            control (PFC, ECN, priorities) of adapter and switch.",
-        host: "mlxlink -d DEVICE -c -e; perfquery for InfiniBand; ethtool -S NETDEV.",
+        any: "For signal errors, reseat or replace cable and transceiver. For discards, slow restarts and timeouts, \
+            compare the flow control settings (PFC, ECN, priorities) of adapter and switch.",
+        host: "mlxlink -d DEVICE -c -e; InfiniBand: perfquery; Ethernet: ethtool -S NETDEV",
         ..Remedy::all("")
     },
-    false_alarms: "What a counter holds says nothing, only its rise does; without an earlier reading the rule is silent. A \
-        counter that fell was reset. A counter that cannot be read is not judged.",
+    false_alarms: "Only the rise of a counter is judged, never its value, so the rule is silent without an earlier \
+        reading. A counter that fell was reset. A counter that cannot be read is not judged.",
+    inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: counter_errors,
 };
 
 /// A counter, how much it may rise, and in how many seconds.
-fn limits(thresholds: &Thresholds) -> [(&'static str, u32, u64); 8] {
+type Limit = (&'static str, u32, u64);
+
+fn limits(thresholds: &Thresholds) -> [Limit; 8] {
     [
         ("symbol_error", thresholds.symbol_errors_per_hour, HOUR),
         ("link_error_recovery", thresholds.link_recoveries_per_minute, 60),
@@ -141,41 +148,50 @@ fn limits(thresholds: &Thresholds) -> [(&'static str, u32, u64); 8] {
     ]
 }
 
-fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Finding> {
-    let Some(severity) = severity(expectations, Severity::Warning, Severity::Warning) else {
-        return Vec::new();
-    };
-    let rising = |(hca, number, port): PortOf<'_>| {
-        let past = node.history.as_ref()?.port(hca, number)?;
-        let mut words = Vec::new();
-        let mut evidence = Vec::new();
-        for (name, limit, unit) in limits(&expectations.thresholds) {
-            let Some(value) = counter(port, name) else {
-                continue;
-            };
-            // A burst shows in a few minutes; what is counted by the hour needs one.
-            let window = if unit == HOUR { HOUR + 300 } else { 900 };
-            let Some((rise, seconds)) = past.counters.rise(name, value, node.time, 60, window) else {
-                continue;
-            };
-            let allowed = u64::from(limit).saturating_mul(seconds.max(unit)) / unit;
-            if rise > allowed {
-                words.push(format!("{name} by {rise} in {}", ago(seconds)));
-                let directory = if port.counters.iter().any(|counter| &*counter.name == name) {
-                    "counters"
-                } else {
-                    "hw_counters"
-                };
-                evidence.push((port_file(hca, number, &format!("{directory}/{name}")), value));
-            }
+fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let limits = limits(&expectations.thresholds);
+    let found = node.ports().filter_map(|port| {
+        let past = node.past(&port)?;
+        let rises: Vec<_> = limits
+            .iter()
+            .filter_map(|limit| rise_above(node, &port, past, limit))
+            .collect();
+        if rises.is_empty() {
+            return None;
         }
-        let subject = Subject::port(&hca.name, number);
-        let message = format!("errors of {subject} rose: {}", words.join(", "));
-        let mut finding = Finding::new(&COUNTER_ERRORS, subject, message).severity(severity);
-        for (file, value) in evidence {
-            finding = finding.evidence(file, value);
-        }
-        (!words.is_empty()).then_some(finding)
-    };
-    node.ports().filter_map(rising).collect()
+        let subject = Subject::of_port(&port);
+        let words: Vec<_> = rises.iter().map(|rise| rise.words.as_str()).collect();
+        let message = format!("error counters of {subject} rose: {}", words.join(", "));
+        let finding = Draft::new(&COUNTER_ERRORS, subject, message);
+        Some(
+            rises
+                .iter()
+                .fold(finding, |finding, rise| finding.evidence(&rise.file, rise.value)),
+        )
+    });
+    found.collect()
+}
+
+/// A counter that rose faster than its limit.
+struct Rise {
+    /// `symbol_error by 200 in 60 min (limit 120)`.
+    words: String,
+    file: String,
+    value: u64,
+}
+
+fn rise_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) -> Option<Rise> {
+    let (name, limit, unit) = *limit;
+    let value = counter(port, name)?;
+    // A burst shows in a few minutes; what is counted by the hour needs an hour.
+    let window = if unit == HOUR { HOUR + 300 } else { 900 };
+    let (rise, seconds) = past.counters.rise(name, value, node.time, 60, window)?;
+    let allowed = u64::from(limit).saturating_mul(seconds.max(unit)) / unit;
+    let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
+    let directory = if is_standard { "counters" } else { "hw_counters" };
+    (rise > allowed).then(|| Rise {
+        words: format!("{name} by {rise} in {} (limit {allowed})", duration(seconds)),
+        file: port.file(&format!("{directory}/{name}")),
+        value,
+    })
 }

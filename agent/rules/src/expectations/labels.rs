@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use super::{Expectations, Profile};
 
-/// What the keys of all our labels begin with.
+/// The prefix of all our label keys.
 pub const LABEL_PREFIX: &str = "rdma-health.io/";
 
 /// The keys after the prefix.
@@ -25,7 +25,7 @@ const KEYS: [&str; 11] = [
     "vfs",
 ];
 
-/// A label that makes no sense.
+/// An invalid label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelError {
     /// The whole key.
@@ -43,7 +43,7 @@ impl fmt::Display for LabelError {
 impl std::error::Error for LabelError {}
 
 impl Expectations {
-    /// What labels alone say.
+    /// Expectations from labels alone.
     ///
     /// # Errors
     /// As for [`Expectations::with_labels`].
@@ -51,10 +51,10 @@ impl Expectations {
         Self::default().with_labels(labels)
     }
 
-    /// These expectations with what labels say in place of their own. Labels of others are ignored.
+    /// These expectations, overridden by labels. Labels with another prefix are ignored.
     ///
     /// # Errors
-    /// The first label of ours with an unknown key or a value that makes no sense.
+    /// The first label with our prefix that has an unknown key or an invalid value.
     pub fn with_labels<'a>(
         mut self,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,7 +1,7 @@
 //! GIDs and GUIDs.
 
 use rdma_health_node::node::Probe;
-use rdma_health_protocol::{GidType, ProbeFailure, ProbeReport, Stage};
+use rdma_health_protocol::{GidType, Path, ProbeFailure, ProbeReport, Stage};
 use rdma_health_rules::Profile;
 
 use super::*;
@@ -18,7 +18,7 @@ fn without_ipv4(node: &mut Node, device: &str) {
 #[test]
 fn gid_tables_are_read_through_sysfs() {
     let node = node("h100-connectx7", |_| {});
-    let gids = node.gids("mlx5_0", 1).unwrap();
+    let gids = node.port("mlx5_0", 1).unwrap().gids().unwrap();
     let words: Vec<_> = gids.iter().map(|gid| (gid.index, gid.kind)).collect();
     let (v1, v2) = (GidType::RoceV1, GidType::RoceV2);
     assert_eq!(words, [(0, v1), (1, v2), (2, v1), (3, v2)]);
@@ -35,7 +35,7 @@ fn a_port_without_ipv4_gid_among_others_that_have_one_is_found() {
 }
 
 #[test]
-fn a_port_of_a_kind_that_never_had_one_is_for_information_unless_it_is_all_there_is() {
+fn a_missing_gid_is_info_if_equal_ports_lack_it_too_unless_no_port_has_one() {
     let bond = |mut node: Node| {
         without_ipv4(&mut node, "mlx5_bond_0");
         node
@@ -66,8 +66,7 @@ fn a_probe_that_found_no_gid_makes_it_a_warning() {
         without_ipv4(&mut node, device);
     }
     let report = ProbeReport {
-        device: "bnxt_re0".into(),
-        port: 1,
+        path: Path::loopback("bnxt_re0", 1),
         stage: Stage::Gid,
         failure: Some(ProbeFailure::NoGid),
         gid: None,
@@ -104,7 +103,7 @@ fn indices_that_differ_between_equal_ports_are_found() {
 }
 
 #[test]
-fn an_expected_index_is_asked_of_every_port() {
+fn an_expected_index_applies_to_every_port() {
     let node = node("bnxt-re", |_| {});
     let expect = |index| Expectations {
         gid_index: Some(index),
@@ -147,7 +146,7 @@ fn zero_and_shared_guids_are_found() {
 }
 
 #[test]
-fn a_fabric_of_ipv6_alone_is_no_fault() {
+fn an_ipv6_only_fabric_is_info() {
     let with = |address: &str| {
         let mut node = node("bnxt-re", |_| {});
         for device in ["bnxt_re0", "bnxt_re1"] {
@@ -165,6 +164,6 @@ fn a_fabric_of_ipv6_alone_is_no_fault() {
     assert_eq!(
         with("fe80::17"),
         ["bnxt_re0:1 warning", "bnxt_re1:1 warning"],
-        "no router takes it"
+        "it is not routed"
     );
 }

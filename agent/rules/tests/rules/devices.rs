@@ -6,7 +6,7 @@ use rdma_health_rules::Profile;
 use super::*;
 
 #[test]
-fn an_adapter_without_rdma_device_names_the_module_that_lacks() {
+fn an_adapter_without_rdma_device_names_the_missing_module() {
     let without = node("infiniband-ndr", |tree| {
         let device = path(tree, "/infiniband/mlx5_1/fw_ver");
         let device = device.strip_suffix("/mlx5_1/fw_ver").unwrap().to_owned();
@@ -34,7 +34,7 @@ fn an_adapter_without_rdma_device_names_the_module_that_lacks() {
 }
 
 #[test]
-fn an_ethernet_adapter_that_nobody_uses_for_rdma_is_for_information() {
+fn an_ethernet_adapter_without_rdma_device_is_info() {
     let without = node("irdma-e810", |tree| {
         for k in 0..2 {
             let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
@@ -122,7 +122,7 @@ fn fewer_devices_than_expected_are_found() {
 }
 
 #[test]
-fn a_device_that_fell_off_the_bus_is_found_by_its_past() {
+fn a_device_that_fell_off_the_bus_is_found_from_history() {
     let mut history = History::default();
     let whole = node("infiniband-ndr", |_| {});
     history.record(&whole, 1000);
@@ -132,24 +132,35 @@ fn a_device_that_fell_off_the_bus_is_found_by_its_past() {
         );
     });
     gone.time = 1600;
-    assert_eq!(
-        of(&gone, &auto(), "hcas-missing"),
-        [""; 0],
-        "without a past nobody misses it"
-    );
+    assert_eq!(of(&gone, &auto(), "device-lost"), [""; 0], "there is no history");
     gone.history = Some(Arc::new(history.clone()));
-    assert_eq!(of(&gone, &auto(), "hcas-missing"), ["mlx5_1 warning"]);
-    assert!(message(&gone, &auto(), "hcas-missing").contains("10 min ago"));
+    assert_eq!(of(&gone, &auto(), "device-lost"), ["mlx5_1 critical"]);
+    let shown = message(&gone, &auto(), "device-lost");
+    assert!(
+        shown.contains("10 min ago") && shown.contains("rail 1"),
+        "{shown}"
+    );
     // One that the configuration leaves out is still on the bus.
     let mut excluded = node("infiniband-ndr", |tree| {
         assert!(tree.remove("sys/class/infiniband/mlx5_1"));
     });
     excluded.time = 1600;
     excluded.history = Some(Arc::new(history.clone()));
-    assert_eq!(of(&excluded, &auto(), "hcas-missing"), [""; 0]);
-    // After a reboot nobody knows what was done to the machine.
+    assert_eq!(of(&excluded, &auto(), "device-lost"), [""; 0]);
+    // It did not come back after a reboot.
     Arc::make_mut(&mut gone.host).boot_id = Fact::Known("another".into());
-    assert_eq!(of(&gone, &auto(), "hcas-missing"), [""; 0]);
+    assert_eq!(of(&gone, &auto(), "device-lost"), ["mlx5_1 critical"]);
+    assert!(message(&gone, &auto(), "device-lost").contains("in an earlier boot"));
+    // It was moved to another slot: there are as many devices as before.
+    let mut moved = node("infiniband-ndr", |_| {});
+    moved.time = 1600;
+    let mut elsewhere = history.clone();
+    let boot = &mut elsewhere.boots[0];
+    boot.id = "another".into();
+    let seen = boot.hcas.remove("0000:41:00.0").unwrap();
+    boot.hcas.insert("0000:99:00.0".into(), seen);
+    moved.history = Some(Arc::new(elsewhere));
+    assert_eq!(of(&moved, &auto(), "device-lost"), [""; 0]);
 }
 
 #[test]
@@ -204,18 +215,18 @@ fn a_refused_peer_memory_module_names_the_install_order_and_nothing_else() {
     assert_eq!(of(&other, &auto(), "peer-memory-install-order"), [""; 0]);
     assert_eq!(of(&other, &auto(), "peer-memory-missing"), ["node warning"]);
     // The second attempt worked.
-    let mended = node("h100-connectx7", |tree| {
+    let repaired = node("h100-connectx7", |tree| {
         tree.write(
             "dev/kmsg",
             "4,1,1,-;nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n",
         )
         .unwrap();
     });
-    assert_eq!(of(&mended, &auto(), "peer-memory-install-order"), [""; 0]);
+    assert_eq!(of(&repaired, &auto(), "peer-memory-install-order"), [""; 0]);
 }
 
 #[test]
-fn the_legacy_peer_memory_module_is_told_and_both_together_are_a_warning() {
+fn the_legacy_peer_memory_module_is_info_and_both_together_are_a_warning() {
     let with = |modules: &str| {
         let lines: Vec<_> = modules
             .split(' ')
@@ -244,7 +255,7 @@ fn the_legacy_peer_memory_module_is_told_and_both_together_are_a_warning() {
 }
 
 #[test]
-fn what_was_found_decides_the_status_where_not_all_could_be_judged() {
+fn findings_decide_the_status_even_if_not_everything_could_be_judged() {
     // No RDMA device is there, so that hardly anything can be judged; why none is there was found.
     let without = node("infiniband-ndr", |tree| {
         let device = path(tree, "/infiniband/mlx5_1/fw_ver");
@@ -277,7 +288,7 @@ fn what_was_found_decides_the_status_where_not_all_could_be_judged() {
         }
     });
     assert_eq!(status(&ethernet, &auto()), (Status::Unknown, true));
-    // That the kernel's release could not be read is the obstacle itself, told as a warning: nothing was found.
+    // The unreadable kernel release, a warning, is itself the reason why nothing can be judged.
     let unread = node("irdma-e810", |tree| {
         assert!(tree.remove("proc/sys/kernel/osrelease"));
     });

@@ -1,6 +1,6 @@
 //! The host's network, limits, the helper.
 
-use rdma_health_node::Unread;
+use rdma_health_node::{Unread, UnreadKind, fact::HelperTrouble};
 use rdma_health_rules::Profile;
 
 use super::*;
@@ -24,7 +24,9 @@ fn two_devices_in_one_subnet_need_arp_settings() {
     assert_eq!(of(&shared, &auto(), "same-subnet-arp"), ["ens3f0 warning"]);
     let message = message(&shared, &auto(), "same-subnet-arp");
     assert!(
-        message.contains("10.4.0.0/16") && message.contains("arp_announce, arp_ignore"),
+        message.contains("10.4.0.0/16")
+            && message.contains("arp_announce=0 (expected 2)")
+            && message.contains("arp_ignore=0 (expected 1)"),
         "{message}"
     );
     let set_for_all = node("irdma-e810", |tree| {
@@ -53,7 +55,7 @@ fn two_devices_in_one_subnet_need_arp_settings() {
 }
 
 #[test]
-fn missing_flow_control_is_told_where_it_can_be_seen() {
+fn missing_flow_control_is_found_where_sysfs_shows_it() {
     let with = |priority: u8, pfc: &str| {
         node("h100-connectx7", |tree| {
             for role in ["roce_np", "roce_rp"] {
@@ -80,12 +82,12 @@ fn missing_flow_control_is_told_where_it_can_be_seen() {
     assert_eq!(
         found(&node("h100-connectx7", |_| {})),
         [""; 0],
-        "the driver does not tell"
+        "the driver does not expose it"
     );
 }
 
 #[test]
-fn limits_reach_jobs_and_what_starts_as_we_did() {
+fn low_limits_of_slurmd_the_kubelet_and_this_process_are_found() {
     let limits = include_str!("../limits.txt").replace("SOFT", "8388608  ");
     let slurm = node("hfi1-opa", |tree| {
         tree.write("proc/1200/limits", limits.clone()).unwrap();
@@ -115,7 +117,7 @@ fn a_helper_that_does_not_answer_is_one_finding_of_its_own() {
     let mut node = node("bnxt-re", |_| {});
     node.verbs = Unread {
         source: "rdma-health-verbs".into(),
-        kind: "helper_hung".into(),
+        kind: UnreadKind::Helper(HelperTrouble::Hung),
         detail: "the helper did not answer within 5s".into(),
     }
     .into();
@@ -125,6 +127,6 @@ fn a_helper_that_does_not_answer_is_one_finding_of_its_own() {
     assert_eq!(
         of(&node, &auto(), "helper-unhealthy"),
         ["node info"],
-        "nobody needs it"
+        "it is not needed"
     );
 }

@@ -1,4 +1,4 @@
-//! What happened to the IOMMU's mode, and what it refused.
+//! What changed the mode of the IOMMU, and what it blocked.
 
 use rdma_health_node::history::History;
 use rdma_health_rules::Profile;
@@ -24,7 +24,7 @@ fn memory_encryption_that_keeps_passthrough_off_is_named() {
     });
     assert_eq!(of(&active, &auto(), "iommu-memory-encryption"), ["node warning"]);
     assert_eq!(of(&active, &auto(), "iommu-cmdline-mismatch"), ["node warning"]);
-    let asked = |flags: &str| {
+    let requested = |flags: &str| {
         node(FIELD, |tree| {
             translated(tree);
             tree.write("proc/cmdline", "ro mem_encrypt=on iommu=pt\n")
@@ -34,11 +34,11 @@ fn memory_encryption_that_keeps_passthrough_off_is_named() {
         })
     };
     assert_eq!(
-        of(&asked("sme"), &auto(), "iommu-memory-encryption"),
+        of(&requested("sme"), &auto(), "iommu-memory-encryption"),
         ["node warning"]
     );
     assert_eq!(
-        of(&asked(""), &auto(), "iommu-memory-encryption"),
+        of(&requested(""), &auto(), "iommu-memory-encryption"),
         [""; 0],
         "the processor cannot"
     );
@@ -51,7 +51,7 @@ fn memory_encryption_that_keeps_passthrough_off_is_named() {
 }
 
 #[test]
-fn refused_accesses_of_our_devices_are_counted_and_others_are_not() {
+fn faults_of_rdma_devices_are_counted_and_others_are_not() {
     let refused = |address: &str| {
         node(FIELD, |tree| {
             let line = format!(
@@ -67,7 +67,7 @@ fn refused_accesses_of_our_devices_are_counted_and_others_are_not() {
         of(&ours, &profile(Profile::GpuDirect), "iommu-faults"),
         ["mlx5_0 critical"]
     );
-    assert!(message(&ours, &auto(), "iommu-faults").contains("2 times"));
+    assert!(message(&ours, &auto(), "iommu-faults").contains("2 faults"));
     assert_eq!(
         of(&refused("00:17.0"), &auto(), "iommu-faults"),
         [""; 0],
@@ -91,7 +91,11 @@ fn a_device_that_was_in_passthrough_at_an_earlier_boot_has_regressed() {
         .unwrap();
     });
     now.time = 1000 + 3 * 86_400;
-    assert_eq!(of(&now, &auto(), "iommu-regressed"), [""; 0], "nobody remembers");
+    assert_eq!(
+        of(&now, &auto(), "iommu-regressed"),
+        [""; 0],
+        "there is no history"
+    );
     // As the agent does: the new boot is recorded, and remembered across restarts.
     history.record(&now, now.time - 60);
     now.history = Some(Arc::new(history.clone()));
@@ -102,18 +106,18 @@ fn a_device_that_was_in_passthrough_at_an_earlier_boot_has_regressed() {
         message.contains("5.14.0-503.el9 now") && message.contains("iommu=pt then"),
         "{message}"
     );
-    let meant = Expectations {
+    let expected_translated = Expectations {
         passthrough: Some(false),
         ..auto()
     };
-    assert_eq!(of(&now, &meant, "iommu-regressed"), [""; 0]);
+    assert_eq!(of(&now, &expected_translated, "iommu-regressed"), [""; 0]);
     let mut same = node(FIELD, |_| {});
     same.history = Some(Arc::new(history));
     assert_eq!(of(&same, &auto(), "iommu-regressed"), [""; 0]);
 }
 
 #[test]
-fn what_is_expected_of_the_mode_decides_about_the_severity() {
+fn an_expected_iommu_mode_decides_the_severity() {
     let node = node(FIELD, translated);
     let expect = |passthrough| Expectations {
         passthrough: Some(passthrough),
@@ -130,7 +134,7 @@ fn what_is_expected_of_the_mode_decides_about_the_severity() {
 }
 
 #[test]
-fn passthrough_that_only_a_write_to_sysfs_made_ends_with_the_boot() {
+fn passthrough_written_to_sysfs_is_found_to_end_with_the_boot() {
     let default = |default: &str, cmdline: &str| {
         node(FIELD, |tree| {
             log(tree, &format!("iommu: Default domain type: {default} "));
@@ -158,7 +162,7 @@ fn passthrough_that_only_a_write_to_sysfs_made_ends_with_the_boot() {
 }
 
 #[test]
-fn where_no_rdma_is_expected_the_command_line_is_for_information() {
+fn the_command_line_is_info_with_profile_tcp_only() {
     let vain = node(FIELD, translated);
     assert_eq!(of(&vain, &auto(), "iommu-cmdline-mismatch"), ["node warning"]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What links agreed on.
+//! What links negotiated.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,9 @@ fn a_port_slower_than_most_of_its_kind_is_found_and_a_tie_is_not() {
         set(tree, "/mlx5_5/ports/1/rate", "200 Gb/sec (4X HDR)");
     });
     assert_eq!(of(&slow, &auto(), "rate-low"), ["mlx5_5:1 warning"]);
-    assert!(message(&slow, &auto(), "rate-low").contains("200 Gb/s, most of its kind run at 400 Gb/s"));
+    assert!(
+        message(&slow, &auto(), "rate-low").contains("200 Gb/s; 7 of 8 ports of its kind run at 400 Gb/s")
+    );
     assert_eq!(of(&slow, &profile(Profile::TcpOnly), "rate-low"), [""; 0]);
     let tie = node("bnxt-re", |tree| {
         set(tree, "/bnxt_re1/ports/1/rate", "25 Gb/sec (1X EDR)");
@@ -50,7 +52,7 @@ fn a_port_slower_than_most_of_its_kind_is_found_and_a_tie_is_not() {
 }
 
 #[test]
-fn lost_lanes_are_found_on_infiniband_and_told_once() {
+fn lost_lanes_are_found_on_infiniband_and_reported_once() {
     let narrow = node("infiniband-ndr", |tree| {
         set(tree, "/mlx5_2/ports/1/rate", "100 Gb/sec (1X NDR)");
     });
@@ -117,11 +119,7 @@ fn a_low_path_mtu_is_judged_by_expectation_by_others_and_by_the_network_device()
         mtu: Some(1024),
         ..auto()
     };
-    assert_eq!(
-        of(&all_low, &expected, "mtu-low"),
-        [""; 0],
-        "somebody wants it so"
-    );
+    assert_eq!(of(&all_low, &expected, "mtu-low"), [""; 0], "it is expected");
     // The usual MTU of 1500 works.
     let mut usual = node("irdma-e810", |_| {});
     with_verbs(&mut usual, |_| 1024);
@@ -138,7 +136,7 @@ fn a_low_path_mtu_is_judged_by_expectation_by_others_and_by_the_network_device()
 }
 
 #[test]
-fn without_libibverbs_the_network_devices_mtu_tells() {
+fn without_libibverbs_the_mtu_of_the_network_device_is_compared() {
     let low = node("h100-connectx7", |tree| set(tree, "/net/ens5f0np0/mtu", "1500"));
     assert_eq!(of(&low, &auto(), "mtu-low"), ["mlx5_4:1 warning"]);
 }
@@ -155,4 +153,24 @@ fn a_port_that_is_not_active_is_not_compared() {
     });
     assert_eq!(of(&node, &auto(), "rate-low"), [""; 0]);
     assert_eq!(of(&node, &auto(), "port-down"), ["mlx5_5:1 critical"]);
+}
+
+#[test]
+fn a_port_whose_network_device_a_pod_has_is_a_warning_unless_it_is_expected() {
+    let mut moved = node("connectx7-gpu", |tree| {
+        set(tree, "/mlx5_0/ports/1/state", "1: DOWN");
+    });
+    assert_eq!(of(&moved, &auto(), "port-down"), ["mlx5_0:1 critical"]);
+    with_port(&mut moved, "mlx5_0", |port| {
+        if let Fact::Known(netdev) = &mut port.netdev {
+            netdev.index = Fact::Absent;
+            netdev.carrier_ups = Fact::Absent;
+        }
+    });
+    assert_eq!(of(&moved, &auto(), "port-down"), ["mlx5_0:1 warning"]);
+    let expected = Expectations {
+        ports_up: vec!["mlx5_0".into()],
+        ..auto()
+    };
+    assert_eq!(of(&moved, &expected, "port-down"), ["mlx5_0:1 critical"]);
 }

@@ -39,7 +39,7 @@ fn a_gpu_whose_nics_are_all_on_the_other_side_is_found() {
             let name = format!("sys/class/infiniband/mlx5_{n}");
             assert!(tree.remove(&name));
         }
-        // The functions are there without RDMA: they serve nobody.
+        // The functions are still there, but without RDMA devices.
         tree.remove("proc/1/net/route");
     });
     let gpus = ["0000:18:00.0", "0000:19:00.0", "0000:38:00.0", "0000:39:00.0"];
@@ -56,11 +56,11 @@ fn a_gpu_whose_nics_are_all_on_the_other_side_is_found() {
 fn a_narrow_or_slow_link_is_compared_with_what_both_ends_can() {
     let narrow = node(H100, |tree| set(tree, &format!("{NIC}/current_link_width"), "8"));
     assert_eq!(of(&narrow, &auto(), "pci-link-degraded"), ["mlx5_0 warning"]);
-    assert!(message(&narrow, &auto(), "pci-link-degraded").contains("8 of 16 lanes"));
+    assert!(message(&narrow, &auto(), "pci-link-degraded").contains("8 instead of 16 lanes"));
     let slow = node(H100, |tree| {
         set(tree, &format!("{NIC}/current_link_speed"), "16.0 GT/s PCIe");
     });
-    assert!(message(&slow, &auto(), "pci-link-degraded").contains("16 GT/s of 32"));
+    assert!(message(&slow, &auto(), "pci-link-degraded").contains("16 GT/s instead of 32 GT/s"));
     // A slot of the fourth generation: the card is at its best.
     let old_slot = node(H100, |tree| {
         set(tree, &format!("{NIC}/current_link_speed"), "16.0 GT/s PCIe");
@@ -109,7 +109,7 @@ fn errors_that_lost_data_are_found_and_those_of_the_bus_scan_are_not() {
     assert_eq!(
         of(&corrected, &auto(), "pci-aer-errors"),
         [""; 0],
-        "nobody knows how fast they came"
+        "their rate is unknown"
     );
 }
 
@@ -136,7 +136,7 @@ fn a_small_read_request_is_judged_by_the_ports_rate() {
 }
 
 #[test]
-fn a_gpu_that_a_virtual_machine_is_to_get_is_not_judged() {
+fn a_gpu_bound_to_vfio_is_not_judged() {
     let node = node("connectx7-gpu", |tree| {
         let links: Vec<_> = tree
             .entries()

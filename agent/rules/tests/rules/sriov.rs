@@ -22,7 +22,7 @@ fn fewer_virtual_functions_than_configured_or_expected_are_found() {
     assert_eq!(of(&whole, &expect(8), "vfs-missing"), ["node critical"]);
     assert!(
         message(&whole, &expect(8), "vfs-missing")
-            .contains("4 virtual functions of RDMA devices, expected are 8")
+            .contains("RDMA devices have 4 virtual functions, expected 8")
     );
     assert_eq!(
         of(&node("bnxt-re", |_| {}), &expect(8), "vfs-missing"),
@@ -31,7 +31,7 @@ fn fewer_virtual_functions_than_configured_or_expected_are_found() {
 }
 
 #[test]
-fn a_virtual_function_without_driver_is_found_unless_somebody_wants_it_so() {
+fn a_virtual_function_without_driver_is_a_warning_unless_autoprobe_is_off() {
     let unbound = |autoprobe: &str| {
         node(VFS, |tree| {
             let driver = path(tree, "/0000:41:00.4/driver");
@@ -67,7 +67,7 @@ fn a_zero_guid_or_hardware_address_is_found() {
 }
 
 #[test]
-fn what_the_physical_function_forbids_is_found() {
+fn traffic_that_the_physical_function_blocks_is_found() {
     let down = node(VFS, |tree| set(tree, "/sriov/1/link_state", "Down"));
     assert_eq!(of(&down, &auto(), "vf-trust"), ["mlx5_2 warning"]);
     let changed = |trust: &str| {
@@ -104,7 +104,7 @@ fn a_virtual_function_that_came_back_from_a_pod_is_not_a_port_that_failed() {
 }
 
 #[test]
-fn a_representor_is_no_port_of_its_own() {
+fn a_representor_is_not_judged_as_a_port() {
     let mut switchdev = node("h100-connectx7", |_| {});
     with_hca(&mut switchdev, "mlx5_0", |hca| {
         // As mlx5 shows it: one more port per virtual function, with a network device and without RoCE.

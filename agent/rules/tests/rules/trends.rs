@@ -1,11 +1,11 @@
-//! What changes over time.
+//! Changes over time.
 
 use rdma_health_node::{
     history::{History, Measured},
     node::Probe,
     pci::AerCount,
 };
-use rdma_health_protocol::{ProbeReport, Stage};
+use rdma_health_protocol::{Path, Peer, ProbeReport, Stage};
 use rdma_health_rules::Profile;
 use rdma_health_tests::measured;
 
@@ -124,7 +124,11 @@ fn a_port_that_goes_down_again_and_again_flaps() {
     );
     let mut later = flapped(&[0, 10, 20, 30]);
     later.time += 13 * HOUR;
-    assert_eq!(of(&later, &auto(), "port-flapping"), [""; 0], "it held since");
+    assert_eq!(
+        of(&later, &auto(), "port-flapping"),
+        [""; 0],
+        "it has stayed up since"
+    );
     let mut down = flapped(&[0, HOUR]);
     with_port(&mut down, "mlx5_2", |port| {
         if let Fact::Known(state) = &mut port.state {
@@ -136,7 +140,7 @@ fn a_port_that_goes_down_again_and_again_flaps() {
 }
 
 #[test]
-fn without_a_past_only_a_node_booted_lately_tells_of_flapping() {
+fn without_history_flapping_is_only_found_on_a_recently_booted_node() {
     let with = |downs: &str, uptime: &str| {
         node("h100-connectx7", |tree| {
             set(tree, "/net/ens3f0np0/carrier_down_count", downs);
@@ -213,6 +217,7 @@ fn probed(fixture: &str, device: &str, earlier: &[(f64, f64)], (gigabits, micros
     past.measured = (0..)
         .zip(earlier)
         .map(|(n, (gigabits, micros))| Measured {
+            to: Peer::Loopback,
             time: START + n,
             bytes_per_second: Some(gigabits * 1e9 / 8.0),
             latency: Some(micros * 1e-6),
@@ -220,8 +225,7 @@ fn probed(fixture: &str, device: &str, earlier: &[(f64, f64)], (gigabits, micros
         .collect();
     let (bandwidth, latency) = measured(gigabits, micros);
     let report = ProbeReport {
-        device: device.into(),
-        port: 1,
+        path: Path::loopback(device, 1),
         stage: Stage::Done,
         failure: None,
         gid: None,
@@ -253,7 +257,7 @@ fn bandwidth_is_compared_with_what_port_and_slot_can_carry() {
         "less than half"
     );
     assert!(message(&measured(300.0), &auto(), rule).contains("its rate allows 400 Gb/s"));
-    // A degraded link has a finding of its own; the probe is measured by what the link leaves.
+    // A degraded link has its own finding; the probe is measured by what the link leaves.
     let mut narrow = measured(106.0);
     let pci = Arc::make_mut(&mut narrow.pci);
     if let Fact::Known(functions) = &mut pci.functions {
@@ -285,14 +289,14 @@ fn bandwidth_and_latency_are_compared_with_earlier_probes() {
     );
     let message = message(&measured((379.0, 4.5)), &auto(), "probe-latency-high");
     assert!(
-        message.contains("takes 4.50 µs; the median of 6 earlier probes is 2.00 µs"),
+        message.contains("is 4.50 µs; the median of 6 earlier probes is 2.00 µs"),
         "{message}"
     );
     let few = probed("h100-connectx7", "mlx5_0", &usual[..3], (379.0, 9.0));
     assert_eq!(
         of(&few, &auto(), "probe-latency-high"),
         [""; 0],
-        "three are no yardstick"
+        "three are too few to compare with"
     );
     let software = probed("virtual-node-no-iommu", "rxe0", &[(10.0, 9.0); 6], (2.0, 90.0));
     assert_eq!(of(&software, &auto(), "probe-latency-high"), [""; 0]);
@@ -309,7 +313,7 @@ fn an_expected_bandwidth_holds_for_every_device() {
     let hardware = probed("h100-connectx7", "mlx5_0", &[], (375.0, 2.0));
     assert_eq!(of(&hardware, &expected(370), rule), [""; 0]);
     assert_eq!(of(&hardware, &expected(380), rule), ["mlx5_0:1 warning"]);
-    assert!(message(&hardware, &expected(380), rule).contains("expected are 380 Gb/s"));
+    assert!(message(&hardware, &expected(380), rule).contains("expected 380 Gb/s"));
     let software = probed("virtual-node-passthrough", "rxe0", &[], (2.0, 30.0));
     assert_eq!(of(&software, &auto(), rule), [""; 0]);
     assert_eq!(of(&software, &expected(100), rule), ["rxe0:1 warning"]);

@@ -1,44 +1,30 @@
-//! What leaves the node only where somebody wants it to: the host's name and all addresses.
+//! Replaces the host name and all addresses, on request.
 //!
-//! Findings stay the same but for the addresses that they name. See `docs/snapshots.md` for what is replaced and what not.
+//! Findings stay the same, except for the addresses in them. `docs/snapshots.md` lists what is replaced and what is not.
 
+mod answers;
+mod log;
 mod pseudonym;
 mod text;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rdma_health_node::{
-    fact::Fact,
-    history::History,
-    node::VerbsDevice,
-    recording::{Answers, Recording, Target},
-};
-use rdma_health_protocol::Gid;
+use rdma_health_kernel::recording::Recording;
+use rdma_health_node::history::History;
+use rdma_health_protocol::{Gid, Path, Peer};
 use serde_json::Value;
 
 use crate::Snapshot;
 use pseudonym::Pseudonyms;
 
-/// Replaces the host's name and all addresses, each by the same one everywhere.
+/// Replaces the host name and all addresses consistently.
 pub fn anonymize(snapshot: &mut Snapshot) {
-    let pseudonyms = Pseudonyms::default();
+    let pseudonyms = pseudonyms(&snapshot.recording);
     snapshot.anonymized = true;
-    snapshot.recording = recording(&pseudonyms, &snapshot.recording);
-    snapshot.hung = std::mem::take(&mut snapshot.hung)
-        .into_iter()
-        .map(|(source, seconds)| (pseudonyms.words(&source, false), seconds))
-        .collect();
-    if let Fact::Known(devices) = &mut snapshot.verbs {
-        *devices = Arc::new(
-            devices
-                .iter()
-                .map(|(name, device)| (pseudonyms.words(name, false), verbs(&pseudonyms, device.clone())))
-                .collect(),
-        );
-    }
+    snapshot.recording = answers::recording(&pseudonyms, &snapshot.recording);
     for probe in &mut snapshot.probes {
         let report = &mut Arc::make_mut(probe).report;
-        report.device = pseudonyms.words(&report.device, false);
+        path(&pseudonyms, &mut report.path);
         if let Some(used) = &mut report.gid {
             gid(&pseudonyms, used);
         }
@@ -51,28 +37,44 @@ pub fn anonymize(snapshot: &mut Snapshot) {
     }
 }
 
+/// Pseudonyms that know the name of the host, unless a file or device has the same name.
+fn pseudonyms(recording: &Recording) -> Pseudonyms {
+    let Some(name) = recording.file("/proc/sys/kernel/hostname") else {
+        return Pseudonyms::default();
+    };
+    let name = String::from_utf8_lossy(name);
+    Pseudonyms::of_host(&name, |name| {
+        let mut paths = recording.iter().filter_map(|(question, _)| question.path());
+        paths.any(|path| path.split('/').any(|part| part.eq_ignore_ascii_case(name)))
+    })
+}
+
+fn path(pseudonyms: &Pseudonyms, path: &mut Path) {
+    path.from.device = pseudonyms.words(&path.from.device, false);
+    peer(pseudonyms, &mut path.to);
+}
+
+fn peer(pseudonyms: &Pseudonyms, peer: &mut Peer) {
+    if let Peer::Remote(remote) = peer {
+        remote.node = node_name(pseudonyms, &remote.node);
+        remote.port.device = pseudonyms.words(&remote.port.device, false);
+    }
+}
+
+fn node_name(pseudonyms: &Pseudonyms, name: &str) -> String {
+    pseudonyms.name("node", name.trim())
+}
+
 fn gid(pseudonyms: &Pseudonyms, gid: &mut Gid) {
     gid.gid = pseudonyms.gid(gid.gid);
 }
 
-fn verbs(pseudonyms: &Pseudonyms, mut device: VerbsDevice) -> VerbsDevice {
-    match &mut device {
-        VerbsDevice::Device(device) => {
-            device.name = pseudonyms.words(&device.name, false);
-            device.node_guid = pseudonyms.guid(device.node_guid);
-            let gids = device.ports.iter_mut().flat_map(|port| &mut port.gids);
-            gids.for_each(|found| gid(pseudonyms, found));
-        }
-        VerbsDevice::Error(error) => {
-            error.device = error.device.take().map(|name| pseudonyms.words(&name, false));
-        }
-    }
-    device
-}
-
-/// What was remembered: names and boots become what they become elsewhere, so that past and present belong together.
+/// The history: names and boot ids get the same pseudonyms as in the facts, so that past and present still match.
 fn past(pseudonyms: &Pseudonyms, history: &mut History) {
     let words = |text: &str| pseudonyms.words(text, false);
+    if let Some(clock) = &mut history.clock {
+        clock.boot = boot_name(pseudonyms, &clock.boot);
+    }
     for boot in &mut history.boots {
         boot.id = boot_name(pseudonyms, &boot.id);
         boot.domains = keyed(&mut boot.domains, words);
@@ -86,6 +88,9 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
         Some((identity, port)) => format!("{}:{port}", words(identity)),
         None => words(key),
     });
+    for measured in history.ports.values_mut().flat_map(|port| &mut port.measured) {
+        peer(pseudonyms, &mut measured.to);
+    }
 }
 
 fn keyed<T>(map: &mut BTreeMap<String, T>, name: impl Fn(&str) -> String) -> BTreeMap<String, T> {
@@ -106,76 +111,4 @@ fn value(pseudonyms: &Pseudonyms, found: &mut Value) {
         Value::Object(all) => all.values_mut().for_each(|one| value(pseudonyms, one)),
         _ => {}
     }
-}
-
-fn recording(pseudonyms: &Pseudonyms, original: &Recording) -> Recording {
-    let mut replaced = Recording::default();
-    for (path, answers) in original.iter() {
-        let words = |text: &String| pseudonyms.words(text, false);
-        let mut answers: Answers = answers.clone();
-        if let Some(Ok(bytes)) = &mut answers.read {
-            *bytes = content(pseudonyms, path, bytes).into();
-        }
-        if let Some(Ok(names)) = &mut answers.list {
-            names.text = names.text.iter().map(words).collect();
-            names.text.sort();
-        }
-        if let Some(Ok(Target::Text(target))) = &mut answers.link {
-            *target = words(target);
-        }
-        if let Some(Ok(target)) = &mut answers.real_path {
-            *target = words(target);
-        }
-        *replaced.entry(&pseudonyms.words(path, false)) = answers;
-    }
-    replaced
-}
-
-/// What a file holds, replaced.
-fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<u8> {
-    let file = path.rsplit('/').next().unwrap_or_default();
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return if file == "config" {
-            without_serial_number(bytes)
-        } else {
-            bytes.to_vec()
-        };
-    };
-    match path {
-        "/proc/sys/kernel/hostname" => (pseudonyms.name("node", text.trim()) + "\n").into_bytes(),
-        "/proc/sys/kernel/random/boot_id" => (boot_name(pseudonyms, text) + "\n").into_bytes(),
-        _ if file == "config" => without_serial_number(bytes),
-        _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),
-        // Elsewhere four numbers with dots between them are a version.
-        _ => {
-            let addresses = path == "/dev/kmsg" || path.contains("/gids/");
-            pseudonyms.words(text, addresses).into_bytes()
-        }
-    }
-}
-
-/// A PCI configuration space with an empty Device Serial Number capability: NICs keep their MAC address there.
-fn without_serial_number(space: &[u8]) -> Vec<u8> {
-    const SERIAL_NUMBER: u32 = 0x03;
-    let mut space = space.to_vec();
-    let mut offset = 0x100;
-    // As many as there is room for, so that a list that loops ends.
-    for _ in 0..480 {
-        let Some(header) = space
-            .get(offset..offset + 4)
-            .and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?)))
-        else {
-            break;
-        };
-        if header & 0xffff == SERIAL_NUMBER
-            && let Some(number) = space.get_mut(offset + 4..offset + 12)
-        {
-            number.fill(0);
-        }
-        offset = (header >> 20) as usize & !0b11;
-        if offset < 0x100 {
-            break;
-        }
-    }
-    space
 }

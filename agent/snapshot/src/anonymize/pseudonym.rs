@@ -1,31 +1,75 @@
-//! Pseudonyms for addresses that keep what rules ask about them.
+//! Pseudonyms for addresses that keep the properties which rules check.
 //!
-//! - The same address becomes the same pseudonym, two different ones never the same; zero stays zero.
-//! - Of MAC addresses and GUIDs the manufacturer's part stays and the last three bytes are shuffled, in the same way in
-//!   every form of address, so that a GUID, a link-local GID and a MAC that belong together still do.
-//! - IPv4 addresses and global IPv6 prefixes keep common prefixes: two addresses of one subnet stay in one subnet,
-//!   whatever its size (as Crypto-PAn does). The first byte stays, and all of the part that makes an address private,
-//!   link-local or IPv4-mapped.
+//! - Equal addresses get equal pseudonyms, different addresses get different ones; zero stays zero.
+//! - MAC addresses and GUIDs keep the manufacturer's part, and their last three bytes are shuffled. The shuffle is the
+//!   same for every form of address, so that a MAC, its GUID and its link-local GID still match.
+//! - IPv4 addresses and global IPv6 prefixes keep common prefixes: addresses of one subnet stay in one subnet of the same
+//!   size (like Crypto-PAn). The first byte stays, and the whole part that makes an address private, link-local or
+//!   IPv4-mapped.
 //!
-//! The key is random and kept nowhere.
+//! The key is random and not stored.
 
 use std::{
+    borrow::Cow,
     hash::{BuildHasher, RandomState},
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-/// What turns addresses into pseudonyms.
+/// Converts addresses to pseudonyms.
 #[derive(Debug, Default)]
 pub(super) struct Pseudonyms {
     key: RandomState,
+    /// The host's name, as it is and without its domain, in lower case, longest first.
+    host: Vec<String>,
 }
 
 impl Pseudonyms {
+    /// Pseudonyms that also replace the name of the host in any text. A name that is a usual word, or one of `taken`, stays:
+    /// it identifies nothing, and replacing it would change what the text says.
+    pub(super) fn of_host(name: &str, taken: impl Fn(&str) -> bool) -> Self {
+        const USUAL: [&str; 6] = ["localhost", "host", "node", "linux", "server", "none"];
+        let name = name.trim().trim_end_matches('.').to_ascii_lowercase();
+        let short = name.split('.').next().unwrap_or_default();
+        let is_telling = |name: &&str| name.len() >= 3 && !USUAL.contains(name) && !taken(name);
+        let mut host: Vec<_> = [name.as_str(), short].into_iter().filter(is_telling).collect();
+        host.dedup();
+        Self {
+            host: host.into_iter().map(str::to_owned).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The text with the name of the host replaced where it is a whole word, together with a domain after it.
+    pub(super) fn without_host<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for name in &self.host {
+            let lower = text.to_ascii_lowercase();
+            let mut out = String::new();
+            let mut from = 0;
+            for (at, _) in lower.match_indices(name.as_str()) {
+                let end = at + name.len();
+                let is_part = |c: char| c.is_alphanumeric();
+                let inside = lower[..at].ends_with(is_part) || lower[end..].starts_with(is_part);
+                if inside || at < from {
+                    continue;
+                }
+                out.push_str(&text[from..at]);
+                out.push_str(&self.name("node", name));
+                from = end + domain(&lower[end..]);
+            }
+            if from > 0 {
+                out.push_str(&text[from..]);
+                text = Cow::Owned(out);
+            }
+        }
+        text
+    }
+
     fn hash(&self, what: &str, value: impl std::hash::Hash) -> u64 {
         self.key.hash_one((what, value))
     }
 
-    /// A word for a name, the same for the same name.
+    /// A pseudonym for a name; equal names get equal pseudonyms.
     pub(super) fn name(&self, kind: &str, name: &str) -> String {
         format!("{kind}-{:08x}", self.hash("name", name) >> 32)
     }
@@ -42,7 +86,7 @@ impl Pseudonyms {
         };
         match (value, network(value)) {
             (0, _) => 0,
-            // What zero would have become goes to the one that became zero.
+            // The value that would become zero gets the value that zero would become.
             (_, 0) => network(0),
             (_, shuffled) => shuffled,
         }
@@ -63,7 +107,7 @@ impl Pseudonyms {
 
     /// A MAC address in the lower 48 bits.
     pub(super) fn mac(&self, mac: u64) -> u64 {
-        // Broadcast, and addresses of multicast groups (the lowest bit of the first byte), name nobody.
+        // Broadcast and multicast addresses (the lowest bit of the first byte) identify no host.
         if mac >> 40 & 1 == 1 {
             mac
         } else {
@@ -71,8 +115,8 @@ impl Pseudonyms {
         }
     }
 
-    /// The leading `width` bits of `value`, those after the first `kept` replaced bit by bit: each flips as all before
-    /// it say, so that common prefixes stay common.
+    /// The leading `width` bits of `value`, with the bits after the first `kept` replaced: whether a bit flips depends on
+    /// all bits before it, so that common prefixes stay common.
     fn prefix(&self, value: u64, width: u32, kept: u32) -> u64 {
         (kept..width).fold(value, |found, bit| {
             let before = value >> (width - bit);
@@ -82,7 +126,7 @@ impl Pseudonyms {
     }
 
     pub(super) fn ipv4(&self, address: Ipv4Addr) -> Ipv4Addr {
-        // By the first byte alone: neighbours that keep different lengths could meet.
+        // The length depends only on the first byte; otherwise different addresses could get the same pseudonym.
         let kept = match address.octets()[0] {
             0 | 127 | 224..=255 => 32,
             172 => 12,
@@ -90,7 +134,7 @@ impl Pseudonyms {
             _ => 8,
         };
         let found = self.prefix(u64::from(address.to_bits()), 32, kept);
-        // No bit above the 32nd is touched.
+        // Bits above the 32nd do not change.
         u32::try_from(found).map_or(address, Ipv4Addr::from_bits)
     }
 
@@ -105,7 +149,7 @@ impl Pseudonyms {
         let (high, low) = halves(address);
         let global = !address.is_unicast_link_local();
         let high = if global { self.prefix(high, 64, 16) } else { high };
-        // What was made from a MAC address stays recognisable as that, and nothing else becomes it.
+        // An identifier derived from a MAC address stays recognisable, and no other becomes one.
         let made_from_mac = |low: u64| low >> 24 & 0xffff == 0xfffe;
         let low = if global && !made_from_mac(low) {
             let mut shuffled = self.shuffled(32, low);
@@ -120,7 +164,19 @@ impl Pseudonyms {
     }
 }
 
-/// The network's and the interface's half of an address.
+/// The length of the domain at the start of the text: `.example.org`.
+fn domain(text: &str) -> usize {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut length = 0;
+    while let Some(rest) = text[length..].strip_prefix('.')
+        && rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+    {
+        length += 1 + rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    }
+    length
+}
+
+/// The network half and the interface half of an address.
 pub(super) fn halves(address: Ipv6Addr) -> (u64, u64) {
     let number = |bytes: &[u8]| {
         bytes
@@ -132,7 +188,7 @@ pub(super) fn halves(address: Ipv6Addr) -> (u64, u64) {
     (number(high), number(low))
 }
 
-/// An address of its halves.
+/// The address with these halves.
 pub(super) fn joined(high: u64, low: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))
 }
@@ -163,8 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn no_small_guid_becomes_zero(key in 0..64_u8, guid in 1_u64..4096) {
-            let _ = key;
+        fn no_small_guid_becomes_zero(guid in 1_u64..4096) {
             prop_assert_ne!(Pseudonyms::default().guid(guid), 0);
         }
 
@@ -190,6 +245,25 @@ mod tests {
             prop_assert_eq!(pseudonyms.guid(eui64(mac)), eui64(pseudonyms.mac(mac)));
             prop_assert_eq!(pseudonyms.gid(link_local(mac)), link_local(pseudonyms.mac(mac)));
         }
+    }
+
+    #[test]
+    fn the_name_of_the_host_is_replaced_as_a_word_with_its_domain() {
+        let pseudonyms = Pseudonyms::of_host("GPU-17.example.org\n", |_| false);
+        for (text, shown) in [
+            ("peer gpu-17 lost", "peer NODE lost"),
+            ("peer Gpu-17.Example.ORG: lost", "peer NODE: lost"),
+            ("gpu-17.other.test,gpu-17", "NODE,NODE"),
+            ("ö gpu-17 HCA-1", "ö NODE HCA-1"),
+            ("gpu-171 agpu-17 gpu-1", "gpu-171 agpu-17 gpu-1"),
+        ] {
+            let found = pseudonyms.without_host(text).into_owned();
+            let shown = ["gpu-17.example.org", "gpu-17"]
+                .map(|name| shown.replace("NODE", &pseudonyms.name("node", name)));
+            assert!(shown.contains(&found), "{found}");
+        }
+        let usual = Pseudonyms::of_host("localhost.localdomain", |name| name.contains('.'));
+        assert_eq!(usual.without_host("localhost"), "localhost");
     }
 
     #[test]

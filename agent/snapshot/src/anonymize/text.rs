@@ -5,15 +5,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::pseudonym::{Pseudonyms, halves, joined};
 
 impl Pseudonyms {
-    /// The text with every address replaced: MAC addresses, GUIDs, GIDs, IPv6, names of devices that hold an address
-    /// (`enx5254001234ab`), and IPv4 where `ipv4` says so.
+    /// The text with the name of the host and every address replaced: MAC addresses, GUIDs, GIDs, IPv6 addresses, device names that contain an
+    /// address (`enx5254001234ab`), and, if `ipv4` is set, IPv4 addresses.
     pub(super) fn words(&self, text: &str, ipv4: bool) -> String {
         let mut out = String::with_capacity(text.len());
-        let mut rest = text;
+        let text = self.without_host(text);
+        let mut rest = &*text;
         while !rest.is_empty() {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
-            // Punctuation that ends a sentence or names what follows.
+            // Punctuation at the end of a sentence or before a value.
             let bare = if word.ends_with("::") {
                 word
             } else {
@@ -46,7 +47,7 @@ impl Pseudonyms {
         {
             return Some(bytes_of(self.mac(number(&bytes, 8)), 6));
         }
-        // The hardware address of IPoIB: four bytes of its own, then a GID.
+        // The hardware address of IPoIB: four bytes, then a GID.
         if word.len() == 59
             && let Some(bytes) = groups(2)
         {
@@ -95,7 +96,25 @@ impl Pseudonyms {
         self.device_name(word)
     }
 
-    /// The name of a device that was named after its address: `enx` (Ethernet), `ibx`, `rocex`, … and the address.
+    /// The text with every absolute path hidden, except those of the system, which name no user.
+    pub(super) fn without_paths(text: &str) -> String {
+        const SYSTEM: [&str; 6] = ["/sys/", "/proc/", "/dev/", "/usr/", "/run/", "/etc/"];
+        let is_hidden =
+            |word: &str| word.contains('/') && !SYSTEM.iter().any(|system| word.starts_with(system));
+        let words = text.split_inclusive([' ', '"', '\'', '(', ')', ',', ':']);
+        words
+            .map(|word| {
+                let bare = word.trim_end_matches([' ', '"', '\'', '(', ')', ',', ':']);
+                if is_hidden(bare) && !bare.is_empty() {
+                    format!("<hidden>{}", &word[bare.len()..])
+                } else {
+                    word.to_owned()
+                }
+            })
+            .collect()
+    }
+
+    /// The name of a device that contains its address: `enx` (Ethernet), `ibx`, `rocex`, … and the address.
     fn device_name(&self, word: &str) -> Option<String> {
         const KINDS: [&str; 6] = ["enx", "wlx", "ibx", "rocex", "iwx", "opax"];
         let kind = KINDS.iter().find(|kind| word.starts_with(**kind))?;
@@ -110,7 +129,7 @@ impl Pseudonyms {
         }
     }
 
-    /// A routing table as `/proc/net/route` has it: addresses are numbers in the machine's byte order.
+    /// A routing table in the format of `/proc/net/route`: addresses are numbers in native byte order.
     pub(super) fn routes(&self, table: &str) -> String {
         let mut out = String::with_capacity(table.len());
         for line in table.lines() {
@@ -124,7 +143,7 @@ impl Pseudonyms {
                     let address = Ipv4Addr::from_bits(address.swap_bytes());
                     self.ipv4(address).to_bits().swap_bytes()
                 };
-                // A network's own part only: the rest is zero.
+                // Only the network part; the rest is zero.
                 columns[1] = format!("{:08X}", replaced(destination) & mask);
                 columns[2] = format!("{:08X}", replaced(gateway));
             }
@@ -150,7 +169,7 @@ fn ends_with_guid(before: &str) -> bool {
     }
 }
 
-/// Bytes with colons between them, the last `count` of the number.
+/// The last `count` bytes of the number, separated by colons.
 fn bytes_of(number: u64, count: usize) -> String {
     let bytes = number.to_be_bytes();
     let shown: Vec<_> = bytes[8 - count..]
@@ -160,7 +179,7 @@ fn bytes_of(number: u64, count: usize) -> String {
     shown.join(":")
 }
 
-/// As the kernel writes a GUID.
+/// The number in the kernel's format of a GUID.
 fn parts_of(number: u64) -> String {
     let [a, b, c, d] = [48, 32, 16, 0].map(|shift| number >> shift & 0xffff);
     format!("{a:04x}:{b:04x}:{c:04x}:{d:04x}")
@@ -242,12 +261,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_gone_through(text in "\\PC{0,80}", addresses in "([0-9a-f:.]{0,6}|enx|::|0x){0,12}") {
+        fn an_address_in_any_text_is_replaced_and_what_is_around_it_stays_the_same(
+            before in "\\PC{0,30}|([0-9a-f:.]{0,6}|enx|::|0x){0,12}",
+            after in "\\PC{0,30}|([0-9a-f:.]{0,6}|enx|::|0x){0,12}",
+            (mac, ip, end) in (0_u64..1 << 48, any::<u32>(), "|[,;/) ]"),
+        ) {
             let pseudonyms = Pseudonyms::default();
-            for text in [text, addresses] {
-                let _ = pseudonyms.words(&text, true);
-                let _ = pseudonyms.routes(&text);
+            let words = |text: &str| pseudonyms.words(text, true);
+            let ip = Ipv4Addr::from_bits(ip);
+            for (address, replaced) in [
+                (bytes_of(mac, 6), bytes_of(pseudonyms.mac(mac), 6)),
+                (format!("enx{mac:012x}"), format!("enx{:012x}", pseudonyms.mac(mac))),
+                (ip.to_string(), pseudonyms.ipv4(ip).to_string()),
+            ] {
+                let text = words(&format!("{before} {address}{end} {after}"));
+                prop_assert_eq!(text, format!("{} {replaced}{end} {}", words(&before), words(&after)));
             }
+        }
+
+        #[test]
+        fn only_words_are_replaced(text in "\\PC{0,80}|([0-9a-f:.]{0,6}|enx|::|0x| ){0,12}") {
+            let between = |text: &str| text.replace(is_word, "");
+            prop_assert_eq!(between(&Pseudonyms::default().words(&text, true)), between(&text));
+        }
+
+        #[test]
+        fn a_routing_table_keeps_its_shape(
+            lines in proptest::collection::vec("\\PC{0,40}|eth0(\t[0-9A-F]{8}){2}\t0003(\t0){3}\t[0-9A-F]{8}(\t0?){0,4}", 0..5),
+        ) {
+            let columns = |table: &str| table.lines().map(|line| line.split('\t').count()).collect::<Vec<_>>();
+            let table = lines.join("\n") + "\n";
+            prop_assert_eq!(columns(&Pseudonyms::default().routes(&table)), columns(&table));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What commands printed, turned back into what the kernel said.
+//! Converts the output of commands to the kernel's format.
 
 /// `lsmod` as `/proc/modules`.
 pub(super) fn modules(list: &str) -> String {
     let module = |line: &str| {
         let mut words = line.split_whitespace();
         let (name, size, count) = (words.next()?, words.next()?, words.next()?);
-        // The heading has words where numbers stand.
+        // The heading has words instead of numbers.
         size.parse::<u64>().ok()?;
         let count: i64 = count.parse().ok()?;
         let users = words.next().map_or("-".to_owned(), |users| {
@@ -101,8 +101,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_gone_through(text in "(\\[ *[0-9]{0,30}\\.[0-9]{0,7}\\]|\\PC{0,9}|[0-9]{1,20}|\n| ){0,12}") {
-            let _ = (modules(&text), log(&text), cmdline(&text), release(&text), uname(&text));
+        fn every_line_of_any_log_is_a_line_with_its_text(
+            text in "(\\[ {0,2}[0-9]{1,3}\\.[0-9]{6}\\] [A-Z]{0,3}\n|\\[ *[0-9]{0,30}\\.[0-9]{0,7}\\]|\\PC{0,9}|\n| ){0,12}",
+        ) {
+            let records = log(&text);
+            prop_assert_eq!(records.lines().count(), text.lines().count());
+            for (record, line) in records.lines().zip(text.lines()) {
+                let stamped = record.strip_prefix("6,0,").and_then(|rest| rest.split_once(",-;"));
+                let text = stamped.map_or(record, |(_, text)| text);
+                prop_assert!(line.ends_with(text), "{line:?} became {record:?}");
+            }
+        }
+
+        #[test]
+        fn a_time_stamp_is_in_microseconds(seconds in 0_u64..1 << 40, micros in 0_u64..1_000_000, text in "\\PC{0,20}") {
+            let line = format!("[{seconds:5}.{micros:06}] {text}");
+            prop_assert_eq!(log(&line), format!("6,0,{},-;{text}\n", seconds * 1_000_000 + micros));
+        }
+
+        #[test]
+        fn every_module_is_one_that_the_list_names(
+            text in "([a-z_0-9]{1,9} {1,3}[0-9]{1,20} {1,3}-?[0-9]{1,20}( [a-z,]{1,9})?\n|\\PC{0,12}\n){0,6}",
+        ) {
+            for module in modules(&text).lines() {
+                let words: Vec<_> = module.split_whitespace().collect();
+                prop_assert_eq!((words.len(), words[4]), (6, "Live"), "{}", module);
+                prop_assert!(text.lines().any(|line| line.split_whitespace().next() == Some(words[0])), "{module}");
+                prop_assert!(words[3] == "-" || words[3].ends_with(','), "{module}");
+            }
         }
     }
 }

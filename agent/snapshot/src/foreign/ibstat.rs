@@ -1,21 +1,19 @@
-//! What `ibstat` printed, as the files of `/sys/class/infiniband` that it was read from.
+//! Converts the output of `ibstat` to the files of `/sys/class/infiniband` that it comes from.
 
-use rdma_health_node::recording::{Names, Recording};
-
-use super::put;
+use rdma_health_kernel::recording::Recording;
 
 const CLASS: &str = "/sys/class/infiniband";
-/// The most devices that are taken from one report.
+/// Maximum number of devices in a report.
 const MAX_DEVICES: usize = 1024;
 
-/// Adds every device and port of the report. What it does not tell was not collected.
+/// Adds every device and port of the report. Attributes that it does not contain count as not collected.
 pub(super) fn devices(report: &str, made: &mut Recording) {
     let mut devices: Vec<String> = Vec::new();
     let mut ports: Vec<String> = Vec::new();
     let mut place: Option<String> = None;
     for line in report.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix("CA '").and_then(|rest| rest.strip_suffix('\'')) {
-            // It becomes a part of paths.
+            // The name becomes part of paths.
             let plain = (1..=64).contains(&name.len())
                 && name
                     .bytes()
@@ -26,7 +24,7 @@ pub(super) fn devices(report: &str, made: &mut Recording) {
             }
             devices.push(name.to_owned());
             ports.clear();
-            list(made, &format!("{CLASS}/{name}/ports"), &ports);
+            made.insert_list(&format!("{CLASS}/{name}/ports"), ports.clone());
             place = Some(format!("{CLASS}/{name}"));
             continue;
         }
@@ -39,7 +37,7 @@ pub(super) fn devices(report: &str, made: &mut Recording) {
             .and_then(|rest| rest.strip_suffix(':')?.parse::<u8>().ok())
         {
             ports.push(port.to_string());
-            list(made, &format!("{device}/ports"), &ports);
+            made.insert_list(&format!("{device}/ports"), ports.clone());
             place = Some(format!("{device}/ports/{port}"));
             continue;
         }
@@ -47,21 +45,14 @@ pub(super) fn devices(report: &str, made: &mut Recording) {
             continue;
         };
         if let Some((file, text)) = attribute(key, value.trim()) {
-            put(made, &format!("{at}/{file}"), text);
+            made.insert_file(&format!("{at}/{file}"), text.into_bytes());
         }
     }
     devices.sort();
-    list(made, CLASS, &devices);
+    made.insert_list(CLASS, devices);
 }
 
-fn list(made: &mut Recording, path: &str, names: &[String]) {
-    made.entry(path).list = Some(Ok(Names {
-        text: names.to_vec(),
-        not_text: Vec::new(),
-    }));
-}
-
-/// The file that a line was read from, and what it held.
+/// The file that a line comes from, and its content.
 fn attribute(key: &str, value: &str) -> Option<(&'static str, String)> {
     let coded = |names: &[(&str, &str)]| {
         names
@@ -118,6 +109,8 @@ fn attribute(key: &str, value: &str) -> Option<(&'static str, String)> {
 mod tests {
     use proptest::prelude::*;
 
+    use rdma_health_kernel::recording::{Answer, Question};
+
     use super::*;
 
     const REPORT: &str = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tFirmware version: 28.41.1000\n\
@@ -129,7 +122,7 @@ mod tests {
         let mut made = Recording::default();
         devices(REPORT, &mut made);
         let read = |path: &str| {
-            let bytes = made.get(path)?.read.clone()?.ok()?;
+            let bytes = made.file(path)?;
             String::from_utf8(bytes.to_vec()).ok()
         };
         let first = "/sys/class/infiniband/mlx5_0";
@@ -148,16 +141,44 @@ mod tests {
             read("/sys/class/infiniband/mlx5_1/ports/1/state").as_deref(),
             Some("1: DOWN")
         );
-        let names = made.get(CLASS).unwrap().list.clone().unwrap().unwrap();
+        let Some(Answer::Names(names)) = made.get(&Question::List(CLASS.into())) else {
+            panic!("{made:?}")
+        };
         assert_eq!(names.text, ["mlx5_0", "mlx5_1"]);
     }
 
+    /// The names that a directory of the recording lists.
+    fn listed<'a>(made: &'a Recording, path: &str) -> &'a [String] {
+        match made.get(&Question::List(path.to_owned())) {
+            Some(Answer::Names(names)) => &names.text,
+            _ => &[],
+        }
+    }
+
     proptest! {
+        /// Whatever a report says, each file lies in the directory of a device that is listed, or of one of its ports.
         #[test]
-        fn any_report_is_gone_through(lines in proptest::collection::vec(
-            "(CA '|Port |State: |Rate: |Node GUID: 0x|Base lid: )\\PC{0,9}('|:)?", 0..12)
-        ) {
-            devices(&lines.join("\n"), &mut Recording::default());
+        fn every_file_belongs_to_a_device_and_port_that_are_listed(lines in proptest::collection::vec(
+            "CA '(a|b|../c|)'|Port [12]:|State: Active|Rate: 400|Base lid: 7|Node GUID: 0x1f|(CA '|Port |Rate: )\\PC{0,9}('|:)?",
+            0..12,
+        )) {
+            let mut made = Recording::default();
+            devices(&lines.join("\n"), &mut made);
+            for (question, _) in made.iter() {
+                let Question::Read(path) = question else {
+                    continue;
+                };
+                prop_assert!(listed(&made, path).is_empty(), "{path} is a file and a directory");
+                let parts: Vec<_> = path.strip_prefix(CLASS).unwrap().split('/').skip(1).collect();
+                let (device, port) = match parts[..] {
+                    [device, _] => (device, None),
+                    [device, "ports", port, _] => (device, Some(port)),
+                    _ => return Err(TestCaseError::fail(path.to_owned())),
+                };
+                prop_assert!(listed(&made, CLASS).iter().any(|name| name == device), "{path}");
+                let ports = listed(&made, &format!("{CLASS}/{device}/ports"));
+                prop_assert!(port.is_none_or(|port| ports.iter().any(|name| name == port)), "{path}");
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Nodes that other tools saved: a sosreport, or the `nodes/NAME` folder of an OpenShift must-gather, unpacked.
+//! Nodes saved by other tools: an unpacked sosreport, or the `nodes/NAME` folder of an unpacked OpenShift must-gather.
 //!
-//! Both hold some files of a node as they are and others as what a command printed. The former are read where they lie, the
-//! latter are turned into what the kernel would have said and go before them. All else was not collected, and is told as
-//! such: a directory that is not there proves nothing.
+//! Both contain some files of a node unchanged, and the output of commands. The files are read in place. Command output
+//! is converted to the kernel's format and takes precedence. Everything else counts as not collected, because a missing
+//! directory proves nothing.
 
 mod command;
 mod ibstat;
@@ -12,9 +12,9 @@ use std::{
     sync::Arc,
 };
 
-use rdma_health_node::{
+use rdma_health_kernel::{
     Root,
-    recording::{Failure, Recording},
+    recording::{Answer, Failure, Question, Recording},
     root::Scope,
 };
 
@@ -23,23 +23,23 @@ use rdma_health_node::{
 pub struct Foreign {
     /// The tool (`sosreport`).
     pub tool: &'static str,
-    /// What was found of the node.
+    /// The node's files.
     pub root: Root,
 }
 
-/// Why a folder is a tool's but cannot be read as one node.
+/// Why a tool's folder cannot be read as one node.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system's word.
+    /// The operating system's error.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Which of them?
-    #[error("this must-gather holds {} nodes; name one of them: {}", .0.len(), names(.0))]
+    /// It has several nodes.
+    #[error("this must-gather contains {} nodes; pass the folder of one of them: {}", .0.len(), names(.0))]
     SeveralNodes(Vec<PathBuf>),
-    /// Nothing about any node's kernel.
+    /// It has no kernel files of any node.
     #[error(
-        "this must-gather holds nothing about the kernel of any node (no nodes/NAME/proc_cmdline or sysinfo); \
-         a sosreport or `rdma-health snapshot` of the node does"
+        "this must-gather contains no kernel files of any node (no nodes/NAME/proc_cmdline or sysinfo); use a sosreport or \
+        `rdma-health snapshot` of the node"
     )]
     NoNode,
 }
@@ -56,7 +56,7 @@ fn names(nodes: &[PathBuf]) -> String {
     shown.join(", ")
 }
 
-/// Opens a folder if its layout is one of a tool's; `None` where it is not.
+/// Opens a folder if it has the layout of a tool; otherwise `None`.
 ///
 /// # Errors
 /// Any [`Error`].
@@ -78,7 +78,7 @@ pub fn open(path: &Path) -> Result<Option<Foreign>, Error> {
     }))
 }
 
-/// The folder itself, or the only one below it: archives unpack into a folder of their own name.
+/// The folder itself, or its only subfolder, because archives unpack into a folder with their own name.
 fn with_only_child(path: &Path, fits: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     if fits(path) {
         return Some(path.to_owned());
@@ -139,23 +139,23 @@ fn sosreport(path: &Path) -> std::io::Result<Root> {
         && let Some(log) = command("kernel/dmesg")
         && let Some(cmdline) = command::cmdline(&log)
     {
-        put(&mut made, "/proc/cmdline", cmdline);
+        made.insert_file("/proc/cmdline", cmdline.into_bytes());
     }
     if text("proc/modules").is_none()
         && let Some(list) = command("kernel/lsmod").or_else(|| text("lsmod"))
     {
-        put(&mut made, "/proc/modules", command::modules(&list));
+        made.insert_file("/proc/modules", command::modules(&list).into_bytes());
     }
     if let Some(log) = command("kernel/dmesg").or_else(|| text("var/log/dmesg")) {
-        put(&mut made, "/dev/kmsg", command::log(&log));
+        made.insert_file("/dev/kmsg", command::log(&log).into_bytes());
     }
     let uname = command("kernel/uname_-a").or_else(|| text("uname"));
     if let Some((host, release)) = uname.as_deref().and_then(command::uname) {
-        put(&mut made, "/proc/sys/kernel/hostname", host);
-        put(&mut made, "/proc/sys/kernel/osrelease", release);
+        made.insert_file("/proc/sys/kernel/hostname", host.into_bytes());
+        made.insert_file("/proc/sys/kernel/osrelease", release.into_bytes());
     }
     if text("uptime").is_none() {
-        made.entry("/proc/uptime").read = Some(Err(Failure::NotCollected));
+        not_collected(&mut made, Question::Read("/proc/uptime".into()));
     }
     if scope.entries("sys/class/infiniband").known().is_none()
         && let Some(report) = command("infiniband/ibstat")
@@ -171,18 +171,18 @@ fn must_gather_node(path: &Path) -> std::io::Result<Root> {
     let text = |name: &str| scope.optional_file(name).known().cloned();
     let mut made = nothing_below_proc();
     if let Some(cmdline) = text("proc_cmdline") {
-        put(&mut made, "/proc/cmdline", cmdline);
+        made.insert_file("/proc/cmdline", cmdline.into_bytes());
     }
     if let Some(log) = text("dmesg") {
         if let Some(release) = command::release(&log) {
-            put(&mut made, "/proc/sys/kernel/osrelease", release);
+            made.insert_file("/proc/sys/kernel/osrelease", release.into_bytes());
         }
-        put(&mut made, "/dev/kmsg", command::log(&log));
+        made.insert_file("/dev/kmsg", command::log(&log).into_bytes());
     }
     if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
-        put(&mut made, "/proc/sys/kernel/hostname", name.to_owned());
+        made.insert_file("/proc/sys/kernel/hostname", name.as_bytes());
     }
-    // `sysinfo.tgz` holds parts of /proc and /sys; unpacked beside itself or into a folder of its name.
+    // `sysinfo.tgz` contains parts of /proc and /sys; it is unpacked in place or into a folder with its name.
     let unpacked = path.join("sysinfo");
     let below = if unpacked.join("sys").is_dir() {
         &unpacked
@@ -192,13 +192,13 @@ fn must_gather_node(path: &Path) -> std::io::Result<Root> {
     Root::partial(below, Arc::new(made))
 }
 
-/// Which processes ran is collected by nobody in the form of `/proc`.
+/// Neither tool collects processes in the format of `/proc`.
 fn nothing_below_proc() -> Recording {
     let mut made = Recording::default();
-    made.entry("/proc").list = Some(Err(Failure::NotCollected));
+    not_collected(&mut made, Question::List("/proc".into()));
     made
 }
 
-fn put(recording: &mut Recording, path: &str, text: String) {
-    recording.entry(path).read = Some(Ok(text.into_bytes().into()));
+fn not_collected(made: &mut Recording, question: Question) {
+    made.insert(question, Answer::Failed(Failure::NotCollected));
 }

@@ -1,4 +1,4 @@
-//! Whether somebody else is using the port.
+//! Whether the port carries other traffic.
 
 use std::{
     fs,
@@ -37,12 +37,16 @@ impl Traffic {
 
     /// Bytes per second over `interval`, both directions together; `None` where a file cannot be read.
     fn rate(&self, interval: Duration) -> Option<u64> {
-        let (before, started) = (self.bytes()?, Instant::now());
+        let before = self.read()?;
         thread::sleep(interval);
-        let (after, elapsed) = (self.bytes()?, started.elapsed());
-        // A counter that was reset in between counts from 0.
-        let bytes = u128::from(after.checked_sub(before).unwrap_or(after));
-        u64::try_from(bytes * 1_000_000 / elapsed.as_micros().max(1)).ok()
+        self.read()?.rate_since(before)
+    }
+
+    fn read(&self) -> Option<Reading> {
+        Some(Reading {
+            bytes: self.bytes()?,
+            at: Instant::now(),
+        })
     }
 
     fn bytes(&self) -> Option<u64> {
@@ -50,6 +54,23 @@ impl Traffic {
             let count: u64 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
             Some(sum.wrapping_add(count.wrapping_mul(self.unit)))
         })
+    }
+}
+
+/// A count of bytes and the time it was read.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    bytes: u64,
+    at: Instant,
+}
+
+impl Reading {
+    /// Bytes per second since an earlier reading; `None` where that is more than a `u64` holds.
+    fn rate_since(self, before: Self) -> Option<u64> {
+        // A counter that was reset in between counts from 0.
+        let bytes = self.bytes.checked_sub(before.bytes).unwrap_or(self.bytes);
+        let elapsed = self.at.saturating_duration_since(before.at).as_micros().max(1);
+        u64::try_from(u128::from(bytes) * 1_000_000 / elapsed).ok()
     }
 }
 
@@ -120,28 +141,18 @@ mod tests {
 
     #[test]
     fn a_rate_is_per_second_and_survives_a_reset() {
-        let root = tempfile::tempdir().unwrap();
-        write(root.path(), "rx", "0");
-        write(root.path(), "tx", "1000000");
-        let source = Traffic {
-            files: [root.path().join("rx"), root.path().join("tx")],
-            unit: 1,
+        let start = Instant::now();
+        let read = |bytes, milliseconds| Reading {
+            bytes,
+            at: start + Duration::from_millis(milliseconds),
         };
-        let path = root.path().to_owned();
-        let change = |text: &'static str| {
-            let path = path.clone();
-            thread::spawn(move || {
-                thread::sleep(Duration::from_millis(20));
-                fs::write(path.join("tx"), text).unwrap();
-            })
-        };
-        let writer = change("2000000");
-        let rate = source.rate(Duration::from_millis(200)).unwrap();
-        writer.join().unwrap();
-        assert!((1..=5_000_000).contains(&rate), "{rate}");
-        let writer = change("5");
-        let rate = source.rate(Duration::from_millis(200)).unwrap();
-        writer.join().unwrap();
-        assert!((1..=25).contains(&rate), "{rate}");
+        let before = read(1_000_000, 0);
+        assert_eq!(read(2_000_000, 200).rate_since(before), Some(5_000_000));
+        assert_eq!(read(1_000_003, 2000).rate_since(before), Some(1));
+        // After a reset, the 5 bytes counted since then are all that is known.
+        assert_eq!(read(5, 200).rate_since(before), Some(25));
+        // Two readings at the same moment count as one microsecond of distance.
+        assert_eq!(read(1_000_007, 0).rate_since(before), Some(7_000_000));
+        assert_eq!(read(u64::MAX, 0).rate_since(read(0, 0)), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Latency: half of the time of a round trip.
 //!
 //! It is what `ib_write_lat` measures: one end writes a few bytes to the other's memory, which the other polls for
-//! the last byte, and then writes back. Each end has a thread of its own, as the two processes of perftest have: the
-//! receiver answers while the sender is still busy with acknowledgement and completion. (Polled by one thread,
-//! `SoftRoCE`, which does that work in the sender's thread, takes twice as long.)
+//! the last byte, and then writes back. Each end has its own thread, as the two processes of perftest have, also where
+//! both ends are here: the receiver answers while the sender is still busy with acknowledgement and completion. (Polled by
+//! one thread, `SoftRoCE`, which does that work in the sender's thread, takes twice as long.)
 
 use std::{
     sync::atomic::{
@@ -14,15 +14,10 @@ use std::{
     time::Instant,
 };
 
-use rdma_health_protocol::{Latency, ProbeFailure};
+use rdma_health_protocol::{Latency, ProbeFailure, ProbeRequest};
 use rustix::io::Errno;
 
-use super::{
-    errno,
-    pair::{End, Pair},
-    quantile,
-    watch::Watch,
-};
+use super::{end::End, errno, measure::Far, quantile, shares::Shares, signal, watch::Watch};
 use crate::sys::{PollBuffer, Remote};
 
 /// Turns of a waiting loop between two looks for a failed completion.
@@ -40,6 +35,15 @@ pub(super) struct Trips {
 }
 
 impl Trips {
+    /// Those that the budget allows.
+    pub(super) fn of(request: &ProbeRequest, shares: &Shares) -> Self {
+        Self {
+            size: request.latency_size,
+            warm_up: shares.warm_up,
+            measured: shares.round_trips,
+        }
+    }
+
     /// Bytes that all of them write.
     pub(super) fn bytes(self) -> u64 {
         2 * u64::from(self.size) * (u64::from(self.warm_up) + u64::from(self.measured))
@@ -53,28 +57,35 @@ impl Trips {
     }
 }
 
-/// Makes the round trips; `None` where there are none to make. Takes half of the remaining time at most, but one
+/// Makes the round trips from `near`; `None` where there are none to make. Takes half of the remaining time at most, but one
 /// measured round trip at least.
-pub(super) fn measure(pair: &mut Pair, trips: Trips, watch: &Watch) -> Result<Option<Latency>, ProbeFailure> {
-    let Pair { a, b, small } = pair;
-    let [from, to] = *small;
-    let invalid = || errno(Errno::INVAL);
-    let (at_a, at_b) = (
-        a.region.remote(to).ok_or_else(invalid)?,
-        b.region.remote(to).ok_or_else(invalid)?,
-    );
-    let stop = AtomicBool::new(false);
-    let player = |end, remote| Player {
-        end,
-        remote,
-        from,
-        to,
-        size: trips.size as usize,
-        stop: &stop,
-        watch: watch.clone(),
-        buffer: PollBuffer::default(),
+pub(super) fn measure(
+    near: &mut End,
+    far: &mut Far<'_>,
+    trips: Trips,
+    watch: &Watch,
+) -> Result<Option<Latency>, ProbeFailure> {
+    let samples = match far {
+        Far::Here(far) => both(near, far, trips, watch)?,
+        Far::Elsewhere => {
+            let samples = Player::new(near, trips, Stop::Signal, watch)?.ask(trips)?;
+            signal::send(near, signal::TRIPS_OVER, 0, watch)?;
+            samples
+        }
     };
-    let (ping, echo) = (player(a, at_b), player(b, at_a));
+    Ok(quantile::latency(samples))
+}
+
+/// Answers the round trips that another process makes.
+pub(super) fn answer(end: &mut End, trips: Trips, watch: &Watch) -> Result<(), ProbeFailure> {
+    Player::new(end, trips, Stop::Signal, watch)?.answer(trips)
+}
+
+/// Makes the round trips between two ends that are both here; the samples.
+fn both(near: &mut End, far: &mut End, trips: Trips, watch: &Watch) -> Result<Vec<u64>, ProbeFailure> {
+    let stop = AtomicBool::new(false);
+    let ping = Player::new(near, trips, Stop::Shared(&stop), watch)?;
+    let echo = Player::new(far, trips, Stop::Shared(&stop), watch)?;
     let (samples, echoed) = thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("probe-echo".into())
@@ -93,8 +104,16 @@ pub(super) fn measure(pair: &mut Pair, trips: Trips, watch: &Watch) -> Result<Op
         (_, Err(failure @ ProbeFailure::Completion(_))) | (Ok(_), Err(failure)) | (Err(failure), _) => {
             Err(failure)
         }
-        (Ok(samples), Ok(())) => Ok(quantile::latency(samples)),
+        (Ok(samples), Ok(())) => Ok(samples),
     }
+}
+
+/// What says that the other end makes no more round trips.
+enum Stop<'a> {
+    /// Both ends are here: set when either is done, for whatever reason.
+    Shared(&'a AtomicBool),
+    /// The other end is in another process: its signal.
+    Signal,
 }
 
 /// One end of the round trips.
@@ -106,13 +125,26 @@ struct Player<'a> {
     from: usize,
     to: usize,
     size: usize,
-    /// Set when either end is done, for whatever reason.
-    stop: &'a AtomicBool,
+    stop: Stop<'a>,
     watch: Watch,
     buffer: PollBuffer,
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    fn new(end: &'a mut End, trips: Trips, stop: Stop<'a>, watch: &Watch) -> Result<Self, ProbeFailure> {
+        let [from, to] = end.layout.small;
+        Ok(Self {
+            remote: end.remote(to)?,
+            end,
+            from,
+            to,
+            size: trips.size as usize,
+            stop,
+            watch: watch.clone(),
+            buffer: PollBuffer::default(),
+        })
+    }
+
     /// Starts each trip and times it, in nanoseconds of half a trip.
     fn ask(mut self, trips: Trips) -> Result<Vec<u64>, ProbeFailure> {
         let mut samples = Vec::with_capacity(trips.measured as usize);
@@ -161,7 +193,7 @@ impl Player<'_> {
             if turns.is_multiple_of(TURNS) {
                 // What failed to be sent is never answered.
                 self.end.reap(&mut self.buffer)?;
-                if self.stop.load(Acquire) {
+                if self.is_stopped() {
                     // It may have stopped after its last message.
                     return Ok(last.load(Acquire) == mark);
                 }
@@ -170,11 +202,20 @@ impl Player<'_> {
         }
         Ok(true)
     }
+
+    fn is_stopped(&self) -> bool {
+        match self.stop {
+            Stop::Shared(stop) => stop.load(Acquire),
+            Stop::Signal => signal::arrived(self.end, signal::TRIPS_OVER).is_some(),
+        }
+    }
 }
 
 impl Drop for Player<'_> {
     fn drop(&mut self) {
-        self.stop.store(true, Release);
+        if let Stop::Shared(stop) = self.stop {
+            stop.store(true, Release);
+        }
     }
 }
 

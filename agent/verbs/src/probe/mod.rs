@@ -1,6 +1,10 @@
-//! The loopback probe: two reliable connected queue pairs on one port, and RDMA WRITE between them.
+//! The probe: two reliable connected queue pairs, and RDMA WRITE between them.
 //!
-//! It goes through the stages of [`Stage`] in order; the report names the one it stopped at and why. The data takes
+//! A connection has two ends. An end is opened and has an address; it is connected to the address of the other end; then
+//! one end writes and measures, and the other verifies and responds. For a loopback, both ends are here, on one port ([`run`]).
+//! Otherwise each end is in its own helper ([`OfferedEnd`]), and the addresses travel through the agents.
+//!
+//! A probe goes through the stages of [`Stage`] in order; the report names the one it stopped at and why. The data takes
 //! the way that training traffic takes: memory, IOMMU, PCIe, HCA and back. Most HCAs turn loopback traffic around
 //! inside, so that cable and switch have no part in it.
 //!
@@ -9,77 +13,64 @@
 //!
 //! **Time.** Every waiting loop looks at the deadline. The latency part takes half of the remaining time at most;
 //! the bandwidth part stops posting when a fifth of the time is left, and reports what had completed. A verbs call
-//! that the kernel never returns from is beyond the reach of this module: whoever runs the helper kills it then.
+//! that the kernel never returns from is beyond the reach of this module: the agent kills the helper then.
 //!
-//! **Place.** The probe runs in a thread of its own on the CPUs of the NIC's NUMA node.
+//! **Place.** The probe runs in its own thread on the CPUs of the NIC's NUMA node.
 //!
-//! **iWARP** devices cannot be probed this way and end at [`Stage::Open`] with `EOPNOTSUPP`: that is no fault.
+//! **iWARP** devices cannot be probed this way and end at [`Stage::Open`] with `EOPNOTSUPP`: that is not a fault.
 //!
 //! **Busy ports.** Where no traffic counter can be read (rxe has none, and its network device's counters leave
 //! loopback out) the port counts as free.
 
 mod busy;
-mod gid;
+mod end;
 mod latency;
+mod layout;
 mod measure;
 mod numa;
+mod offered;
 mod pair;
 mod pattern;
+mod port;
 mod quantile;
 mod request;
+mod respond;
+mod shares;
+mod signal;
 mod watch;
 
-use std::{
-    panic,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{panic, thread, time::Instant};
 
-use rdma_health_protocol::{Gid, ProbeFailure, ProbeReport, ProbeRequest, Stage};
+use rdma_health_protocol::{ProbeFailure, ProbeReport, ProbeRequest, Stage};
 use rustix::io::Errno;
 
-pub use gid::choose as choose_gid;
+pub use offered::OfferedEnd;
 pub use request::{MAX_DEPTH, MAX_LATENCY_MESSAGE, MAX_MESSAGE, MAX_SAMPLES, MAX_TIME_MS, is_sane};
 
-use self::{pair::Pair, watch::Watch};
-use crate::{
-    devices, errno as errno_names, nodes,
-    sys::{self, Context, DeviceList, PortAttributes},
-};
+use self::{measure::Far, pair::Pair, port::ReadyPort};
+use crate::{errno as errno_names, sys};
 
-/// Where sysfs is mounted.
-const SYSFS: &str = "/sys";
-
-/// `IBV_PORT_ACTIVE`.
-const ACTIVE: u32 = 4;
-
-/// Makes one probe. Never fails as such: the report tells what did. A request that is not sane (see [`is_sane`])
-/// ends at [`Stage::Open`] with `EINVAL`.
+/// Makes one loopback probe. Never fails as such: the report says what did. A request that is not sane (see [`is_sane`]), or
+/// whose path is not a loopback, ends at [`Stage::Open`] with `EINVAL`.
 pub fn run(request: &ProbeRequest) -> ProbeReport {
     let started = Instant::now();
-    let mut report = ProbeReport {
-        device: request.device.clone(),
-        port: request.port,
-        stage: Stage::Open,
-        failure: None,
-        gid: None,
-        numa_node: None,
-        bandwidth: None,
-        latency: None,
-        elapsed_us: 0,
-    };
-    let result = if is_sane(request) {
-        in_own_thread(|| steps(request, started, &mut report))
+    let mut report = blank(request);
+    let result = if is_sane(request) && request.path.is_loopback() {
+        in_own_thread(|| loopback(request, started, &mut report))
     } else {
         Err(errno(Errno::INVAL))
     };
-    report.failure = result.err();
-    report.elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    finish(&mut report, result, started);
     report
 }
 
-/// A thread of its own, so that the caller keeps its CPUs.
+fn loopback(request: &ProbeRequest, started: Instant, report: &mut ProbeReport) -> Result<(), ProbeFailure> {
+    let port = ReadyPort::open(request, started, report)?;
+    let mut pair = Pair::connect(&port, request, report)?;
+    measure::run(&mut pair.a, Far::Here(&mut pair.b), request, &port.watch, report)
+}
+
+/// Runs `work` in a separate thread, so that the CPUs of the calling thread do not change.
 fn in_own_thread(work: impl FnOnce() -> Result<(), ProbeFailure> + Send) -> Result<(), ProbeFailure> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()
@@ -92,86 +83,25 @@ fn in_own_thread(work: impl FnOnce() -> Result<(), ProbeFailure> + Send) -> Resu
     })
 }
 
-fn steps(request: &ProbeRequest, started: Instant, report: &mut ProbeReport) -> Result<(), ProbeFailure> {
-    let sysfs = Path::new(SYSFS);
-    let list = DeviceList::read().map_err(failed)?;
-    let Some(device) = list.find(&request.device) else {
-        let node = nodes::list(Path::new(nodes::CLASS)).remove(&request.device);
-        return Err(node.map_or(ProbeFailure::NoSuchPort, |node| {
-            let errno = nodes::why_unlisted(&node.uverbs);
-            failed(sys::Error {
-                call: "ibv_get_device_list",
-                errno,
-            })
-        }));
-    };
-    if device.is_iwarp() {
-        return Err(errno(Errno::OPNOTSUPP));
-    }
-    let presence = Path::new(nodes::CLASS).join(device.uverbs());
-    report.numa_node = numa::pin(sysfs, &request.device);
-    let watch = Watch::new(started, Duration::from_millis(request.time_budget_ms), presence);
-    let context = device.open().map_err(failed)?;
-    drop(list);
-
-    report.stage = Stage::QueryPort;
-    watch.check()?;
-    let ports = context.attributes().map_err(failed)?.ports;
-    if !(1..=ports).contains(&request.port) {
-        return Err(ProbeFailure::NoSuchPort);
-    }
-    let port = context.port(request.port).map_err(failed)?;
-    if port.state != ACTIVE {
-        return Err(ProbeFailure::NotActive {
-            state: u8::try_from(port.state).unwrap_or(u8::MAX),
-        });
-    }
-
-    report.stage = Stage::BusyCheck;
-    if !request.even_if_busy {
-        check_busy(request, &context, &watch)?;
-    }
-
-    report.stage = Stage::Gid;
-    watch.check()?;
-    let gid = choose(request, &context, &port)?;
-    report.gid.clone_from(&gid);
-
-    let mut pair = Pair::connect(&context, &port, gid.as_ref(), request, &watch, report)?;
-    measure::run(&mut pair, request, port.max_message, &watch, report)
-}
-
-/// Fails where the port carries as much traffic as the request calls busy.
-fn check_busy(request: &ProbeRequest, context: &Context, watch: &Watch) -> Result<(), ProbeFailure> {
-    // A table that cannot be read is told at the next stage.
-    let gids = devices::gids(context, request.port).unwrap_or_default();
-    let netdev = gids.first().and_then(|gid| gid.netdev_index);
-    let sources = busy::Traffic::sources(Path::new(SYSFS), &request.device, request.port, netdev);
-    match busy::bytes_per_second(&sources, watch.left()) {
-        Some(bytes_per_second) if bytes_per_second >= request.busy_bytes_per_second => {
-            Err(ProbeFailure::Busy { bytes_per_second })
-        }
-        _ => Ok(()),
+/// The report of a probe that has not begun.
+fn blank(request: &ProbeRequest) -> ProbeReport {
+    ProbeReport {
+        path: request.path.clone(),
+        stage: Stage::Open,
+        failure: None,
+        gid: None,
+        numa_node: None,
+        bandwidth: None,
+        latency: None,
+        elapsed_us: 0,
     }
 }
 
-/// The GID that addresses carry; `None` on InfiniBand, unless the port has no LID or asks for a GID.
-fn choose(
-    request: &ProbeRequest,
-    context: &Context,
-    port: &PortAttributes,
-) -> Result<Option<Gid>, ProbeFailure> {
-    let needed = port.is_ethernet() || port.lid == 0 || port.grh_required || request.gid_index.is_some();
-    if !needed {
-        return Ok(None);
-    }
-    let gids = devices::gids(context, request.port).map_err(failed)?;
-    let chosen = match request.gid_index {
-        Some(index) => gids.iter().find(|gid| gid.index == index),
-        None if port.is_ethernet() => gid::choose(&gids),
-        None => gids.first(),
-    };
-    chosen.cloned().map(Some).ok_or(ProbeFailure::NoGid)
+/// Adds how a part ended, and the time that it took.
+fn finish(report: &mut ProbeReport, result: Result<(), ProbeFailure>, started: Instant) {
+    report.failure = result.err();
+    let elapsed = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    report.elapsed_us = report.elapsed_us.saturating_add(elapsed);
 }
 
 fn failed(error: sys::Error) -> ProbeFailure {
@@ -194,22 +124,27 @@ mod tests {
 
     #[test]
     fn a_request_that_is_not_sane_ends_at_open() {
-        let report = run(&ProbeRequest {
+        let without_size = ProbeRequest {
             message_size: 0,
             ..request::sane()
-        });
-        assert_eq!(report.stage, Stage::Open);
-        let einval = ProbeFailure::Errno {
-            errno: 22,
-            name: "EINVAL".into(),
         };
-        assert_eq!(report.failure, Some(einval));
+        // One end alone cannot probe a path to another node.
+        let to_another = request::sane_between();
+        for request in [without_size, to_another] {
+            let report = run(&request);
+            assert_eq!(report.stage, Stage::Open);
+            let einval = ProbeFailure::Errno {
+                errno: 22,
+                name: "EINVAL".into(),
+            };
+            assert_eq!(report.failure, Some(einval));
+        }
     }
 
     #[test]
     fn without_the_device_it_ends_at_open() {
         let report = run(&ProbeRequest {
-            device: "no_such_0".into(),
+            path: rdma_health_protocol::Path::loopback("no_such_0", 1),
             ..request::sane()
         });
         assert_eq!(report.stage, Stage::Open);

@@ -7,36 +7,57 @@ use std::{
 
 use crate::sys::MemoryRegion;
 
-/// A sequence of words that differs from probe to probe, so that what an earlier one left is never taken for it.
+/// A sequence of words that differs from probe to probe, so that what an earlier one left is never taken for it. It is the
+/// same on machines of either byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pattern(u64);
+pub(super) struct Pattern {
+    seed: u64,
+    /// All ones for the complement.
+    flip: u64,
+}
 
 impl Pattern {
     /// A new one.
     pub(super) fn new() -> Self {
         // The standard library's per-process random keys are as good a seed as any.
-        Self(RandomState::new().hash_one(std::process::id()))
+        Self::of(RandomState::new().hash_one(std::process::id()))
     }
 
-    /// The word at a position (`SplitMix64`).
+    /// The one with this seed.
+    pub(super) fn of(seed: u64) -> Self {
+        Self { seed, flip: 0 }
+    }
+
+    /// What another end needs to know it.
+    pub(super) fn seed(self) -> u64 {
+        self.seed
+    }
+
+    /// Its complement, which differs in every byte.
+    pub(super) fn complement(self) -> Self {
+        Self {
+            flip: !self.flip,
+            ..self
+        }
+    }
+
+    /// The word at a position (`SplitMix64`), as it is stored.
     fn word(self, at: u64) -> u64 {
         let mut z = self
-            .0
+            .seed
             .wrapping_add(at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        ((z ^ (z >> 31)) ^ self.flip).to_le()
     }
 
     fn byte(self, at: usize) -> u8 {
         self.word(at as u64 / 8).to_ne_bytes()[at % 8]
     }
 
-    /// Fills the first `length` bytes of `source` with it, and those of `destination` with its complement, so that
-    /// every single byte must change.
-    pub(super) fn lay_out(self, source: &MemoryRegion, destination: &MemoryRegion, length: usize) {
-        self.fill(source.words(), source.bytes(), length, 0);
-        self.fill(destination.words(), destination.bytes(), length, !0);
+    /// Fills the first `length` bytes of a region with it.
+    pub(super) fn fill(self, region: &MemoryRegion, length: usize) {
+        self.store(region.words(), region.bytes(), length);
     }
 
     /// Offset of the first byte among the first `length` that is not the pattern's.
@@ -44,13 +65,13 @@ impl Pattern {
         self.difference(region.words(), region.bytes(), length)
     }
 
-    fn fill(self, words: &[AtomicU64], bytes: &[AtomicU8], length: usize, flip: u64) {
+    fn store(self, words: &[AtomicU64], bytes: &[AtomicU8], length: usize) {
         let whole = length / 8;
         for (at, word) in words[..whole].iter().enumerate() {
-            word.store(self.word(at as u64) ^ flip, Relaxed);
+            word.store(self.word(at as u64), Relaxed);
         }
         for (at, byte) in bytes.iter().enumerate().take(length).skip(whole * 8) {
-            byte.store(self.byte(at) ^ flip.to_ne_bytes()[0], Relaxed);
+            byte.store(self.byte(at), Relaxed);
         }
     }
 
@@ -80,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_found_in_words_and_in_the_tail() {
-        let pattern = Pattern(42);
+        let pattern = Pattern::of(42);
         for length in [0, 1, 7, 8, 9, 64, 67] {
             assert_eq!(
                 {
@@ -107,13 +128,14 @@ mod tests {
     #[test]
     fn the_complement_differs_in_every_byte() {
         let pattern = Pattern::new();
-        let (words, bytes) = views(Pattern(0), 19);
-        pattern.fill(&words, &bytes, 19, !0);
+        let (words, bytes) = views(Pattern::of(0), 19);
+        pattern.complement().store(&words, &bytes, 19);
         let kept = words
             .iter()
             .flat_map(|w| w.load(Relaxed).to_ne_bytes())
             .chain(bytes[16..].iter().map(|b| b.load(Relaxed)));
         assert!(kept.enumerate().all(|(at, byte)| byte == !pattern.byte(at)));
+        assert_eq!(pattern.complement().complement(), pattern);
     }
 
     #[test]

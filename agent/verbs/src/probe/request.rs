@@ -1,6 +1,8 @@
 //! Which requests are refused before anything is opened.
 
-use rdma_health_protocol::ProbeRequest;
+#[cfg(test)]
+use rdma_health_protocol::{Path, PortKey, RemotePort};
+use rdma_health_protocol::{Peer, ProbeRequest};
 
 /// Largest bandwidth message in bytes. A probe holds two buffers of this size.
 pub const MAX_MESSAGE: u32 = 1 << 30;
@@ -16,11 +18,14 @@ pub const MAX_TIME_MS: u64 = 600_000;
 const MAX_NAME: usize = 64;
 
 /// Whether the request is one that a probe can carry out. It is not where a size, the depth or a budget is 0 or
-/// beyond its maximum here, or the name is not that of a file. No samples are allowed: the latency part is left out.
+/// beyond its maximum here, or the name of a device is not that of a file. No samples are allowed: the latency part is left
+/// out.
 pub fn is_sane(request: &ProbeRequest) -> bool {
-    let name = request.device.as_str();
-    let named =
-        (1..MAX_NAME).contains(&name.len()) && !name.contains(['/', '\0']) && !matches!(name, "." | "..");
+    let named = is_device(&request.path.from.device)
+        && match &request.path.to {
+            Peer::Loopback => true,
+            Peer::Remote(peer) => !peer.node.is_empty() && is_device(&peer.port.device),
+        };
     let latency = request.latency_samples == 0
         || (request.latency_samples <= MAX_SAMPLES
             && (1..=MAX_LATENCY_MESSAGE).contains(&request.latency_size));
@@ -32,11 +37,14 @@ pub fn is_sane(request: &ProbeRequest) -> bool {
         && (1..=MAX_TIME_MS).contains(&request.time_budget_ms)
 }
 
+fn is_device(name: &str) -> bool {
+    (1..MAX_NAME).contains(&name.len()) && !name.contains(['/', '\0']) && !matches!(name, "." | "..")
+}
+
 #[cfg(test)]
 pub(crate) fn sane() -> ProbeRequest {
     ProbeRequest {
-        device: "mlx5_0".into(),
-        port: 1,
+        path: Path::loopback("mlx5_0", 1),
         message_size: 65536,
         depth: 128,
         byte_budget: 64 << 20,
@@ -50,13 +58,33 @@ pub(crate) fn sane() -> ProbeRequest {
 }
 
 #[cfg(test)]
+pub(crate) fn sane_between() -> ProbeRequest {
+    let mut request = sane();
+    request.path.to = Peer::Remote(RemotePort {
+        node: "node-b".into(),
+        port: PortKey {
+            device: "mlx5_3".into(),
+            port: 1,
+        },
+    });
+    request
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    fn peer(request: &mut ProbeRequest) -> &mut RemotePort {
+        match &mut request.path.to {
+            Peer::Remote(peer) => peer,
+            Peer::Loopback => panic!("a loopback"),
+        }
+    }
+
     #[test]
     fn what_cannot_be_carried_out_is_refused() {
-        assert!(is_sane(&sane()));
-        let refused: [fn(&mut ProbeRequest); 15] = [
+        assert!(is_sane(&sane()) && is_sane(&sane_between()));
+        let refused: [fn(&mut ProbeRequest); 17] = [
             |r| r.message_size = 0,
             |r| r.message_size = MAX_MESSAGE + 1,
             |r| r.depth = 0,
@@ -67,14 +95,16 @@ mod tests {
             |r| r.latency_size = 0,
             |r| r.latency_size = MAX_LATENCY_MESSAGE + 1,
             |r| r.latency_samples = MAX_SAMPLES + 1,
-            |r| r.device = String::new(),
-            |r| r.device = "..".into(),
-            |r| r.device = "../../etc".into(),
-            |r| r.device = "a\0b".into(),
-            |r| r.device = "x".repeat(64),
+            |r| r.path.from.device = String::new(),
+            |r| r.path.from.device = "..".into(),
+            |r| r.path.from.device = "../../etc".into(),
+            |r| r.path.from.device = "a\0b".into(),
+            |r| r.path.from.device = "x".repeat(64),
+            |r| peer(r).node = String::new(),
+            |r| peer(r).port.device = "..".into(),
         ];
         for (at, change) in refused.iter().enumerate() {
-            let mut request = sane();
+            let mut request = sane_between();
             change(&mut request);
             assert!(!is_sane(&request), "{at}");
         }

@@ -27,7 +27,7 @@ pub(super) struct Watch {
     presence: PathBuf,
     looked: Cell<Instant>,
     turns: Cell<u32>,
-    /// There is one CPU to run on: whoever is waited for needs it.
+    /// There is one CPU to run on: the thread that is waited for needs it.
     alone: bool,
 }
 
@@ -42,6 +42,11 @@ impl Watch {
             turns: Cell::new(0),
             alone: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         }
+    }
+
+    /// The same limits, from `started` on.
+    pub(super) fn again(&self, started: Instant) -> Self {
+        Self::new(started, self.budget, self.presence.clone())
     }
 
     /// Time left.

@@ -13,8 +13,8 @@ use rdma_sys::{
 
 use super::{Error, device::until_nul, ffi};
 
-/// An open device (`struct ibv_context`). Clones share it; it closes with the last of them and with the last
-/// object made from it.
+/// An open device (`struct ibv_context`). Clones share it; it closes with the last clone and the last object that depends on
+/// it.
 #[derive(Debug, Clone)]
 pub struct Context(Arc<Open>);
 
@@ -36,10 +36,10 @@ impl Drop for Open {
     }
 }
 
-/// What `ibv_query_device` tells.
+/// The result of `ibv_query_device`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAttributes {
-    /// Firmware version; empty where the driver has none.
+    /// Firmware version; empty if the driver reports none.
     pub firmware: String,
     /// Node GUID in host byte order.
     pub node_guid: u64,
@@ -49,11 +49,11 @@ pub struct DeviceAttributes {
     pub vendor_id: u32,
     /// Vendor's part id.
     pub vendor_part_id: u32,
-    /// How many ports there are; they count from 1.
+    /// Number of ports; port numbers start at 1.
     pub ports: u8,
 }
 
-/// What `ibv_query_port` tells.
+/// The result of `ibv_query_port`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortAttributes {
     /// `ibv_port_state`: 4 is ACTIVE.
@@ -70,7 +70,7 @@ pub struct PortAttributes {
     pub lid: u16,
     /// LID of the subnet manager.
     pub sm_lid: u16,
-    /// How many entries the GID table has room for.
+    /// Size of the GID table in entries.
     pub gid_table_len: u32,
     /// Largest message in bytes.
     pub max_message: u32,
@@ -89,7 +89,7 @@ impl Context {
     /// Takes over an open context.
     ///
     /// # Safety
-    /// `raw` came from `ibv_open_device`, is open, and nobody else closes it.
+    /// `raw` came from `ibv_open_device`, is open, and no other code closes it.
     pub(super) unsafe fn own(raw: NonNull<ibv_context>) -> Self {
         Self(Arc::new(Open(raw)))
     }
@@ -110,7 +110,7 @@ impl Context {
     /// The device's attributes.
     ///
     /// # Errors
-    /// `EIO` or `ENODEV` where the device went away; whatever the driver fails with.
+    /// `EIO` or `ENODEV` if the device has disappeared, or any other error of the driver.
     pub fn attributes(&self) -> Result<DeviceAttributes, Error> {
         let mut attributes = MaybeUninit::<ibv_device_attr>::zeroed();
         // SAFETY: the context is open, and the place is as large as the structure the call fills.
@@ -128,10 +128,10 @@ impl Context {
         })
     }
 
-    /// The attributes of a port, which counts from 1.
+    /// The attributes of a port; port numbers start at 1.
     ///
     /// # Errors
-    /// `EINVAL` where there is no such port, `EIO` or `ENODEV` where the device went away.
+    /// `EINVAL` if the port does not exist, `EIO` or `ENODEV` if the device has disappeared.
     pub fn port(&self, number: u8) -> Result<PortAttributes, Error> {
         let mut attributes = MaybeUninit::<ibv_port_attr>::zeroed();
         let place = attributes.as_mut_ptr();

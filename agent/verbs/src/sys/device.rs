@@ -10,7 +10,7 @@ use rdma_sys::{
 use super::{Context, Error};
 use crate::nodes;
 
-/// The devices that libibverbs found (`ibv_get_device_list`); the library reads them anew for each list.
+/// The devices that libibverbs finds (`ibv_get_device_list`); the library rereads them for each list.
 #[derive(Debug)]
 pub struct DeviceList {
     list: NonNull<*mut ibv_device>,
@@ -21,7 +21,7 @@ impl DeviceList {
     /// Reads the list.
     ///
     /// # Errors
-    /// `ENOSYS` where the kernel has no uverbs (`ib_uverbs` is not loaded), `ENOMEM`, `EPERM`.
+    /// `ENOSYS` if the kernel has no uverbs (`ib_uverbs` is not loaded), `ENOMEM`, `EPERM`.
     pub fn read() -> Result<Self, Error> {
         let mut count = 0;
         // SAFETY: `count` is a valid place to write to for the time of the call.
@@ -46,7 +46,7 @@ impl DeviceList {
         })
     }
 
-    /// The device of that name.
+    /// The device with this name.
     pub fn find(&self, name: &str) -> Option<Device<'_>> {
         self.iter().find(|device| device.name() == name)
     }
@@ -81,14 +81,14 @@ impl Device<'_> {
 
     /// The name of its device node, as in `/dev/infiniband` and `/sys/class/infiniband_verbs` (`uverbs0`).
     pub fn uverbs(&self) -> String {
-        // SAFETY: the device lives as long as its list, and nobody writes to it.
+        // SAFETY: the device lives as long as its list, and no code writes to it.
         let name = unsafe { &(*self.raw.as_ptr()).dev_name };
         until_nul(name)
     }
 
     /// Whether it speaks iWARP, whose queue pairs only a connection manager can connect.
     pub fn is_iwarp(&self) -> bool {
-        // SAFETY: the device lives as long as its list, and nobody writes to it.
+        // SAFETY: the device lives as long as its list, and no code writes to it.
         let transport = unsafe { (*self.raw.as_ptr()).transport_type };
         transport == ibv_transport_type::IBV_TRANSPORT_IWARP
     }
@@ -102,17 +102,18 @@ impl Device<'_> {
     /// Opens it.
     ///
     /// # Errors
-    /// `EACCES`, `ENOENT` or `ENODEV` for the device node, `ENOMEM`, and whatever the provider fails with.
+    /// `EACCES`, `ENOENT` or `ENODEV` for the device node, `ENOMEM`, or any other error of the provider.
     pub fn open(&self) -> Result<Context, Error> {
         // SAFETY: the device lives as long as its list; the context takes its own reference.
         let raw = unsafe { ibv_open_device(self.raw.as_ptr()) };
         let raw = NonNull::new(raw).ok_or_else(|| {
             let error = Error::last("ibv_open_device");
-            // Where the node may not be opened the library looks for it elsewhere, and tells that it is not there.
+            // If opening the node is not permitted, the library searches for another path and reports that the node is
+            // missing.
             let errno = nodes::why_closed(&self.uverbs()).unwrap_or(error.errno);
             Error { errno, ..error }
         })?;
-        // SAFETY: the context was opened just now and belongs to nobody else.
+        // SAFETY: the context was just opened and has no other owner.
         Ok(unsafe { Context::own(raw) })
     }
 }

@@ -20,9 +20,9 @@ pub struct AsyncEvents(Context);
 /// One event (`struct ibv_async_event`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawEvent {
-    /// `ibv_event_type` as a number: kernels know more of them than the header does.
+    /// `ibv_event_type` as a number, because kernels have more of them than the header.
     pub kind: u32,
-    /// The port's number, for events of a port; what it holds for others means nothing.
+    /// The port number for events of a port; meaningless for other events.
     pub port: i32,
 }
 
@@ -41,11 +41,11 @@ impl AsyncEvents {
         Ok(Self(context))
     }
 
-    /// The next event; `None` where there is none now. It is acknowledged at once: closing a context waits for
-    /// events that are not.
+    /// The next event; `None` if none is pending. It is acknowledged at once, because closing a context waits for
+    /// unacknowledged events.
     ///
     /// # Errors
-    /// `EIO` or `ENODEV` where the device went away.
+    /// `EIO` or `ENODEV` if the device has disappeared.
     pub fn next(&self) -> Result<Option<RawEvent>, Error> {
         let mut event = MaybeUninit::<ibv_async_event>::zeroed();
         // SAFETY: the context is open, and the place is as large as the structure the call fills.
@@ -59,7 +59,7 @@ impl AsyncEvents {
             };
         }
         let place = event.as_mut_ptr();
-        // `event_type` is a Rust enum in `rdma-sys`, so that a type it does not know must not be read as one.
+        // `event_type` is a Rust enum in `rdma-sys`, so an unknown type must not be read as one.
         // SAFETY: the member lies within the structure, is initialised, and has the size of a C `int`.
         let kind = unsafe { (&raw const (*place).event_type).cast::<u32>().read() };
         // SAFETY: the union was zeroed as a whole, and every bit pattern is an integer.

@@ -15,7 +15,7 @@ pub struct GidEntry {
     pub port: u32,
     /// `ibv_gid_type`: 0 InfiniBand, 1 RoCE v1, 2 RoCE v2.
     pub kind: u32,
-    /// Index of the network device; 0 where there is none.
+    /// Index of the network device; 0 if there is none.
     pub netdev_index: u32,
 }
 
@@ -23,7 +23,7 @@ impl Context {
     /// The entries in use of all ports (`_ibv_query_gid_table`), at most `max_entries`.
     ///
     /// # Errors
-    /// `EINVAL` where more than `max_entries` are in use, `ENOMEM`, `EIO` or `ENODEV` where the device went away.
+    /// `EINVAL` if more than `max_entries` are in use, `ENOMEM`, `EIO` or `ENODEV` if the device has disappeared.
     pub fn gid_table(&self, max_entries: usize) -> Result<Vec<GidEntry>, Error> {
         let empty = || ibv_gid_entry {
             gid: ibv_gid { raw: [0; 16] },
@@ -44,7 +44,7 @@ impl Context {
             )
         };
         let Ok(count) = usize::try_from(count) else {
-            // Fits: an errno is below 4096. Anything else is the library's mistake, and told as EIO.
+            // Fits, because an errno is below 4096. Any other value is a bug of the library and reported as EIO.
             let errno = i32::try_from(-count).unwrap_or_else(|_| rustix::io::Errno::IO.raw_os_error());
             return Err(Error {
                 call: "_ibv_query_gid_table",

@@ -133,7 +133,7 @@ impl MemoryRegion {
         };
         let Some(raw) = NonNull::new(raw) else {
             let error = Error::last("ibv_reg_mr");
-            // SAFETY: allocated above with this layout, and registered with nobody.
+            // SAFETY: allocated above with this layout, and not registered.
             unsafe { dealloc(buffer.as_ptr(), layout) };
             return Err(error);
         };
@@ -186,6 +186,14 @@ impl MemoryRegion {
             address: self.address(offset),
             key: self.remote_key(),
         })
+    }
+
+    /// Its first byte, as the destination of a write.
+    pub fn start(&self) -> Remote {
+        Remote {
+            address: self.address(0),
+            key: self.remote_key(),
+        }
     }
 
     /// The key that a segment needs.

@@ -1,12 +1,11 @@
 //! A safe layer over libibverbs: the only module of the project with unsafe code.
 //!
-//! It covers what a loopback probe needs and no more. Ownership carries the rules of verbs: an object keeps
-//! alive what it was made from, so a context cannot be closed under a protection domain, nor a completion queue
-//! destroyed under its queue pair. What the HCA checks by itself (keys, bounds, rights) is left to it.
+//! It covers only what a probe needs. Ownership enforces the rules of verbs: an object keeps the objects that it depends
+//! on alive, so a context cannot be closed before its protection domain, nor a completion queue destroyed before its
+//! queue pair. Checks of the HCA itself (keys, bounds, rights) are not duplicated.
 //!
-//! Contexts, protection domains and memory regions may be shared between threads. A queue pair, with its completion
-//! queue, may only be handed from one to another: providers leave the locks of queues out where the environment tells
-//! them to (`MLX5_SINGLE_THREADED`).
+//! Threads may share contexts, protection domains and memory regions. A queue pair, with its completion queue, may only move
+//! between threads, because providers omit the locks of queues if the environment requests it (`MLX5_SINGLE_THREADED`).
 #![allow(unsafe_code)]
 
 mod context;
@@ -32,14 +31,14 @@ pub use signal::termination;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {}", crate::errno::name(*errno))]
 pub struct Error {
-    /// The verbs call, as it is spelled in `verbs.h`.
+    /// The name of the verbs call in `verbs.h`.
     pub call: &'static str,
-    /// The number, as in `errno.h`; positive.
+    /// The positive error number in `errno.h`.
     pub errno: i32,
 }
 
 impl Error {
-    /// The error that the calling thread's `errno` tells; `EIO` where the library left none.
+    /// The error in the calling thread's `errno`; `EIO` if the library did not set it.
     fn last(call: &'static str) -> Self {
         let errno = std::io::Error::last_os_error().raw_os_error().filter(|&n| n > 0);
         Self {
@@ -48,8 +47,8 @@ impl Error {
         }
     }
 
-    /// Judges the result of a call that returns 0 or an errno. Providers disagree on the sign, and some
-    /// return -1 and set `errno`.
+    /// Checks the result of a call that returns 0 or an errno. Providers differ in the sign, and some return -1 and set
+    /// `errno`.
     fn check(call: &'static str, result: i32) -> Result<(), Self> {
         match result {
             0 => Ok(()),

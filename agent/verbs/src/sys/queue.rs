@@ -9,7 +9,7 @@ use rdma_sys::{
     rdma_t, wr_t,
 };
 
-use super::{Context, Error, MemoryRegion, ProtectionDomain, Remote, Segment};
+use super::{Error, MemoryRegion, ProtectionDomain, Remote, Segment};
 
 /// How many writes [`QueuePair::post_writes`] posts at once at most.
 pub const POST_LIST: usize = 16;
@@ -18,11 +18,14 @@ pub const POST_LIST: usize = 16;
 const POLL_BATCH: i32 = 16;
 
 /// A completion queue (`struct ibv_cq`). It belongs to one queue pair, which is polled for completions.
+///
+/// It carries the domain that its queue pair will be in. So a queue pair and its completion queue are always objects of one
+/// context: providers take that for granted, and would use one device's queue as if it were another's.
 #[derive(Debug)]
 pub struct CompletionQueue {
     raw: NonNull<ibv_cq>,
-    /// Closed after the queue.
-    _context: Context,
+    /// Freed after the queue, and its context closed.
+    domain: ProtectionDomain,
 }
 
 // SAFETY: verbs on a queue may be called from any thread, by one at a time where the provider leaves its locks out
@@ -51,26 +54,27 @@ pub struct WorkCompletion {
 }
 
 impl CompletionQueue {
-    /// Creates one with room for `entries` completions at least (`ibv_create_cq`).
+    /// Creates one with room for `entries` completions at least (`ibv_create_cq`), for a queue pair in `domain`.
     ///
     /// # Errors
     /// `EINVAL` where the device has no room for that many, `ENOMEM`, `EIO` or `ENODEV` where the device went away.
-    pub fn new(context: &Context, entries: u32) -> Result<Self, Error> {
+    pub fn new(domain: &ProtectionDomain, entries: u32) -> Result<Self, Error> {
         let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-        // SAFETY: the context is open; no completion channel is used.
-        let raw = unsafe { ibv_create_cq(context.raw(), entries, ptr::null_mut(), ptr::null_mut(), 0) };
+        let context = domain.context().raw();
+        // SAFETY: the domain keeps its context open; no completion channel is used.
+        let raw = unsafe { ibv_create_cq(context, entries, ptr::null_mut(), ptr::null_mut(), 0) };
         let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_cq"))?;
         Ok(Self {
             raw,
-            _context: context.clone(),
+            domain: domain.clone(),
         })
     }
 }
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: the queue exists, and the queue pair that used it, if any, was destroyed before; the context is a
-        // field.
+        // SAFETY: the queue exists, and the queue pair that used it, if any, was destroyed before; the domain, a
+        // field, keeps the context open.
         let _ = unsafe { ibv_destroy_cq(self.raw.as_ptr()) };
     }
 }
@@ -89,6 +93,8 @@ pub struct Capabilities {
 pub struct Destination {
     /// Number of its queue pair.
     pub queue_pair: u32,
+    /// Sequence number of the first packet that it sends, below 2^24.
+    pub psn: u32,
     /// Its LID; 0 on Ethernet.
     pub lid: u16,
     /// Its GID and the index of our own, where the address carries a global route header.
@@ -116,26 +122,20 @@ pub struct QueuePair {
     raw: NonNull<ibv_qp>,
     port: u8,
     inline: u32,
-    /// Destroyed after the queue pair.
+    /// Destroyed after the queue pair, and then the domain of both.
     completions: CompletionQueue,
-    _domain: ProtectionDomain,
 }
 
 // SAFETY: as for the completion queue.
 unsafe impl Send for QueuePair {}
 
 impl QueuePair {
-    /// Creates one on a port (`ibv_create_qp`); both its queues complete to `completions`, which it
-    /// takes over.
+    /// Creates one on a port (`ibv_create_qp`), in the domain of `completions`. Both its queues complete to `completions`,
+    /// which it takes over.
     ///
     /// # Errors
-    /// `EINVAL` or `ENOMEM` where the device cannot do what is asked for, `EIO` or `ENODEV` where it went away.
-    pub fn new(
-        domain: &ProtectionDomain,
-        completions: CompletionQueue,
-        port: u8,
-        capabilities: Capabilities,
-    ) -> Result<Self, Error> {
+    /// `EINVAL` or `ENOMEM` if the device does not support the request, `EIO` or `ENODEV` if it has disappeared.
+    pub fn new(completions: CompletionQueue, port: u8, capabilities: Capabilities) -> Result<Self, Error> {
         let create = |inline| {
             // SAFETY: all members are integers and pointers, for which zero is a value.
             let mut init: ibv_qp_init_attr = unsafe { mem::zeroed() };
@@ -147,9 +147,9 @@ impl QueuePair {
             init.cap.max_send_sge = 1;
             init.cap.max_recv_sge = 1;
             init.cap.max_inline_data = inline;
-            // SAFETY: domain and completion queue exist, and the new pair keeps both; the call only reads and
-            // writes `init`.
-            let raw = unsafe { ibv_create_qp(domain.raw(), &raw mut init) };
+            // SAFETY: the completion queue and its domain exist, are of one context, and are kept by the new pair; the
+            // call only reads and writes `init`.
+            let raw = unsafe { ibv_create_qp(completions.domain.raw(), &raw mut init) };
             let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_qp"))?;
             Ok((raw, init.cap.max_inline_data))
         };
@@ -163,7 +163,6 @@ impl QueuePair {
             port,
             inline,
             completions,
-            _domain: domain.clone(),
         })
     }
 
@@ -204,6 +203,7 @@ impl QueuePair {
         attr.qp_state = ibv_qp_state::IBV_QPS_RTR;
         attr.path_mtu = to.mtu as ibv_mtu::Type;
         attr.dest_qp_num = to.queue_pair;
+        attr.rq_psn = to.psn;
         attr.max_dest_rd_atomic = 1;
         attr.min_rnr_timer = 12;
         attr.ah_attr.port_num = self.port;
@@ -224,13 +224,14 @@ impl QueuePair {
         self.modify(attr, which)
     }
 
-    /// Moves it from RTR to RTS: it sends.
+    /// Moves it from RTR to RTS: it sends. `psn`, below 2^24, is the sequence number of its first packet.
     ///
     /// # Errors
     /// What the driver fails with.
-    pub fn ready_to_send(&self) -> Result<(), Error> {
+    pub fn ready_to_send(&self, psn: u32) -> Result<(), Error> {
         let mut attr = blank();
         attr.qp_state = ibv_qp_state::IBV_QPS_RTS;
+        attr.sq_psn = psn;
         // As perftest: 67 ms to an acknowledgement, seven retries.
         attr.timeout = 14;
         attr.retry_cnt = 7;
@@ -282,7 +283,7 @@ impl QueuePair {
             std::array::from_fn(|_| work_request(write.id, &raw mut segment, write.remote, 0));
         let first = requests.as_mut_ptr();
         for at in 1..count {
-            // SAFETY: `at` < `count` <= `POST_LIST`, so that both lie within the array, which nobody else borrows.
+            // SAFETY: `at` < `count` <= `POST_LIST`, so that both lie within the array, which no other code borrows.
             unsafe { (*first.add(at - 1)).next = first.add(at) };
         }
         // SAFETY: `count` is 1 to `POST_LIST`.
@@ -371,7 +372,7 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: the pair exists, and this is its only owner; completion queue and domain are fields.
+        // SAFETY: the pair exists, and this is its only owner; its completion queue, a field, keeps itself and the domain.
         let _ = unsafe { ibv_destroy_qp(self.raw.as_ptr()) };
     }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicI32, Ordering},
 };
 
-/// Where the handler writes; -1 until [`termination`] was called.
+/// The descriptor to which the handler writes; -1 before [`termination`] is called.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 /// SIGTERM and SIGINT, which have these numbers on every architecture of Linux.
@@ -25,7 +25,7 @@ unsafe extern "C" {
 /// default actions back (`execve`(2)).
 ///
 /// # Errors
-/// What `socketpair`(2) fails with; `EBUSY` where it was called before.
+/// The error of `socketpair`(2); `EBUSY` if it was called before.
 pub fn termination() -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     writer.set_nonblocking(true)?;

@@ -1,9 +1,8 @@
-//! Watching devices: their asynchronous events, their coming and going.
+//! Watches devices: their asynchronous events, and their addition and removal.
 //!
-//! One context per device is held open for its events. A device that goes away must find it closed: a driver that
-//! cannot revoke what is open (rxe) keeps its removal waiting for us, and every other keeps its memory. So the
-//! uverbs directory in sysfs, which the kernel removes first of all, is compared each second; inotify does not fire
-//! there.
+//! One context per device is open for its events. It must be closed when the device is removed: a driver that cannot
+//! revoke open contexts (rxe) blocks the removal, and other drivers keep the memory. So the uverbs directory in sysfs,
+//! which the kernel removes first, is compared every second; inotify does not work there.
 
 use std::{
     collections::BTreeMap,
@@ -20,14 +19,14 @@ use crate::{
     sys::{AsyncEvents, DeviceList, RawEvent},
 };
 
-/// Time between two looks at the list of devices.
+/// Interval of reading the list of devices.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time before a device that could not be opened is tried again.
+/// Time before opening a device is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Devices by name, each with the inode of its uverbs directory: a device that went away and came back within a
-/// second has the same name and another inode.
+/// Devices by name, each with the inode of its uverbs directory: a device that was removed and added within a second has the
+/// same name but another inode.
 type Listing = BTreeMap<String, u64>;
 
 struct Device {
@@ -37,7 +36,7 @@ struct Device {
 
 enum State {
     Open(AsyncEvents),
-    /// Not open: closed after a fatal event until it is a new device, or to be tried at that time.
+    /// Not open: closed after a fatal event until it is a new device, or retried at that time.
     Closed(Option<Instant>),
 }
 
@@ -56,7 +55,7 @@ pub(super) fn watch(outbox: &Outbox) {
                 .collect();
             let current = list();
             for (name, kind) in changes(&known, &current) {
-                // Closes its context, too.
+                // Also closes its context.
                 devices.remove(&name);
                 if let (Kind::DeviceAdded, Some(&inode)) = (kind, current.get(&name)) {
                     let state = State::Closed(Some(now));
@@ -78,7 +77,7 @@ fn list() -> Listing {
     nodes.into_iter().map(|(name, node)| (name, node.inode)).collect()
 }
 
-/// What happened between two listings, in order of name; a device that was replaced is removed, then added.
+/// The changes between two listings, in order of name; a replaced device is removed, then added.
 fn changes(before: &Listing, after: &Listing) -> Vec<(String, Kind)> {
     let gone = before
         .iter()
@@ -90,12 +89,12 @@ fn changes(before: &Listing, after: &Listing) -> Vec<(String, Kind)> {
         .map(|(name, _)| (name.clone(), Kind::DeviceRemoved))
         .chain(new.map(|(name, _)| (name.clone(), Kind::DeviceAdded)))
         .collect();
-    // Removal sorts before addition, since the sort is stable.
+    // The sort is stable, so removal stays before addition.
     changes.sort_by(|(a, _), (b, _)| a.cmp(b));
     changes
 }
 
-/// Opens what is due.
+/// Opens the devices that are due.
 fn open(devices: &mut BTreeMap<String, Device>, now: Instant) {
     let due = |device: &Device| matches!(device.state, State::Closed(Some(at)) if at <= now);
     if !devices.values().any(due) {
@@ -108,7 +107,7 @@ fn open(devices: &mut BTreeMap<String, Device>, now: Instant) {
             .map_err(|&error| error)
             .map(|list| list.find(name));
         let events = match found {
-            // Listed in sysfs, and not yet or no longer by the library.
+            // Listed in sysfs, but not yet or no longer by the library.
             Ok(None) => {
                 device.state = State::Closed(Some(now + LIST_INTERVAL));
                 continue;
@@ -119,14 +118,14 @@ fn open(devices: &mut BTreeMap<String, Device>, now: Instant) {
         device.state = match events {
             Ok(events) => State::Open(events),
             Err(error) => {
-                eprintln!("rdma-health-verbs: no events of {name}: {error}");
+                eprintln!("rdma-health-verbs: cannot watch events of {name}: {error}");
                 State::Closed(Some(now + RETRY_INTERVAL))
             }
         };
     }
 }
 
-/// Waits for events until `until` at most, and sends those that came.
+/// Waits for events at most until `until`, and sends them.
 fn serve(devices: &mut BTreeMap<String, Device>, until: Instant, outbox: &Outbox) {
     let open = || devices.values().filter_map(|device| device.events());
     let mut fds: Vec<_> = open().map(|events| PollFd::new(events, PollFlags::IN)).collect();
@@ -134,7 +133,7 @@ fn serve(devices: &mut BTreeMap<String, Device>, until: Instant, outbox: &Outbox
     let Ok(timeout) = Timespec::try_from(wait) else {
         return;
     };
-    // Fails only where a signal came; then the next turn waits again.
+    // Fails only after a signal; the next iteration waits again.
     if poll(&mut fds, Some(&timeout)).is_err() {
         return;
     }
@@ -144,7 +143,7 @@ fn serve(devices: &mut BTreeMap<String, Device>, until: Instant, outbox: &Outbox
     for ((name, device), flags) in open.zip(flags).filter(|(_, flags)| !flags.is_empty()) {
         let ended = flags.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         if device.send_events(name, outbox) || ended {
-            // The kernel can free it; if it is still listed as the same device, it is of no use any more.
+            // The kernel can now free it. If it is still listed as the same device, it is no longer usable.
             device.state = State::Closed(None);
         }
     }
@@ -158,7 +157,7 @@ impl Device {
         }
     }
 
-    /// Sends what is there; whether the device is at its end.
+    /// Sends pending events. Returns whether the device has failed for good.
     fn send_events(&self, name: &str, outbox: &Outbox) -> bool {
         let Some(events) = self.events() else { return false };
         loop {
@@ -172,7 +171,7 @@ impl Device {
                 }
                 Ok(None) => return false,
                 Err(error) => {
-                    eprintln!("rdma-health-verbs: no more events of {name}: {error}");
+                    eprintln!("rdma-health-verbs: cannot read further events of {name}: {error}");
                     return true;
                 }
             }

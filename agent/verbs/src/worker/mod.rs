@@ -1,24 +1,27 @@
 //! The helper's side of one connection: answers requests and reports events.
 //!
-//! Five kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
+//! Six kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
 //!
 //! | thread | does | ends |
 //! | --- | --- | --- |
 //! | `run` | reads requests | with the stream; then the process exits |
 //! | `outbox` | writes frames | never |
-//! | `query` | lists devices | never |
+//! | `query` | lists devices, reads limits | never |
 //! | `probe` | one probe, one at a time | with it |
+//! | `end` | one end of a connection | when it has measured, or is asked nothing |
 //! | `events` | watches devices | never |
 //!
 //! Memory is bounded: a frame by its maximum length, waiting requests and waiting frames by their number and size. A
 //! peer that does not read what it asked for loses the connection.
 
+mod ends;
 mod events;
+mod idle;
 mod outbox;
 
 use std::{
-    fmt,
     io::Read,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -28,109 +31,126 @@ use std::{
 };
 
 use rdma_health_protocol::{
-    Ask, Greeting, HelperError, Message, PROTOCOL_VERSION, Reply, Request, Response,
+    Ask, END_IDLE, Greeting, HelperError, Message, PROTOCOL_VERSION, Reply, Request, Response,
     frame::{self, FrameError},
 };
 use rustix::io::Errno;
 
-pub use self::outbox::{Lost, Outbox};
-use crate::{devices, probe};
+use self::ends::{Ends, Step};
+pub use self::{
+    idle::Requests,
+    outbox::{Lost, Outbox},
+};
+use crate::{
+    devices, host,
+    probe::{self, OfferedEnd},
+};
 
 /// Requests for devices that may wait for the one that is being answered.
 const WAITING_QUERIES: usize = 8;
 
-/// Why a connection ended other than by its peer's wish.
-#[derive(Debug)]
-pub enum End {
+/// Why a connection ended before its peer closed it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
     /// The peer sent something that is not a request, or the stream failed.
+    #[error("cannot read a request: {0}")]
     Frame(FrameError),
     /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
 
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Frame(error) => write!(f, "{error}"),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for End {}
-
-/// Greets, then serves requests until the peer closes the stream. The caller must end the process then: threads that
+/// Greets, then serves requests until the peer closes the stream. `host` is the directory with the host's `/proc`, if this
+/// helper has one. The caller must end the process then: threads that
 /// wait for a device are left behind.
 ///
 /// # Errors
-/// [`End`]; nothing more can be said to the peer.
-pub fn run(input: &mut impl Read, outbox: &Outbox) -> Result<(), End> {
+/// [`ConnectionError`]; nothing more can be sent to the peer.
+pub fn run(input: &mut impl Read, outbox: &Outbox, host: Option<PathBuf>) -> Result<(), ConnectionError> {
     outbox.send(&Message::Greeting(Greeting {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
     }));
     let (queries, waiting) = sync_channel(WAITING_QUERIES);
     let answers = outbox.clone();
-    spawn("query", move || answer_queries(&waiting, &answers)).map_err(End::Thread)?;
+    spawn("query", move || {
+        answer_queries(&waiting, &answers, host.as_deref());
+    })
+    .map_err(ConnectionError::Thread)?;
     let reports = outbox.clone();
-    spawn("events", move || events::watch(&reports)).map_err(End::Thread)?;
+    spawn("events", move || events::watch(&reports)).map_err(ConnectionError::Thread)?;
+    let probing = Arc::default();
     let desk = Desk {
         queries,
         outbox: outbox.clone(),
-        probing: Arc::default(),
+        probing: Arc::clone(&probing),
+        ends: Ends::new(outbox.clone(), probing, END_IDLE),
     };
     loop {
         match frame::read::<Request>(input) {
             Ok(request) => desk.take(request),
             Err(FrameError::Closed) => return Ok(()),
-            Err(error) => return Err(End::Frame(error)),
+            Err(error) => return Err(ConnectionError::Frame(error)),
         }
     }
 }
 
 /// Hands requests to the threads that answer them.
 struct Desk {
-    queries: SyncSender<u64>,
+    queries: SyncSender<(u64, Query)>,
     outbox: Outbox,
     probing: Arc<AtomicBool>,
+    ends: Ends,
 }
 
 impl Desk {
+    fn query(&self, id: u64, query: Query, call: &str) {
+        if self.queries.try_send((id, query)).is_err() {
+            refuse(&self.outbox, id, None, call, Errno::BUSY);
+        }
+    }
+
     fn take(&self, request: Request) {
         let Request { id, ask } = request;
         match ask {
-            Ask::Devices => {
-                if self.queries.try_send(id).is_err() {
-                    self.refuse(id, None, "ibv_get_device_list", Errno::BUSY);
-                }
-            }
+            Ask::Devices => self.query(id, Query::Devices, "ibv_get_device_list"),
+            Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
             Ask::Probe(request) => {
-                let device = request.device.clone();
+                let device = request.path.from.device.clone();
                 let Some(turn) = Turn::take(&self.probing) else {
-                    return self.refuse(id, Some(device), "probe", Errno::BUSY);
+                    return refuse(&self.outbox, id, Some(device), "probe", Errno::BUSY);
                 };
                 let outbox = self.outbox.clone();
                 let spawned = spawn("probe", move || {
                     let report = probe::run(&request);
-                    // Before the answer, so that whoever gets it may ask for the next one.
+                    // Before the answer: who gets it may ask for the next one.
                     drop(turn);
                     respond(&outbox, id, Reply::Probe(Box::new(report)));
                 });
                 if spawned.is_err() {
-                    self.refuse(id, Some(device), "probe", Errno::AGAIN);
+                    refuse(&self.outbox, id, Some(device), "probe", Errno::AGAIN);
                 }
             }
+            Ask::Offer(request) => self.ends.offer(id, move || OfferedEnd::open(request)),
+            Ask::Connect(request) => self.ends.ask(id, request.end, Step::Connect(request.to)),
+            Ask::Measure(end) => self.ends.ask(id, end, Step::Measure),
         }
     }
+}
 
-    fn refuse(&self, id: u64, device: Option<String>, call: &str, errno: Errno) {
-        let error = HelperError {
-            device,
-            call: call.into(),
-            errno: errno.raw_os_error(),
-        };
-        respond(&self.outbox, id, Reply::Failed(error));
-    }
+/// A question that the thread `query` answers.
+enum Query {
+    Devices,
+    Runtimes,
+}
+
+fn refuse(outbox: &Outbox, id: u64, device: Option<String>, call: &str, errno: Errno) {
+    let error = HelperError {
+        device,
+        call: call.into(),
+        errno: errno.raw_os_error(),
+    };
+    respond(outbox, id, Reply::Failed(error));
 }
 
 /// The right to run the one probe; returned when dropped, also by a panic.
@@ -149,12 +169,13 @@ impl Drop for Turn {
     }
 }
 
-fn answer_queries(waiting: &Receiver<u64>, outbox: &Outbox) {
-    for id in waiting {
-        let reply = match devices::all() {
-            Ok(devices) => Reply::Devices(devices),
-            Err(error) => Reply::Failed(error),
+fn answer_queries(waiting: &Receiver<(u64, Query)>, outbox: &Outbox, host: Option<&Path>) {
+    for (id, query) in waiting {
+        let reply = match query {
+            Query::Devices => devices::all().map(Reply::Devices),
+            Query::Runtimes => host::runtimes(host).map(Reply::Runtimes),
         };
+        let reply = reply.unwrap_or_else(Reply::Failed);
         respond(outbox, id, reply);
     }
 }

@@ -1,4 +1,4 @@
-//! Frames on their way to the peer.
+//! The queue of frames to the peer.
 
 use std::{
     collections::VecDeque,
@@ -13,13 +13,13 @@ use rdma_health_protocol::{
 };
 use rustix::io::Errno;
 
-/// Bytes that may wait. A peer that lets more pile up does not read.
+/// Maximum number of queued bytes; beyond it, the peer does not read.
 const MAX_BYTES: usize = 2 * frame::MAX_BODY;
 
-/// Frames that may wait.
+/// Maximum number of queued frames.
 const MAX_FRAMES: usize = 1024;
 
-/// A bounded queue of frames and the thread that writes them, so that no other thread waits for the peer. Clones share
+/// A bounded queue of frames with a thread that writes them, so that other threads do not wait for the peer. Clones share
 /// it.
 #[derive(Clone)]
 pub struct Outbox(Arc<Shared>);
@@ -27,7 +27,7 @@ pub struct Outbox(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     filled: Condvar,
-    /// What to do when nothing more can reach the peer.
+    /// Called when the peer is lost.
     lost: Box<dyn Fn(Lost) + Send + Sync>,
 }
 
@@ -37,21 +37,20 @@ struct Queue {
     bytes: usize,
 }
 
-/// Why nothing more can reach the peer.
+/// Why the peer is lost.
 #[derive(Debug)]
 pub enum Lost {
     /// It does not read.
     Full,
-    /// The stream failed; `EPIPE` where the peer is gone.
+    /// The stream failed; `EPIPE` if the peer has disconnected.
     Failed(std::io::Error),
 }
 
 impl Outbox {
-    /// Starts the thread that writes to `output`. `lost` is called when nothing more can reach the peer; it is meant
-    /// to end the process.
+    /// Starts the thread that writes to `output`. It calls `lost`, which should end the process, when the peer is lost.
     ///
     /// # Errors
-    /// Where the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start(
         output: impl Write + Send + 'static,
         lost: impl Fn(Lost) + Send + Sync + 'static,
@@ -68,12 +67,12 @@ impl Outbox {
         Ok(Self(shared))
     }
 
-    /// Puts a message in the queue; never waits. A response that is too long for a frame is told as `EMSGSIZE`.
+    /// Queues a message without waiting. A response that is too long for a frame is replaced by the error `EMSGSIZE`.
     pub fn send(&self, message: &Message) {
         match frame::encode(message) {
             Ok(frame) => self.put(frame),
             Err(error) => {
-                eprintln!("rdma-health-verbs: a message was not sent: {error}");
+                eprintln!("rdma-health-verbs: cannot send a message: {error}");
                 if let (FrameError::TooLong(_), Message::Response(response)) = (error, message) {
                     let failed = Reply::Failed(HelperError {
                         device: None,
@@ -103,7 +102,7 @@ impl Outbox {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing that holds the lock leaves the queue half changed.
+        // No code that holds the lock leaves the queue inconsistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +119,7 @@ impl Shared {
             if let Err(error) = output.write_all(&frame).and_then(|()| output.flush()) {
                 return (self.lost)(Lost::Failed(error));
             }
-            // Counted until written, so that the frame at hand is part of the bound.
+            // Counted until it is written, so that the limit includes the current frame.
             self.lock().bytes -= frame.len();
         }
     }
@@ -164,36 +163,36 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_does_not_read_is_lost_and_nobody_waits_for_it() {
+    fn a_peer_that_does_not_read_is_lost_and_blocks_no_thread() {
         let (output, _input) = UnixStream::pair().unwrap();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let outbox = Outbox::start(output, move |lost| {
-            let _ = tell.send(matches!(lost, Lost::Full));
+            let _ = sender.send(matches!(lost, Lost::Full));
         })
         .unwrap();
         for _ in 0..2 * MAX_FRAMES {
             outbox.send(&event());
         }
-        assert!(told.recv_timeout(Duration::from_secs(10)).unwrap());
+        assert!(receiver.recv_timeout(Duration::from_secs(10)).unwrap());
         assert!(outbox.0.lock().bytes <= MAX_BYTES);
     }
 
     #[test]
-    fn a_peer_that_is_gone_is_lost() {
+    fn a_disconnected_peer_is_lost() {
         let (output, input) = UnixStream::pair().unwrap();
         drop(input);
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let outbox = Outbox::start(output, move |lost| {
             let _ =
-                tell.send(matches!(lost, Lost::Failed(error) if error.kind() == io::ErrorKind::BrokenPipe));
+                sender.send(matches!(lost, Lost::Failed(error) if error.kind() == io::ErrorKind::BrokenPipe));
         })
         .unwrap();
         outbox.send(&event());
-        assert!(told.recv_timeout(Duration::from_secs(10)).unwrap());
+        assert!(receiver.recv_timeout(Duration::from_secs(10)).unwrap());
     }
 
     #[test]
-    fn a_response_too_long_for_a_frame_is_told_as_such() {
+    fn a_response_too_long_for_a_frame_becomes_an_error() {
         let (output, mut input) = UnixStream::pair().unwrap();
         let outbox = Outbox::start(output, |lost| panic!("{lost:?}")).unwrap();
         let long = HelperError {

@@ -20,7 +20,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end }}
 
-{{- /* The token, for the agent alone: what automounting would put into every container. */}}
+{{- /* The token that automounting would put into every container; only the agent needs it. */}}
 {{- define "rdma-health.token" -}}
 - name: token
   projected:
@@ -34,26 +34,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
           items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]
 {{- end }}
 
-{{- /* Whether Nodes may have a taint of ours, which is the one thing that needs the permission to patch them. */}}
+{{- /* Whether Nodes may have this product's taint. Only the taint needs the permission to patch Nodes. */}}
 {{- define "rdma-health.patchNodes" -}}
 {{- if or .Values.kubernetes.patchNodes (dig "kubernetes" "taint" "" .Values.agent.config) }}yes{{ end }}
 {{- end }}
 
-{{- /* Where the agent keeps what it remembers; empty where `state: null` says nowhere. */}}
+{{- /* File of the node's history; empty for `state: null`. */}}
 {{- define "rdma-health.state" -}}
 {{- if hasKey .Values.agent.config "state" }}{{ .Values.agent.config.state | default "" }}{{ else }}/var/lib/rdma-health/state{{ end }}
-{{- end }}
-
-{{- define "rdma-health.probe" -}}
-{{- if and .root.Values.webConfig.secret .root.Values.webConfig.tls .root.Values.webConfig.clientCertificates }}
-# The kubelet has no client certificate.
-tcpSocket: {port: metrics}
-{{- else }}
-httpGet:
-  path: {{ .path }}
-  port: metrics
-  scheme: {{ if and .root.Values.webConfig.secret .root.Values.webConfig.tls }}HTTPS{{ else }}HTTP{{ end }}
-{{- end }}
 {{- end }}
 
 {{- define "rdma-health.endpoint" -}}
@@ -63,7 +51,7 @@ interval: {{ .monitor.interval }}
 scheme: https
 {{- end }}
 relabelings:
-  # The dashboards and alerts know a node by this label.
+  # Dashboards and alerts identify a node by this label.
   - sourceLabels: [__meta_kubernetes_pod_node_name]
     targetLabel: node
 {{- with .monitor.endpoint }}

@@ -2,7 +2,7 @@
 
 use super::super::live::{Injection, Scene};
 use super::iommu::MISMATCH;
-use super::{LINK_DOWN, MEMLOCK_RUNTIME, MTU_LOWERED, NO_IPV4_GID, PROBE, real};
+use super::{LINK_DOWN, LOC_PROT_LOG, MEMLOCK_RUNTIME, MTU_LOWERED, NO_IPV4_GID, PROBE, harmless, real};
 use crate::virtual_node::Options;
 
 /// Four HCAs, IOMMU in passthrough mode.
@@ -40,6 +40,7 @@ pub(super) static HOST: Scene = Scene {
         MODULES_UNREADABLE,
         STATE_UNREADABLE,
         REG_MR_LOG,
+        LOC_PROT_LOG,
         MISMATCH,
         SOFTWARE_EXPECTED,
         SLOWER_THAN_EXPECTED,
@@ -77,7 +78,7 @@ const NO_ADDRESS: Injection = Injection {
     fault: real(
         "no-address",
         "eth1 loses every address, IPv4 and link-local",
-        &["gid-missing"],
+        "gid-missing",
         &["probe-failed", "gid-index-differs"],
     ),
     inject: "ip addr flush dev eth1",
@@ -89,7 +90,7 @@ const GID_INDEX: Injection = Injection {
     fault: real(
         "gid-index",
         "eth1 has a private IPv6 address before its IPv4 address, so its IPv4 GID stands at another index",
-        &["gid-index-differs"],
+        "gid-index-differs",
         &[],
     ),
     inject: "ip addr del 10.0.101.2/24 dev eth1 && ip addr add fd00::1/64 dev eth1 && \
@@ -102,8 +103,8 @@ const MEMLOCK_OWN: Injection = Injection {
     fault: real(
         "memlock-own",
         "the doctor runs with 8 MiB to lock and without CAP_IPC_LOCK, and its probe registers 32 MiB",
-        &["memlock-limit", "memlock-low"],
-        PROBE,
+        "memlock-limit",
+        &["memlock-low", "probe-failed"],
     ),
     inject: "",
     restore: "",
@@ -115,8 +116,12 @@ const UVERBS_MISSING: Injection = Injection {
     fault: real(
         "uverbs-missing",
         "/dev/infiniband/uverbs1 is gone",
-        &["device-permission", "facts-unreadable"],
+        "facts-unreadable",
         PROBE,
+    )
+    .known_miss(
+        Some("device-permission"),
+        "no cause of the diagnosis is a missing device node; `device-permission` mentions it only in its explanation",
     ),
     inject: "mv /dev/infiniband/uverbs1 /dev/uverbs1.away",
     restore: "mv /dev/uverbs1.away /dev/infiniband/uverbs1",
@@ -127,8 +132,8 @@ const UVERBS_UNREADABLE: Injection = Injection {
     fault: real(
         "uverbs-closed",
         "the doctor is asked by a user who may not open /dev/infiniband/uverbs*",
-        &["device-permission", "facts-unreadable"],
-        PROBE,
+        "device-permission",
+        &["facts-unreadable", "probe-failed"],
     ),
     inject: "chmod 600 /dev/infiniband/uverbs*",
     restore: "chmod 666 /dev/infiniband/uverbs*",
@@ -140,7 +145,7 @@ const DEVICE_REMOVED: Injection = Injection {
     fault: real(
         "device-removed",
         "`rdma link delete rxe2`, where the configuration expects rxe2 to be up",
-        &["port-down"],
+        "port-down",
         &[],
     ),
     inject: "rdma link delete rxe2",
@@ -152,8 +157,8 @@ const DEVICE_REMOVED_UNEXPECTEDLY: Injection = Injection {
     fault: real(
         "device-removed-in-probe",
         "`rdma link delete rxe2` while the doctor's probe writes on it",
-        &["device-fault", "devices-missing", "probe-failed"],
-        &["port-down", "facts-unreadable"],
+        "devices-missing",
+        &["port-down", "facts-unreadable", "probe-failed"],
     ),
     inject: "",
     restore: "unplug 2; plug 2",
@@ -167,8 +172,12 @@ const RXE_UNLOADED: Injection = Injection {
     fault: real(
         "module-unloaded",
         "rdma_rxe is unloaded, where the configuration expects its devices to be up",
-        &["port-down", "rdma-modules-missing"],
-        &["facts-unreadable"],
+        "rdma-modules-missing",
+        &["port-down", "facts-unreadable"],
+    )
+    .known_miss(
+        Some("port-down"),
+        "the configuration names the devices that are missing, but nothing on the node shows which module provided them",
     ),
     inject: "rmmod rdma_rxe",
     restore: "modprobe -d /run/kernel rdma_rxe && for n in 0 1 2 3; do unplug $n; plug $n || exit; done",
@@ -179,7 +188,7 @@ const SAME_SUBNET: Injection = Injection {
     fault: real(
         "same-subnet",
         "eth1 gets a second address, in the subnet of eth0",
-        &["same-subnet-arp"],
+        "same-subnet-arp",
         &[],
     ),
     inject: "ip addr add 10.0.100.3/24 dev eth1",
@@ -191,7 +200,7 @@ const DUPLICATE_ADDRESS: Injection = Injection {
     fault: real(
         "duplicate-address",
         "eth1 gets the very address of eth0",
-        &["same-subnet-arp"],
+        "same-subnet-arp",
         PROBE,
     ),
     inject: "ip addr add 10.0.100.2/24 dev eth1",
@@ -203,7 +212,7 @@ const DUPLICATE_GUID: Injection = Injection {
     fault: real(
         "duplicate-guid",
         "eth1 has the MAC address of eth0, so rxe1 has the GUID of rxe0",
-        &["guid-invalid"],
+        "guid-invalid",
         PROBE,
     ),
     inject: "unplug 1; cat /sys/class/net/eth1/address >/run/mac; \
@@ -216,7 +225,7 @@ const HELPER_MISSING: Injection = Injection {
     fault: real(
         "helper-missing",
         "the verbs helper is not installed",
-        &["helper-missing"],
+        "helper-missing",
         &["helper-unhealthy"],
     ),
     inject: "",
@@ -228,7 +237,7 @@ const HELPER_HANGS: Injection = Injection {
     fault: real(
         "helper-hangs",
         "the verbs helper is stopped (SIGSTOP)",
-        &["device-stalled"],
+        "device-stalled",
         &["helper-unhealthy"],
     ),
     inject: "",
@@ -240,7 +249,7 @@ const HELPER_DIES: Injection = Injection {
     fault: real(
         "helper-dies",
         "the verbs helper is killed before it answers",
-        &["helper-fails"],
+        "helper-fails",
         &["helper-unhealthy"],
     ),
     inject: "",
@@ -252,7 +261,7 @@ const BLOCKED_SYSFS: Injection = Injection {
     fault: real(
         "sysfs-hangs",
         "every read of /sys hangs: a file system in user space, stopped",
-        &["facts-unreadable"],
+        "facts-unreadable",
         &[],
     ),
     inject: "mkdir -p /mirror/sys /mirror/proc /mirror/dev && mount --rbind /proc /mirror/proc && \
@@ -265,7 +274,7 @@ const MODULES_UNREADABLE: Injection = Injection {
     fault: real(
         "modules-unreadable",
         "reading /proc/modules fails with EIO",
-        &["facts-unreadable"],
+        "facts-unreadable",
         &[],
     ),
     inject: "mount --bind /proc/1/mem /proc/modules",
@@ -277,7 +286,7 @@ const STATE_UNREADABLE: Injection = Injection {
     fault: real(
         "state-unreadable",
         "reading the state of rxe1's port fails with EIO",
-        &["facts-unreadable"],
+        "facts-unreadable",
         &[],
     ),
     inject: "mount --bind /proc/1/mem /sys/class/infiniband/rxe1/ports/1/state",
@@ -289,7 +298,7 @@ const REG_MR_LOG: Injection = Injection {
     fault: real(
         "memlock-job-log",
         "containerd has 8 MiB to lock, and a job's log says that ibv_reg_mr found no memory",
-        &["memlock-low"],
+        "memlock-low",
         &[],
     ),
     inject: MEMLOCK_RUNTIME.inject,
@@ -307,7 +316,7 @@ const SOFTWARE_EXPECTED: Injection = Injection {
     fault: real(
         "software-only",
         "the configuration expects RDMA, and all there is is SoftRoCE",
-        &["softroce-in-use"],
+        "softroce-in-use",
         &[],
     ),
     inject: "",
@@ -319,8 +328,8 @@ const SLOWER_THAN_EXPECTED: Injection = Injection {
     fault: real(
         "slower-than-expected",
         "the configuration expects loopbacks of 100 Gb/s, which software cannot reach",
-        &["software-rdma", "probe-bandwidth-low"],
-        &[],
+        "software-rdma",
+        &["softroce-in-use", "probe-bandwidth-low"],
     ),
     inject: "",
     restore: "",
@@ -329,11 +338,9 @@ const SLOWER_THAN_EXPECTED: Injection = Injection {
 
 /// Nobody uses it and it was never up: no fault.
 const IDLE_PORT: Injection = Injection {
-    fault: real(
+    fault: harmless(
         "idle-port",
         "an interface that never had a link gets an RDMA device",
-        &[],
-        &[],
     ),
     inject: "modprobe -d /run/kernel dummy numdummies=0 && ip link add spare type dummy && rdma link add spare type rxe netdev spare",
     restore: "rdma link delete spare; ip link del spare",
@@ -345,7 +352,7 @@ const FLAPPING: Injection = Injection {
     fault: real(
         "flapping",
         "an interface loses its carrier ten times, as the other end of its cable goes down, and has it now",
-        &["port-flapping"],
+        "port-flapping",
         &["counter-errors"],
     ),
     inject: "modprobe -d /run/kernel veth && ip link add cable type veth peer name switch && \

@@ -2,11 +2,8 @@
 
 use super::super::live::{Before, Injection, Scene};
 use super::super::{Fault, How};
-use super::{LINK_DOWN, MEMLOCK_RUNTIME, MTU_LOWERED, NO_IPV4_GID, real};
+use super::{LINK_DOWN, LOC_PROT_LOG, MEMLOCK_RUNTIME, MTU_LOWERED, NO_IPV4_GID, real};
 use crate::virtual_node::{Iommu, Options};
-
-/// The rules that say that a device is translated.
-const TRANSLATED: &[&str] = &["iommu-group-translated"];
 
 /// Lazy translation, asked for on the command line.
 pub(super) static LAZY: Scene = Scene {
@@ -19,7 +16,13 @@ pub(super) static LAZY: Scene = Scene {
     before: None,
     setup: "",
     boot: Some(&LAZY_BOOT),
-    injections: &[LINK_DOWN, MEMLOCK_RUNTIME, NO_IPV4_GID, MTU_LOWERED, LOC_PROT_LOG],
+    injections: &[
+        LINK_DOWN,
+        MEMLOCK_RUNTIME,
+        NO_IPV4_GID,
+        MTU_LOWERED,
+        LOC_PROT_TRANSLATED,
+    ],
     pairs: &[],
     last: &[],
 };
@@ -27,29 +30,18 @@ pub(super) static LAZY: Scene = Scene {
 static LAZY_BOOT: Fault = real(
     "iommu-lazy",
     "booted with an Intel IOMMU that translates (DMA-FQ)",
-    TRANSLATED,
+    "iommu-group-translated",
     &[],
 );
 
-/// A true completion error, in the words of a job's log.
-const LOC_PROT_LOG: Injection = Injection {
-    fault: real(
-        "loc-prot-err",
-        "a job's log tells of the IBV_WC_LOC_PROT_ERR that a write from outside its memory region got",
-        TRANSLATED,
-        &[],
+/// The same as on a node in passthrough mode.
+const LOC_PROT_TRANSLATED: Injection = Injection {
+    fault: LOC_PROT_LOG.fault.known_miss(
+        Some("iommu-translation"),
+        "rxe0 is software, whose memory no IOMMU guards, but the diagnosis blames translation whenever the device in the log is \
+            translated",
     ),
-    inject: "",
-    restore: "",
-    ask: r#"
-set -- $(inject rxe0 loc-prot)
-test "$2" = IBV_WC_LOC_PROT_ERR || exit 99
-cat >/run/job.log <<END
-gpu-1:2101:2150 [0] NCCL INFO NET/IB : Using [0]rxe0:1/RoCE [1]rxe1:1/RoCE [RO]; OOB eth0:10.0.100.2<0>
-gpu-1:2101:2150 [0] transport/net_ib.cc:2116 NCCL WARN NET/IB: Got completion from peer 10.0.100.2<40712> with status=$2($1) opcode=IBV_WC_RDMA_WRITE(1) reqSize=4097 vendor_err=$3 req_type=Send localGid ::ffff:10.0.100.2 remoteGids ::ffff:10.0.100.2 hca rxe0
-gpu-1:2101:2150 [0] NCCL INFO transport/net.cc:1298 -> 6
-END
-check --log /run/job.log"#,
+    ..LOC_PROT_LOG
 };
 
 /// Strict translation.
@@ -71,7 +63,7 @@ pub(super) static STRICT: Scene = Scene {
 static STRICT_BOOT: Fault = real(
     "iommu-strict",
     "booted with an Intel IOMMU that translates strictly (DMA)",
-    TRANSLATED,
+    "iommu-group-translated",
     &[],
 );
 
@@ -94,20 +86,23 @@ pub(super) static AMD: Scene = Scene {
 static AMD_BOOT: Fault = real(
     "iommu-amd",
     "booted with an AMD IOMMU that translates (DMA)",
-    TRANSLATED,
+    "iommu-group-translated",
     &[],
 );
 
 const PAGE_FAULT: Injection = Injection {
-    fault: Fault {
-        id: "amd-page-fault",
-        what: "the line that AMD's driver logs for a refused transfer of eth1, written to /dev/kmsg",
-        how: How::Written,
-        causes: &["iommu-faults"],
-        explains: &[],
-    },
+    fault: Fault::new(
+        How::Written,
+        "amd-page-fault",
+        "the line that AMD's driver logs for a refused transfer of eth1, in a copy of the log over /dev/kmsg",
+        "iommu-faults",
+        &[],
+    ),
+    // What a program writes to /dev/kmsg is marked as such, and not believed.
     inject: r#"device=$(address eth1)
-echo "<4>virtio-pci $device: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0011 address=0xfffff000 flags=0x0020]" >/dev/kmsg"#,
+dd if=/dev/kmsg of=/run/kmsg bs=8192 iflag=nonblock 2>/dev/null || true
+echo "4,9000000,9000000,-;virtio-pci $device: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0011 address=0xfffff000 flags=0x0020]" >>/run/kmsg
+mount --bind /run/kmsg /dev/kmsg"#,
     restore: "",
     ask: "",
 };
@@ -133,16 +128,19 @@ pub(super) static ENCRYPTED: Scene = Scene {
 };
 
 const ENCRYPTION: Injection = Injection {
-    fault: Fault {
-        id: "memory-encryption",
-        what: "booted with iommu=pt mem_encrypt=on; the line with which Linux says that SME is active and the type \
+    fault: Fault::new(
+        How::Written,
+        "memory-encryption",
+        "booted with iommu=pt mem_encrypt=on; the line with which Linux says that SME is active and the type \
             that it forces on the group of eth1 are written",
-        how: How::Written,
-        causes: &["iommu-memory-encryption"],
-        explains: &["iommu-group-translated", "iommu-cmdline-mismatch"],
-    },
-    inject: "retype 1 DMA-FQ && echo '<6>AMD Memory Encryption Features active: SME' >/dev/kmsg",
-    restore: "retype 1 identity",
+        "iommu-memory-encryption",
+        &["iommu-group-translated", "iommu-cmdline-mismatch"],
+    ),
+    inject: "retype 1 DMA-FQ
+dd if=/dev/kmsg of=/run/kmsg bs=8192 iflag=nonblock 2>/dev/null || true
+echo '6,9000000,9000000,-;AMD Memory Encryption Features active: SME' >>/run/kmsg
+mount --bind /run/kmsg /dev/kmsg",
+    restore: "umount /dev/kmsg && retype 1 identity",
     ask: "",
 };
 
@@ -165,7 +163,7 @@ pub(super) static REGRESS: Scene = Scene {
 static REGRESS_BOOT: Fault = real(
     "iommu-will-regress",
     "booted with iommu=nopt, then the type of eth0's group written as identity: works until the next boot",
-    &["iommu-cmdline-mismatch"],
+    "iommu-cmdline-mismatch",
     &[],
 );
 
@@ -194,7 +192,7 @@ pub(super) static REGRESSED: Scene = Scene {
 static REGRESSED_BOOT: Fault = real(
     "iommu-regressed",
     "booted with iommu=pt, where an agent ran, then again with iommu=nopt; what the agent remembered is carried over",
-    &["iommu-regressed"],
+    "iommu-regressed",
     &["iommu-group-translated"],
 );
 
@@ -203,8 +201,8 @@ pub(super) const MISMATCH: Injection = Injection {
     fault: real(
         "iommu-mismatch",
         "booted with iommu=pt, then the type of eth1's group written as DMA",
-        &["iommu-cmdline-mismatch", "iommu-group-translated"],
-        &[],
+        "iommu-cmdline-mismatch",
+        &["iommu-group-translated"],
     ),
     inject: "retype 1 DMA",
     restore: "retype 1 identity",
@@ -217,7 +215,7 @@ const DMAR_FAULT: Injection = Injection {
     fault: real(
         "dmar-fault",
         "the NIC below rxe1 reads memory that the IOMMU does not let it read, and DMAR logs the fault",
-        &["iommu-faults"],
+        "iommu-faults",
         &[],
     ),
     inject: r"

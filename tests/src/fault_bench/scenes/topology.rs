@@ -3,7 +3,7 @@
 
 use super::super::live::{Injection, Scene};
 use super::super::{Fault, How};
-use super::{LINK_DOWN, real, words};
+use super::{LINK_DOWN, harmless, words};
 use crate::virtual_node::Options;
 
 /// A NIC and an accelerator, each behind a root port that can redirect; a switch; virtual functions that are not RDMA's.
@@ -41,12 +41,10 @@ sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=10,msix_qsize=12",
 /// What Linux does to every port that can, where an IOMMU is on. Traffic between two root ports crosses the root complex
 /// in any case, so it is no fault; QEMU has no switch whose ports redirect, which would be one.
 const ACS: Injection = Injection {
-    fault: real(
+    fault: harmless(
         "acs-root-ports",
         "the root ports above NIC and accelerator redirect peer-to-peer traffic; no fault, for it crosses the root \
             complex in any case",
-        &[],
-        &[],
     ),
     inject: r"redirect '\x1d\x00'",
     restore: r"redirect '\x00\x00'",
@@ -55,11 +53,9 @@ const ACS: Injection = Injection {
 
 /// Virtual functions without a driver that are not RDMA's: no fault.
 const FOREIGN_VF: Injection = Injection {
-    fault: real(
+    fault: harmless(
         "foreign-vf",
         "two SR-IOV functions of a disk without a driver, and root ports that could be faster than what is in them",
-        &[],
-        &[],
     ),
     inject: r#"nvme=$(echo /sys/bus/pci/drivers/nvme/0000:*)
 echo 0 >"$nvme/sriov_drivers_autoprobe" && echo 2 >"$nvme/sriov_numvfs" && test -e "$nvme/virtfn1""#,
@@ -97,14 +93,14 @@ pub(super) static FAR_GPU: Scene = Scene {
 
 /// Distances are judged of adapters in hardware only, so the NIC below rxe0 is shown as one.
 const FAR_GPU_INJECTION: Injection = Injection {
-    fault: Fault {
-        id: "far-gpu",
-        what: "the only NIC is on NUMA node 0 and the accelerator on NUMA node 1; the NIC is shown as an RDMA device in \
+    fault: Fault::new(
+        How::Written,
+        "far-gpu",
+        "the only NIC is on NUMA node 0 and the accelerator on NUMA node 1; the NIC is shown as an RDMA device in \
             hardware",
-        how: How::Written,
-        causes: &["gpu-without-local-nic"],
-        explains: &[],
-    },
+        "gpu-without-local-nic",
+        &[],
+    ),
     inject: r#"
 printf 'expect:\n  profile: gpudirect\n' | cat $config - >/run/gpudirect.yaml
 mkdir -p /mirror/sys /mirror/proc /mirror/dev && mount --rbind /sys /mirror/sys && mount --rbind /proc /mirror/proc &&

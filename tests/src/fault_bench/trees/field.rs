@@ -232,6 +232,8 @@ fn host(tree: &mut Tree) -> Result<()> {
         ("proc/sys/kernel/random/boot_id", "3f2a6c1e-5f0b-4a57-9f53-6f8d6f1a2b3c\n".to_owned()),
         ("proc/uptime", "2592000.00 9000000.00\n".to_owned()),
         ("proc/2101/comm", "containerd\n".to_owned()),
+        ("proc/2101/status", "Uid:\t0\t0\t0\t0\n".to_owned()),
+        ("proc/2101/cgroup", "0::/system.slice/containerd.service\n".to_owned()),
         ("proc/2101/limits", limits("unlimited")),
         ("proc/net/route", ROUTES.to_owned()),
     ];

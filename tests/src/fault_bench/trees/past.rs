@@ -2,21 +2,21 @@
 //!
 //! A tree has no probe, so the node goes into a snapshot, with what its probes measured and what was remembered.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rdma_health_node::collector::{Collector, Refresh};
+use rdma_health_kernel::Root;
+use rdma_health_kernel::collector::{Collector, Refresh};
+use rdma_health_node::Node;
 use rdma_health_node::history::History;
 use rdma_health_node::node::Probe;
-use rdma_health_node::{Fact, Node, Root};
-use rdma_health_protocol::{ProbeReport, Stage};
+use rdma_health_protocol::{self as protocol, ProbeReport, Stage};
 use rdma_health_snapshot::Snapshot;
 
-use super::faults::{lose_adapter, tree};
+use super::faults::{harmless, lose_adapter, tree};
 use super::field::{self, BRANCHES};
 use super::set;
 use crate::fault_bench::{Answer, Fault, Outcome, Selection};
@@ -50,7 +50,7 @@ const ALL: &[Worse] = &[
         fault: tree(
             "t-errors-rise",
             "symbol_error of mlx5_1 rose by 5000 within the hour that an agent watched it",
-            &["counter-errors"],
+            "counter-errors",
             &[],
         ),
         always: |_| Ok(()),
@@ -58,11 +58,9 @@ const ALL: &[Worse] = &[
         measured: HEALTHY,
     },
     Worse {
-        fault: tree(
+        fault: harmless(
             "t-errors-old",
             "mlx5_1 counted 5000 symbol errors long ago, and none since: no fault",
-            &[],
-            &[],
         ),
         always: count_errors,
         make: |_| Ok(()),
@@ -72,8 +70,8 @@ const ALL: &[Worse] = &[
         fault: tree(
             "t-latency",
             "a small write on mlx5_1 takes 9 µs and took 2.1 µs before; nothing else changed",
-            &["host-load", "probe-latency-high"],
-            &[],
+            "host-load",
+            &["probe-latency-high"],
         ),
         always: |_| Ok(()),
         make: |_| Ok(()),
@@ -83,8 +81,8 @@ const ALL: &[Worse] = &[
         fault: tree(
             "t-bandwidth",
             "mlx5_1 writes 120 Gb/s and wrote 372 Gb/s before; nothing else changed",
-            &["host-load", "probe-bandwidth-low"],
-            &[],
+            "host-load",
+            &["probe-bandwidth-low"],
         ),
         always: |_| Ok(()),
         make: |_| Ok(()),
@@ -94,7 +92,7 @@ const ALL: &[Worse] = &[
         fault: tree(
             "t-slot-degraded",
             "mlx5_1 trained its PCIe link with 4 of 16 lanes, and writes 95 Gb/s in place of 372 Gb/s",
-            &["pci-link-degraded"],
+            "pci-link-degraded",
             &["probe-bandwidth-low"],
         ),
         always: |_| Ok(()),
@@ -112,8 +110,8 @@ const ALL: &[Worse] = &[
         fault: tree(
             "t-adapter-lost",
             "the adapter of mlx5_3 was there an hour ago and is gone from the bus",
-            &["hcas-missing"],
-            &["gpu-without-local-nic"],
+            "device-lost",
+            &["hcas-missing", "gpu-without-local-nic"],
         ),
         always: |_| Ok(()),
         make: lose_adapter,
@@ -161,9 +159,7 @@ fn ask(program: &Path, before: &Tree, now: &Tree, measured: Measured) -> Result<
         time: node.time,
         live: node.live,
         anonymized: false,
-        hung: BTreeMap::new(),
         recording: recorder.recording(),
-        verbs: Fact::Absent,
         probes: probes(&node, measured, node.time),
         history: Some(Arc::new(remembered)),
         expectations: None,
@@ -197,7 +193,7 @@ fn remembered(tree: &Tree, now: u64) -> Result<History> {
 fn read(root: Root) -> Node {
     let mut collector = Collector::new(root, Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
-    collector.node()
+    Node::new(collector.facts())
 }
 
 /// A probe of each physical port: as `mlx5_1` measures where it is that, healthy elsewhere.
@@ -210,8 +206,7 @@ fn probes(node: &Node, of_the_second: Measured, time: u64) -> Vec<Arc<Probe>> {
         let hca = node.hcas().find(|hca| hca.name == branch.device)?;
         let (bandwidth, latency) = measured(gigabits, micros);
         let report = ProbeReport {
-            device: hca.name.clone(),
-            port: 1,
+            path: protocol::Path::loopback(hca.name.clone(), 1),
             stage: Stage::Done,
             failure: None,
             gid: None,

@@ -1,0 +1,474 @@
+//! Ranks the causes of symptoms and findings.
+//!
+//! A symptom shows what failed, but each symptom has several possible causes. The table of [known causes](CAUSES) lists
+//! the symptoms that each cause explains, the rules whose findings show it, and the facts for and against it.
+//! [`diagnose`] scores every cause on the available evidence, so that its rank can be explained:
+//!
+//! | what | points |
+//! | --- | --- |
+//! | a finding of one of the cause's rules: critical, warning, info | 4, 3, 1 |
+//! | a fact or log line that shows the cause itself | 4 |
+//! | a fact that is consistent with it | 2 |
+//! | a fact that makes it less likely, contradicts it | -1, -4 |
+//! | a symptom that it often explains, sometimes explains (the highest of all symptoms) | 2, 1 |
+//! | a finding on the same device that a symptom names | 1 |
+//!
+//! A fault that the kernel logged about the device of a symptom often explains that symptom, whatever its kind.
+//!
+//! Causes with equal points are ordered by how common they are. Nothing here reads a file or keeps state.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use rdma_health_node::Node;
+use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Status, Subject};
+use serde::Serialize;
+
+use crate::{
+    known::{KnownCause, Link},
+    log::Log,
+    observed,
+    symptom::{Grade, Symptom, SymptomKind},
+    table::CAUSES,
+    weigh::{Case, Scales},
+};
+
+/// Maximum number of pieces of evidence that a cause keeps for and against it, each.
+const MAX_EVIDENCE: usize = 16;
+/// Maximum number of subjects that a cause names.
+const MAX_SUBJECTS: usize = 64;
+
+/// Confidence in a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The evidence contradicts it.
+    Unlikely,
+    /// It would explain the symptoms, but there is too little evidence for or against it.
+    Possible,
+    /// The evidence shows it.
+    Likely,
+}
+
+impl Confidence {
+    /// Its name in messages and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unlikely => "unlikely",
+            Self::Possible => "possible",
+            Self::Likely => "likely",
+        }
+    }
+}
+
+/// One cause, with the evidence for and against it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// Its id, such as `iommu-translation`; for a finding that no known cause claims, the rule's id.
+    pub id: &'static str,
+    /// What is wrong, in one line.
+    pub title: &'static str,
+    /// Confidence in it.
+    pub confidence: Confidence,
+    /// The highest severity of its findings; if it has none, of its symptoms.
+    pub severity: Severity,
+    /// Points; see the module's table.
+    pub score: i32,
+    /// The symptoms that it would explain.
+    pub explains: Vec<SymptomKind>,
+    /// Evidence for it.
+    pub supports: Vec<Evidence>,
+    /// Evidence against it.
+    pub contradicts: Vec<Evidence>,
+    /// Evidence that would be decisive but was not available.
+    pub unseen: Vec<String>,
+    /// The one thing to do next.
+    pub next_step: String,
+    /// Ids of the rules whose findings belong to it; first the one whose remedy is the next step.
+    pub findings: Vec<&'static str>,
+    /// What those findings are about.
+    pub subjects: Vec<Subject>,
+}
+
+/// What is wrong, as far as the evidence shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// The next step of the first cause.
+    pub next_step: Option<String>,
+    /// Causes in the order in which to check them; unlikely causes are last.
+    pub causes: Vec<Cause>,
+    /// The failures that probes and the log show.
+    pub symptoms: Vec<Symptom>,
+    /// Summary of the log, without its symptoms; `None` if no log was read.
+    pub log: Option<LogSummary>,
+}
+
+/// A log in a few numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LogSummary {
+    /// Number of lines.
+    pub lines: u64,
+    /// If the log was too long: the number of bytes that were read. The rest was not searched.
+    pub cut_after: Option<u64>,
+    /// Number of lines with symptoms that were not kept.
+    pub dropped: u64,
+    /// Settings of the job that the log names.
+    pub settings: BTreeMap<String, String>,
+    /// The hosts that wrote it, as far as lines name them.
+    pub hosts: BTreeSet<String>,
+    /// The number of nodes on which the job runs, if the log shows it.
+    pub nodes: Option<u32>,
+    /// Number of lines that look like RDMA failures and are not recognised.
+    pub unrecognised: u64,
+    /// Number of lines with binary data.
+    pub binary: u64,
+}
+
+impl LogSummary {
+    /// Whether most of it is not text.
+    pub fn is_binary(&self) -> bool {
+        self.binary > 2 && self.binary > self.lines / 2
+    }
+}
+
+impl From<&Log> for LogSummary {
+    fn from(log: &Log) -> Self {
+        Self {
+            lines: log.lines,
+            cut_after: log.cut_after,
+            dropped: log.dropped,
+            settings: log.settings.clone(),
+            hosts: log.hosts.clone(),
+            nodes: log.nodes,
+            unrecognised: log
+                .symptoms
+                .iter()
+                .filter(|symptom| symptom.kind == SymptomKind::Unrecognised)
+                .map(|symptom| symptom.count)
+                .sum(),
+            binary: log.binary,
+        }
+    }
+}
+
+impl Diagnosis {
+    /// The combined status of the node and the log. A failure in the log is critical and a degradation in the log is a
+    /// warning, whatever the node's own facts show, because a job failed or ran slowly. A line that looks like a failure and is not
+    /// recognised makes it unknown, because a job may have failed. `Unknown` applies only if neither the node nor the log has a problem.
+    pub fn status(&self, of_the_node: Status) -> Status {
+        let worst = self
+            .symptoms
+            .iter()
+            .filter(|symptom| symptom.line.is_some())
+            .map(|symptom| symptom.grade)
+            .max();
+        match (worst, of_the_node) {
+            (Some(Grade::Failure), _) => Status::Critical,
+            (Some(Grade::Degraded | Grade::Secondary), Status::Ok | Status::Unknown) => Status::Warning,
+            (Some(Grade::Unrecognised), Status::Ok) => Status::Unknown,
+            // Nothing can be said about a log that was not readable as one.
+            (None, Status::Ok) if self.log.as_ref().is_some_and(LogSummary::is_binary) => Status::Unknown,
+            (_, status) => status,
+        }
+    }
+
+    /// The cause to check first, unless it is unlikely.
+    pub fn first(&self) -> Option<&Cause> {
+        self.causes
+            .first()
+            .filter(|cause| cause.confidence > Confidence::Unlikely)
+    }
+}
+
+/// Combines a node's findings and probes with the symptoms in a job's log.
+pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnosis {
+    let mut symptoms = observed::symptoms(node, findings);
+    symptoms.extend(log.into_iter().flat_map(|log| log.symptoms.iter().cloned()));
+    for symptom in &mut symptoms {
+        if is_optional_provider(symptom, node) {
+            symptom.grade = Grade::Note;
+        }
+    }
+    // A secondary failure is not evidence for a cause, unless there are no other symptoms.
+    let has_primary = symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary);
+    let least = if has_primary {
+        Grade::Degraded
+    } else {
+        Grade::Secondary
+    };
+    let primary = symptoms.iter().filter(|symptom| symptom.grade >= least).collect();
+    let case = Case {
+        node,
+        symptoms: primary,
+        log,
+    };
+    let mut causes: Vec<(u32, Cause)> = CAUSES
+        .iter()
+        .enumerate()
+        .filter_map(|(place, known)| {
+            // The table starts with the most common cause.
+            Some((u32::try_from(place).ok()?, weighed(known, &case, findings)?))
+        })
+        .collect();
+    sort(&mut causes);
+    let mut claimed: BTreeSet<&str> = BTreeSet::new();
+    causes.retain(|(_, cause)| {
+        let has_unclaimed = cause.findings.iter().any(|id| !claimed.contains(id));
+        if cause.confidence > Confidence::Unlikely {
+            claimed.extend(&cause.findings);
+        }
+        has_unclaimed && cause.confidence > Confidence::Unlikely || !cause.explains.is_empty()
+    });
+    // A finding about a failed measurement is covered by a cause that explains its symptom.
+    let explained: BTreeSet<_> = causes
+        .iter()
+        .filter(|(_, cause)| cause.confidence > Confidence::Unlikely)
+        .flat_map(|(_, cause)| cause.explains.iter().copied())
+        .collect();
+    for finding in findings
+        .iter()
+        .filter(|finding| finding.severity > Severity::Info)
+    {
+        let covered = observed::of_rule(finding.rule, node)
+            .iter()
+            .any(|kind| explained.contains(kind));
+        if !covered && claimed.insert(finding.rule.id) {
+            causes.push((u32::MAX, alone(finding.rule, findings)));
+        }
+    }
+    sort(&mut causes);
+    let causes: Vec<Cause> = causes.into_iter().map(|(_, cause)| cause).collect();
+    Diagnosis {
+        next_step: causes
+            .first()
+            .filter(|cause| cause.confidence > Confidence::Unlikely)
+            .map(|cause| cause.next_step.clone()),
+        causes,
+        symptoms,
+        log: log.map(LogSummary::from),
+    }
+}
+
+/// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
+fn is_optional_provider(symptom: &Symptom, node: &Node) -> bool {
+    let Some((_, library)) = symptom
+        .text
+        .split_once("load driver 'lib")
+        .filter(|_| symptom.kind == SymptomKind::NoProvider)
+    else {
+        return false;
+    };
+    let provider = library.split('-').next().unwrap_or_default();
+    // The driver's name begins with the provider's: mlx5_core, bnxt_re, irdma. hfi1 has the provider hfi1verbs.
+    let is_of = |driver: &str| driver.starts_with(provider.trim_end_matches("verbs"));
+    let mut drivers = node
+        .functions()
+        .into_iter()
+        .filter_map(|function| function.driver)
+        .peekable();
+    drivers.peek().is_some() && !drivers.any(is_of) && !node.hcas().any(|hca| is_of(&hca.name))
+}
+
+/// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
+/// stands above a confirmed finding that is as severe. Of equal causes, those of symptoms first; then by score.
+fn sort(causes: &mut [(u32, Cause)]) {
+    causes.sort_by_key(|(place, cause)| {
+        let unlikely = cause.confidence == Confidence::Unlikely;
+        (
+            unlikely,
+            Reverse(gravity(cause)),
+            Reverse(cause.confidence),
+            cause.explains.is_empty(),
+            Reverse(cause.score),
+            *place,
+        )
+    });
+}
+
+/// The highest severity of a cause's findings and of the symptoms that it explains.
+fn gravity(cause: &Cause) -> Severity {
+    let explained = cause.explains.iter().map(|kind| match kind.grade() {
+        Grade::Failure => Severity::Critical,
+        Grade::Degraded | Grade::Secondary => Severity::Warning,
+        Grade::Unrecognised | Grade::Note => Severity::Info,
+    });
+    explained.fold(cause.severity, Severity::max)
+}
+
+/// The score of one cause; `None` if neither a symptom nor a finding suggests it.
+fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) -> Option<Cause> {
+    let mine = known.shown_by(findings);
+    let explained: Vec<(&Symptom, Link)> = case
+        .symptoms
+        .iter()
+        .filter_map(|symptom| Some((*symptom, link(known, symptom, &mine)?)))
+        .collect();
+    let grave = mine.iter().any(|finding| finding.severity > Severity::Info);
+    if explained.is_empty() && !grave {
+        return None;
+    }
+    let mut scales = Scales::default();
+    let mut counted = BTreeSet::new();
+    for finding in &mine {
+        // A fault on eight devices is one fault: each rule counts once, with the highest severity of its findings.
+        if counted.insert(finding.rule.id) {
+            let worst = mine
+                .iter()
+                .filter(|f| f.rule == finding.rule)
+                .map(|f| f.severity)
+                .max();
+            scales.score += match worst {
+                Some(Severity::Critical) => 4,
+                Some(Severity::Warning) => 3,
+                _ => 1,
+            };
+        }
+        scales.supports.extend(finding.evidence.iter().cloned());
+    }
+    (known.weigh)(case, &mut scales);
+    // Its rules found nothing, no evidence is missing, and it is a rare cause.
+    let rare = explained.iter().all(|(_, link)| *link == Link::Sometimes);
+    let silent = scales.supports.is_empty() && scales.contradicts.is_empty() && scales.unseen.is_empty();
+    if silent && rare && !known.rules.is_empty() {
+        return None;
+    }
+    let named = |symptom: &Symptom| {
+        let device = symptom.named.device.as_deref();
+        device.is_some()
+            && mine
+                .iter()
+                .any(|finding| finding.subject.device.as_deref() == device)
+    };
+    scales.score += i32::from(explained.iter().any(|(symptom, _)| named(symptom)));
+    scales.score += explained.iter().map(|(_, link)| link.points()).max().unwrap_or(0);
+    let worst = mine.iter().map(|finding| finding.severity).max();
+    let mut subjects: Vec<Subject> = Vec::new();
+    for finding in &mine {
+        if subjects.len() < MAX_SUBJECTS && !subjects.contains(&finding.subject) {
+            subjects.push(finding.subject.clone());
+        }
+    }
+    let remedy = mine
+        .iter()
+        .find(|finding| finding.severity > Severity::Info && !finding.is_remedy_for_several_cases());
+    let mut explains = Vec::new();
+    for (symptom, _) in &explained {
+        if !explains.contains(&symptom.kind) {
+            explains.push(symptom.kind);
+        }
+    }
+    Some(Cause {
+        id: known.id,
+        title: known.title,
+        confidence: confidence(&scales, &explained, grave),
+        severity: worst.unwrap_or_else(|| severity_of(&explained)),
+        score: scales.score,
+        explains,
+        supports: distinct(scales.supports),
+        contradicts: distinct(scales.contradicts),
+        unseen: scales.unseen,
+        next_step: remedy
+            .map(|finding| finding.remedy.clone())
+            .or(scales.next_step)
+            .unwrap_or_else(|| known.next_step.to_owned()),
+        findings: ids(&mine),
+        subjects,
+    })
+}
+
+/// The link of a cause to a symptom. What the kernel logged about a device explains every failure on it, even if the cause is
+/// not known for this symptom.
+fn link(known: &KnownCause, symptom: &Symptom, mine: &[&Finding]) -> Option<Link> {
+    let usual = known.link(symptom.kind);
+    if !symptom.kind.may_come_from_device() {
+        return usual;
+    }
+    let mut logged = mine
+        .iter()
+        .filter(|finding| finding.domain == Domain::Kernel && finding.severity > Severity::Info)
+        .peekable();
+    if logged.peek().is_none() {
+        return usual;
+    }
+    match &symptom.named.device {
+        Some(device) if logged.any(|finding| finding.subject.device.as_ref() == Some(device)) => {
+            Some(Link::Often)
+        }
+        Some(_) => usual,
+        None => usual.or(Some(Link::Sometimes)),
+    }
+}
+
+/// The rules of these findings. Those that need action come first, because the first one's remedy is the next step.
+fn ids(findings: &[&Finding]) -> Vec<&'static str> {
+    let mut ids: Vec<&'static str> = Vec::new();
+    for grave in [true, false] {
+        for finding in findings
+            .iter()
+            .filter(|finding| (finding.severity > Severity::Info) == grave)
+        {
+            if !ids.contains(&finding.rule.id) {
+                ids.push(finding.rule.id);
+            }
+        }
+    }
+    ids
+}
+
+fn confidence(scales: &Scales, explained: &[(&Symptom, Link)], has_finding: bool) -> Confidence {
+    let no_symptom = explained.is_empty();
+    // An error number in a line of an unknown program is not enough to be sure, whatever else fits.
+    let is_guess = !no_symptom && !has_finding && !explained.iter().any(|(symptom, _)| symptom.known);
+    let (supported, contradicted) = (!scales.supports.is_empty(), !scales.contradicts.is_empty());
+    match (supported, contradicted) {
+        // A finding is a fact and needs no symptom.
+        (true, false) if (no_symptom || scales.score >= 4) && !is_guess => Confidence::Likely,
+        (true, true) if scales.score >= 5 && !is_guess => Confidence::Likely,
+        (_, true) if scales.score <= 0 => Confidence::Unlikely,
+        _ => Confidence::Possible,
+    }
+}
+
+fn severity_of(explained: &[(&Symptom, Link)]) -> Severity {
+    match explained.iter().map(|(symptom, _)| symptom.grade).max() {
+        Some(Grade::Failure) => Severity::Critical,
+        Some(_) => Severity::Warning,
+        None => Severity::Info,
+    }
+}
+
+/// The cause for a finding that no known cause claims: the rule itself.
+fn alone(rule: &'static Rule, findings: &[Finding]) -> Cause {
+    let mine: Vec<&Finding> = findings.iter().filter(|finding| finding.rule == rule).collect();
+    let worst = mine.iter().max_by_key(|finding| finding.severity);
+    Cause {
+        id: rule.id,
+        title: rule.title,
+        confidence: Confidence::Likely,
+        severity: worst.map_or(Severity::Info, |finding| finding.severity),
+        score: 0,
+        explains: Vec::new(),
+        supports: distinct(mine.iter().flat_map(|finding| finding.evidence.clone()).collect()),
+        contradicts: Vec::new(),
+        unseen: Vec::new(),
+        next_step: worst.map_or_else(String::new, |finding| finding.remedy.clone()),
+        findings: vec![rule.id],
+        subjects: mine
+            .iter()
+            .map(|finding| finding.subject.clone())
+            .take(MAX_SUBJECTS)
+            .collect(),
+    }
+}
+
+fn distinct(all: Vec<Evidence>) -> Vec<Evidence> {
+    let mut kept: Vec<Evidence> = Vec::new();
+    for evidence in all {
+        if kept.len() < MAX_EVIDENCE && !kept.contains(&evidence) {
+            kept.push(evidence);
+        }
+    }
+    kept
+}

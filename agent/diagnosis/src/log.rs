@@ -1,0 +1,232 @@
+//! Reads a job's log (NCCL, UCX, `PyTorch`, perftest, the kernel) and finds the lines that show RDMA errors.
+//!
+//! Pure parsing: the caller passes bytes in pieces of any size. The log is untrusted: any encoding, binary data, escape
+//! sequences and endless lines use bounded memory and cause no error.
+
+mod entity;
+mod errors;
+mod events;
+mod families;
+mod grade;
+mod line;
+mod operation;
+mod phrases;
+mod recognise;
+mod settings;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::symptom::{Grade, Symptom, SymptomKind};
+use operation::Operation;
+use recognise::{Found, Recogniser};
+use settings::Fact;
+
+/// The C library's names and texts of error numbers.
+pub(crate) mod strerror {
+    pub(crate) use super::errors::{named, of_text, text};
+}
+pub(crate) use operation::failed_operations;
+
+/// Maximum length of a line in bytes; the rest of the line is skipped.
+pub const MAX_LINE: usize = 8 << 10;
+/// Maximum number of different symptoms that are kept.
+pub const MAX_SYMPTOMS: usize = 64;
+/// Maximum number of characters of a line that are kept.
+pub const MAX_TEXT: usize = 300;
+/// Maximum number of host names, and of settings, that are kept.
+const MAX_NAMES: usize = 16;
+/// Maximum number of different lines that are kept of those that are not recognised.
+const MAX_UNRECOGNISED: usize = 3;
+/// Number of lines after a failed operation in which its error number may follow.
+const ERROR_WITHIN: u8 = 8;
+
+/// The contents of a log that matter for a diagnosis.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Log {
+    /// Number of lines.
+    pub lines: u64,
+    /// If the log was too long: the number of bytes after which the caller stopped reading.
+    pub cut_after: Option<u64>,
+    /// What went wrong, in order of first appearance, each kind once per device.
+    pub symptoms: Vec<Symptom>,
+    /// Number of lines with further symptoms that were not kept.
+    pub dropped: u64,
+    /// Settings of the job that the log names (`NCCL_IB_HCA`); the last line wins.
+    pub settings: BTreeMap<String, String>,
+    /// The first few hosts that wrote it, as far as lines name them.
+    pub hosts: BTreeSet<String>,
+    /// The number of nodes of the largest communicator; 1 if all channels that the log shows are within one node.
+    pub nodes: Option<u32>,
+    /// The last GID index that a line names without a failure, and the line's number.
+    pub gid_index: Option<(u64, u32)>,
+    /// Number of lines that have bytes of binary data. If these are many, it is not a log.
+    pub binary: u64,
+}
+
+/// Reads a log in pieces.
+#[derive(Debug, Default)]
+pub struct LogReader {
+    log: Log,
+    /// The incomplete line, at most [`MAX_LINE`] bytes of it.
+    begun: Vec<u8>,
+    /// Whether the previous piece ended inside a line.
+    inside: bool,
+    recogniser: Recogniser,
+    /// A failed operation whose error number may still follow, and for how many lines.
+    awaiting: Option<(Operation, Box<Symptom>, u8)>,
+    /// Whether a channel within a node, or over the network, was seen.
+    channels: (bool, bool),
+}
+
+impl LogReader {
+    /// Reads the next piece.
+    pub fn feed(&mut self, mut piece: &[u8]) {
+        while let Some(end) = memchr::memchr(b'\n', piece) {
+            let (line, rest) = piece.split_at(end);
+            if self.begun.is_empty() {
+                self.line(&line[..line.len().min(MAX_LINE)]);
+            } else {
+                self.begin(line);
+                let line = std::mem::take(&mut self.begun);
+                self.line(&line);
+                // Keep the allocation for the next line.
+                self.begun = line;
+                self.begun.clear();
+            }
+            self.inside = false;
+            piece = &rest[1..];
+        }
+        self.begin(piece);
+        self.inside |= !piece.is_empty();
+    }
+
+    /// Ends the log.
+    pub fn finish(mut self) -> Log {
+        if self.inside {
+            let line = std::mem::take(&mut self.begun);
+            self.line(&line);
+        }
+        self.stop_awaiting();
+        if self.log.nodes.is_none() && self.channels == (true, false) {
+            self.log.nodes = Some(1);
+        }
+        // Within one node NCCL uses NVLink, PCIe or shared memory, whatever network it would have used.
+        if self.log.nodes == Some(1) {
+            for symptom in &mut self.log.symptoms {
+                if matches!(
+                    symptom.kind,
+                    SymptomKind::NoDevice | SymptomKind::SocketFallback | SymptomKind::RdmaDisabled
+                ) && symptom.grade <= Grade::Degraded
+                {
+                    symptom.grade = Grade::Note;
+                }
+            }
+        }
+        self.log
+    }
+
+    fn begin(&mut self, part: &[u8]) {
+        let room = MAX_LINE - self.begun.len().min(MAX_LINE);
+        self.begun.extend_from_slice(&part[..part.len().min(room)]);
+    }
+
+    fn line(&mut self, bytes: &[u8]) {
+        self.log.lines += 1;
+        let bytes = line::strip_escapes(bytes);
+        self.log.binary += u64::from(line::is_binary(&bytes));
+        let found = self.recogniser.recognise(&bytes, self.log.lines);
+        if self.awaiting.is_some() {
+            self.await_error(&bytes, found.is_some());
+        }
+        match found {
+            Some(Found::Fact(fact)) => self.learn(fact),
+            Some(Found::Symptom(symptom)) => self.add(*symptom),
+            Some(Found::Incomplete(operation, symptom)) => {
+                self.awaiting = Some((operation, symptom, ERROR_WITHIN));
+            }
+            None => {}
+        }
+    }
+
+    /// Completes the failed operation with the error number in this line, if it has one.
+    fn await_error(&mut self, bytes: &[u8], is_other: bool) {
+        let Some((operation, symptom, left)) = &mut self.awaiting else {
+            return;
+        };
+        if let Some(errno) = Recogniser::announced_error(bytes, *operation) {
+            symptom.named.errno = Some(errno);
+            symptom.kind = operation.failed(Some(errno)).unwrap_or(symptom.kind);
+            symptom.grade = symptom.kind.grade();
+            *left = 0;
+        }
+        *left = left.saturating_sub(1);
+        if is_other || *left == 0 {
+            self.stop_awaiting();
+        }
+    }
+
+    fn stop_awaiting(&mut self) {
+        if let Some((_, symptom, _)) = self.awaiting.take() {
+            self.add(*symptom);
+        }
+    }
+
+    fn learn(&mut self, fact: Fact) {
+        let log = &mut self.log;
+        match fact {
+            Fact::Setting(name, value) => {
+                if log.settings.len() < MAX_NAMES || log.settings.contains_key(name) {
+                    log.settings.insert(name.to_owned(), value);
+                }
+            }
+            Fact::Nodes(nodes) => log.nodes = log.nodes.max(Some(nodes)),
+            Fact::LocalChannel => self.channels.0 = true,
+            Fact::NetworkChannel => self.channels.1 = true,
+            Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
+        }
+    }
+
+    fn add(&mut self, symptom: Symptom) {
+        for host in &symptom.hosts {
+            if self.log.hosts.len() < MAX_NAMES {
+                self.log.hosts.insert(host.clone());
+            }
+        }
+        if symptom.kind == SymptomKind::SocketFallback && symptom.text.contains("via NET/Socket") {
+            self.channels.1 = true;
+        }
+        let symptoms = &mut self.log.symptoms;
+        let unrecognised = symptoms
+            .iter()
+            .filter(|known| known.kind == SymptomKind::Unrecognised)
+            .count();
+        let same = |known: &Symptom| {
+            known.kind == symptom.kind
+                && if symptom.kind == SymptomKind::Unrecognised {
+                    unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
+                } else {
+                    known.named.device == symptom.named.device
+                }
+        };
+        if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
+            known.count += 1;
+            for host in symptom.hosts {
+                if known.hosts.len() < MAX_NAMES && !known.hosts.contains(&host) {
+                    known.hosts.push(host);
+                }
+            }
+            // A later line may name what the first did not.
+            known.named.complete(symptom.named);
+        } else if symptoms.len() < MAX_SYMPTOMS {
+            symptoms.push(symptom);
+        } else {
+            self.log.dropped += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

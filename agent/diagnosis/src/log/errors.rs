@@ -1,0 +1,226 @@
+//! Error numbers in a line: by the C library's text, by symbol, and by number.
+
+use std::sync::LazyLock;
+
+use rdma_health_protocol::Errno;
+
+use super::{
+    line::{Lower, is_word, number},
+    phrases::Phrases,
+};
+
+/// The texts of `strerror` in the C locale, in lower case, for the errors that verbs, their drivers and sockets return. A text that
+/// contains another one comes first.
+const TEXTS: &[(&str, Errno)] = &[
+    ("operation not permitted", Errno::EPERM),
+    ("no such file or directory", Errno::ENOENT),
+    ("no such process", Errno::ESRCH),
+    ("interrupted system call", Errno::EINTR),
+    ("remote i/o error", Errno::EREMOTEIO),
+    ("input/output error", Errno::EIO),
+    ("no such device or address", Errno::ENXIO),
+    ("argument list too long", Errno::E2BIG),
+    ("bad file descriptor", Errno::EBADF),
+    ("resource temporarily unavailable", Errno::EAGAIN),
+    ("cannot allocate memory", Errno::ENOMEM),
+    ("out of memory", Errno::ENOMEM),
+    ("permission denied", Errno::EACCES),
+    ("bad address", Errno::EFAULT),
+    ("device or resource busy", Errno::EBUSY),
+    ("file exists", Errno::EEXIST),
+    ("no such device", Errno::ENODEV),
+    ("invalid argument", Errno::EINVAL),
+    ("too many open files", Errno::EMFILE),
+    ("inappropriate ioctl for device", Errno::ENOTTY),
+    ("no space left on device", Errno::ENOSPC),
+    ("broken pipe", Errno::EPIPE),
+    ("numerical result out of range", Errno::ERANGE),
+    ("function not implemented", Errno::ENOSYS),
+    ("no data available", Errno::ENODATA),
+    ("timer expired", Errno::ETIME),
+    ("protocol error", Errno::EPROTO),
+    ("value too large for defined data type", Errno::EOVERFLOW),
+    ("message too long", Errno::EMSGSIZE),
+    ("protocol not supported", Errno::EPROTONOSUPPORT),
+    ("operation not supported", Errno::EOPNOTSUPP),
+    ("address family not supported by protocol", Errno::EAFNOSUPPORT),
+    ("address already in use", Errno::EADDRINUSE),
+    ("cannot assign requested address", Errno::EADDRNOTAVAIL),
+    ("network is down", Errno::ENETDOWN),
+    ("network is unreachable", Errno::ENETUNREACH),
+    ("connection reset by peer", Errno::ECONNRESET),
+    ("no buffer space available", Errno::ENOBUFS),
+    ("endpoint is not connected", Errno::ENOTCONN),
+    ("connection timed out", Errno::ETIMEDOUT),
+    ("connection refused", Errno::ECONNREFUSED),
+    ("no route to host", Errno::EHOSTUNREACH),
+    ("stale file handle", Errno::ESTALE),
+    ("disk quota exceeded", Errno::EDQUOT),
+    ("operation canceled", Errno::ECANCELED),
+    ("memory page has hardware error", Errno::EHWPOISON),
+];
+
+/// Words before the number of an error. `failed with 110` and `error=14` are errors; `status 4` is not: it can be a completion status.
+const LABELS: &[&str] = &[
+    "errno",
+    "error",
+    "err",
+    "rc",
+    "ret",
+    "returned",
+    "return",
+    "failed",
+    "failure",
+    "failed with",
+    "with",
+    "code",
+    "error code",
+    "non-zero status",
+    "result",
+];
+
+static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(TEXTS.iter().map(|(text, _)| *text)));
+
+/// The text of `strerror` for an error.
+pub(crate) fn text(errno: Errno) -> Option<&'static str> {
+    TEXTS
+        .iter()
+        .find(|(_, number)| *number == errno)
+        .map(|(text, _)| *text)
+}
+
+/// The error with exactly this text.
+pub(crate) fn of_text(text: &str) -> Option<Errno> {
+    let lower = text.to_ascii_lowercase();
+    TEXTS
+        .iter()
+        .find(|(words, _)| *words == lower)
+        .map(|(_, errno)| *errno)
+}
+
+/// The error in a text: its `strerror` text, otherwise its symbol (`ENOMEM`), otherwise a number that is labelled as one
+/// (`errno 19`, `RC: -12`, `(-104)`, `[110]`).
+pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
+    // At the same place, the longer text comes first in the table.
+    let text = FOUND
+        .first_in_text(&line.lower)
+        .and_then(|found| TEXTS.get(found.index));
+    text.map(|(_, errno)| *errno)
+        .or_else(|| symbol(line.text))
+        .or_else(|| labelled(&line.lower))
+}
+
+/// An error by its symbol, as a separate word.
+fn symbol(text: &str) -> Option<Errno> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.len() > 2 && word.starts_with('E'))
+        .find_map(named)
+}
+
+/// The error with this symbol (`ENOMEM`).
+pub(crate) fn named(symbol: &str) -> Option<Errno> {
+    // Aliases, and symbols that the C library prints for the same number.
+    let symbol = match symbol {
+        "EWOULDBLOCK" => "EAGAIN",
+        "ENOTSUP" => "EOPNOTSUPP",
+        symbol => symbol,
+    };
+    (1..=Errno::EHWPOISON.0)
+        .map(Errno)
+        .find(|errno| errno.name() == Some(symbol))
+}
+
+/// A number after one of the labels, or a negative number in parentheses or brackets.
+fn labelled(lower: &str) -> Option<Errno> {
+    let bytes = lower.as_bytes();
+    let mut at = 0;
+    while let Some(found) = bytes
+        .get(at..)?
+        .iter()
+        .position(u8::is_ascii_digit)
+        .map(|n| at + n)
+    {
+        let end = bytes[found..]
+            .iter()
+            .position(|byte| !byte.is_ascii_digit())
+            .map_or(bytes.len(), |n| found + n);
+        at = end;
+        let starts_word = found == 0 || !is_word(bytes[found - 1]);
+        // The end of a sentence, not a decimal point.
+        let is_decimal = bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
+        let ends_word = bytes.get(end).is_none_or(|byte| !is_word(*byte)) && !is_decimal;
+        if !(starts_word && ends_word) {
+            continue;
+        }
+        let before = lower[..found].trim_end_matches(['-', '(', '[', ' ', '=', ':', ',', '\'', '"']);
+        let is_negative = found > 0 && bytes[found - 1] == b'-' && found > 1 && !is_word(bytes[found - 2]);
+        let is_enclosed = matches!(
+            (
+                lower[..found].trim_end_matches('-').as_bytes().last(),
+                bytes.get(end)
+            ),
+            (Some(b'('), Some(b')')) | (Some(b'['), Some(b']'))
+        );
+        let is_labelled = before.len() < found
+            && LABELS.iter().any(|label| {
+                before
+                    .strip_suffix(label)
+                    .is_some_and(|rest| rest.as_bytes().last().is_none_or(|byte| !is_word(*byte)))
+            });
+        // NVSHMEM prints its own statuses and error numbers alike; its own are at most 11.
+        let is_own_status = before.ends_with("non-zero status") && end - found < 2;
+        if is_own_status {
+            continue;
+        }
+        // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
+        let is_one = is_labelled || (is_enclosed && is_negative);
+        let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
+        if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
+            return Some(errno);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_found_by_text_symbol_and_labelled_number() {
+        for (line, expected) in [
+            (
+                "ibv_modify_qp failed with error No such device errno 19",
+                Some(Errno::ENODEV),
+            ),
+            ("Couldn't allocate MR with error=14", Some(Errno::EFAULT)),
+            (
+                "rdma connection establishment failed (-104)",
+                Some(Errno::ECONNRESET),
+            ),
+            (
+                "Event: RDMA_CM_EVENT_REJECTED; error: -111.",
+                Some(Errno::ECONNREFUSED),
+            ),
+            (
+                "NET/OFI Unable to register memory (type = 2) for device 4. RC: -22",
+                Some(Errno::EINVAL),
+            ),
+            (
+                "infiniband efa_0: Failed to register mr [-12]",
+                Some(Errno::ENOMEM),
+            ),
+            (
+                "non-zero status: 110 ibv_modify_qp failed",
+                Some(Errno::ETIMEDOUT),
+            ),
+            ("ibv_open_device: EACCES", Some(Errno::EACCES)),
+            ("probe aborted: No such device or address", Some(Errno::ENXIO)),
+            ("completion with status 12, vendor 129", None),
+            ("mlx5_12 port 1 has 22 GIDs", None),
+            ("ERROR: the job ended", None),
+        ] {
+            assert_eq!(errno(&Lower::of(line)), expected, "{line}");
+        }
+    }
+}

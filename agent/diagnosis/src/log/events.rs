@@ -1,0 +1,144 @@
+//! Events in a line: of `rdma_cm`, of `ibv_get_async_event`, and the completion statuses of EFA.
+
+use rdma_health_protocol::Errno;
+
+use super::line::{Lower, after, is_word};
+use crate::symptom::SymptomKind;
+
+/// What an event means for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A failure.
+    Symptom(SymptomKind),
+    /// Normal, or without consequences.
+    Harmless,
+}
+
+/// The events of `rdma_cm` (`enum rdma_cm_event_type` of librdmacm), without `RDMA_CM_EVENT_`, in lower case.
+const CM_EVENTS: &[(&str, Event)] = &[
+    ("addr_error", Event::Symptom(SymptomKind::AddressUnresolved)),
+    ("route_error", Event::Symptom(SymptomKind::RouteUnresolved)),
+    ("unreachable", Event::Symptom(SymptomKind::PeerUnreachable)),
+    ("connect_error", Event::Symptom(SymptomKind::ConnectFailed)),
+    ("rejected", Event::Symptom(SymptomKind::ConnectRefused)),
+    ("disconnected", Event::Symptom(SymptomKind::PeerClosed)),
+    ("device_removal", Event::Symptom(SymptomKind::DeviceGone)),
+    ("multicast_error", Event::Symptom(SymptomKind::AddressUnresolved)),
+    ("addr_change", Event::Symptom(SymptomKind::GidChanged)),
+    ("", Event::Harmless),
+];
+
+/// Asynchronous events: the words of `ibv_event_type_str` and the names of `enum ibv_event_type`, in lower case, with `_` as a space.
+const ASYNC_EVENTS: &[(&str, Event)] = &[
+    ("port error", Event::Symptom(SymptomKind::PortError)),
+    ("port err", Event::Symptom(SymptomKind::PortError)),
+    ("port down", Event::Symptom(SymptomKind::PortError)),
+    ("gid table change", Event::Symptom(SymptomKind::GidChanged)),
+    ("gid change", Event::Symptom(SymptomKind::GidChanged)),
+    ("device fatal", Event::Symptom(SymptomKind::DeviceFatal)),
+    ("local catastrophic", Event::Symptom(SymptomKind::DeviceFatal)),
+    ("cq error", Event::Symptom(SymptomKind::QueueError)),
+    ("cq err", Event::Symptom(SymptomKind::QueueError)),
+    ("qp fatal", Event::Symptom(SymptomKind::QueueError)),
+    ("qp req err", Event::Symptom(SymptomKind::QueueError)),
+    ("qp access err", Event::Symptom(SymptomKind::QueueError)),
+    ("srq err", Event::Symptom(SymptomKind::QueueError)),
+    (
+        "local work queue catastrophic",
+        Event::Symptom(SymptomKind::QueueError),
+    ),
+    (
+        "invalid request local work queue",
+        Event::Symptom(SymptomKind::QueueError),
+    ),
+    ("local access violation", Event::Symptom(SymptomKind::QueueError)),
+    ("wq fatal", Event::Symptom(SymptomKind::QueueError)),
+    ("last wqe reached", Event::Harmless),
+    ("communication established", Event::Harmless),
+    ("comm est", Event::Harmless),
+    ("sq drained", Event::Harmless),
+    ("port active", Event::Harmless),
+    ("client reregist", Event::Harmless),
+    ("sm change", Event::Harmless),
+    ("lid change", Event::Harmless),
+    ("pkey change", Event::Harmless),
+    ("speed change", Event::Harmless),
+];
+
+/// What introduces an asynchronous event, in lower case.
+const ASYNC_LABELS: &[&str] = &[
+    "async event",
+    "async fatal event",
+    "asynchronous event",
+    "async non-fatal event",
+    "ibv_event_",
+    "ib_event_",
+    "got fatal event",
+    "gid table changed",
+];
+
+/// The statuses of EFA's completions (`enum efa_io_comp_status` of the kernel's and rdma-core's EFA driver, which libfabric prints as
+/// provider error), and libfabric's texts for them, in lower case.
+const EFA: &[(&str, SymptomKind)] = &[
+    ("unresponsive remote", SymptomKind::PeerUnreachable),
+    ("unreachable remote", SymptomKind::PeerUnreachable),
+    ("unresponsive receiver", SymptomKind::PeerUnreachable),
+    ("receiver not ready", SymptomKind::PeerUnreachable),
+    ("unknown peer", SymptomKind::PeerUnreachable),
+    ("invalid qpn", SymptomKind::PeerClosed),
+    ("remote aborted", SymptomKind::PeerClosed),
+    ("bad dest qpn", SymptomKind::PeerClosed),
+];
+
+/// The event in a line of `rdma_cm`.
+fn cm_event(line: &Lower<'_>) -> Option<Event> {
+    let lower = &line.lower;
+    let rest = after(lower, "rdma_cm_event_").or_else(|| after(lower, "rdma cm event "))?;
+    let (_, event) = CM_EVENTS.iter().find(|(name, _)| rest.starts_with(name))?;
+    // An unknown address: the kernel could not find the device for it, or no peer answered.
+    let errno = super::errors::errno(&Lower::of(rest));
+    Some(match (*event, errno) {
+        (Event::Symptom(SymptomKind::AddressUnresolved), Some(Errno::ETIMEDOUT)) => {
+            Event::Symptom(SymptomKind::PeerUnreachable)
+        }
+        (event, _) => event,
+    })
+}
+
+fn async_event(line: &Lower<'_>) -> Option<Event> {
+    let lower = &line.lower;
+    let label = ASYNC_LABELS.iter().filter_map(|label| lower.find(label)).min()?;
+    let rest = lower[label..].replace('_', " ");
+    let rest = rest
+        .trim_start_matches("ibv event ")
+        .trim_start_matches("ib event ");
+    let found = ASYNC_EVENTS
+        .iter()
+        .find(|(words, _)| rest.contains(words))
+        .map(|(_, event)| *event);
+    let fatal = || {
+        rest.contains("fatal")
+            .then_some(Event::Symptom(SymptomKind::DeviceFatal))
+    };
+    found.or_else(fatal)
+}
+
+/// EFA's unreachable peers. `RC: 20` and the like are numbers of libfabric, which other providers use differently.
+fn efa(line: &Lower<'_>) -> Option<Event> {
+    let lower = &line.lower;
+    let about = ["efa", "ofi", "rxr_", "fi_"].iter().any(|word| {
+        lower
+            .find(word)
+            .is_some_and(|at| at == 0 || !is_word(lower.as_bytes()[at - 1]))
+    });
+    if !about {
+        return None;
+    }
+    let (_, kind) = EFA.iter().find(|(words, _)| lower.contains(words))?;
+    Some(Event::Symptom(*kind))
+}
+
+/// The event in a line.
+pub(super) fn event(line: &Lower<'_>) -> Option<Event> {
+    cm_event(line).or_else(|| async_event(line)).or_else(|| efa(line))
+}

@@ -1,0 +1,364 @@
+//! Messages of known programs that name neither a verbs operation nor a status: one row for each.
+//!
+//! A row is the least text that identifies the message: all its phrases, in lower case, in any order. The first row that matches
+//! applies, so a row with more phrases comes before one with fewer.
+
+use std::sync::LazyLock;
+
+use super::phrases::{Occurrence, Phrases};
+use crate::symptom::SymptomKind::{self as K};
+
+/// The phrases of a message, and what it shows.
+pub(super) type Row = (&'static [&'static str], K);
+
+/// NCCL, RCCL and their plugins.
+const NCCL: &[Row] = &[
+    (&["no device found", "net/ib"], K::NoDevice),
+    (&["unable to open device"], K::OpenFailed),
+    (&["failed to open libibverbs"], K::NoLibrary),
+    (&["no socket interface found"], K::NoSocketInterface),
+    (&["no ip interface found"], K::NoSocketInterface),
+    (&["no interface found in the same subnet"], K::NoSocketInterface),
+    (&["ncclsocketinit", "family"], K::NoSocketInterface),
+    (
+        &["bootstrap", "no usable listening interface"],
+        K::NoSocketInterface,
+    ),
+    (&["gpu direct rdma disabled", "distance "], K::GdrTooFar),
+    (&["gpu direct rdma disabled"], K::GdrDisabled),
+    (&["using network socket"], K::SocketFallback),
+    (&["via net/socket"], K::SocketFallback),
+    (
+        &["attempted to connect incompatible devices"],
+        K::ConnectIncompatible,
+    ),
+    (&["marked as failed", "initiating recovery"], K::PortError),
+    (&["caught collective operation timeout"], K::CollectiveTimeout),
+    (
+        &["watchdog", "collective operation timeout"],
+        K::CollectiveTimeout,
+    ),
+    (&["ncclsystemerror"], K::JobFailed),
+    (&["ncclremoteerror"], K::JobFailed),
+    (&["unhandled system error"], K::JobFailed),
+    (&["nccl error", "remote process exited"], K::JobFailed),
+    (&["net/ofi", "no nic info"], K::NoDevice),
+    (&["net/ofi", "only efa provider is supported"], K::NoDevice),
+    (&["net/ofi", "no eligible providers were found"], K::NoDevice),
+    (&["net/ofi", "unable to find a protocol that worked"], K::NoDevice),
+    (&["net/ofi", "failed to initialize"], K::NoDevice),
+    (&["net/ofi", "completed with error"], K::PeerUnreachable),
+];
+
+/// UCX, NVSHMEM, Mooncake, NIXL and others that move GPU memory.
+const GPU_LIBRARIES: &[Row] = &[
+    (&["neither nv_peer_mem", "peermem"], K::GdrDisabled),
+    (&["ibgda", "unable to map", "nic"], K::GpuDoorbellFailed),
+    (&["peermappingoverride"], K::GpuDoorbellFailed),
+    (&["ibgda", "cudahostregister"], K::GpuDoorbellFailed),
+    (&["no ib devices found"], K::NoDevice),
+    (&["no infiniband device"], K::NoDevice),
+    (&["no rdma device"], K::NoDevice),
+    (&["no rdma devices"], K::NoDevice),
+    (&["no available rnic"], K::NoDevice),
+    (&["no matched device found"], K::NoDevice),
+    (&["no available device", "rdma"], K::NoDevice),
+    (&["no usable", "ib device"], K::NoDevice),
+    (&["no active hca"], K::NoDevice),
+    (&["no usable", "hca"], K::NoDevice),
+    (
+        &["network device", "is not available", "please use one or more"],
+        K::SettingUnmatched,
+    ),
+    (
+        &["device", "is not available, please use one or more of"],
+        K::SettingUnmatched,
+    ),
+    (&["is not enumerated as an mlx5 device"], K::NoDevice),
+    (&["gid is null"], K::NoGid),
+    (&["no gid", "found"], K::NoGid),
+    (&["destination is unreachable"], K::PeerUnreachable),
+    (&["endpoint timeout"], K::PeerUnreachable),
+    (&["received packet mismatch"], K::PeerClosed),
+    (&["rdma", "handshake", "failed"], K::ConnectFailed),
+];
+
+/// MPI.
+const MPI: &[Row] = &[
+    (&["cannot create cq"], K::CreateFailed),
+    (&["cannot create qp"], K::CreateFailed),
+    (&["no active ports were detected"], K::PortNotActive),
+    (&["no active ports detected"], K::PortNotActive),
+    (&["no active port"], K::PortNotActive),
+    (&["there are no active ports"], K::PortNotActive),
+    (&["allocate some locked memory"], K::MemlockWarning),
+    (&["locked memory", "limit"], K::MemlockWarning),
+    (&["rlimit_memlock is"], K::MemlockWarning),
+    (&["memlock", "too low"], K::MemlockWarning),
+    (&["memlock limit"], K::MemlockWarning),
+    (&["max locked memory"], K::MemlockWarning),
+    (
+        &["only allow registering part of your physical memory"],
+        K::ResourceLimit,
+    ),
+    (&["unable to reach each other for", "mpi"], K::SocketFallback),
+    (&["mpidi_ofi", "no data available"], K::NoDevice),
+    (&["addrinfo() failed", "no data available"], K::NoDevice),
+    (&["ofi_init", "no data available"], K::NoDevice),
+    (&["ofi fi_open domain failed"], K::NoDevice),
+    (&["psm", "no hfi units are available"], K::NoDevice),
+    (&["psm could not", "endpoint"], K::OpenFailed),
+    (&["hfi_userinit", "failed"], K::OpenFailed),
+    (&["can't open", "/dev/hfi1"], K::OpenFailed),
+];
+
+/// Storage over RDMA.
+const STORAGE: &[Row] = &[
+    (&["kiblnd", "route error"], K::RouteUnresolved),
+    (&["kiblnd", "addr error"], K::AddressUnresolved),
+    (&["kiblnd", "connect error"], K::ConnectFailed),
+    (&["kiblnd", "unreachable"], K::PeerUnreachable),
+    (&["kiblnd", "conn race"], K::PeerClosed),
+    (&["kiblnd", "rejected"], K::ConnectRefused),
+    (&["kiblnd", "timed out"], K::PeerUnreachable),
+    (&["timed out rdma"], K::PeerUnreachable),
+    (&["o2iblnd", "failed"], K::OpenFailed),
+    (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
+    (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
+    (&["nvme", "keep-alive"], K::PeerUnreachable),
+    (
+        &["nvme", "rdma connection establishment failed"],
+        K::ConnectFailed,
+    ),
+    (&["nvme", "failed to connect queue"], K::ConnectFailed),
+    (&["verbs rdma closed connection"], K::PeerClosed),
+    (&["verbs rdma rdma connect error"], K::ConnectFailed),
+    (&["verbs rdma", "not available"], K::NoDevice),
+    (&["verbs rdma", "no ", "device"], K::NoDevice),
+    (&["verbs rdma", "could not be started"], K::OpenFailed),
+    (&["verbs rdma", "open error"], K::OpenFailed),
+    (&["svcrdma", "failed"], K::CallFailed),
+    (&["rpcrdma", "connection", "closed"], K::PeerClosed),
+    (&["iser", "connection establishment failed"], K::ConnectFailed),
+    (&["iser", "login"], K::ConnectFailed),
+    (&["ibvsocket", "connect"], K::ConnectFailed),
+    (&["rdmastack", "no "], K::NoDevice),
+    (&["ib_srp", "failed to connect"], K::ConnectFailed),
+    (&["ib_srp", "rej received"], K::ConnectRefused),
+];
+
+/// DPDK.
+const DPDK: &[Row] = &[
+    (&["no verbs device matches pci device"], K::NoDevice),
+    (&["verbs device not found"], K::NoDevice),
+    (&["cannot list devices, is ib_uverbs loaded"], K::ModuleMissing),
+    (&["missing run-time dependency on rdma-core"], K::NoLibrary),
+    (&["cannot load glue library"], K::NoLibrary),
+    (
+        &["mlx5", "probe of pci device", "aborted", "not supported"],
+        K::CreateRefused,
+    ),
+    (&["mlx5", "probe of pci device", "aborted"], K::OpenFailed),
+    (&["mlx4", "probe of pci device", "aborted"], K::OpenFailed),
+    (&["failed to load driver", "mlx"], K::OpenFailed),
+    (&["mlx5", "failed to initialize device context"], K::OpenFailed),
+    (&["devx", "not supported"], K::CreateRefused),
+];
+
+/// perftest, libibverbs, rdma-core's tools and infiniband-diags.
+const TOOLS: &[Row] = &[
+    (&["did not detect devices"], K::NoDevice),
+    (&["unable to find the infiniband/roce device"], K::NoDevice),
+    (&["ib device", "not found"], K::NoDevice),
+    (&["does not support the kernel abi"], K::NoProvider),
+    (&["couldn't load driver"], K::NoProvider),
+    (&["no userspace device-specific driver found"], K::NoProvider),
+    (&["couldn't open config directory", "libibverbs"], K::NoProvider),
+    (&["libibverbs.so", "cannot open shared object"], K::NoLibrary),
+    (&["librdmacm.so", "cannot open shared object"], K::NoLibrary),
+    (&["libmlx5.so", "cannot open shared object"], K::NoLibrary),
+    (&["couldn't read uverbs abi version"], K::ModuleMissing),
+    (&["ib_uverbs", "not loaded"], K::ModuleMissing),
+    (&["is ib_uverbs loaded"], K::ModuleMissing),
+    (&["couldn't read abi version", "librdmacm"], K::CmUnavailable),
+    (&["librdmacm", "fatal"], K::CmUnavailable),
+    (&["librdmacm", "no rdma devices"], K::NoDevice),
+    (&["port number", "state is down"], K::PortNotActive),
+    (&["port number", "state is init"], K::PortInitializing),
+    (&["port number", "state is"], K::PortNotActive),
+    (&["port is not active"], K::PortNotActive),
+    (&["port", "is not in active state"], K::PortNotActive),
+    (&["port", "not active"], K::PortNotActive),
+    (&["link is down", "rdma"], K::PortNotActive),
+    (&["requested mtu is higher than active mtu"], K::MtuDiffers),
+    (&["mtu mismatch"], K::MtuDiffers),
+    (&["failed to complete run_iter"], K::JobFailed),
+    (
+        &["unable to connect the hca's through the link"],
+        K::ConnectFailed,
+    ),
+    (&["completion with error at"], K::JobFailed),
+    (&["couldn't connect to remote qp"], K::ConnectFailed),
+    (&["couldn't connect to"], K::ExchangeFailed),
+    (
+        &["unable to open file descriptor for socket connection"],
+        K::ExchangeFailed,
+    ),
+    (
+        &["failed to exchange data between server and client"],
+        K::ExchangeFailed,
+    ),
+    (&["couldn't read remote address"], K::PeerClosed),
+    (&["unable to init the socket connection"], K::ExchangeFailed),
+    (&["can't open umad port"], K::OpenFailed),
+    (&["stat of ib device"], K::NoDevice),
+    (&["ibwarn", "timeout"], K::NoSubnetManager),
+    (&["no sm"], K::NoSubnetManager),
+    (&["sminfo", "failed"], K::NoSubnetManager),
+    (&["sa query", "timed out"], K::NoSubnetManager),
+    (&["sa query", "failed"], K::NoSubnetManager),
+    (&["path record", "failed"], K::NoSubnetManager),
+];
+
+/// Kubernetes, its device plugins and network plugins, OpenShift.
+const KUBERNETES: &[Row] = &[
+    (
+        &["unable to validate against any security context constraint"],
+        K::AdmissionRefused,
+    ),
+    (&["violates podsecurity"], K::AdmissionRefused),
+    (&["denied the request", "ipc_lock"], K::AdmissionRefused),
+    (&["capabilities", "ipc_lock", "not allowed"], K::AdmissionRefused),
+    (
+        &["hostpath volumes are not allowed", "infiniband"],
+        K::AdmissionRefused,
+    ),
+    (&["insufficient", "rdma"], K::ResourceUnavailable),
+    (&["insufficient", "hca"], K::ResourceUnavailable),
+    (&["insufficient", "mellanox"], K::ResourceUnavailable),
+    (&["insufficient", "mlnx"], K::ResourceUnavailable),
+    (&["insufficient", "sriov"], K::ResourceUnavailable),
+    (&["insufficient", "vpc.amazonaws.com/efa"], K::ResourceUnavailable),
+    (&["insufficient", "infiniband"], K::ResourceUnavailable),
+    (&["insufficient", "roce"], K::ResourceUnavailable),
+    (&["allocate failed", "rdma"], K::ResourceUnavailable),
+    (&["allocate failed", "hca"], K::ResourceUnavailable),
+    (&["allocate failed", "sriov"], K::ResourceUnavailable),
+    (&["allocate failed", "efa"], K::ResourceUnavailable),
+    (&["no devices in device pool"], K::ResourceUnavailable),
+    (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
+    (&["rdma device", "not found"], K::ModuleMissing),
+    (&["error creating new device", "rdma"], K::ModuleMissing),
+    (&["no allocatable devices"], K::ResourceUnavailable),
+    (&["guid is not valid"], K::FunctionUnconfigured),
+    (&["failed to configure vf"], K::FunctionUnconfigured),
+    (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
+    (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
+    (&["sriov-cni", "failed"], K::NetworkAttachFailed),
+    (&["rdma-cni", "failed"], K::NetworkAttachFailed),
+    (&["failed to move rdma dev"], K::NetworkAttachFailed),
+    (&["rdma subsystem", "namespace mode"], K::NetworkAttachFailed),
+    (&["rdma system", "exclusive"], K::NetworkAttachFailed),
+    (
+        &["network-attachment-definition", "not found"],
+        K::NetworkAttachFailed,
+    ),
+    (
+        &["cannot find a network-attachment-definition"],
+        K::NetworkAttachFailed,
+    ),
+    (&["could not allocate ip in range"], K::NetworkAttachFailed),
+];
+
+/// The kernel's log, pasted into a job's.
+const KERNEL: &[Row] = &[
+    (&["health compromised"], K::DeviceFatal),
+    (&["mlx5_core", "fatal error"], K::DeviceFatal),
+    (&["assert_var"], K::DeviceFatal),
+    (&["will cause a leak of a command resource"], K::DeviceStalled),
+    (&["tx timeout"], K::DeviceStalled),
+    (&["netdev watchdog", "transmit queue"], K::DeviceStalled),
+    (&["admin queue", "efa"], K::DeviceStalled),
+    (&["mlx5_cmd", "failed, status limits exceeded"], K::ResourceLimit),
+    (&["mlx5_cmd", "failed, status no resources"], K::ResourceLimit),
+    (&["mlx5_cmd", "failed, status internal error"], K::DeviceFatal),
+    (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
+    (&["create_mkey", "limits exceeded"], K::ResourceLimit),
+    (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
+    (
+        &["ib_register_peer_memory_client", "nknown symbol"],
+        K::PeerMemorySymbol,
+    ),
+    (
+        &["ib_register_peer_memory_client", "disagrees about"],
+        K::PeerMemorySymbol,
+    ),
+    (&["nvidia-peermem", "error"], K::PeerMemoryError),
+    (&["nvidia_peermem", "error"], K::PeerMemoryError),
+    (&["nv_peer_mem", "error"], K::PeerMemoryError),
+    (&["dmar", "fault"], K::IommuFault),
+    (&["io_page_fault"], K::IommuFault),
+    (&["f_translation"], K::IommuFault),
+    (&["insufficient power on the pcie slot"], K::DeviceFatal),
+    (&["port module event[error]"], K::PortError),
+];
+
+/// All rows.
+pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, TOOLS, KUBERNETES, KERNEL, MPI];
+
+/// The first phrase of every row.
+static FIRST: LazyLock<Phrases> =
+    LazyLock::new(|| Phrases::new(all().filter_map(|(phrases, _)| phrases.first().copied())));
+
+fn all() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().flat_map(|rows| rows.iter())
+}
+
+/// What a line in lower case shows, and where the first phrase of the row is.
+pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    let mut best: Option<Occurrence> = None;
+    for found in FIRST.find(lower) {
+        let is_better = best.is_none_or(|best| found.index < best.index);
+        let matches = |(phrases, _): &&Row| phrases.iter().all(|phrase| lower.contains(phrase));
+        if is_better && all().nth(found.index).as_ref().is_some_and(matches) {
+            best = Some(found);
+        }
+    }
+    let best = best?;
+    Some((all().nth(best.index)?.1, best.start))
+}
+
+/// Whether a row applies to a line of level information, too: what NCCL reports there about its choice of network.
+pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
+    let before = &lower[..at];
+    ["nccl info ", "rccl info "]
+        .iter()
+        .any(|level| before.contains(level))
+}
+
+/// Whether the message says more than the operation and error number in the same line.
+pub(super) fn is_decisive(kind: K) -> bool {
+    !matches!(
+        kind,
+        K::ConnectFailed
+            | K::OpenFailed
+            | K::CreateFailed
+            | K::CallFailed
+            | K::PeerClosed
+            | K::MemlockWarning
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_can_be_reached_and_is_in_lower_case() {
+        for (phrases, kind) in ROWS.iter().flat_map(|rows| rows.iter()) {
+            let line = phrases.join(" ");
+            assert_eq!(line, line.to_ascii_lowercase(), "{line}");
+            assert!(find(&line).is_some(), "{line}: {kind}");
+        }
+    }
+}

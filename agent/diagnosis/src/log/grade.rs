@@ -1,0 +1,574 @@
+//! Grades a line of any program: does it look like a failure, and is it about RDMA?
+//!
+//! The grade knows no program. It decides which lines are worth parsing, and which of those that nothing recognises are shown as
+//! not recognised.
+
+use std::sync::LazyLock;
+
+use super::{
+    line::{Lower, is_word},
+    phrases::{Occurrence, Phrases},
+};
+
+/// The level that a line states about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// Information, or less.
+    Info,
+    Warning,
+    Error,
+}
+
+/// What a line looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grade {
+    /// It is about RDMA.
+    pub(super) about_rdma: bool,
+    /// It has a word of failure that is not negated.
+    pub(super) failing: bool,
+    /// Its own level, if it states one.
+    pub(super) level: Option<Level>,
+    /// It quotes documentation, advice or source code.
+    pub(super) quoted: bool,
+}
+
+/// Words of RDMA, in lower case. Those of the first list may begin a longer word (`mlx5_0`, `rdmacm`), the others stand alone.
+const TOPIC_BEGINNINGS: &[&str] = &[
+    "ibv_",
+    "rdma",
+    "infiniband",
+    "mlx4",
+    "mlx5",
+    "bnxt_re",
+    "irdma",
+    "i40iw",
+    "hfi1",
+    "qedr",
+    "erdma",
+    "libibverbs",
+    "librdmacm",
+    "libmlx",
+    "rdmav",
+    "nvshmem",
+    "ibgda",
+    "ibrc",
+    "ucx",
+    "uct_",
+    "ucp_",
+    "openib",
+    "openfabrics",
+    "libfabric",
+    "ofi_",
+    "efa_",
+    "fi_mr",
+    "fi_cq",
+    "fi_ep",
+    "fi_domain",
+    "fi_getinfo",
+    "rdmap",
+    "roce",
+    "verbs",
+    "uverbs",
+    "umad",
+    "kiblnd",
+    "o2ib",
+    "o2iblnd",
+    "lnet",
+    "nvmf",
+    "nvme_rdma",
+    "svcrdma",
+    "xprtrdma",
+    "rpcrdma",
+    "iser",
+    "isert",
+    "srp_",
+    "ib_srp",
+    "ibvsocket",
+    "peermem",
+    "nvidia_peermem",
+    "nv_peer_mem",
+    "gpudirect",
+    "net/ib",
+    "net/ofi",
+    "ib_",
+    "nccl warn net",
+    "rccl warn net",
+    "mooncake",
+    "transfer engine",
+    "nixl",
+    "gdrcopy",
+    "connectx",
+    "mellanox",
+    "smc-r",
+    "psm2",
+    "psm3",
+    "dapl",
+    "mvapich",
+    "transport retry",
+    "completion with error",
+    "failed status",
+    "wr_id",
+    "vendor err",
+    "got completion",
+    "vendor_err",
+    "syndrom",
+    "completion queue",
+    "queue pair",
+    "rccl",
+    "failed to connect eps",
+    "ibwarn",
+    "ibpanic",
+    "rxe",
+    "siw",
+    "opensm",
+    "ipoib",
+    "rdma_cm",
+    "hostdev",
+    "sriov",
+    "sr-iov",
+    "multus",
+    "ib-sriov",
+];
+const TOPIC_WORDS: &[&str] = &[
+    "qp",
+    "cq",
+    "cqe",
+    "srq",
+    "mr",
+    "mrs",
+    "lkey",
+    "rkey",
+    "gid",
+    "gids",
+    "hca",
+    "hcas",
+    "efa",
+    "ib",
+    "wc",
+    "rtr",
+    "rts",
+    "pkey",
+    "ofi",
+    "queue pair",
+    "completion queue",
+    "memory region",
+    "ib device",
+    "lid",
+];
+
+/// Words of failure, in lower case; each stands alone, except that an ending may follow.
+pub(super) const FAILURES: &[&str] = &[
+    "error",
+    "errors",
+    "err",
+    "fail",
+    "failed",
+    "fails",
+    "failure",
+    "failures",
+    "failing",
+    "cannot",
+    "can't",
+    "can not",
+    "could not",
+    "couldn't",
+    "couldnt",
+    "unable",
+    "not found",
+    "no such",
+    "timed out",
+    "timeout",
+    "timedout",
+    "refused",
+    "refuses",
+    "denied",
+    "forbidden",
+    "invalid",
+    "unreachable",
+    "abort",
+    "aborted",
+    "aborting",
+    "fatal",
+    "panic",
+    "rejected",
+    "reject",
+    "exceeded",
+    "exceeds",
+    "unavailable",
+    "not available",
+    "not supported",
+    "unsupported",
+    "lost",
+    "missing",
+    "corrupt",
+    "corrupted",
+    "insufficient",
+    "bad address",
+    "did not",
+    "does not exist",
+    "not permitted",
+    "not allowed",
+    "no route",
+    "disconnected",
+    "catastrophic",
+    "compromised",
+    "unexpected",
+    "mismatch",
+    "too small",
+    "too low",
+    "not enough",
+    "no active",
+    "is down",
+    "not active",
+    "violates",
+    "hung",
+    "stuck",
+    "dead",
+    "no response",
+    "not responding",
+    "leak",
+    "exception",
+];
+
+/// What makes the words after it documentation or advice, in lower case.
+const QUOTES: &[&str] = &[
+    "if you see",
+    "when you see",
+    "if you get",
+    "if you encounter",
+    "in case of",
+    "hint:",
+    "hint ",
+    "for example",
+    "e.g.",
+    "such as",
+    "tip:",
+    "note:",
+    "faq",
+    "troubleshoot",
+    "searching for",
+    "grep ",
+    "documentation",
+    "usage:",
+    "the following errors",
+    "would fail",
+    "will fail",
+    "may fail",
+    "might fail",
+    "can fail",
+    "could fail",
+    "to avoid",
+    "to prevent",
+    "avoids",
+    "prevents",
+    "in order to",
+    "known issue",
+    "fixed",
+    "fixes",
+    "will retry",
+    "would be",
+    "set this",
+    "raise the",
+    "default:",
+    "description:",
+    "explains",
+    "on failure",
+    "on error",
+    "in the event of",
+    "alert:",
+    "expr:",
+    "runbook",
+    "summary:",
+];
+
+/// Words of a text about errors, wherever they are.
+const ABOUT_ERRORS: &[&str] = &[
+    " means that",
+    " in the log",
+    "indicates that",
+    "this error",
+    "these errors",
+    "such errors",
+    "error messages",
+    "if the ",
+];
+
+/// Source code, markup and structured documentation: the line quotes what a program may print.
+const CODE: &[&str] = &[
+    "raise ",
+    "assert ",
+    "return ",
+    "if ",
+    "elif ",
+    "else ",
+    "case ",
+    "logger.",
+    "logging.",
+    "print(",
+    "printf(",
+    "echo ",
+    "//",
+    "#",
+    "* ",
+    "> ",
+    "|",
+    "```",
+    "throw ",
+    "except ",
+    "catch ",
+    "def ",
+    "function ",
+    "fprintf(",
+    "std::",
+    "+ ",
+    "$ ",
+];
+
+/// Lines of failure that are known to have no consequence, in lower case.
+const HARMLESS: &[&str] = &[
+    // NCCL looks for optional plugins, and for a second time under another name.
+    "/plugin: could not find",
+    "/plugin : could not find",
+    "/plugin: no plugin found",
+    "no plugin found",
+    "failed to initialize net plugin",
+    "libnccl-net.so",
+    "libnccl-tuner",
+    "libnccl-profiler",
+    "failed to open libibverbs.so.1 (",
+    // Open MPI since 4.0 leaves InfiniBand to UCX and logs it.
+    "error initializing an openfabrics device",
+    "infiniband ports on a device",
+    "no preset parameters were found",
+    "btl_openib_allow_ib",
+    // Changes that the subnet manager or the administrator makes; programs continue.
+    "client reregistration",
+    "client_reregister",
+    "sm change",
+    "sm_change",
+    "lid change",
+    "port active",
+    "port_active",
+    // PyTorch's and Gloo's sockets try IPv6 first; the end of a job.
+    "client socket cannot be initialized",
+    "destroy_process_group",
+    "connection closed by localrank",
+    // libfabric asks every provider.
+    "fi_getinfo: provider",
+    "ofi_mrail_addr_strc",
+    "disabling shared memory failed",
+    // UCX offers other transports.
+    "is not available, please use one or more of",
+    "is not available, use one or more of",
+    "ibv_fork_init() was disabled or failed",
+    "unused env variable",
+    "unused environment variable",
+    // Registers that a restricted function may not read; see the rule on kernel events.
+    "access_reg(0x805)",
+    "gdrcopy library not found",
+    "nvlsmemory",
+];
+
+/// The lists above, each searched in one pass.
+struct Lists {
+    topics: Phrases,
+    failures: Phrases,
+    quotes: Phrases,
+    about_errors: Phrases,
+    harmless: Phrases,
+}
+
+static LISTS: LazyLock<Lists> = LazyLock::new(|| Lists {
+    topics: Phrases::new(TOPIC_BEGINNINGS.iter().chain(TOPIC_WORDS).copied()),
+    failures: Phrases::new(FAILURES.iter().copied()),
+    quotes: Phrases::new(QUOTES.iter().copied()),
+    about_errors: Phrases::new(ABOUT_ERRORS.iter().copied()),
+    harmless: Phrases::new(HARMLESS.iter().copied()),
+});
+
+impl Grade {
+    /// Grades a line.
+    pub(super) fn of(line: &Lower<'_>) -> Self {
+        let lower = line.lower.as_str();
+        let level = level(line.text);
+        let failure = LISTS
+            .failures
+            .find(lower)
+            .find(|found| is_failure(lower, *found))
+            .map(|found| found.start);
+        Self {
+            about_rdma: is_about_rdma(lower),
+            failing: failure.is_some() && !is_harmless(lower),
+            level,
+            quoted: is_quoted(line, level, failure),
+        }
+    }
+
+    /// Whether the line reports a failure, as far as it can be known without parsing it.
+    pub(super) fn is_failure(self) -> bool {
+        self.failing && !self.quoted && self.level != Some(Level::Info)
+    }
+}
+
+/// Whether the line is known to have no consequence.
+pub(super) fn is_harmless(lower: &str) -> bool {
+    LISTS.harmless.occur(lower)
+}
+
+fn is_about_rdma(lower: &str) -> bool {
+    // In names such as `RegisterRdmaMemoryRegion`.
+    const WITHIN: [&str; 3] = ["rdma", "infiniband", "ibverbs"];
+    let is_topic = |found: Occurrence| {
+        found.begins(lower) && (found.index < TOPIC_BEGINNINGS.len() || found.ends(lower))
+    };
+    WITHIN.iter().any(|word| lower.contains(word)) || LISTS.topics.find(lower).any(is_topic)
+}
+
+/// Whether a word of failure stands alone and is neither negated nor the name of a setting or of a counter.
+fn is_failure(lower: &str, found: Occurrence) -> bool {
+    const NEGATIONS: [&str; 9] = [
+        "no", "0", "without", "zero", "non", "not", "any", "ignore", "ignoring",
+    ];
+    const NOTHING: [&str; 11] = [
+        "0", "none", "null", "false", "off", "ok", "success", "no", "nil", "[]", "{}",
+    ];
+    if !(found.begins(lower) && found.ends(lower)) {
+        return false;
+    }
+    let Occurrence { start, end, index } = found;
+    let bytes = lower.as_bytes();
+    let ends_with_word = |text: &str, word: &str| {
+        text.strip_suffix(word)
+            .is_some_and(|rest| rest.as_bytes().last().is_none_or(|byte| !is_word(*byte)))
+    };
+    let begins_with_word = |text: &str, word: &str| {
+        text.strip_prefix(word)
+            .is_some_and(|rest| rest.as_bytes().first().is_none_or(|byte| !is_word(*byte)))
+    };
+    let before = lower[..start].trim_end_matches([' ', '\'', '"', '(']);
+    // `[0] error` is a rank.
+    let follows_space = start > 0 && bytes[start - 1] == b' ';
+    let negated = follows_space && NEGATIONS.iter().any(|no| ends_with_word(before, no));
+    let rest = lower[end..].trim_start_matches(['"', '\'']);
+    let assigned = [":", "=", " =", " :", " count"]
+        .iter()
+        .any(|sign| rest.starts_with(sign));
+    let value = rest.trim_start_matches([' ', '=', ':']);
+    let is_nothing = assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
+    // `timeout=20`, `timeout set to 20` are settings.
+    let is_timeout = FAILURES.get(index) == Some(&"timeout");
+    let is_setting =
+        is_timeout && (assigned || [" set", " is ", " of "].iter().any(|word| rest.starts_with(word)));
+    let continues = bytes.get(end) == Some(&b'-');
+    !(negated || is_nothing || is_setting || continues)
+}
+
+/// The level near the beginning of the line: `NCCL WARN`, `[error]`, `level=info`, klog's `E0331`, SPDK's `*ERROR*`.
+fn level(text: &str) -> Option<Level> {
+    let mut begin = text.len().min(240);
+    while !text.is_char_boundary(begin) {
+        begin -= 1;
+    }
+    let head = &text[..begin];
+    let mut place = 0;
+    for token in head.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let before = head[..place].chars().next_back();
+        // `level=info` is a level; `NCCL_DEBUG=INFO` is a setting.
+        let is_value = before == Some('=')
+            && !["level=", "lvl=", "severity="]
+                .iter()
+                .any(|key| head[..place].ends_with(key));
+        place += token.len();
+        if is_value {
+            continue;
+        }
+        let (word, after) = match token.char_indices().next_back() {
+            Some((at, last)) if !last.is_ascii_alphanumeric() => (&token[..at], Some(last)),
+            _ => (token, None),
+        };
+        let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"')) && !matches!(after, Some('_' | '.'));
+        let found = match word {
+            "INFO" | "DEBUG" | "TRACE" | "NOTICE" | "DIAG" | "REQ" => Some(Level::Info),
+            "WARN" | "WARNING" | "Warning" => Some(Level::Warning),
+            "ERROR" | "ERR" | "FATAL" | "CRITICAL" | "CRIT" | "EMERG" | "ALERT" => Some(Level::Error),
+            "info" | "debug" | "trace" | "notice" | "dbg" if marked => Some(Level::Info),
+            "warn" | "warning" if marked => Some(Level::Warning),
+            "error" | "err" | "fatal" | "critical" | "crit" if marked => Some(Level::Error),
+            "Normal" if place <= "Normal ".len() + 4 => Some(Level::Info),
+            word if word.len() == 5 && word[1..].bytes().all(|b| b.is_ascii_digit()) => {
+                match word.as_bytes()[0] {
+                    b'I' => Some(Level::Info),
+                    b'W' => Some(Level::Warning),
+                    b'E' | b'F' => Some(Level::Error),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        // `ERROR` in the name of a status is not a level.
+        if found.is_some() && !matches!(before, Some('_' | '-')) && !matches!(after, Some('_')) {
+            return found;
+        }
+    }
+    None
+}
+
+fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> bool {
+    /// A hint follows NCCL's prefix.
+    const NEAR: usize = 120;
+    let lower = line.lower.as_str();
+    if lower.find("hint:").is_some_and(|at| at < NEAR) {
+        return true;
+    }
+    if level >= Some(Level::Warning) {
+        return false;
+    }
+    let failure = failure.unwrap_or(lower.len());
+    let advice = || {
+        LISTS
+            .quotes
+            .find(lower)
+            .any(|found| found.start < failure && found.begins(lower))
+    };
+    let about = || level.is_none() && LISTS.about_errors.occur(lower);
+    let trimmed = lower.trim_start();
+    let code = CODE.iter().any(|beginning| trimmed.starts_with(beginning));
+    // A status in backquotes is a name in a text.
+    let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
+    code || advice() || about() || named()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Grade {
+        Grade::of(&Lower::of(line))
+    }
+
+    #[test]
+    fn failures_about_rdma_are_told_from_healthy_and_foreign_lines() {
+        for line in [
+            "E0331 12:03:04.222625 56060 worker_pool.cpp:281] Worker: cannot make connection for endpoint: mlx5_1",
+            "[2026-11-21 10:00:00] [ERROR] rdma agent: lost connection to peer 10.0.0.3",
+            "kernel: infiniband mlx5_0: unexpected cqe",
+            "storage[12]: verbs queue pair died: no response",
+        ] {
+            let grade = of(line);
+            assert!(grade.about_rdma && grade.is_failure(), "{line}: {grade:?}");
+        }
+        for line in [
+            "INFO rdma: 0 errors, 0 failed",
+            "rdma counters: errors=0 failures: 0 timeout=20",
+            "I0513 11:04:17.478277 5507 rdma_context.cpp:125] RDMA device: mlx5_4, retry after timeout 3",
+            "2026-01-01 INFO hint: if you see IBV_WC_RETRY_EXC_ERR in the logs raise NCCL_IB_TIMEOUT",
+            "If you see `ibv_reg_mr failed`, raise the memlock limit of the RDMA job.",
+            "    raise RuntimeError(\"ibv_reg_mr failed\")",
+            "step 100 loss 2.31",
+        ] {
+            let grade = of(line);
+            assert!(!(grade.about_rdma && grade.is_failure()), "{line}: {grade:?}");
+        }
+        assert!(!of("error: the database is not reachable").about_rdma);
+    }
+}

@@ -1,0 +1,137 @@
+//! One line of a log: escape sequences, excerpts, and the values in it.
+
+use std::borrow::Cow;
+
+use rdma_health_protocol::text::printable;
+
+use super::MAX_TEXT;
+
+/// A line, and the same line in lower case. Only ASCII letters differ, so positions are the same in both.
+#[derive(Debug)]
+pub(super) struct Lower<'a> {
+    pub(super) text: &'a str,
+    pub(super) lower: String,
+}
+
+impl<'a> Lower<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self {
+            text,
+            lower: text.to_ascii_lowercase(),
+        }
+    }
+}
+
+/// Whether a byte is a part of a word: a letter, a digit or an underscore.
+pub(super) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Whether a line has control characters that no log has. Tabs, and what [`strip_escapes`] removes, are not counted.
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
+    bytes
+        .iter()
+        .any(|byte| matches!(byte, 1..=8 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f))
+}
+
+/// The line without escape sequences and without the zero bytes of UTF-16. A carriage return, with which progress bars
+/// overwrite themselves, becomes a space.
+pub(super) fn strip_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr3(0, 0x1b, b'\r', bytes).is_none() {
+        return Cow::Borrowed(bytes);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        match byte {
+            0 => {}
+            b'\r' => out.push(b' '),
+            // Control Sequence Introducer: parameters, then one final byte (ECMA-48).
+            0x1b if rest.peek() == Some(&b'[') => {
+                rest.next();
+                while rest.next().is_some_and(|byte| !(0x40..=0x7e).contains(&byte)) {}
+            }
+            0x1b => {
+                rest.next();
+            }
+            byte => out.push(byte),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The part of a line around `at`, from the beginning of the line if that is near.
+pub(super) fn excerpt(text: &str, at: usize) -> String {
+    const BEFORE: usize = 140;
+    let mut begin = if at <= BEFORE { 0 } else { at - 60 };
+    while !text.is_char_boundary(begin) {
+        begin += 1;
+    }
+    let head: String = text[begin..].trim().chars().take(MAX_TEXT).collect();
+    printable(&head.replace('\t', " "))
+}
+
+/// The host in a line of NCCL: `host:pid:tid [rank] NCCL WARN …`.
+pub(super) fn host(text: &str) -> Option<String> {
+    let before = &text[..text.find(" NCCL ")?];
+    // Launchers add a prefix (`[1,0]<stderr>:`). NCCL's own is the last word that ends with two numbers.
+    let word = before
+        .split_whitespace()
+        .rev()
+        .find(|word| word.matches(':').count() >= 2)?;
+    let mut parts = word.rsplit(':');
+    let number =
+        |part: Option<&str>| part.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    if !number(parts.next()) || !number(parts.next()) {
+        return None;
+    }
+    let host = parts.next()?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (!host.is_empty() && host.len() <= 64 && host.bytes().all(plain)).then(|| host.to_owned())
+}
+
+/// The text after `label`, if the label occurs.
+pub(super) fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    text.find(label).map(|at| &text[at + label.len()..])
+}
+
+/// The word at the beginning of `text`, up to white space, a comma, a quote or a bracket; at most 64 bytes.
+pub(super) fn word(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let end = text
+        .find(|c: char| {
+            c.is_whitespace() || matches!(c, ',' | '(' | ')' | '[' | ']' | '\'' | '"' | ';' | '<' | '>')
+        })
+        .unwrap_or(text.len());
+    let word = &text[..end];
+    (!word.is_empty() && word.len() <= 64 && word.chars().all(|c| c.is_ascii_graphic())).then_some(word)
+}
+
+/// The number at the beginning of `text`: decimal, or hexadecimal after `0x`.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hexadecimal) => (hexadecimal, 16),
+        None => (text, 10),
+    };
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+    u64::from_str_radix(&digits[..end], radix).ok()
+}
+
+/// The 16 bytes of a row: four words (libmlx5), or 16 bytes after an offset and any other prefix (the kernel).
+pub(super) fn row(line: &str) -> Option<[u8; 16]> {
+    let words: Vec<&str> = line.split_whitespace().take(64).collect();
+    let hexadecimal =
+        |word: &&str, length| word.len() == length && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let digits: String = if words.len() == 4 && words.iter().all(|word| hexadecimal(word, 8)) {
+        words.concat()
+    } else {
+        let bytes = words.len().checked_sub(16).map(|first| &words[first..])?;
+        bytes
+            .iter()
+            .all(|word| hexadecimal(word, 2))
+            .then(|| bytes.concat())?
+    };
+    let value = u128::from_str_radix(&digits, 16).ok()?;
+    Some(value.to_be_bytes())
+}

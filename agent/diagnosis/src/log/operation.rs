@@ -1,0 +1,252 @@
+//! The verbs or connection-manager operation that a line is about, whatever the program that wrote it.
+
+use std::sync::LazyLock;
+
+use rdma_health_protocol::Errno;
+
+use super::phrases::{Occurrence, Phrases};
+use crate::symptom::SymptomKind;
+
+/// What a program tried to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// Register memory.
+    Register,
+    /// Create a queue pair, a completion queue or what they need.
+    Create,
+    /// Move a queue pair to RTR or RTS, or create an address handle.
+    Connect,
+    /// List or open devices.
+    Open,
+    /// Open the device of `rdma_cm`.
+    CmOpen,
+    /// Find the RDMA device for an address, or bind to it.
+    CmAddress,
+    /// Find the route to a peer.
+    CmRoute,
+    /// Connect through `rdma_cm`.
+    CmConnect,
+    /// Query a GID.
+    Gid,
+    /// Map the adapter's doorbells or queues into a GPU.
+    GpuDoorbell,
+    /// Any other call of libibverbs.
+    Call,
+    /// Cleaning up, or an optional feature: its failure has no consequence of its own.
+    Harmless,
+}
+
+/// Phrases in lower case, the most specific first.
+const PHRASES: &[(&str, Operation)] = {
+    use Operation::{
+        Call, CmAddress, CmConnect, CmOpen, CmRoute, Connect, Create, Gid, GpuDoorbell, Harmless, Open,
+        Register,
+    };
+    &[
+        // Optional features, and calls of the way out.
+        ("query_ece", Harmless),
+        ("set_ece", Harmless),
+        ("fork_init", Harmless),
+        ("close_device", Harmless),
+        ("dealloc_", Harmless),
+        ("dereg_mr", Harmless),
+        ("ibv_destroy_", Harmless),
+        ("rdma_destroy_", Harmless),
+        ("advise_mr", Harmless),
+        // Registration of memory.
+        ("ibv_reg_", Register),
+        ("ibv_exp_reg_", Register),
+        ("reg_mr", Register),
+        ("mr_reg", Register),
+        ("reg mr", Register),
+        ("mr mr", Register),
+        ("register mr", Register),
+        ("register memory", Register),
+        ("register the memory", Register),
+        ("register gpu", Register),
+        ("register dma", Register),
+        ("register buffer", Register),
+        ("register region", Register),
+        ("registering memory", Register),
+        ("register local memory", Register),
+        ("memory registration", Register),
+        ("registration of memory", Register),
+        ("allocate mr", Register),
+        ("allocating mr", Register),
+        ("create mr", Register),
+        ("alloc_mr", Register),
+        ("memory region", Register),
+        ("register_memory", Register),
+        ("registermemory", Register),
+        ("register local buffer", Register),
+        ("memoryregion failed", Register),
+        ("registerrdma", Register),
+        // Connection of a queue pair.
+        ("modify_qp", Connect),
+        ("modify qp", Connect),
+        ("modify the qp", Connect),
+        ("modify queue pair", Connect),
+        ("modifying qp", Connect),
+        ("attributes of a queue pair", Connect),
+        ("create_ah", Connect),
+        ("create ah", Connect),
+        ("address handle", Connect),
+        ("init2rtr", Connect),
+        ("rtr2rts", Connect),
+        ("to rtr", Connect),
+        ("to rts", Connect),
+        ("qp to init", Connect),
+        ("connect the hca", Connect),
+        ("connect qp", Connect),
+        // IBGDA: the doorbells of the adapter in the address space of the GPU.
+        ("devx_uar", GpuDoorbell),
+        ("devx_alloc_uar", GpuDoorbell),
+        ("ibgda_nic_handler", GpuDoorbell),
+        // Queues.
+        ("create_qp", Create),
+        ("create_cq", Create),
+        ("create_srq", Create),
+        ("create_dct", Create),
+        ("create_comp_channel", Create),
+        ("alloc_pd", Create),
+        ("alloc_td", Create),
+        ("devx_obj_create", Create),
+        ("devx_umem_reg", Create),
+        ("create a queue pair", Create),
+        ("create queue pair", Create),
+        ("create qp", Create),
+        ("creating qp", Create),
+        ("create cq", Create),
+        ("creating cq", Create),
+        ("create srq", Create),
+        ("create dct", Create),
+        ("create completion queue", Create),
+        ("create a completion queue", Create),
+        ("create the completion queue", Create),
+        ("allocate protection domain", Create),
+        ("allocate pd", Create),
+        ("alloc pd", Create),
+        ("create_ep", Create),
+        ("creating new endpoint", Create),
+        // rdma_cm.
+        ("rdma_create_event_channel", CmOpen),
+        ("event channel", CmOpen),
+        ("event_channel", CmOpen),
+        ("infiniband/rdma_cm", CmOpen),
+        ("rdma_resolve_addr", CmAddress),
+        ("rdma_bind_addr", CmAddress),
+        ("rdma_getaddrinfo", CmAddress),
+        ("resolve addr", CmAddress),
+        ("resolving addr", CmAddress),
+        ("address resolution", CmAddress),
+        ("rdma_resolve_route", CmRoute),
+        ("resolve route", CmRoute),
+        ("route resolution", CmRoute),
+        ("rdma_connect", CmConnect),
+        ("rdma_accept", CmConnect),
+        ("rdma_listen", CmAddress),
+        ("rdma connect", CmConnect),
+        ("rdma connection", CmConnect),
+        ("connect to remote", CmConnect),
+        // GIDs.
+        ("query_gid", Gid),
+        ("query gid", Gid),
+        ("get gid", Gid),
+        ("gid index", Gid),
+        ("gid_index", Gid),
+        ("find gid", Gid),
+        ("rocegetversionnum", Gid),
+        // Devices.
+        ("open_device", Open),
+        ("open device", Open),
+        ("open the device", Open),
+        ("open ib device", Open),
+        ("opening device", Open),
+        ("open rdma device", Open),
+        ("context for the device", Open),
+        ("infiniband/uverbs", Open),
+        ("get_device_list", Open),
+        ("device list", Open),
+        ("devices list", Open),
+        ("list devices", Open),
+        ("umad port", Open),
+        ("query_device", Open),
+        ("rdma_open_hca", Open),
+        ("alloc_context", Open),
+        ("ibv_", Call),
+        ("mlx5dv_", Call),
+        ("rdma_", Call),
+    ]
+};
+
+static OPERATIONS: LazyLock<Phrases> =
+    LazyLock::new(|| Phrases::new(PHRASES.iter().map(|(phrase, _)| *phrase)));
+
+/// The operation in a line in lower case, and where its name begins.
+pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
+    let is_name = |found: &Occurrence| {
+        // `hibv_` is not a call.
+        let is_prefix = PHRASES
+            .get(found.index)
+            .is_some_and(|(phrase, _)| phrase.ends_with('_'));
+        let before = found
+            .start
+            .checked_sub(1)
+            .and_then(|before| lower.as_bytes().get(before));
+        !(is_prefix && before.is_some_and(u8::is_ascii_alphanumeric))
+    };
+    let found = OPERATIONS
+        .find(lower)
+        .filter(is_name)
+        .min_by_key(|found| (found.index, found.start))?;
+    Some((PHRASES.get(found.index)?.1, found.start))
+}
+
+/// The symptoms that an error number leads to, with the operation that failed.
+pub(crate) fn failed_operations(errno: Errno) -> Vec<(&'static str, SymptomKind)> {
+    const OPERATIONS: [(&str, Operation); 7] = [
+        ("registering memory", Operation::Register),
+        ("creating a queue", Operation::Create),
+        ("connecting a queue pair", Operation::Connect),
+        ("opening a device", Operation::Open),
+        ("resolving an address", Operation::CmAddress),
+        ("connecting with rdma_cm", Operation::CmConnect),
+        ("any other call", Operation::Call),
+    ];
+    OPERATIONS
+        .iter()
+        .filter_map(|(what, operation)| Some((*what, operation.failed(Some(errno))?)))
+        .collect()
+}
+
+impl Operation {
+    /// The symptom if it failed with this error; `None` if the failure is harmless.
+    pub(super) fn failed(self, errno: Option<Errno>) -> Option<SymptomKind> {
+        use SymptomKind as K;
+        let denied = matches!(errno, Some(Errno::EPERM | Errno::EACCES));
+        Some(match (self, errno) {
+            (Self::Harmless, _) => return None,
+            (Self::Register, Some(Errno::ENOMEM | Errno::EAGAIN)) => K::RegMrNoMemory,
+            (Self::Register | Self::Create, Some(Errno::EIO)) | (Self::Create, Some(Errno::ENODEV)) => {
+                K::DeviceGone
+            }
+            (Self::Register, _) => K::RegMrFailed,
+            (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
+            (Self::Create, None | Some(Errno::ENOMEM | Errno::EAGAIN | Errno::ENOSPC)) => K::CreateFailed,
+            (Self::Create, _) if denied => K::NotPermitted,
+            (Self::Create, _) => K::CreateRefused,
+            (Self::Connect | Self::CmConnect, None) => K::ConnectFailed,
+            (Self::Connect | Self::CmConnect, Some(errno)) => K::of_connect(errno),
+            // libibverbs found no /sys/class/infiniband_verbs.
+            (Self::Open, Some(Errno::ENOSYS)) => K::ModuleMissing,
+            (Self::Open, _) => K::OpenFailed,
+            (Self::CmOpen, _) => K::CmUnavailable,
+            (Self::CmAddress, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
+            (Self::CmAddress, _) => K::AddressUnresolved,
+            (Self::CmRoute, _) => K::RouteUnresolved,
+            (Self::Gid, _) => K::NoGid,
+            (Self::Call, Some(errno)) => K::of_call(errno),
+            (Self::Call, None) => K::CallFailed,
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! Recognises what a line shows: a symptom, a setting of the job, or a fact about it.
+//!
+//! What a line means follows, in this order, from the status of a completion, an event, a message of a known program
+//! ([`families`](super::families)), a verbs operation with its error number, and an error number alone. A line about RDMA that
+//! looks like a failure and has none of these is kept as not recognised.
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use rdma_health_protocol::Errno;
+
+use super::{
+    entity::named,
+    errors::errno,
+    events::{Event, event},
+    families,
+    grade::{FAILURES, Grade, Level, is_harmless},
+    line::{Lower, excerpt, host, row},
+    operation::{Operation, operation},
+    settings::{self, Fact},
+    status::status,
+};
+use crate::symptom::{self, Symptom, SymptomKind, completion::of_syndrome};
+
+/// The content of a recognised line.
+#[derive(Debug)]
+pub(super) enum Found {
+    Symptom(Box<Symptom>),
+    /// A symptom without an error number, which one of the next lines may have: `Error: Cannot allocate memory`.
+    Incomplete(Operation, Box<Symptom>),
+    Fact(Fact),
+}
+
+/// Other words of lines that matter, in lower case.
+const OTHER_ANCHORS: &[&str] = &[
+    "completion",
+    "completed",
+    "dump error cqe",
+    "async event",
+    "event",
+    "synd",
+    "status",
+    "retry",
+    "flushed",
+    "vendor err",
+];
+
+/// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
+#[derive(Debug)]
+pub(super) struct Recogniser {
+    /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised.
+    anchors: Option<AhoCorasick>,
+    dump: Option<DumpRows>,
+}
+
+/// The rows of a completion queue entry read so far.
+#[derive(Debug)]
+struct DumpRows {
+    line: u64,
+    text: String,
+    rows: u8,
+    /// How many other lines may still come in between.
+    patience: u8,
+}
+
+impl Default for Recogniser {
+    fn default() -> Self {
+        let of_families = families::ROWS
+            .iter()
+            .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first()));
+        let words = OTHER_ANCHORS
+            .iter()
+            .chain(FAILURES)
+            .chain(settings::ANCHORS)
+            .chain(of_families);
+        let anchors = AhoCorasickBuilder::new()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::Standard)
+            .build(words)
+            .ok();
+        Self { anchors, dump: None }
+    }
+}
+
+impl Recogniser {
+    /// What a line shows.
+    pub(super) fn recognise(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
+        if let Some(found) = self.dump_row(bytes) {
+            return Some(found);
+        }
+        if !self.anchors.as_ref()?.is_match(bytes) {
+            return None;
+        }
+        let text = String::from_utf8_lossy(bytes);
+        let line = Lower::of(&text);
+        if let Some(fact) = settings::fact(&line) {
+            return Some(match fact {
+                Fact::Setting("NCCL_IB_DISABLE", value) if value == "1" => {
+                    let at = line.lower.find("nccl_ib_disable").unwrap_or_default();
+                    let reading = Reading::of(SymptomKind::RdmaDisabled, at);
+                    Found::Symptom(Box::new(symptom(&line, reading, number)))
+                }
+                fact => Found::Fact(fact),
+            });
+        }
+        if self.begins_dump(&line, number) {
+            return None;
+        }
+        let reading = read(&line)?;
+        let operation = reading.operation;
+        let symptom = Box::new(symptom(&line, reading, number));
+        Some(match operation.filter(|_| symptom.named.errno.is_none()) {
+            Some(operation) => Found::Incomplete(operation, symptom),
+            None => Found::Symptom(symptom),
+        })
+    }
+
+    /// The error number that an earlier line announced: `Error: Cannot allocate memory`.
+    pub(super) fn announced_error(bytes: &[u8], of: Operation) -> Option<Errno> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let line = Lower::of(text);
+        let label = ["error:", "reason:", "error message:", "strerror:"];
+        let trimmed = line.lower.trim_start();
+        let announces = label.iter().any(|label| trimmed.starts_with(label));
+        // The same in the program's own words: `Failed to open device: Permission denied`.
+        let repeats = || operation(&line.lower).is_some_and(|(operation, _)| operation == of);
+        (announces || repeats()).then(|| errno(&line))?
+    }
+
+    /// Whether a dump of a completion queue entry begins: libmlx5's line, which ends in `got completion with error:`, or the kernel's.
+    fn begins_dump(&mut self, line: &Lower<'_>, number: u64) -> bool {
+        let lower = line.lower.trim_end();
+        let ends = lower.ends_with("got completion with error:");
+        if !ends && !lower.contains("dump error cqe") {
+            return false;
+        }
+        self.dump = Some(DumpRows {
+            line: number,
+            text: excerpt(line.text, 0),
+            rows: 0,
+            patience: 8,
+        });
+        true
+    }
+
+    /// The fourth row of a completion queue entry holds the syndrome: `00000000 00008914 10000132 000045d2`.
+    fn dump_row(&mut self, bytes: &[u8]) -> Option<Found> {
+        let dump = self.dump.as_mut()?;
+        let row = std::str::from_utf8(bytes).ok().and_then(row);
+        match row {
+            Some(_) => dump.rows += 1,
+            None => dump.patience -= 1,
+        }
+        if dump.patience == 0 {
+            self.dump = None;
+            return None;
+        }
+        let (4, Some(row)) = (dump.rows, row) else {
+            return None;
+        };
+        let dump = self.dump.take()?;
+        let status = of_syndrome(u64::from(row[7]))?;
+        let line = Lower::of(&dump.text);
+        let mut found = symptom(&line, Reading::of(SymptomKind::Completion(status), 0), dump.line);
+        found.named.vendor_error = Some(row[6].into());
+        found.hosts.clear();
+        Some(Found::Symptom(Box::new(found)))
+    }
+}
+
+/// What a line shows, and where in the line.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    kind: SymptomKind,
+    at: usize,
+    errno: Option<Errno>,
+    /// The message is known.
+    known: bool,
+    /// The operation that failed without an error number in this line.
+    operation: Option<Operation>,
+}
+
+impl Reading {
+    fn of(kind: SymptomKind, at: usize) -> Self {
+        Self {
+            kind,
+            at,
+            errno: None,
+            known: true,
+            operation: None,
+        }
+    }
+}
+
+/// Reads a line. `None`: it is not about RDMA, shows no failure, or quotes one.
+fn read(line: &Lower<'_>) -> Option<Reading> {
+    let lower = line.lower.as_str();
+    let row = families::find(lower);
+    let grade = Grade::of(line);
+    if !(grade.about_rdma || row.is_some()) || grade.quoted || is_harmless(lower) {
+        return None;
+    }
+    let informs = grade.level == Some(Level::Info);
+    let number = errno(line);
+    if let Some((kind, at)) = row.filter(|(_, at)| !informs || families::is_of_information(lower, *at)) {
+        // A row of a program that names the error in the same line gives way to the operation with its error.
+        let operation =
+            operation(lower).filter(|(operation, _)| *operation != Operation::Call && number.is_some());
+        if operation.is_none() || families::is_decisive(kind) {
+            return Some(Reading {
+                errno: number,
+                ..Reading::of(refined(kind, number), at)
+            });
+        }
+    }
+    match event(line) {
+        Some(Event::Harmless) => return None,
+        Some(Event::Symptom(kind)) if !informs => {
+            return Some(Reading {
+                errno: number,
+                ..Reading::of(kind, 0)
+            });
+        }
+        _ => {}
+    }
+    if let Some(status) = status(line).filter(|_| !informs) {
+        return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
+    }
+    if !grade.is_failure() {
+        return None;
+    }
+    if let Some((operation, at)) = operation(lower) {
+        let kind = operation.failed(number)?;
+        let awaits = number.is_none() && operation != Operation::Call;
+        return Some(Reading {
+            kind,
+            at,
+            errno: number,
+            known: operation != Operation::Call || number.is_some(),
+            operation: awaits.then_some(operation),
+        });
+    }
+    let (kind, known) = match number {
+        Some(errno) => (SymptomKind::of_call(errno), false),
+        None => (SymptomKind::Unrecognised, false),
+    };
+    Some(Reading {
+        errno: number,
+        known,
+        ..Reading::of(kind, 0)
+    })
+}
+
+/// A kind that the error number makes more precise.
+fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
+    match (kind, errno) {
+        (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
+        (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
+        (kind, _) => kind,
+    }
+}
+
+/// Where a long line about a completion becomes interesting.
+fn place(lower: &str) -> usize {
+    ["completion", "status", "retry", "error"]
+        .iter()
+        .filter_map(|word| lower.find(word))
+        .min()
+        .unwrap_or_default()
+}
+
+fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
+    let mut named = named(line);
+    named.errno = reading.errno;
+    let kind = reading.kind;
+    // A program that informs and continues: NCCL falls back to TCP.
+    let goes_on = kind == SymptomKind::NoDevice && line.lower.contains("nccl info ");
+    Symptom {
+        kind,
+        grade: if goes_on {
+            symptom::Grade::Degraded
+        } else {
+            kind.grade()
+        },
+        source: format!("log line {number}"),
+        line: Some(number),
+        count: 1,
+        text: excerpt(line.text, reading.at),
+        known: reading.known,
+        named,
+        hosts: host(line.text).into_iter().collect(),
+    }
+}

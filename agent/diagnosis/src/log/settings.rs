@@ -1,0 +1,101 @@
+//! Settings and facts of a job that its log shows: what it is configured to use, and on how many nodes it runs.
+
+use super::{
+    entity::gid_index,
+    line::{Lower, after, number},
+};
+
+/// Words of lines with settings or facts.
+pub(super) const ANCHORS: &[&str] = &[
+    "nccl_",
+    "ucx_",
+    "nvshmem_",
+    "mc_gid_index",
+    "fi_",
+    "nnodes ",
+    "gid_index",
+    "gid index",
+    "sgix ",
+    " via ",
+];
+
+/// The settings that affect a job's use of RDMA.
+const SETTINGS: &[&str] = &[
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_IB_ADDR_FAMILY",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_HCA",
+    "NCCL_IB_ROCE_VERSION_NUM",
+    "NCCL_IB_TIMEOUT",
+    "NCCL_NET",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_PLUGIN",
+    "NCCL_P2P_DISABLE",
+    "NCCL_SOCKET_FAMILY",
+    "NCCL_SOCKET_IFNAME",
+    "UCX_NET_DEVICES",
+    "UCX_IB_GID_INDEX",
+    "UCX_TLS",
+    "NVSHMEM_IB_GID_INDEX",
+    "NVSHMEM_HCA_LIST",
+    "MC_GID_INDEX",
+    "FI_PROVIDER",
+];
+
+/// What a line shows about the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fact {
+    /// A setting and its value.
+    Setting(&'static str, String),
+    /// The number of nodes of a communicator.
+    Nodes(u32),
+    /// A channel within a node.
+    LocalChannel,
+    /// A channel over the network.
+    NetworkChannel,
+    /// The index of the GID that a program uses.
+    GidIndex(u32),
+}
+
+/// The fact in a line that shows no failure.
+pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
+    if let Some((name, value)) = setting(line.text) {
+        return Some(Fact::Setting(name, value.to_owned()));
+    }
+    let lower = line.lower.as_str();
+    if let Some(nodes) = after(lower, "nnodes ").and_then(number) {
+        return Some(Fact::Nodes(u32::try_from(nodes).unwrap_or(u32::MAX)));
+    }
+    if lower.contains("nccl info ") {
+        if lower.contains(" via p2p") || lower.contains(" via shm") || lower.contains(" via direct") {
+            return Some(Fact::LocalChannel);
+        }
+        if lower.contains(" via net/") && !lower.contains(" via net/socket") {
+            return Some(Fact::NetworkChannel);
+        }
+    }
+    // A failure that names an index is read as a failure.
+    let fails = ["fail", "error", "invalid", "warn", "unable", "not found"]
+        .iter()
+        .any(|word| lower.contains(word));
+    gid_index(lower).filter(|_| !fails).map(Fact::GidIndex)
+}
+
+/// A setting that affects RDMA: `NCCL_IB_HCA set to mlx5`, `NCCL_IB_GID_INDEX set by environment to 3.`, `UCX_TLS=rc`.
+fn setting(text: &str) -> Option<(&'static str, &str)> {
+    SETTINGS.iter().find_map(|name| {
+        let at = text.find(name)?;
+        // `NCCL_NET` begins `NCCL_NET_PLUGIN`.
+        let rest = &text[at + name.len()..];
+        let value = ["=", " set by environment to ", " set to ", ": "]
+            .iter()
+            .find_map(|label| rest.strip_prefix(label))?;
+        let end = value.find(char::is_whitespace).unwrap_or(value.len());
+        let value = value[..end]
+            .trim_end_matches(['.', ',', ';'])
+            .trim_matches(['"', '\'']);
+        let plain = !value.is_empty() && value.len() <= 200 && value.bytes().all(|b| b.is_ascii_graphic());
+        plain.then_some((*name, value))
+    })
+}

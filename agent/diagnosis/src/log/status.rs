@@ -1,0 +1,151 @@
+//! The status of a completion in a line, by name, text or number.
+
+use std::sync::LazyLock;
+
+use rdma_health_protocol::WcStatus;
+
+use super::{
+    line::{Lower, after, number, word},
+    phrases::Phrases,
+};
+use crate::symptom::completion::{of_syndrome, words};
+
+/// Texts for a status other than those of `ibv_wc_status_str`: newer libibverbs, Open MPI's openib BTL, UCX, MVAPICH, libfabric's
+/// `vrb_wc_status_str`, in lower case. The first one that occurs applies.
+const OTHER_TEXTS: &[(&str, WcStatus)] = &[
+    ("receiver not ready retry", WcStatus::RnrRetryExcErr),
+    ("rnr retry", WcStatus::RnrRetryExcErr),
+    ("retry exceeded error", WcStatus::RetryExcErr),
+    ("retry count exceeded", WcStatus::RetryExcErr),
+    ("retry counter exceeded", WcStatus::RetryExcErr),
+    (
+        "retry count between two mpi processes has been exceeded",
+        WcStatus::RetryExcErr,
+    ),
+    ("work request flushed", WcStatus::WrFlushErr),
+    ("request flushed error", WcStatus::WrFlushErr),
+    ("local protocol error", WcStatus::LocProtErr),
+    ("local protection", WcStatus::LocProtErr),
+    ("remote invalid request", WcStatus::RemInvReqErr),
+    ("remote access", WcStatus::RemAccessErr),
+    ("remote operation", WcStatus::RemOpErr),
+];
+
+/// What must precede the number of a status, in lower case. The words of the second part must occur, too.
+const LABELS: &[(&str, &[&str])] = &[
+    ("failed status", &[]),
+    ("status number", &[]),
+    ("wc status", &[]),
+    ("wc.status", &[]),
+    ("wc_status", &[]),
+    ("ibv_wc", &[]),
+    ("completion status", &[]),
+    ("completion with error", &[]),
+    ("completion error", &[]),
+    ("completed with error", &["poll"]),
+    (
+        "status",
+        &[
+            "completion",
+            "wc",
+            "cqe",
+            "work request",
+            "poll_cq",
+            "poll cq",
+            "on cq",
+        ],
+    ),
+    ("with error", &["completion", "wc", "cqe", "poll_cq", "poll cq"]),
+];
+
+/// The status that a line names, if it is not success.
+pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
+    symbol(&line.lower)
+        .or_else(|| syndrome(line))
+        .or_else(|| labelled(&line.lower))
+        .or_else(|| by_text(&line.lower))
+}
+
+/// `IBV_WC_RETRY_EXC_ERR`, in any case of letters.
+fn symbol(lower: &str) -> Option<WcStatus> {
+    let mut rest = lower;
+    while let Some(found) = after(rest, "ibv_wc_") {
+        let end = found
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(found.len());
+        if let Some(status) = WcStatus::named(&found[..end.min(40)].to_ascii_uppercase()) {
+            return Some(status);
+        }
+        rest = &found[end..];
+    }
+    None
+}
+
+/// `(synd 0x4 vend 0x51 …)` of UCX, `syndrome 0x5, vendor syndrome 0xf9` of the kernel's completion queue entries.
+fn syndrome(line: &Lower<'_>) -> Option<WcStatus> {
+    let of_cqe = ["cqe", "poll_one", "completion"]
+        .iter()
+        .any(|word| line.lower.contains(word));
+    let text =
+        after(&line.lower, "(synd 0x").or_else(|| after(&line.lower, "syndrome 0x").filter(|_| of_cqe))?;
+    of_syndrome(number(&format!("0x{text}"))?)
+}
+
+fn labelled(lower: &str) -> Option<WcStatus> {
+    LABELS.iter().find_map(|(label, needed)| {
+        if !needed.is_empty() && !needed.iter().any(|word| lower.contains(word)) {
+            return None;
+        }
+        let mut rest = lower;
+        while let Some(value) = after(rest, label) {
+            let value = value.trim_start_matches([' ', '=', ':', '(', '\'']);
+            // `status=IBV_WC_LOC_PROT_ERR(4)` is read by name.
+            if let Some(status) = number(value).and_then(WcStatus::of) {
+                let is_whole = word(value).is_some_and(|word| {
+                    word.trim_end_matches([':', '.'])
+                        .bytes()
+                        .all(|b| b.is_ascii_digit())
+                });
+                if is_whole {
+                    return Some(status);
+                }
+            }
+            rest = value;
+        }
+        None
+    })
+}
+
+/// Texts of statuses with their statuses, those of `ibv_wc_status_str` first.
+static TEXTS: LazyLock<(Phrases, Vec<WcStatus>)> = LazyLock::new(|| {
+    // "fatal error" and the like occur in lines of all kinds.
+    let vague = [
+        WcStatus::FatalErr,
+        WcStatus::GeneralErr,
+        WcStatus::TmErr,
+        WcStatus::RemAbortErr,
+    ];
+    let standard = WcStatus::ALL
+        .iter()
+        .filter(|status| !vague.contains(status))
+        .map(|status| (words(*status), *status));
+    let (texts, statuses): (Vec<_>, Vec<_>) = standard.chain(OTHER_TEXTS.iter().copied()).unzip();
+    (Phrases::new(texts), statuses)
+});
+
+fn by_text(lower: &str) -> Option<WcStatus> {
+    let (phrases, statuses) = &*TEXTS;
+    statuses.get(phrases.first_in_text(lower)?.index).copied()
+}
+
+/// The vendor's error code: `vendor err 129`, `vendor_err=81`, `vend 0x51`, `vendor code=0x81`, perftest's `syndrom 0x81`.
+pub(super) fn vendor_error(lower: &str) -> Option<u32> {
+    let labels = ["vendor", " vend ", "syndrom "];
+    labels.iter().find_map(|label| {
+        let rest = after(lower, label)?;
+        let rest = rest.trim_start_matches(|c: char| {
+            c.is_ascii_alphabetic() && c != 'x' || matches!(c, ' ' | '_' | '=' | ':' | ',' | '(')
+        });
+        number(rest).and_then(|code| u32::try_from(code).ok())
+    })
+}

@@ -1,0 +1,158 @@
+//! Finds what a name, a number or a line that a user pastes stands for.
+
+use rdma_health_protocol::{Errno, WcStatus};
+
+use crate::{
+    log::{LogReader, failed_operations, strerror},
+    symptom::{Symptom, SymptomKind, completion::of_vendor_error},
+};
+
+/// What a text stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meaning {
+    /// A symptom by its id, or a completion status by name, text or number.
+    Symptom(SymptomKind),
+    /// An error number by symbol, text or number.
+    Errno(Errno),
+    /// A vendor error code of an mlx5 adapter, and the status with which it comes.
+    VendorError(u32, WcStatus),
+    /// A line of a log, with what it shows.
+    Line(Box<Symptom>),
+}
+
+/// Everything that a text stands for; empty if nothing is known.
+pub fn lookup(text: &str) -> Vec<Meaning> {
+    let text = text.trim().trim_matches(['"', '\'', '`', '.', ',', ';']);
+    let exact = by_text(text)
+        .map(Meaning::Symptom)
+        .or_else(|| strerror::of_text(text).map(Meaning::Errno));
+    if let Some(exact) = exact {
+        return vec![exact];
+    }
+    // More than a label and a value is a line.
+    if text.split_whitespace().count() > 3 {
+        return of_line(text);
+    }
+    let mut found = Vec::new();
+    // `IBV_WC_RETRY_EXC_ERR(12)`, `status 12`, `errno 110`, `vendor err 129`: a label, then one word.
+    let (label, value) = text.rsplit_once([' ', '=', ':']).unwrap_or(("", text));
+    let label = label.trim().to_ascii_lowercase();
+    let name = value.split('(').next().unwrap_or(value);
+    let is = |words: &[&str]| label.is_empty() || words.iter().any(|word| label.ends_with(word));
+    let number = number(name);
+    if let Some(kind) = SymptomKind::named(name).filter(|_| is(&["status", "wc", "error", "err"])) {
+        found.push(Meaning::Symptom(kind));
+    }
+    let errno = number
+        .and_then(|number| i32::try_from(number).ok())
+        .map(Errno)
+        .filter(|errno| {
+            errno.name().is_some() && is(&["errno", "error", "err", "rc", "ret", "failed with", "code"])
+        })
+        .or_else(|| strerror::named(&name.to_ascii_uppercase()));
+    found.extend(errno.map(Meaning::Errno));
+    let vendor = number
+        .and_then(|number| u32::try_from(number).ok())
+        .filter(|_| {
+            is(&[
+                "vendor err",
+                "vendor_err",
+                "vendor error",
+                "vend",
+                "syndrom",
+                "vendor code",
+            ])
+        })
+        .and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?)));
+    found.extend(vendor);
+    if found.is_empty() { of_line(text) } else { found }
+}
+
+/// What a line of a log shows.
+fn of_line(text: &str) -> Vec<Meaning> {
+    let mut reader = LogReader::default();
+    reader.feed(text.as_bytes());
+    let symptoms = reader.finish().symptoms;
+    symptoms
+        .into_iter()
+        .map(|symptom| Meaning::Line(Box::new(symptom)))
+        .collect()
+}
+
+/// A decimal or hexadecimal number, without its sign: programs print error numbers as `-110`.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches('-');
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A completion status by exactly its text: `transport retry counter exceeded`.
+fn by_text(text: &str) -> Option<SymptomKind> {
+    let lower = text.to_ascii_lowercase();
+    let status = WcStatus::ALL
+        .iter()
+        .find(|status| crate::symptom::completion::words(**status) == lower);
+    status.map(|status| SymptomKind::Completion(*status))
+}
+
+/// The symptoms that an error number leads to, with the operation that failed.
+pub fn symptoms_of(errno: Errno) -> Vec<(&'static str, SymptomKind)> {
+    failed_operations(errno)
+}
+
+/// The text of the C library for an error number.
+pub fn text_of(errno: Errno) -> Option<&'static str> {
+    strerror::text(errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_numbers_texts_and_lines_are_found() {
+        let retry = Meaning::Symptom(SymptomKind::Completion(WcStatus::RetryExcErr));
+        for text in [
+            "IBV_WC_RETRY_EXC_ERR",
+            "IBV_WC_RETRY_EXC_ERR(12)",
+            "retry_exc_err",
+            "status=12",
+            "transport retry counter exceeded",
+            "Transport Retry Counter Exceeded.",
+        ] {
+            assert_eq!(lookup(text).first(), Some(&retry), "{text}");
+        }
+        for text in [
+            "ETIMEDOUT",
+            "etimedout",
+            "110",
+            "-110",
+            "errno 110",
+            "Connection timed out",
+        ] {
+            assert!(lookup(text).contains(&Meaning::Errno(Errno::ETIMEDOUT)), "{text}");
+        }
+        for text in [
+            "129",
+            "0x81",
+            "vendor err 129",
+            "vendor_err=129",
+            "vend 0x81",
+            "syndrom 0x81",
+        ] {
+            let expected = Meaning::VendorError(0x81, WcStatus::RetryExcErr);
+            assert!(lookup(text).contains(&expected), "{text}: {:?}", lookup(text));
+        }
+        let line = "h:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19";
+        let found = lookup(line);
+        let [Meaning::Line(symptom)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(symptom.kind, SymptomKind::ConnectNoDevice);
+        for text in ["weather", "", "4711", "step 100 loss 2.31"] {
+            assert_eq!(lookup(text), [], "{text}");
+        }
+    }
+}

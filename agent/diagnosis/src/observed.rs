@@ -1,0 +1,108 @@
+//! Symptoms on the node itself: failed probes, and measurements that are worse than they should be.
+
+use rdma_health_node::{Node, failure::in_words, node::Probe};
+use rdma_health_protocol::{Errno, ProbeFailure, Stage};
+use rdma_health_rules::{
+    Finding, Rule,
+    domain::{measured, probe},
+};
+
+use crate::job_view;
+use crate::symptom::{Named, Symptom, SymptomKind};
+
+/// The symptoms on the node itself.
+pub(super) fn symptoms(node: &Node, findings: &[Finding]) -> Vec<Symptom> {
+    let mut symptoms: Vec<Symptom> = node.loopbacks().filter_map(failed).collect();
+    symptoms.extend(job_view::symptoms(node));
+    for finding in findings {
+        let Some(kind) = slow(finding.rule) else { continue };
+        let named = Named {
+            device: finding.subject.device.clone(),
+            port: finding.subject.port,
+            ..Named::default()
+        };
+        symptoms.push(symptom(
+            kind,
+            format!("probe of {}", finding.subject),
+            finding.message.clone(),
+            named,
+        ));
+    }
+    symptoms
+}
+
+/// The symptoms behind findings of this rule.
+pub(super) fn of_rule(rule: &Rule, node: &Node) -> Vec<SymptomKind> {
+    if *rule == probe::FAILED {
+        let kind = |probe: &Probe| Some(kind(probe.report.stage, probe.failure()?));
+        return node.loopbacks().filter_map(kind).collect();
+    }
+    slow(rule).into_iter().collect()
+}
+
+/// The symptom behind findings of a rule that compares measurements: such a finding says that RDMA is slow, not why.
+fn slow(rule: &Rule) -> Option<SymptomKind> {
+    if *rule == measured::BANDWIDTH_LOW {
+        Some(SymptomKind::BandwidthLow)
+    } else if *rule == measured::LATENCY_HIGH {
+        Some(SymptomKind::LatencyHigh)
+    } else {
+        None
+    }
+}
+
+fn symptom(kind: SymptomKind, source: String, text: String, named: Named) -> Symptom {
+    Symptom {
+        kind,
+        grade: kind.grade(),
+        source,
+        line: None,
+        count: 1,
+        text,
+        known: true,
+        named,
+        hosts: Vec::new(),
+    }
+}
+
+fn failed(probe: &Probe) -> Option<Symptom> {
+    let report = &probe.report;
+    let failure = probe.failure()?;
+    let kind = kind(report.stage, failure);
+    let mut named = Named {
+        device: Some(report.path.from.device.clone()),
+        port: Some(report.path.from.port),
+        gid_index: report.gid.as_ref().map(|gid| gid.index),
+        local_gid: report.gid.as_ref().map(|gid| gid.gid.to_string()),
+        ..Named::default()
+    };
+    named.errno = failure.errno();
+    if let ProbeFailure::Completion(completion) = failure {
+        named.vendor_error = Some(completion.vendor_error);
+    }
+    let text = format!("failed at {}: {}", report.stage.name(), in_words(failure));
+    let source = format!("probe of {}", report.path);
+    Some(symptom(kind, source, text, named))
+}
+
+fn kind(stage: Stage, failure: &ProbeFailure) -> SymptomKind {
+    match failure {
+        ProbeFailure::Completion(_) => failure
+            .status()
+            .map_or(SymptomKind::ProbeFailed, SymptomKind::Completion),
+        ProbeFailure::NoGid => SymptomKind::NoGid,
+        ProbeFailure::TimedOut => SymptomKind::ProbeTimedOut,
+        ProbeFailure::Corrupted { .. } => SymptomKind::Corrupted,
+        ProbeFailure::Errno { errno, .. } => match (stage, Errno(*errno)) {
+            (_, Errno::EIO | Errno::ENODEV) => SymptomKind::DeviceGone,
+            (Stage::Open, _) => SymptomKind::OpenFailed,
+            (Stage::RegMr, Errno::ENOMEM) => SymptomKind::RegMrNoMemory,
+            (Stage::RegMr, _) => SymptomKind::RegMrFailed,
+            (Stage::AllocPd | Stage::CreateCq | Stage::CreateQp, _) => SymptomKind::CreateFailed,
+            (Stage::Init | Stage::Rtr | Stage::Rts, errno) => SymptomKind::of_connect(errno),
+            (Stage::Gid, Errno::ENODATA) => SymptomKind::NoGid,
+            _ => SymptomKind::ProbeFailed,
+        },
+        _ => SymptomKind::ProbeFailed,
+    }
+}

@@ -1,0 +1,84 @@
+//! Symptoms: failures that a job's log or a probe shows. The cause is not yet known.
+
+use rdma_health_protocol::Errno;
+use serde::Serialize;
+
+pub(crate) mod completion;
+mod kind;
+
+pub use kind::{Grade, SymptomKind};
+
+/// One symptom, with the number of its occurrences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Symptom {
+    /// What went wrong.
+    pub kind: SymptomKind,
+    /// How much it says about the cause.
+    pub grade: Grade,
+    /// Where it occurred first: `log line 12`, `probe of mlx5_0:1`.
+    pub source: String,
+    /// The line number in the log, from 1; [`Symptom::OF_PROCESS`] for the job's process; `None` for a probe.
+    pub line: Option<u64>,
+    /// Number of occurrences.
+    pub count: u64,
+    /// The relevant part of the line; its length is bounded and it has no control characters.
+    pub text: String,
+    /// Whether the message itself is known. Otherwise the kind follows from an error number or a status in a line of an unknown
+    /// program.
+    pub known: bool,
+    /// What the text names.
+    #[serde(flatten)]
+    pub named: Named,
+    /// The first few hosts that wrote it, as far as the lines name them.
+    pub hosts: Vec<String>,
+}
+
+impl Symptom {
+    /// The line number of a symptom that the job's process shows, and not its log.
+    pub const OF_PROCESS: u64 = 0;
+
+    /// Whether the job's process shows it.
+    pub fn is_of_process(&self) -> bool {
+        self.line == Some(Self::OF_PROCESS)
+    }
+}
+
+/// The devices, addresses and codes that the text of a symptom names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// RDMA device.
+    pub device: Option<String>,
+    /// Its port.
+    pub port: Option<u8>,
+    /// Address of the peer.
+    pub peer: Option<String>,
+    /// Index of the GID in use.
+    pub gid_index: Option<u32>,
+    /// The local GID in use.
+    pub local_gid: Option<String>,
+    /// The peer's GID.
+    pub remote_gid: Option<String>,
+    /// The adapter's vendor error code.
+    pub vendor_error: Option<u32>,
+    /// The error number of a call.
+    pub errno: Option<Errno>,
+    /// The memory-lock limit in bytes.
+    pub memlock_bytes: Option<u64>,
+}
+
+impl Named {
+    /// Copies from `other` the values that are not known yet.
+    pub(crate) fn complete(&mut self, other: Self) {
+        if self.device.is_none() {
+            (self.device, self.port) = (other.device, other.port);
+        }
+        self.port = self.port.or(other.port);
+        self.peer = self.peer.take().or(other.peer);
+        self.gid_index = self.gid_index.or(other.gid_index);
+        self.local_gid = self.local_gid.take().or(other.local_gid);
+        self.remote_gid = self.remote_gid.take().or(other.remote_gid);
+        self.vendor_error = self.vendor_error.or(other.vendor_error);
+        self.errno = self.errno.or(other.errno);
+        self.memlock_bytes = self.memlock_bytes.or(other.memlock_bytes);
+    }
+}

@@ -1,0 +1,254 @@
+//! The kinds of symptoms and their meanings.
+
+use rdma_health_protocol::{Errno, WcStatus};
+use serde::{Serialize, Serializer};
+
+use super::completion;
+
+/// How much a symptom says about the cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// Without consequence for this job or node.
+    Note,
+    /// It looks like a failure, but it is not known what it means.
+    Unrecognised,
+    /// A consequence of another failure.
+    Secondary,
+    /// Something works, but worse than it should.
+    Degraded,
+    /// Something failed.
+    Failure,
+}
+
+impl Grade {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Unrecognised => "unrecognised",
+            Self::Secondary => "secondary",
+            Self::Degraded => "degraded",
+            Self::Failure => "failure",
+        }
+    }
+}
+
+/// Generates the type, its ids, grades and meanings from one list.
+macro_rules! kinds {
+    ($($kind:ident: $grade:ident, $id:literal, $meaning:literal;)*) => {
+        /// What went wrong, from a fixed vocabulary.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum SymptomKind {
+            /// A completion failed with this status.
+            Completion(WcStatus),
+            $(#[doc = concat!("`", $id, "`")] $kind,)*
+        }
+
+        /// Every kind except completions.
+        const OTHERS: &[SymptomKind] = &[$(SymptomKind::$kind,)*];
+
+        impl SymptomKind {
+            /// Its id: `IBV_WC_LOC_PROT_ERR`, `reg-mr-no-memory`.
+            pub fn id(self) -> &'static str {
+                match self {
+                    Self::Completion(status) => status.name(),
+                    $(Self::$kind => $id,)*
+                }
+            }
+
+            /// What it means, as part of a sentence or as one.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    Self::Completion(status) => completion::meaning(status),
+                    $(Self::$kind => $meaning,)*
+                }
+            }
+
+            /// How much it says about the cause.
+            pub fn grade(self) -> Grade {
+                match self {
+                    // Flushed because of an earlier failure.
+                    Self::Completion(WcStatus::WrFlushErr) => Grade::Secondary,
+                    Self::Completion(_) => Grade::Failure,
+                    $(Self::$kind => Grade::$grade,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    RegMrNoMemory: Failure, "reg-mr-no-memory", "memory could not be registered: Cannot allocate memory (ENOMEM)";
+    RegMrFailed: Failure, "reg-mr-failed", "memory could not be registered";
+    CommandRefused: Failure, "command-refused", "the adapter's firmware refused a command of its driver";
+    ResourceLimit: Failure, "resource-limit", "the adapter's firmware refused a memory key: limits exceeded";
+    CreateFailed: Failure, "create-failed", "a queue pair or completion queue could not be created";
+    CreateRefused: Failure, "create-refused", "a queue pair or completion queue with these attributes is not supported by device, driver or library";
+    NoMemory: Failure, "no-memory", "an RDMA operation failed: Cannot allocate memory (ENOMEM)";
+    NotPermitted: Failure, "not-permitted", "an RDMA operation is not permitted (EPERM, EACCES)";
+    ConnectInvalid: Failure, "connect-invalid", "a queue pair could not be connected: Invalid argument (EINVAL)";
+    ConnectNoData: Failure, "connect-no-data", "a queue pair could not be connected: No data available (ENODATA)";
+    ConnectUnreachable: Failure, "connect-unreachable",
+        "a queue pair could not be connected: the peer's address is unreachable (ENETUNREACH, EHOSTUNREACH)";
+    ConnectTimedOut: Failure, "connect-timed-out", "a queue pair could not be connected: Connection timed out (ETIMEDOUT)";
+    ConnectNoDevice: Failure, "connect-no-device",
+        "a queue pair could not be connected: No such device (ENODEV): the network device of the GID is not in the network namespace of the process";
+    ConnectRefused: Failure, "connect-refused", "the peer rejected or reset the connection";
+    ConnectIncompatible: Failure, "connect-incompatible", "the two ends of a connection use different link layers, InfiniBand and RoCE";
+    AddressUnresolved: Failure, "address-unresolved", "rdma_cm found no RDMA device for an IP address";
+    RouteUnresolved: Failure, "route-unresolved", "rdma_cm found no route to the peer";
+    CmUnavailable: Failure, "cm-unavailable", "/dev/infiniband/rdma_cm cannot be used, which rdma_cm needs";
+    PeerUnreachable: Failure, "peer-unreachable", "the peer did not respond";
+    PeerClosed: Secondary, "peer-closed", "the peer closed the connection or ended";
+    ExchangeFailed: Failure, "exchange-failed", "the two ends could not exchange their addresses over TCP";
+    ConnectFailed: Failure, "connect-failed", "a queue pair could not be connected";
+    NoGid: Failure, "no-gid", "a port has no usable GID";
+    DeviceAbsent: Failure, "device-absent", "an RDMA device or its file is not there (ENODEV, ENXIO, ENOENT)";
+    ModuleMissing: Failure, "module-missing", "a kernel module of RDMA is not loaded";
+    DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
+    QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
+    PortNotActive: Failure, "port-not-active", "the port that the job selected is not active";
+    PortInitializing: Failure, "port-initializing", "the port that the job selected waits for the subnet manager";
+    NoSubnetManager: Failure, "subnet-manager-silent", "the subnet manager did not answer";
+    GidChanged: Degraded, "gid-changed", "the GID table or the address of a port changed while the job ran";
+    MtuDiffers: Degraded, "mtu-differs", "the MTU that the program requested differs from the port's";
+    DeviceGone: Failure, "device-gone", "an RDMA device disappeared or stopped working (ENODEV, EIO)";
+    OpenFailed: Failure, "open-failed", "an RDMA device could not be opened";
+    NoDevice: Failure, "no-device", "the job found no usable RDMA device";
+    NoLibrary: Failure, "no-library", "the job did not find libibverbs";
+    NoProvider: Degraded, "no-provider", "libibverbs could not load the provider of a device";
+    NoSocketInterface: Failure, "no-socket-interface", "the job found no network interface for its bootstrap connection";
+    SettingUnmatched: Failure, "setting-unmatched", "the job's settings name a device or transport that does not exist where it runs";
+    AdmissionRefused: Failure, "admission-refused", "Kubernetes or OpenShift refused the pod, because its policy forbids what the pod requests";
+    ResourceUnavailable: Failure, "resource-unavailable", "the RDMA resource that the pod requests is not available on a node";
+    NetworkAttachFailed: Failure, "network-attach-failed", "the secondary network of a pod could not be attached";
+    FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be configured for a pod";
+    GpuDoorbellFailed: Failure, "gpu-doorbell-failed", "the adapter's doorbells could not be mapped for GPU-initiated communication (IBGDA)";
+    PeerMemoryError: Failure, "peer-memory-error", "the peer-memory module reported an error";
+    RdmaDisabled: Degraded, "rdma-disabled", "RDMA is disabled in the job's settings";
+    SocketFallback: Degraded, "socket-fallback", "the job uses TCP instead of RDMA";
+    GdrDisabled: Degraded, "gdr-disabled", "GPU memory is copied through host memory: no path between GPU and NIC";
+    GdrTooFar: Degraded, "gdr-too-far", "GPU memory is copied through host memory: GPU and NIC are too distant from each other";
+    PeerMemorySymbol: Failure, "peer-memory-symbol", "the peer-memory module cannot load: symbol ib_register_peer_memory_client is missing";
+    MemlockWarning: Degraded, "memlock-warning", "libibverbs warns of a low memory-lock limit";
+    IommuFault: Failure, "iommu-fault", "the IOMMU blocked a DMA transfer";
+    PortError: Failure, "port-error", "a port went down while the job ran";
+    DeviceFatal: Failure, "device-fatal", "the adapter reported a fatal error";
+    ProbeTimedOut: Failure, "probe-timed-out", "the loopback probe timed out";
+    Corrupted: Failure, "corrupted", "the received bytes differ from the bytes sent";
+    ProbeFailed: Failure, "probe-error", "the loopback probe failed";
+    BandwidthLow: Degraded, "bandwidth-low", "RDMA works, but its bandwidth is lower than it should be";
+    LatencyHigh: Degraded, "latency-high", "RDMA works, but its latency is higher than it should be";
+    CallFailed: Failure, "call-failed", "a libibverbs call failed";
+    JobFailed: Secondary, "job-failed", "the job gave up";
+    Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
+    CollectiveTimeout: Secondary, "collective-timeout", "a collective operation timed out";
+}
+
+impl SymptomKind {
+    /// Every kind.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let completions = WcStatus::ALL.iter().map(|status| Self::Completion(*status));
+        completions.chain(OTHERS.iter().copied())
+    }
+
+    /// The kind with this id; for a completion, its short name or number is accepted too.
+    pub fn named(id: &str) -> Option<Self> {
+        let status = WcStatus::named(&id.to_ascii_uppercase());
+        let status = status.or_else(|| WcStatus::of(id.parse::<u64>().ok()?));
+        let other = || OTHERS.iter().copied().find(|kind| kind.id() == id);
+        status.map(Self::Completion).or_else(other)
+    }
+
+    /// Whether a faulty adapter or link can be behind it. What a job sets, finds installed or has permission for cannot.
+    pub(crate) fn may_come_from_device(self) -> bool {
+        !matches!(
+            self,
+            Self::NoLibrary
+                | Self::NoProvider
+                | Self::NoSocketInterface
+                | Self::RdmaDisabled
+                | Self::GdrDisabled
+                | Self::GdrTooFar
+                | Self::PeerMemorySymbol
+                | Self::MemlockWarning
+        )
+    }
+
+    /// The kind for an error number of a failed connection attempt.
+    pub(crate) fn of_connect(errno: Errno) -> Self {
+        match errno {
+            Errno::EINVAL => Self::ConnectInvalid,
+            Errno::ENODATA => Self::ConnectNoData,
+            Errno::ENETDOWN | Errno::ENETUNREACH | Errno::EHOSTUNREACH => Self::ConnectUnreachable,
+            Errno::ETIMEDOUT => Self::ConnectTimedOut,
+            Errno::ENODEV => Self::ConnectNoDevice,
+            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Self::ConnectRefused,
+            Errno::EPERM | Errno::EACCES => Self::NotPermitted,
+            Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
+            Errno::EIO => Self::DeviceGone,
+            _ => Self::ConnectFailed,
+        }
+    }
+
+    /// The kind for an error number of a call or of an unknown program's line about RDMA. EIO alone does not show a fault of the
+    /// device: UCX and others return it for anything.
+    pub(crate) fn of_call(errno: Errno) -> Self {
+        match errno {
+            Errno::ENOMEM | Errno::EAGAIN => Self::NoMemory,
+            Errno::EPERM | Errno::EACCES => Self::NotPermitted,
+            Errno::ENODEV | Errno::ENXIO | Errno::ENOENT => Self::DeviceAbsent,
+            Errno::ETIMEDOUT | Errno::ETIME => Self::PeerUnreachable,
+            Errno::ENETDOWN | Errno::ENETUNREACH | Errno::EHOSTUNREACH => Self::ConnectUnreachable,
+            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Self::ConnectRefused,
+            Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
+            Errno::EFAULT => Self::RegMrFailed,
+            Errno::ENODATA => Self::ConnectNoData,
+            Errno::ENOSYS => Self::ModuleMissing,
+            _ => Self::CallFailed,
+        }
+    }
+}
+
+impl std::fmt::Display for SymptomKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Completion(status) => write!(f, "{}({})", self.id(), status.number()),
+            other => f.write_str(other.id()),
+        }
+    }
+}
+
+impl Serialize for SymptomKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_unique_id_and_a_meaning() {
+        let kinds: Vec<_> = SymptomKind::all().collect();
+        let ids: BTreeSet<_> = kinds.iter().map(|kind| kind.id()).collect();
+        assert_eq!(ids.len(), kinds.len());
+        for kind in kinds {
+            assert_eq!(SymptomKind::named(kind.id()), Some(kind));
+            assert!(!kind.meaning().is_empty(), "{kind}");
+        }
+        assert_eq!(
+            SymptomKind::named("loc_prot_err"),
+            Some(SymptomKind::Completion(WcStatus::LocProtErr))
+        );
+        assert_eq!(
+            SymptomKind::named("12"),
+            Some(SymptomKind::Completion(WcStatus::RetryExcErr))
+        );
+        assert_eq!(SymptomKind::named("0"), None);
+    }
+}

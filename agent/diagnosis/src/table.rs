@@ -1,0 +1,77 @@
+//! The table of known causes, the most common first. The submodules define the causes by subject.
+
+mod dma;
+mod hardware;
+mod helper;
+mod job;
+mod network;
+
+use rdma_health_protocol::WcStatus;
+
+use crate::{known::KnownCause, symptom::SymptomKind};
+
+const LOC_LEN: SymptomKind = SymptomKind::Completion(WcStatus::LocLenErr);
+const LOC_QP_OP: SymptomKind = SymptomKind::Completion(WcStatus::LocQpOpErr);
+const LOC_PROT: SymptomKind = SymptomKind::Completion(WcStatus::LocProtErr);
+const WR_FLUSH: SymptomKind = SymptomKind::Completion(WcStatus::WrFlushErr);
+const LOC_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::LocAccessErr);
+const REM_INV_REQ: SymptomKind = SymptomKind::Completion(WcStatus::RemInvReqErr);
+const REM_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::RemAccessErr);
+const REM_OP: SymptomKind = SymptomKind::Completion(WcStatus::RemOpErr);
+const RETRY_EXC: SymptomKind = SymptomKind::Completion(WcStatus::RetryExcErr);
+const RNR_RETRY_EXC: SymptomKind = SymptomKind::Completion(WcStatus::RnrRetryExcErr);
+const FATAL: SymptomKind = SymptomKind::Completion(WcStatus::FatalErr);
+const RESP_TIMEOUT: SymptomKind = SymptomKind::Completion(WcStatus::RespTimeoutErr);
+const GENERAL: SymptomKind = SymptomKind::Completion(WcStatus::GeneralErr);
+
+/// Every known cause.
+pub static CAUSES: &[&KnownCause] = &[
+    &dma::IOMMU_TRANSLATION,
+    &job::MEMLOCK_LIMIT,
+    &dma::ACS_REDIRECT,
+    &dma::PEER_MEMORY_PATH,
+    &network::PORT_DOWN,
+    &network::NO_SUBNET_MANAGER,
+    &network::PARTITION_KEY,
+    &network::BOND_DEGRADED,
+    &network::GID_MISSING,
+    &network::GID_INDEX,
+    &network::GID_OTHER_NAMESPACE,
+    &network::FABRIC_OR_PEER,
+    &network::LINK_QUALITY,
+    &job::DEVICE_NOT_GIVEN,
+    &hardware::RDMA_MODULES,
+    &hardware::VIRTUAL_FUNCTIONS,
+    &network::GUIDS,
+    &job::JOB_SETTINGS,
+    &hardware::NO_RDMA_DEVICE,
+    &hardware::DEVICES_MISSING,
+    &job::USERSPACE_LIBRARIES,
+    &job::DEVICE_PERMISSION,
+    &network::ADDRESSING,
+    &network::MTU,
+    &network::FLOW_CONTROL,
+    &job::HCA_RESOURCES,
+    &job::APPLICATION_MEMORY,
+    &job::PEER_FAILED,
+    &job::ADMISSION_POLICY,
+    &job::POD_NETWORK,
+    &job::GPU_INITIATED,
+    &dma::GPU_BAR_ADDRESS,
+    &dma::GPU_NIC_DISTANCE,
+    &hardware::HOST_LOAD,
+    &hardware::PCI_PATH,
+    &hardware::PCI_ERRORS,
+    &hardware::DEVICE_FAULT,
+    &helper::HELPER_MISSING,
+    &helper::HELPER_FAILS,
+    &hardware::DEVICE_STALLED,
+    &hardware::DRIVER_FIRMWARE,
+    &hardware::SOFTWARE_RDMA,
+    &dma::IOMMU_NEXT_BOOT,
+];
+
+/// The cause with this id.
+pub fn cause(id: &str) -> Option<&'static KnownCause> {
+    CAUSES.iter().copied().find(|cause| cause.id == id)
+}

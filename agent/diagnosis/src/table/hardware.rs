@@ -1,0 +1,191 @@
+//! Adapters, their drivers and firmware, and the hardware around them.
+
+use rdma_health_rules::{
+    FindingCase,
+    domain::{adapter_events, lost, modules, pci_link, pci_rate, reading, sriov},
+};
+
+use super::{FATAL, RETRY_EXC};
+use crate::symptom::SymptomKind::{
+    BandwidthLow, CallFailed, CmUnavailable, CollectiveTimeout, CommandRefused, ConnectInvalid,
+    ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, DeviceAbsent, DeviceFatal, DeviceGone,
+    DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMissing, NetworkAttachFailed, NoDevice,
+    NoProvider, OpenFailed, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable,
+    SocketFallback,
+};
+use crate::{known::KnownCause, weigh};
+
+pub(super) static RDMA_MODULES: KnownCause = KnownCause {
+    id: "rdma-modules",
+    title: "RDMA kernel modules are missing",
+    explanation: "Without ib_uverbs there is no /dev/infiniband/uverbs*; without the adapter's module there is no RDMA device.",
+    next_step: "Load them: run modprobe ib_uverbs, and modprobe for the adapter's module (mlx5_ib, irdma, bnxt_re).",
+    rules: &[&modules::RDMA_MODULES_MISSING, &reading::HELPER_UNHEALTHY],
+    cases: &[FindingCase::KernelPartMissing],
+    often: &[NoDevice, OpenFailed, ModuleMissing, CmUnavailable],
+    sometimes: &[
+        SocketFallback,
+        NoProvider,
+        ProbeFailed,
+        DeviceAbsent,
+        ResourceUnavailable,
+    ],
+    weigh: weigh::modules,
+};
+
+pub(super) static VIRTUAL_FUNCTIONS: KnownCause = KnownCause {
+    id: "virtual-functions",
+    title: "Virtual functions are missing or not configured",
+    explanation: "A pod uses a virtual function. It cannot use one that does not exist, has no driver, or has a GUID of zero.",
+    next_step: "Compare sriov_numvfs with the configured number, and check the GUIDs: ip -d link show.",
+    rules: &[
+        &sriov::VFS_MISSING,
+        &sriov::VF_WITHOUT_DRIVER,
+        &sriov::VF_GUID_ZERO,
+        &sriov::VF_MAC_ZERO,
+        &sriov::VF_TRUST,
+    ],
+    cases: &[],
+    often: &[NoDevice, FunctionUnconfigured],
+    sometimes: &[
+        SocketFallback,
+        DeviceGone,
+        OpenFailed,
+        RETRY_EXC,
+        ConnectInvalid,
+        ConnectNoDevice,
+        ResourceUnavailable,
+        NetworkAttachFailed,
+    ],
+    weigh: weigh::nothing,
+};
+
+pub(super) static NO_RDMA_DEVICE: KnownCause = KnownCause {
+    id: "no-rdma-device",
+    title: "The node has no RDMA device",
+    explanation: "/sys/class/infiniband is empty or missing.",
+    next_step: "Check that the adapter is visible: lspci | grep -i -e mellanox -e infiniband. Then check the kernel log for \
+    messages of its driver.",
+    rules: &[],
+    cases: &[],
+    often: &[NoDevice, SocketFallback],
+    sometimes: &[OpenFailed, DeviceAbsent, ModuleMissing, ResourceUnavailable],
+    weigh: weigh::no_device,
+};
+
+pub(super) static DEVICES_MISSING: KnownCause = KnownCause {
+    id: "devices-missing",
+    title: "An expected RDMA device is missing",
+    explanation: "A device fell off the bus, was removed, or never came up; jobs use the remaining devices, or none.",
+    next_step: "Check lspci and the kernel log around the time when the device was last present. A power cycle often brings \
+    it back.",
+    rules: &[&lost::DEVICE_LOST, &modules::HCAS_MISSING],
+    cases: &[],
+    often: &[DeviceGone, NoDevice],
+    sometimes: &[SocketFallback, OpenFailed, DeviceAbsent, ResourceUnavailable],
+    weigh: weigh::device_present,
+};
+
+pub(super) static HOST_LOAD: KnownCause = KnownCause {
+    id: "host-load",
+    title: "The CPU is busy, saves power, or is on another NUMA node than the adapter",
+    explanation: "The latency of a small operation is mostly the time that the CPU needs to notice its completion. Deep sleep \
+    (C-states), PCIe power saving (ASPM), other load, or memory of another NUMA node increase it.",
+    next_step: "Check what changed: cpupower idle-info and cpupower frequency-info, the kernel arguments for idle states and \
+    ASPM, and the load of the adapter's NUMA node. Then probe again: rdma-health check --probe.",
+    rules: &[],
+    cases: &[],
+    often: &[LatencyHigh],
+    sometimes: &[BandwidthLow],
+    weigh: weigh::host_load,
+};
+
+pub(super) static PCI_PATH: KnownCause = KnownCause {
+    id: "pci-path",
+    title: "The adapter's PCIe link runs below its capability",
+    explanation: "Speed, width and maximum read request size of the PCIe link limit the bandwidth of the port.",
+    next_step: "Compare LnkSta with LnkCap: lspci -vv -s ADDRESS. If both ends support more, reseat the adapter.",
+    rules: &[
+        &pci_link::LINK_DEGRADED,
+        &pci_rate::PCI_BELOW_PORT_RATE,
+        &pci_link::MAX_READ_REQUEST,
+    ],
+    cases: &[],
+    often: &[BandwidthLow],
+    sometimes: &[LatencyHigh],
+    weigh: weigh::pci_path,
+};
+
+pub(super) static PCI_ERRORS: KnownCause = KnownCause {
+    id: "pci-errors",
+    title: "The adapter's PCIe link has errors",
+    explanation: "PCIe Advanced Error Reporting (AER) counts errors between the adapter and its slot; uncorrectable errors can \
+    take the adapter offline.",
+    next_step: "Check the kernel log for AER messages: dmesg | grep AER. Reseat or replace the adapter and its riser.",
+    rules: &[&adapter_events::PCI_FAULT, &pci_link::AER_ERRORS],
+    cases: &[],
+    often: &[DeviceFatal, DeviceGone],
+    sometimes: &[BandwidthLow, LatencyHigh, Corrupted, FATAL],
+    weigh: weigh::device_present,
+};
+
+pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
+    id: "device-fault",
+    title: "The adapter or its firmware does not work",
+    explanation: "The device disappeared, reported a fatal error, or no longer responds.",
+    next_step: "Check the kernel log for messages of the driver: dmesg | grep -e mlx5 -e irdma -e bnxt. Then drain the node, \
+    and update the firmware or reset the adapter.",
+    rules: &[
+        &adapter_events::ADAPTER_FAILED,
+        &adapter_events::ADAPTER_TIMEOUT,
+        &adapter_events::ADAPTER_NOT_STARTED,
+        &adapter_events::DRIVER_ERRORS,
+    ],
+    cases: &[],
+    often: &[DeviceFatal, DeviceGone, FATAL, Corrupted, DeviceStalled],
+    sometimes: &[ProbeTimedOut, CreateFailed, CallFailed, OpenFailed, QueueError],
+    weigh: weigh::device_fault,
+};
+
+pub(super) static DEVICE_STALLED: KnownCause = KnownCause {
+    id: "device-stalled",
+    title: "A device or its driver does not respond",
+    explanation: "Calls to the device hang: its driver waits for firmware that does not respond.",
+    next_step: "Check the kernel log for hung tasks and command timeouts of the driver. Drain the node, then reset the adapter \
+    or reboot; both break the connections of every job.",
+    rules: &[&reading::HELPER_UNHEALTHY],
+    cases: &[FindingCase::HelperHung],
+    often: &[ProbeTimedOut, DeviceStalled],
+    sometimes: &[CollectiveTimeout],
+    weigh: weigh::stalled,
+};
+
+pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
+    id: "driver-firmware",
+    title: "Driver or firmware differs from the expected version or from the other adapters",
+    explanation: "One adapter behaves differently from the others: its features differ, and faults appear on one rail only.",
+    next_step: "Install the same driver and firmware for all adapters of one model.",
+    rules: &[&modules::DRIVER_UNEXPECTED, &modules::FIRMWARE_MIXED],
+    cases: &[],
+    often: &[CommandRefused, CreateRefused],
+    sometimes: &[
+        DeviceFatal,
+        RETRY_EXC,
+        BandwidthLow,
+        PeerMemoryError,
+        DeviceStalled,
+    ],
+    weigh: weigh::logged,
+};
+
+pub(super) static SOFTWARE_RDMA: KnownCause = KnownCause {
+    id: "software-rdma",
+    title: "RDMA runs in software",
+    explanation: "rdma_rxe and siw move data with the CPU. They are meant for tests and reach a tenth of the speed of an adapter.",
+    next_step: "Use the adapter's own RDMA device, and remove the software device: rdma link delete NAME.",
+    rules: &[&modules::SOFTROCE_IN_USE],
+    cases: &[],
+    often: &[BandwidthLow],
+    sometimes: &[LatencyHigh],
+    weigh: weigh::software,
+};

@@ -1,0 +1,203 @@
+//! The job itself: its limits and permissions, its devices, its settings.
+
+use rdma_health_rules::{
+    FindingCase,
+    domain::{limits, reading},
+};
+
+use super::{
+    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC, WR_FLUSH,
+};
+use crate::symptom::SymptomKind::{
+    AdmissionRefused, CallFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
+    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, DeviceAbsent, ExchangeFailed,
+    GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoMemory,
+    NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable,
+    PortNotActive, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
+    SettingUnmatched, SocketFallback,
+};
+use crate::{known::KnownCause, weigh};
+
+pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
+    id: "memlock-limit",
+    title: "The memlock limit of the process is too low",
+    explanation: "Registered memory is locked memory. Beyond RLIMIT_MEMLOCK, and without the capability IPC_LOCK, \
+    registering memory and creating queues fail with ENOMEM. A pod inherits the limit of the container runtime.",
+    next_step: "Run ulimit -l where the job runs, in its pod. If it is not unlimited, raise LimitMEMLOCK of the container \
+    runtime or add the capability IPC_LOCK to the pod.",
+    rules: &[&limits::MEMLOCK_LOW],
+    cases: &[],
+    often: &[RegMrNoMemory, CreateFailed, MemlockWarning, NoMemory],
+    sometimes: &[RegMrFailed, LOC_PROT, ResourceLimit],
+    weigh: weigh::memlock,
+};
+
+pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
+    id: "device-not-given",
+    title: "The node has RDMA devices that are not in the job's container",
+    explanation: "A container has only the devices that its pod requests. Without an RDMA resource in the pod, or without \
+    /dev/infiniband, NCCL finds no device and uses TCP.",
+    next_step: "In the pod, run ls /dev/infiniband and env | grep PCIDEVICE. Add the RDMA resource to the pod's limits.",
+    rules: &[],
+    cases: &[],
+    often: &[
+        NoDevice,
+        SocketFallback,
+        OpenFailed,
+        DeviceAbsent,
+        ResourceUnavailable,
+    ],
+    sometimes: &[CmUnavailable, ConnectNoDevice, PortNotActive],
+    weigh: weigh::device_not_given,
+};
+
+pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
+    id: "job-settings",
+    title: "The job's own settings disable RDMA",
+    explanation: "NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_NET select what NCCL uses. If they name a device \
+    that does not exist on the node, NCCL finds none.",
+    next_step: "Run the job with NCCL_DEBUG=INFO and compare NCCL_IB_HCA and NCCL_SOCKET_IFNAME with the names on this node.",
+    rules: &[],
+    cases: &[],
+    often: &[
+        RdmaDisabled,
+        NoSocketInterface,
+        SettingUnmatched,
+        ConnectIncompatible,
+    ],
+    sometimes: &[NoDevice, SocketFallback, ConnectNoDevice, PortNotActive],
+    weigh: weigh::settings,
+};
+
+pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
+    id: "userspace-libraries",
+    title: "libibverbs or the adapter's provider is missing where the job or the verbs helper runs",
+    explanation: "The kernel modules are not enough: the container image also needs libibverbs and the adapter's provider \
+    (rdma-core), in a version that supports the kernel.",
+    next_step: "Install rdma-core (on Debian and Ubuntu libibverbs1 and ibverbs-providers) where the job or the verbs helper \
+    runs, and run ibv_devinfo there.",
+    rules: &[&reading::HELPER_UNHEALTHY],
+    cases: &[FindingCase::LibraryNotLoaded],
+    often: &[NoLibrary, NoProvider],
+    sometimes: &[NoDevice, SocketFallback, OpenFailed, CreateRefused],
+    weigh: weigh::userspace,
+};
+
+pub(super) static DEVICE_PERMISSION: KnownCause = KnownCause {
+    id: "device-permission",
+    title: "The process is not permitted to open the RDMA device",
+    explanation: "/dev/infiniband/uverbs* must exist, be readable and writable, and be in the container's device list.",
+    next_step: "Where the job runs, check ls -l /dev/infiniband. Request the RDMA resource instead of mounting the directory.",
+    rules: &[],
+    cases: &[],
+    often: &[OpenFailed, NotPermitted],
+    sometimes: &[GpuDoorbellFailed, CmUnavailable],
+    weigh: weigh::permission,
+};
+
+pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
+    id: "hca-resources",
+    title: "The adapter or a cgroup is out of memory regions or queues",
+    explanation: "An adapter supports a limited number of memory keys, queues and pages, and a cgroup can set a lower limit \
+    (rdma.max). Beyond it, registration fails with ENOMEM even if the memlock limit is high.",
+    next_step: "Run rdma resource show, and check rdma.max of the job's cgroup and the kernel log for 'limits exceeded'.",
+    rules: &[],
+    cases: &[],
+    often: &[ResourceLimit],
+    sometimes: &[
+        RegMrNoMemory,
+        RegMrFailed,
+        CreateFailed,
+        CallFailed,
+        CreateRefused,
+        NoMemory,
+    ],
+    weigh: weigh::resources,
+};
+
+pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
+    id: "application-memory",
+    title: "The application uses memory that is not registered, or not for this access",
+    explanation: "The buffer was freed or is longer than its registration, the lkey or rkey is stale, or an access flag is \
+    missing. The adapter is right to reject the access.",
+    next_step: "Run ib_write_bw and nccl-tests over the same devices on this node. If they pass, the fault is in the \
+    application or its library: check the buffer of the failing operation.",
+    rules: &[],
+    cases: &[],
+    often: &[LOC_QP_OP, LOC_LEN, LOC_ACCESS, REM_INV_REQ, REM_ACCESS],
+    sometimes: &[
+        LOC_PROT,
+        REM_OP,
+        RegMrFailed,
+        CallFailed,
+        QueueError,
+        PeerMemoryError,
+    ],
+    weigh: weigh::application,
+};
+
+pub(super) static ADMISSION_POLICY: KnownCause = KnownCause {
+    id: "admission-policy",
+    title: "The cluster's policy refuses what the pod needs for RDMA",
+    explanation: "RDMA in a pod usually needs the capability IPC_LOCK, or an unlimited memlock limit of the container runtime. PodSecurity \
+    level restricted and the default SecurityContextConstraints (SCC) of OpenShift forbid added capabilities and host paths.",
+    next_step: "Remove what the message names from the pod, or allow it: on OpenShift, bind the pod's service account to an SCC with \
+    allowedCapabilities: [IPC_LOCK]; with PodSecurity, label the namespace pod-security.kubernetes.io/enforce=privileged. Request the RDMA \
+    resource of the device plugin instead of mounting /dev/infiniband.",
+    rules: &[],
+    cases: &[],
+    often: &[AdmissionRefused],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
+pub(super) static POD_NETWORK: KnownCause = KnownCause {
+    id: "pod-network",
+    title: "The pod's RDMA network cannot be attached",
+    explanation: "Multus calls a plugin (SR-IOV, host-device, rdma) that moves a network device, and in exclusive mode the RDMA device, into the \
+    pod. It fails if the device is in use, if the RDMA subsystem is in the wrong namespace mode, or if no address is left.",
+    next_step: "Read the plugin's message: for RDMA isolation the node needs rdma system set netns exclusive before any device is in use; for \
+    IPAM check the range of the NetworkAttachmentDefinition; compare the resource name of the network with the node's allocatable \
+    resources: kubectl describe node NODE.",
+    rules: &[],
+    cases: &[],
+    often: &[NetworkAttachFailed],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
+pub(super) static GPU_INITIATED: KnownCause = KnownCause {
+    id: "gpu-initiated-setup",
+    title: "The node is not set up for GPU-initiated RDMA (IBGDA)",
+    explanation: "NVSHMEM with IBGDA, which DeepEP uses, maps the doorbells of the adapter into the GPU. The NVIDIA driver permits it only with \
+    PeerMappingOverride=1, and DEVX needs the privileges of the container.",
+    next_step: "Set options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;\" in /etc/modprobe.d and reload the \
+    driver, or use the CPU-assisted handler: NVSHMEM_IBGDA_NIC_HANDLER=cpu. In a pod, check that it is privileged or has the RDMA \
+    devices and the capability IPC_LOCK.",
+    rules: &[],
+    cases: &[],
+    often: &[GpuDoorbellFailed],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
+pub(super) static PEER_FAILED: KnownCause = KnownCause {
+    id: "peer-failed",
+    title: "Another rank failed or ended first",
+    explanation: "When one end of a connection ends, the other sees flushed requests, missing receive buffers or remote errors.",
+    next_step: "Find the earliest error in the logs of all ranks, and run rdma-health check on the node that logged it.",
+    rules: &[],
+    cases: &[],
+    often: &[
+        WR_FLUSH,
+        RNR_RETRY_EXC,
+        REM_OP,
+        JobFailed,
+        ConnectRefused,
+        PeerClosed,
+        ExchangeFailed,
+        QueueError,
+    ],
+    sometimes: &[REM_ACCESS, CollectiveTimeout, ConnectTimedOut, PeerUnreachable],
+    weigh: weigh::peer_failed,
+};

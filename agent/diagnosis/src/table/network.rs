@@ -1,0 +1,248 @@
+//! Ports, their GIDs and addresses, and the network between nodes.
+
+use rdma_health_rules::domain::{adapter_events, bond, gids, link, network, rails, rate, trend};
+
+use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
+use crate::symptom::SymptomKind::{
+    AddressUnresolved, BandwidthLow, CollectiveTimeout, ConnectFailed, ConnectInvalid, ConnectNoData,
+    ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent, ExchangeFailed,
+    GidChanged, LatencyHigh, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed,
+    PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, RouteUnresolved,
+    SocketFallback,
+};
+use crate::{known::KnownCause, weigh};
+
+pub(super) static PORT_DOWN: KnownCause = KnownCause {
+    id: "port-down",
+    title: "A port is down",
+    explanation: "A port that is not ACTIVE carries no traffic. NCCL silently skips it and uses another port, or TCP.",
+    next_step: "Check the cable, the switch port, and ip link show for the network device.",
+    // What explains that the port is down first.
+    rules: &[
+        &rails::LINK_TYPE_DIFFERS,
+        &adapter_events::CABLE_UNPLUGGED,
+        &link::PORT_DOWN,
+    ],
+    cases: &[],
+    often: &[PortError, NoDevice, SocketFallback, PortNotActive],
+    sometimes: &[
+        RETRY_EXC,
+        ConnectInvalid,
+        ConnectNoData,
+        ConnectTimedOut,
+        ConnectUnreachable,
+        ConnectFailed,
+        NoGid,
+        WR_FLUSH,
+        PeerUnreachable,
+        AddressUnresolved,
+        GidChanged,
+    ],
+    weigh: weigh::port_down,
+};
+
+pub(super) static NO_SUBNET_MANAGER: KnownCause = KnownCause {
+    id: "no-subnet-manager",
+    title: "No subnet manager has configured an InfiniBand port",
+    explanation: "The link is up, but the port stays in INIT until a subnet manager gives it a LID.",
+    next_step: "Start opensm, or restore the connection to the fabric's subnet manager. Then check that the port becomes \
+    ACTIVE: ibstat.",
+    rules: &[&link::NO_SUBNET_MANAGER],
+    cases: &[],
+    often: &[NoDevice, PortInitializing, NoSubnetManager],
+    sometimes: &[
+        RETRY_EXC,
+        ConnectInvalid,
+        SocketFallback,
+        RouteUnresolved,
+        PortNotActive,
+    ],
+    weigh: weigh::infiniband_only,
+};
+
+pub(super) static PARTITION_KEY: KnownCause = KnownCause {
+    id: "partition-key",
+    title: "An InfiniBand port is not in the partition (P_Key) of its peers",
+    explanation: "Ports reach each other only in a common partition. The subnet manager decides which port belongs to which.",
+    next_step: "Compare the partition keys of both ends: grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000. Correct \
+    the partition in the subnet manager.",
+    rules: &[&rails::PARTITION_KEY_MISSING],
+    cases: &[],
+    often: &[],
+    sometimes: &[RETRY_EXC, ConnectInvalid],
+    weigh: weigh::infiniband_member,
+};
+
+pub(super) static BOND_DEGRADED: KnownCause = KnownCause {
+    id: "bond-degraded",
+    title: "A member (slave) of a bond (RoCE LAG) has no link",
+    explanation: "The RDMA device of a bond stays ACTIVE while one of its ports has a link; the other half of the bandwidth is \
+    gone.",
+    next_step: "Show the members of the bond: cat /proc/net/bonding/BOND. Check cable and switch port of the one that is down.",
+    rules: &[&bond::BOND_DEGRADED],
+    cases: &[],
+    often: &[],
+    sometimes: &[RETRY_EXC, BandwidthLow],
+    weigh: weigh::nothing,
+};
+
+pub(super) static GID_MISSING: KnownCause = KnownCause {
+    id: "gid-missing",
+    title: "A RoCE port has no usable GID",
+    explanation: "A RoCE v2 GID comes from an IP address of the network device. Without the address there is no GID, and \
+    moving a queue pair to RTR fails with ENODATA or EINVAL.",
+    next_step: "Restore the IP address of the port's network device (ip addr show), then check its GIDs with rdma-health \
+    check or show_gids.",
+    rules: &[&gids::GID_MISSING],
+    cases: &[],
+    often: &[ConnectNoData, NoGid, ConnectInvalid],
+    sometimes: &[
+        ConnectTimedOut,
+        ConnectUnreachable,
+        ConnectFailed,
+        ProbeTimedOut,
+        RETRY_EXC,
+        ConnectNoDevice,
+        AddressUnresolved,
+        GidChanged,
+    ],
+    weigh: weigh::gid_missing,
+};
+
+pub(super) static GID_INDEX: KnownCause = KnownCause {
+    id: "gid-index",
+    title: "The job uses a GID index that is not RoCE v2 over IPv4 on every device",
+    explanation: "NCCL_IB_GID_INDEX applies to all devices. If that entry is empty or has another GID type on one of them, \
+    connecting fails with EINVAL or ENODATA, or packets are lost.",
+    next_step: "With NCCL 2.21 or later, unset NCCL_IB_GID_INDEX: NCCL then selects the GID itself. With older versions, set \
+    it to the index of the RoCE v2 IPv4 GID, and make that index the same on all devices.",
+    rules: &[&gids::GID_INDEX_DIFFERS],
+    cases: &[],
+    often: &[ConnectFailed, ConnectInvalid, ConnectNoData, NoGid],
+    sometimes: &[ConnectTimedOut, ConnectUnreachable, RETRY_EXC, ConnectNoDevice],
+    weigh: weigh::gid_index,
+};
+
+pub(super) static GID_OTHER_NAMESPACE: KnownCause = KnownCause {
+    id: "gid-other-namespace",
+    title: "The device or its GID belongs to another network namespace than the job's",
+    explanation: "A RoCE GID is bound to a network device. In a pod, the kernel refuses a GID whose network device is in another \
+    network namespace: moving a queue pair to RTR fails with ENODEV, or the entry reads as ::, although the adapter works on the \
+    host.",
+    next_step: "In the pod, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
+    not listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, or \
+    restrict the job to the devices that it has: NCCL_IB_HCA, UCX_NET_DEVICES.",
+    rules: &[],
+    cases: &[],
+    often: &[ConnectNoDevice],
+    sometimes: &[
+        ConnectInvalid,
+        ConnectNoData,
+        AddressUnresolved,
+        NoGid,
+        DeviceAbsent,
+    ],
+    weigh: weigh::other_namespace,
+};
+
+pub(super) static FABRIC_OR_PEER: KnownCause = KnownCause {
+    id: "fabric-or-peer",
+    title: "The other node, or the network to it, does not respond",
+    explanation: "The adapter sent packets and got no response. This node may be healthy. Possible faults are the peer's port, \
+    a switch, a VLAN, a firewall for UDP port 4791, or a lossy queue.",
+    next_step: "Run rdma-health check on the peer that the log names, then ib_write_bw between the two nodes over the same \
+    devices and GID index.",
+    rules: &[],
+    cases: &[],
+    often: &[RETRY_EXC, ConnectTimedOut, RESP_TIMEOUT, PeerUnreachable],
+    sometimes: &[
+        RNR_RETRY_EXC,
+        ConnectUnreachable,
+        ConnectFailed,
+        CollectiveTimeout,
+        REM_OP,
+        RouteUnresolved,
+        ConnectRefused,
+        ExchangeFailed,
+        PeerClosed,
+        WR_FLUSH,
+    ],
+    weigh: weigh::fabric,
+};
+
+pub(super) static LINK_QUALITY: KnownCause = KnownCause {
+    id: "link-quality",
+    title: "A link flaps, counts errors or runs below its rate",
+    explanation: "Each flap breaks the connections over the link. After an error on the wire the adapter resends, until the \
+    retry counter is exceeded.",
+    next_step: "Let the agent watch the error counters for an hour. If the counters of a port rise, clean or replace its cable \
+    and transceiver.",
+    rules: &[
+        &adapter_events::MODULE_FAULT,
+        &trend::PORT_FLAPPING,
+        &trend::COUNTER_ERRORS,
+        &rate::WIDTH_DEGRADED,
+        &rate::RATE_LOW,
+    ],
+    cases: &[],
+    often: &[RETRY_EXC, PortError, BandwidthLow, GidChanged],
+    sometimes: &[WR_FLUSH, LatencyHigh, CollectiveTimeout, PeerUnreachable],
+    weigh: weigh::link_quality,
+};
+
+pub(super) static GUIDS: KnownCause = KnownCause {
+    id: "guids",
+    title: "A GUID is zero, or two devices share one",
+    explanation: "A subnet manager and rdma_cm identify devices by GUID: if two devices share one, one of them is unreachable.",
+    next_step: "Compare the GUIDs of all devices with rdma-health check, or with ibstat -l and ibstat.",
+    rules: &[&gids::GUID_INVALID],
+    cases: &[],
+    often: &[],
+    sometimes: &[RETRY_EXC, ConnectInvalid, ConnectTimedOut],
+    weigh: weigh::nothing,
+};
+
+pub(super) static ADDRESSING: KnownCause = KnownCause {
+    id: "addressing",
+    title: "Addresses or routes of the RDMA network devices are wrong",
+    explanation: "Network devices in the same subnet answer ARP requests for each other unless configured otherwise, and a peer \
+    in another subnet needs a route. Connecting then fails with ENETUNREACH or ETIMEDOUT, or packets go to the wrong port.",
+    next_step: "Run ip route get PEER from LOCAL with the addresses of the two GIDs. For several devices in one subnet, set \
+    arp_ignore, arp_announce and rp_filter.",
+    rules: &[&rails::RAIL_ADDRESSES, &network::SAME_SUBNET_ARP],
+    cases: &[],
+    often: &[
+        ConnectUnreachable,
+        ConnectTimedOut,
+        AddressUnresolved,
+        RouteUnresolved,
+        GidChanged,
+    ],
+    sometimes: &[RETRY_EXC, NoSocketInterface, PeerUnreachable, ConnectFailed],
+    weigh: weigh::addressing,
+};
+
+pub(super) static MTU: KnownCause = KnownCause {
+    id: "mtu",
+    title: "The MTU is too low or differs along the path",
+    explanation: "If a port has a lower MTU than its peer or the switch, RDMA is slower, or large packets are dropped.",
+    next_step: "Compare the MTU of both ends and of the switch ports. RoCE needs about 60 bytes more than its path MTU.",
+    rules: &[&rate::MTU_LOW],
+    cases: &[],
+    often: &[MtuDiffers],
+    sometimes: &[RETRY_EXC, ConnectInvalid, BandwidthLow, REM_INV_REQ],
+    weigh: weigh::mtu,
+};
+
+pub(super) static FLOW_CONTROL: KnownCause = KnownCause {
+    id: "flow-control",
+    title: "RoCE runs without flow control",
+    explanation: "Without PFC or ECN, a switch drops RoCE packets under load, and each drop costs a timeout.",
+    next_step: "Configure the same PFC or ECN settings on adapters and switches. Check the node with mlnx_qos -i DEVICE or \
+    dcb pfc show dev DEVICE.",
+    rules: &[&network::ROCE_FLOW_CONTROL],
+    cases: &[],
+    often: &[],
+    sometimes: &[RETRY_EXC, RNR_RETRY_EXC, BandwidthLow, LatencyHigh],
+    weigh: weigh::ethernet_only,
+};

@@ -1,0 +1,178 @@
+//! The facts for and against each known cause, and the evidence that was not available.
+
+mod dma;
+mod hardware;
+mod job;
+mod limits;
+mod network;
+mod view;
+
+pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
+pub(crate) use hardware::{device_fault, device_present, host_load, pci_path, software};
+pub(crate) use job::{
+    application, device_not_given, gpu_only, logged, modules, no_device, peer_failed, settings, stalled,
+    userspace,
+};
+pub(crate) use limits::{memlock, permission, resources};
+pub(crate) use network::{
+    addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_member, infiniband_only,
+    link_quality, mtu, other_namespace, port_down,
+};
+
+use rdma_health_node::{DeviceEvent, Node, Port, infiniband::Hca, kmsg::EventKind, process::Process};
+use rdma_health_rules::Evidence;
+
+use crate::{
+    log::Log,
+    symptom::{Symptom, SymptomKind},
+};
+
+/// Points of a fact that shows a cause itself, is consistent with it, makes it less likely, or contradicts it.
+const SHOWN: i32 = 4;
+const FITS: i32 = 2;
+const DOUBTFUL: i32 = -1;
+const AGAINST: i32 = -4;
+
+/// The available evidence: the node, the symptoms and the log.
+pub(crate) struct Case<'a> {
+    pub(crate) node: &'a Node,
+    /// The symptoms that are evidence for a cause.
+    pub(crate) symptoms: Vec<&'a Symptom>,
+    pub(crate) log: Option<&'a Log>,
+}
+
+impl<'a> Case<'a> {
+    /// The process of the job, if one was named.
+    pub(crate) fn job(&self) -> Option<&'a Process> {
+        self.node.job.as_deref()
+    }
+
+    /// The devices of this node that symptoms name; empty if no symptom names one.
+    fn named(&self) -> Vec<&'a Hca> {
+        let named = |hca: &&Hca| {
+            self.symptoms
+                .iter()
+                .any(|symptom| symptom.named.device.as_ref() == Some(&hca.name))
+        };
+        self.node.hcas().map(AsRef::as_ref).filter(named).collect()
+    }
+
+    /// The devices to consider: those that symptoms name, otherwise all.
+    fn devices(&self) -> Vec<&'a Hca> {
+        let named = self.named();
+        if named.is_empty() {
+            self.node.hcas().map(AsRef::as_ref).collect()
+        } else {
+            named
+        }
+    }
+
+    /// The ports of the devices to consider.
+    fn ports(&self) -> Vec<Port<'a>> {
+        let node = self.node;
+        let of = |hca: &'a Hca| node.ports_of(hca).collect::<Vec<_>>();
+        self.devices().into_iter().flat_map(of).collect()
+    }
+
+    fn seen(&self, kinds: &[SymptomKind]) -> impl Iterator<Item = &Symptom> {
+        let symptoms: Vec<_> = self
+            .symptoms
+            .iter()
+            .filter(|s| kinds.contains(&s.kind))
+            .copied()
+            .collect();
+        symptoms.into_iter()
+    }
+
+    fn gpus(&self) -> usize {
+        self.node.gpus().count()
+    }
+
+    /// What the kernel logged about the devices to consider.
+    fn events(&self, kinds: &[EventKind]) -> Vec<DeviceEvent<'a>> {
+        let names: Vec<_> = self.devices().iter().map(|hca| hca.name.as_str()).collect();
+        let is_considered = |found: &DeviceEvent<'_>| {
+            let function = found.function.as_ref();
+            function.is_some_and(|function| function.names.iter().any(|name| names.contains(name)))
+        };
+        let mut events = self.node.device_events();
+        events.retain(|found| kinds.contains(&found.event.kind) && is_considered(found));
+        events
+    }
+
+    /// The first line of the kernel log about an adapter that contains one of these phrases.
+    fn kernel_line(&self, words: &[&str]) -> Option<&str> {
+        let mut lines = self.node.kernel_lines().iter();
+        let line = lines.find(|line| words.iter().any(|word| line.contains(word)))?;
+        Some(line)
+    }
+}
+
+/// The evidence for and against one cause.
+#[derive(Debug, Default)]
+pub(crate) struct Scales {
+    pub(crate) supports: Vec<Evidence>,
+    pub(crate) contradicts: Vec<Evidence>,
+    pub(crate) unseen: Vec<String>,
+    pub(crate) score: i32,
+    /// The next step, if the evidence shows a more specific one than the cause's own.
+    pub(crate) next_step: Option<String>,
+}
+
+fn evidence(source: impl Into<String>, value: impl Into<String>) -> Evidence {
+    Evidence {
+        source: source.into(),
+        value: value.into(),
+    }
+}
+
+impl Scales {
+    /// A fact that shows the cause itself.
+    fn shows(&mut self, source: impl Into<String>, value: impl Into<String>) {
+        self.score += SHOWN;
+        self.supports.push(evidence(source, value));
+    }
+
+    /// A fact that is consistent with the cause.
+    fn fits(&mut self, source: impl Into<String>, value: impl Into<String>) {
+        self.score += FITS;
+        self.supports.push(evidence(source, value));
+    }
+
+    /// A fact that contradicts the cause.
+    fn against(&mut self, source: impl Into<String>, value: impl Into<String>) {
+        self.score += AGAINST;
+        self.contradicts.push(evidence(source, value));
+    }
+
+    /// A fact that makes the cause less likely but does not contradict it.
+    fn doubts(&mut self, source: impl Into<String>, value: impl Into<String>) {
+        self.score += DOUBTFUL;
+        self.contradicts.push(evidence(source, value));
+    }
+
+    /// Evidence that would be decisive but was not available.
+    fn unseen(&mut self, what: impl Into<String>) {
+        self.unseen.push(what.into());
+    }
+
+    fn supported(&self) -> bool {
+        !self.supports.is_empty()
+    }
+}
+
+/// The first symptom, if all come from probes, whose traffic does not leave the adapter.
+fn only_probed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let first = case.symptoms.first().copied()?;
+    let all = case.symptoms.iter().all(|symptom| symptom.line.is_none());
+    all.then_some(first)
+}
+
+pub(crate) fn nothing(_: &Case<'_>, _: &mut Scales) {}
+
+/// Whether probes ran and none failed.
+fn probes_passed(case: &Case<'_>) -> bool {
+    let probes = || case.node.loopbacks();
+    let passed = probes().any(|probe| probe.report.failure.is_none());
+    passed && probes().all(|probe| probe.failure().is_none())
+}

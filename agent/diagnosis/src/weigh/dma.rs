@@ -1,0 +1,169 @@
+//! The path of DMA: IOMMU, PCIe bridges, GPU memory.
+
+use rdma_health_node::{
+    iommu::type_path,
+    nvidia::PeerMemory,
+    pci::{Acs, Function, Role},
+};
+use rdma_health_protocol::Errno;
+
+use super::{Case, Scales};
+use crate::symptom::{Symptom, SymptomKind};
+
+pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::IommuFault]).next() {
+        scales.shows(&symptom.source, &symptom.text);
+    }
+    let groups = &case.node.iommu.groups;
+    if let Some(unread) = groups.unread() {
+        return scales.unseen(format!("IOMMU groups: {unread}"));
+    }
+    if groups.known().is_none_or(std::collections::BTreeMap::is_empty) {
+        return scales.against("/sys/kernel/iommu_groups", "no IOMMU group: no IOMMU is active");
+    }
+    let named: Vec<_> = case.devices().iter().map(|hca| hca.name.as_str()).collect();
+    let mut passthrough = Vec::new();
+    let mut translated = None;
+    for function in case.node.dma_functions() {
+        let matters = function.role == Role::Gpu || function.names.iter().any(|name| named.contains(name));
+        let Some(number) = function.group.filter(|_| matters) else {
+            continue;
+        };
+        match function.dma {
+            Some(domain) if domain.is_translated() => translated = translated.or(Some((number, domain))),
+            Some(domain) => passthrough.push((number, domain)),
+            None => scales.unseen(format!("type of IOMMU group {number} ({})", type_path(number))),
+        }
+    }
+    match (translated, passthrough.as_slice()) {
+        // The finding already has this evidence, unless the profile does not expect RDMA.
+        (Some((number, domain)), _) if !scales.supported() => {
+            scales.shows(type_path(number), domain.as_str());
+        }
+        (None, [(number, domain), others @ ..]) => {
+            let more = if others.is_empty() {
+                String::new()
+            } else {
+                format!(", the same for {} more", others.len())
+            };
+            scales.against(type_path(*number), format!("{}{more}", domain.as_str()));
+        }
+        (None, []) if case.node.hcas().next().is_some() && scales.unseen.is_empty() => {
+            scales.against(
+                "/sys/kernel/iommu_groups",
+                "no IOMMU group contains an RDMA function or a GPU",
+            );
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
+    let pci = &case.node.pci;
+    if let Some(unread) = pci.functions.unread() {
+        return scales.unseen(format!("PCI bridges: {unread}"));
+    }
+    if case.gpus() == 0 {
+        return scales.against(
+            "/sys/bus/pci/devices",
+            "no GPU, so there is no traffic between GPU and NIC",
+        );
+    }
+    if case.node.is_virtual_machine() {
+        return scales.unseen("ACS on the host of this virtual machine");
+    }
+    let functions = case.node.functions();
+    let bridges = functions
+        .iter()
+        .filter(|function| function.role == Role::Bridge)
+        .filter_map(|function| function.pci)
+        .collect::<Vec<_>>();
+    let read = |bridge: &&&Function| bridge.capabilities.known().filter(|read| read.complete).copied();
+    let acs: Vec<_> = bridges.iter().filter_map(|bridge| read(&bridge)).collect();
+    let unknown = bridges.len() - acs.len();
+    let clear = acs
+        .iter()
+        .all(|capabilities| !capabilities.acs.is_some_and(Acs::redirects));
+    let bridges = bridges.len();
+    if unknown > 0 {
+        scales.unseen(format!(
+            "ACS of {unknown} of {bridges} PCI bridges (only root can read their whole configuration space)"
+        ));
+    } else if clear && bridges > 0 && !scales.supported() {
+        scales.against(
+            "/sys/bus/pci/devices/*/config",
+            format!("redirect is disabled on all {bridges} bridges"),
+        );
+    } else if bridges == 0 {
+        scales.unseen("PCI bridges above GPU and NIC");
+    }
+}
+
+pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() {
+        scales.shows(&symptom.source, &symptom.text);
+    }
+    // EFAULT at registration: the address is a GPU's, and no peer-memory client accepts it.
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::RegMrFailed])
+        .find(|symptom| symptom.named.errno == Some(Errno::EFAULT))
+    {
+        scales.fits(&symptom.source, "Bad address: the memory is not host memory");
+    }
+    // DMA-BUF, which the driver or the adapter's library does not support.
+    let unsupported = [Errno::EOPNOTSUPP, Errno::EINVAL];
+    if let Some(symptom) = case.seen(&[SymptomKind::RegMrFailed]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        let of_gpu = ["dmabuf", "dma-buf", "cuda", "gpu", "type = 2", "hmem"]
+            .iter()
+            .any(|word| text.contains(word));
+        of_gpu
+            && symptom
+                .named
+                .errno
+                .is_none_or(|errno| unsupported.contains(&errno))
+    }) {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    let in_job = |symptom: &&Symptom| {
+        symptom.kind == SymptomKind::PeerMemoryError
+            || symptom.text.contains("peermem")
+            || symptom.text.contains("peer_mem")
+    };
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
+        .find(in_job)
+    {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    if case.node.pci.functions.known().is_some() && case.gpus() == 0 {
+        return scales.against("/sys/bus/pci/devices", "no GPU");
+    }
+    match (&case.node.peer_memory.known(), case.node.peer_memory.unread()) {
+        (Some(PeerMemory::NvidiaPeermem), _) if !scales.supported() => {
+            scales.against("/proc/modules", "nvidia_peermem is loaded");
+        }
+        (Some(PeerMemory::DmaBuf), _) if !scales.supported() => {
+            scales.against(
+                "/proc/driver/nvidia/version",
+                "the open kernel module, which exports GPU memory as DMA-BUF",
+            );
+        }
+        (Some(PeerMemory::None), _) if !scales.supported() => {
+            scales.fits(
+                "/proc/modules",
+                "neither nvidia_peermem nor nv_peer_mem is loaded",
+            );
+        }
+        (_, Some(unread)) => scales.unseen(format!("path between GPU and NIC: {unread}")),
+        _ => {}
+    }
+}
+
+/// No fact of the node shows where the GPU's memory is.
+pub(crate) fn gpu_address(case: &Case<'_>, scales: &mut Scales) {
+    if case.node.pci.functions.known().is_some() && case.gpus() == 0 {
+        return scales.against("/sys/bus/pci/devices", "no GPU");
+    }
+    scales.unseen("PCIe address of the GPU's memory (lspci -vv)");
+}

@@ -1,0 +1,99 @@
+//! The adapter and its PCIe link, and the CPU.
+
+use rdma_health_node::infiniband::CLASS;
+
+use super::{Case, Scales};
+use crate::symptom::SymptomKind;
+
+pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::DeviceFatal]).next() {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    for symptom in case.seen(&[SymptomKind::DeviceGone]) {
+        let Some(device) = &symptom.named.device else {
+            continue;
+        };
+        let hcas = case.node.hcas.known();
+        if hcas.is_some_and(|hcas| !hcas.contains_key(device)) {
+            scales.fits(CLASS, format!("{device} is missing"));
+        }
+    }
+    if case.node.kernel_log.known().is_none() {
+        scales.unseen("kernel log");
+    }
+    device_present(case, scales);
+}
+
+/// A device that the job misses and that is there, with an active port, speaks against a fault of the hardware.
+pub(crate) fn device_present(case: &Case<'_>, scales: &mut Scales) {
+    if scales.supported() || case.seen(&[SymptomKind::DeviceGone]).next().is_none() {
+        return;
+    }
+    let ports = case.ports();
+    let all_active = !ports.is_empty() && ports.iter().all(|port| port.is_active() == Some(true));
+    if let (true, Some(port)) = (all_active, ports.first()) {
+        scales.against(
+            port.file("state"),
+            format!("4: ACTIVE: {} is there and works", port.hca.name),
+        );
+    }
+}
+
+pub(crate) fn pci_path(case: &Case<'_>, scales: &mut Scales) {
+    if scales.supported() {
+        return;
+    }
+    for hca in case.devices() {
+        let Some((address, function)) = case.node.link_of(hca) else {
+            scales.unseen(format!("PCIe link of {}", hca.name));
+            continue;
+        };
+        match (function.link.speed.known(), function.link.width.known()) {
+            // A link below its capability would be a finding.
+            (Some(speed), Some(width)) => scales.against(
+                format!("/sys/bus/pci/devices/{address}/current_link_speed"),
+                format!(
+                    "{}.{} GT/s, {width} lanes: the most that both ends support",
+                    speed / 1000,
+                    speed % 1000 / 100
+                ),
+            ),
+            // Software devices and devices of virtual machines have no PCIe link.
+            _ => scales.unseen(format!("PCIe link of {address}")),
+        }
+    }
+    // One contradicting fact is enough.
+    scales.contradicts.truncate(1);
+    scales.score = scales.score.max(super::AGAINST);
+}
+
+pub(crate) fn host_load(case: &Case<'_>, scales: &mut Scales) {
+    for probe in case.node.loopbacks() {
+        let report = &probe.report;
+        let own = case
+            .devices()
+            .into_iter()
+            .find(|hca| hca.name == report.path.from.device);
+        let near = own.and_then(|hca| hca.numa_node.known().copied());
+        if let (Some(used), Some(near)) = (report.numa_node, near)
+            && used != near
+        {
+            scales.fits(
+                format!("probe of {}", report.path.from.device),
+                format!("ran on NUMA node {used}; the adapter is on NUMA node {near}"),
+            );
+        }
+    }
+    scales.unseen("CPU load and power settings (uptime, cpupower idle-info)");
+}
+
+pub(crate) fn software(case: &Case<'_>, scales: &mut Scales) {
+    let devices = case.devices();
+    if scales.supported() || devices.is_empty() {
+        return;
+    }
+    match devices.iter().find(|hca| hca.is_software()) {
+        Some(hca) => scales.shows(format!("{CLASS}/{}", hca.name), "software device"),
+        None => scales.against(CLASS, "each device has a hardware driver"),
+    }
+}

@@ -1,0 +1,241 @@
+//! A job's devices, settings and memory; devices that fail.
+
+use rdma_health_node::{UnreadKind, infiniband::CLASS};
+
+use super::{Case, Scales, probes_passed, view};
+use crate::symptom::SymptomKind;
+
+pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
+    if case.node.hcas.unread().is_some() {
+        return scales.unseen("RDMA devices of the node");
+    }
+    let active: Vec<_> = case
+        .node
+        .hcas()
+        .filter(|hca| hca.ports.values().any(|port| port.is_active() == Some(true)))
+        .map(|hca| hca.name.as_str())
+        .collect();
+    if active.is_empty() {
+        return scales.against(CLASS, "the node has no device with an active port either");
+    }
+    if view::devices(case, scales) {
+        return;
+    }
+    // "No device" means that the job saw none of them. A fallback to TCP can also be configured.
+    let none_seen = case.seen(&[SymptomKind::NoDevice]).next().is_some();
+    let names = if active.len() > 8 {
+        format!("{} and {} more", active[..8].join(", "), active.len() - 8)
+    } else {
+        active.join(", ")
+    };
+    let value = format!("active on the node: {names}");
+    if none_seen {
+        scales.fits(CLASS, value);
+    }
+    if case.node.modules.exclusive_namespaces.known() == Some(&true) {
+        scales.fits(
+            "/sys/module/ib_core/parameters/netns_mode",
+            "N: a container sees only the RDMA devices that were moved to its network namespace (rdma system show)",
+        );
+    }
+    scales.unseen("RDMA devices in the job's container (ls /dev/infiniband)");
+}
+
+pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
+    const MISSING: [SymptomKind; 2] = [SymptomKind::ModuleMissing, SymptomKind::CmUnavailable];
+    // Each driver of a network card, and its RDMA part.
+    const PARTS: [(&str, &str); 5] = [
+        ("mlx5_core", "mlx5_ib"),
+        ("mlx4_core", "mlx4_ib"),
+        ("bnxt_en", "bnxt_re"),
+        ("ice", "irdma"),
+        ("qede", "qedr"),
+    ];
+    let without = PARTS.iter().find(|(card, rdma)| {
+        case.node.modules.has(card) == Some(true) && case.node.modules.has(rdma) == Some(false)
+    });
+    if let Some((card, rdma)) = without.filter(|_| case.node.hcas().next().is_none()) {
+        scales.next_step = Some(format!(
+            "Load the RDMA module of the adapter: modprobe {rdma}. If it fails, check dmesg and that the \
+            module belongs to the running kernel."
+        ));
+        return scales.shows("/proc/modules", format!("{card} is loaded, {rdma} is not"));
+    }
+    if let Some(symptom) = case.seen(&MISSING).next() {
+        scales.fits(&symptom.source, &symptom.text);
+        let module = if symptom.kind == SymptomKind::CmUnavailable {
+            "rdma_ucm"
+        } else {
+            "ib_uverbs"
+        };
+        if case.node.modules.has(module) == Some(true) {
+            scales.doubts("/proc/modules", format!("{module} is loaded now"));
+        }
+        return;
+    }
+    match (
+        case.node.modules.has("ib_uverbs"),
+        case.node.modules.loaded.unread(),
+    ) {
+        (Some(true), _) if !scales.supported() => scales.against("/proc/modules", "ib_uverbs is loaded"),
+        (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
+        _ => {}
+    }
+}
+
+pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
+        scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
+    }
+    if view::settings(case, scales, selects) {
+        return;
+    }
+    let Some(log) = case.log else { return };
+    if log
+        .settings
+        .get("NCCL_NET")
+        .is_some_and(|net| net.eq_ignore_ascii_case("socket"))
+    {
+        scales.shows("NCCL_NET in the log", "Socket");
+    }
+    let interface = log.settings.get("NCCL_SOCKET_IFNAME");
+    if let (Some(interface), Some(symptom)) = (interface, case.seen(&[SymptomKind::NoSocketInterface]).next())
+    {
+        scales.shows(
+            &symptom.source,
+            format!("NCCL_SOCKET_IFNAME is {interface}, and no interface of this name has an address where the job runs"),
+        );
+        scales.next_step = Some(format!(
+            "Set NCCL_SOCKET_IFNAME to an interface that exists where the job runs (ip -brief address), or unset it; it is {interface} now."
+        ));
+        return;
+    }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::SettingUnmatched, SymptomKind::ConnectIncompatible])
+        .next()
+    {
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    let Some(wanted) = log.settings.get("NCCL_IB_HCA") else {
+        if scales.supports.is_empty() {
+            scales.unseen("settings of the job (run it with NCCL_DEBUG=INFO)");
+        }
+        return;
+    };
+    let names: Vec<_> = case.node.hcas().map(|hca| hca.name.as_str()).collect();
+    if names.is_empty() {
+        return;
+    }
+    let source = "NCCL_IB_HCA in the log";
+    if selects(wanted, &names) {
+        scales.against(source, format!("{wanted}, which names a device of this node"));
+    } else {
+        scales.shows(source, format!("{wanted}, but the node has {}", names.join(", ")));
+    }
+}
+
+/// Whether `NCCL_IB_HCA` selects any device. Names are prefixes; `=` makes them exact, `^` excludes them; a port may follow.
+fn selects(wanted: &str, names: &[&str]) -> bool {
+    let (exclude, list) = wanted
+        .strip_prefix('^')
+        .map_or((false, wanted), |list| (true, list));
+    let (exact, list) = list.strip_prefix('=').map_or((false, list), |list| (true, list));
+    let matches = |name: &str| {
+        list.split(',')
+            .map(|one| one.split(':').next().unwrap_or_default())
+            .any(|one| !one.is_empty() && if exact { one == name } else { name.starts_with(one) })
+    };
+    names.iter().any(|name| matches(name) != exclude)
+}
+
+pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
+    match (case.node.hcas().count(), case.node.hcas.unread()) {
+        (_, Some(unread)) => scales.unseen(format!("RDMA devices of the node: {unread}")),
+        (0, None) => scales.shows(CLASS, "no RDMA device"),
+        (count, None) => scales.against(
+            CLASS,
+            if count == 1 {
+                "1 RDMA device".into()
+            } else {
+                format!("{count} RDMA devices")
+            },
+        ),
+    }
+}
+
+pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
+    if view::libraries(case, scales) {
+        return;
+    }
+    let logged = case
+        .seen(&[SymptomKind::NoLibrary, SymptomKind::NoProvider])
+        .next();
+    match logged {
+        // The library itself reports it.
+        Some(symptom) if symptom.kind == SymptomKind::NoLibrary || symptom.text.contains("ernel ABI") => {
+            scales.shows(&symptom.source, &symptom.text);
+        }
+        Some(symptom) => scales.fits(&symptom.source, &symptom.text),
+        None => scales.unseen("libraries in the job's image (run ibv_devinfo in it)"),
+    }
+}
+
+pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
+    let own = case.symptoms.iter().find(|symptom| {
+        symptom.line.is_none()
+            && matches!(
+                symptom.kind,
+                SymptomKind::Completion(_) | SymptomKind::RegMrFailed
+            )
+    });
+    if let Some(symptom) = own {
+        return scales.against(
+            &symptom.source,
+            "the probe fails too, with memory that it registered itself",
+        );
+    }
+    if probes_passed(case) {
+        scales.fits(
+            "probe",
+            "memory registration and loopback writes pass on this node",
+        );
+    } else {
+        scales.unseen("loopback on this node (rdma-health check --probe)");
+    }
+}
+
+pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.symptoms.iter().find(|symptom| symptom.line.is_none()) {
+        return scales.against(&symptom.source, "a loopback probe has no peer");
+    }
+    scales.unseen("logs of the other ranks");
+}
+
+pub(crate) fn gpu_only(case: &Case<'_>, scales: &mut Scales) {
+    if case.node.pci.functions.known().is_some() && case.gpus() == 0 {
+        scales.against("/sys/bus/pci/devices", "no GPU");
+    }
+}
+
+pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
+    let hung = case
+        .node
+        .unread()
+        .find(|(_, unread)| unread.kind == UnreadKind::Hung);
+    if let Some((_, unread)) = hung {
+        scales.shows(&unread.source, format!("{} ({})", unread.detail, unread.kind));
+    }
+}
+
+/// The message itself shows the cause.
+pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
+    const KINDS: [SymptomKind; 4] = [
+        SymptomKind::CommandRefused,
+        SymptomKind::AdmissionRefused,
+        SymptomKind::NetworkAttachFailed,
+        SymptomKind::GpuDoorbellFailed,
+    ];
+    if let Some(symptom) = case.seen(&KINDS).next() {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+}

@@ -1,0 +1,112 @@
+//! What the kernel logged about a device explains the failures on it.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
+
+use std::time::{Duration, Instant};
+
+use rdma_health_diagnosis::{Confidence, Diagnosis, diagnose, log::LogReader};
+use rdma_health_kernel::{
+    Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_node::Node;
+use rdma_health_rules::{Expectations, judge};
+use rdma_health_tests::tree::Tree;
+
+const MLX5_0: &str = "mlx5_core 0000:13:00.0";
+const RETRIES: &str = "gpu-1:14:72 [0] transport/net_ib.cc:2244 NCCL WARN NET/IB: Got completion from peer 10.9.0.3<53908> with status=12 \
+    opcode=129 len=1048576 vendor err 129 (Recv) localGid ::ffff:10.0.0.2 remoteGids::ffff:10.0.0.3 hca mlx5_0\n";
+
+/// The first causes of a job's failure on a node whose kernel logged this.
+fn causes(kernel: &[String], job: &str) -> Vec<String> {
+    let causes = diagnosed(kernel, job).causes;
+    let likely = causes
+        .into_iter()
+        .filter(|cause| cause.confidence > Confidence::Unlikely);
+    likely.map(|cause| cause.id.to_owned()).collect()
+}
+
+/// The diagnosis of a job's failure on a node whose kernel logged this.
+fn diagnosed(kernel: &[String], job: &str) -> Diagnosis {
+    let mut tree = Tree::fixture("h100-connectx7").unwrap();
+    let records: Vec<_> = (1..)
+        .zip(kernel)
+        .map(|(n, line)| format!("3,{n},86400{n:06},-;{line}\n"))
+        .collect();
+    let records = records.concat();
+    tree.write("dev/kmsg", records).unwrap();
+    tree.write("proc/uptime", "87000.00 1.00\n").unwrap();
+    let tree = tree.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    let node = Node::new(collector.facts());
+    let mut reader = LogReader::default();
+    reader.feed(job.as_bytes());
+    let findings = judge(&node, &Expectations::default()).findings;
+    diagnose(&node, &findings, Some(&reader.finish()))
+}
+
+#[test]
+fn a_fault_of_the_device_that_a_symptom_names_comes_first() {
+    for (message, cause) in [
+        ("device's health compromised - reached miss count", "device-fault"),
+        (
+            "CREATE_QP(0x500) timeout. Will cause a leak of a command resource",
+            "device-fault",
+        ),
+        (
+            "PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+            "pci-errors",
+        ),
+        (
+            "Port module event[error]: module 0, Cable error, High Temperature",
+            "link-quality",
+        ),
+        ("Port module event: module 0, Cable unplugged", "port-down"),
+    ] {
+        let found = causes(&[format!("{MLX5_0}: {message}")], RETRIES);
+        assert_eq!(found[0], cause, "{message}: {found:?}");
+    }
+}
+
+#[test]
+fn a_fault_of_another_device_does_not_explain_the_symptom() {
+    // It comes first, because it is confirmed and critical, but what the job reports has its own cause.
+    let kernel = ["mlx5_core 0000:14:00.0: device's health compromised".to_owned()];
+    let diagnosis = diagnosed(&kernel, RETRIES);
+    let [first, second, ..] = diagnosis.causes.as_slice() else {
+        panic!("{diagnosis:?}");
+    };
+    assert_eq!((first.id, second.id), ("device-fault", "fabric-or-peer"));
+    assert!(first.explains.is_empty(), "{first:?}");
+}
+
+#[test]
+fn a_fault_explains_no_setting_of_the_job() {
+    let disabled = "x:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n";
+    let diagnosis = diagnosed(&[format!("{MLX5_0}: device's health compromised")], disabled);
+    let explains = |id: &str| {
+        let mut causes = diagnosis.causes.iter();
+        !causes.find(|cause| cause.id == id).unwrap().explains.is_empty()
+    };
+    assert!(
+        explains("job-settings") && !explains("device-fault"),
+        "{diagnosis:?}"
+    );
+}
+
+#[test]
+fn a_link_that_went_down_in_the_past_is_not_refuted_by_its_present_state() {
+    let flaps: Vec<_> = (0..3)
+        .flat_map(|_| {
+            [
+                format!("{MLX5_0} rdma0: Link down"),
+                format!("{MLX5_0} rdma0: Link up"),
+            ]
+        })
+        .collect();
+    assert_eq!(causes(&flaps, RETRIES)[0], "link-quality");
+    let event = "x:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n";
+    assert_eq!(causes(&[], &format!("{event}{RETRIES}"))[0], "port-down");
+}

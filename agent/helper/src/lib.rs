@@ -1,0 +1,273 @@
+//! The client of the verbs helper, a separate process that may hang or crash without harm to the agent.
+//!
+//! [`Helper`] is a handle to a task that keeps the connection: it starts the helper or connects to its socket, forwards
+//! requests, and closes the connection if a response is not in time. It then kills a helper that it started, and starts
+//! no other while too many killed helpers have not ended. A helper behind a socket kills its own worker when the
+//! connection ends. Restarts back off.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod errors;
+mod keeper;
+mod killed;
+mod metrics;
+mod orphans;
+mod words;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rdma_health_node::fact::HelperTrouble;
+use rdma_health_protocol::{
+    Ask, AsyncEvent, Device, Errno, HelperError, PROTOCOL_VERSION, ProbeReport, ProbeRequest, Reply,
+    RuntimeLimits,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub use metrics::Metrics;
+pub use words::Words;
+
+/// Timeout of the greeting and of a query.
+const QUERY_DEADLINE: Duration = Duration::from_secs(5);
+/// Extra time for a probe beyond its time budget. The helper enforces the budget itself; this is for a helper that hangs.
+const PROBE_GRACE: Duration = Duration::from_secs(3);
+
+/// The location of the helper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A program to start; messages use its standard input and output.
+    Program(PathBuf),
+    /// A Unix socket that a helper listens on.
+    Socket(PathBuf),
+}
+
+impl Place {
+    /// The helper of this program: in the same directory, otherwise in `PATH`.
+    pub fn of_this_program() -> Self {
+        const NAME: &str = "rdma-health-verbs";
+        let neighbour = std::env::current_exe()
+            .ok()
+            .and_then(|own| Some(own.parent()?.join(NAME)));
+        Self::Program(
+            neighbour
+                .filter(|path| path.exists())
+                .unwrap_or_else(|| NAME.into()),
+        )
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Program(path) | Self::Socket(path) => path,
+        }
+    }
+}
+
+/// Why a call to the helper failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// It could not be started or reached; says what failed, why, and what to do.
+    #[error("{0}")]
+    Unreachable(Words),
+    /// It speaks another version of the protocol.
+    #[error(
+        "the verbs helper is version {version} (protocol {protocol}), but this program speaks protocol {PROTOCOL_VERSION}; \
+         install both from the same release"
+    )]
+    WrongVersion {
+        /// The helper's version.
+        version: Words,
+        /// The version of its protocol.
+        protocol: u32,
+    },
+    /// It did not respond in time and was killed.
+    #[error("the verbs helper did not respond within {0:?}")]
+    Hung(Duration),
+    /// Earlier ones did not respond, were killed, and have not ended.
+    #[error(
+        "{0} earlier verbs helpers still hang in the kernel; no new one is started until one of them has ended"
+    )]
+    Stuck(usize),
+    /// Its libraries could not be loaded, so it never ran.
+    #[error(
+        "the verbs helper cannot load its libraries (exit status 127){0}; check that libibverbs is installed"
+    )]
+    NotLoaded(Words),
+    /// The helper or the connection ended.
+    #[error("the verbs helper died: {0}")]
+    Ended(Words),
+    /// It sent an invalid message.
+    #[error("the verbs helper sent a malformed message: {0}")]
+    Malformed(Words),
+    /// It rejected the request.
+    #[error("{}", refusal(.0))]
+    Refused(HelperError),
+}
+
+fn refusal(error: &HelperError) -> String {
+    let hint = match Errno(error.errno) {
+        Errno::ENOSYS => "; this kernel has no RDMA support loaded (modprobe ib_uverbs)",
+        _ => "",
+    };
+    format!(
+        "{} failed: {}{hint}",
+        Words::from(&error.call),
+        std::io::Error::from_raw_os_error(error.errno)
+    )
+}
+
+impl Failure {
+    /// The failure to start or reach the helper at `place`.
+    fn unreachable(place: &Place, error: &io::Error) -> Self {
+        let path = place.path().display();
+        let text = match (place, error.kind()) {
+            (Place::Program(_), io::ErrorKind::NotFound) => {
+                format!("verbs helper {path} not found: install rdma-health-verbs or pass --helper")
+            }
+            (Place::Program(_), _) => {
+                format!(
+                    "verbs helper {path} cannot be executed: {error}; pass the path of rdma-health-verbs with --helper"
+                )
+            }
+            (Place::Socket(_), io::ErrorKind::NotFound) => {
+                format!(
+                    "verbs helper socket {path} not found: start rdma-health-verbs or correct --helper-socket"
+                )
+            }
+            (Place::Socket(_), io::ErrorKind::ConnectionRefused) => {
+                format!("verbs helper socket {path} refused the connection: no verbs helper listens on it")
+            }
+            (Place::Socket(_), _) => format!("cannot connect to the verbs helper socket {path}: {error}"),
+        };
+        Self::Unreachable(text.into())
+    }
+
+    /// The value of the label `reason` in metrics.
+    pub fn reason(&self) -> &'static str {
+        self.trouble().reason()
+    }
+
+    /// Its kind.
+    pub fn trouble(&self) -> HelperTrouble {
+        match self {
+            Self::Unreachable(_) => HelperTrouble::Unreachable,
+            Self::WrongVersion { .. } => HelperTrouble::Version,
+            Self::Hung(_) | Self::Stuck(_) => HelperTrouble::Hung,
+            Self::NotLoaded(_) => HelperTrouble::NotLoaded,
+            Self::Ended(_) => HelperTrouble::Ended,
+            Self::Malformed(_) => HelperTrouble::Malformed,
+            Self::Refused(_) => HelperTrouble::Refused,
+        }
+    }
+}
+
+/// The state of the helper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Starting for the first time.
+    Starting,
+    /// Running and responding.
+    Up,
+    /// Not running; the next attempt follows after a pause.
+    Down(Failure),
+}
+
+/// A request with the channel for its response.
+struct Call {
+    ask: Ask,
+    deadline: Duration,
+    answer: oneshot::Sender<Result<Reply, Failure>>,
+}
+
+/// A handle to the helper.
+#[derive(Debug, Clone)]
+pub struct Helper {
+    calls: mpsc::Sender<Call>,
+    state: watch::Receiver<State>,
+}
+
+impl Helper {
+    /// Starts a task that keeps a connection to the helper at `place` and sends the helper's events to `events`. It ends
+    /// when the last handle is dropped.
+    pub fn keep(place: Place, events: mpsc::Sender<AsyncEvent>) -> Self {
+        // The queue is short because the agent sends one request after the other.
+        let (calls, receiver) = mpsc::channel(8);
+        let (state_sender, state) = watch::channel(State::Starting);
+        tokio::spawn(keeper::run(place, receiver, events, state_sender));
+        Self { calls, state }
+    }
+
+    /// The current state, and its changes.
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// Every device with its ports and GID tables.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn devices(&self) -> Result<Vec<Result<Device, HelperError>>, Failure> {
+        match self.call(Ask::Devices, QUERY_DEADLINE).await? {
+            Reply::Devices(devices) => Ok(devices),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The memlock limits of container runtimes and the kubelet; `None` if the helper does not see the host's processes.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn runtimes(&self) -> Result<Option<Vec<RuntimeLimits>>, Failure> {
+        match self.call(Ask::Runtimes, QUERY_DEADLINE).await {
+            Ok(Reply::Runtimes(runtimes)) => Ok(Some(runtimes)),
+            Ok(other) => Err(unexpected(&other)),
+            Err(Failure::Refused(error)) if Errno(error.errno) == Errno::ENOSYS => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Runs one probe.
+    ///
+    /// # Errors
+    /// Any [`Failure`]; a probe that fails is a report, not an error.
+    pub async fn probe(&self, request: ProbeRequest) -> Result<ProbeReport, Failure> {
+        let deadline = Duration::from_millis(request.time_budget_ms) + PROBE_GRACE;
+        match self.call(Ask::Probe(request), deadline).await? {
+            Reply::Probe(report) => Ok(*report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn call(&self, ask: Ask, deadline: Duration) -> Result<Reply, Failure> {
+        let (answer, reply) = oneshot::channel();
+        let gone = || Failure::Ended("its supervising task has stopped".into());
+        self.calls
+            .send(Call {
+                ask,
+                deadline,
+                answer,
+            })
+            .await
+            .map_err(|_| gone())?;
+        match reply.await.map_err(|_| gone())?? {
+            Reply::Failed(error) => Err(Failure::Refused(error)),
+            reply => Ok(reply),
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    let answer = match reply {
+        Reply::Devices(_) => "devices",
+        Reply::Runtimes(_) => "runtimes",
+        Reply::Probe(_) => "a probe report",
+        Reply::Offer(_) => "an end",
+        Reply::Connect(_) => "a connection",
+        Reply::Failed(_) => "a failure",
+    };
+    Failure::Malformed(format!("the answer to another request: {answer}").into())
+}

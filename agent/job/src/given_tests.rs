@@ -1,0 +1,126 @@
+#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+use super::*;
+
+fn environment(variables: &[(&str, &str)]) -> Given {
+    let variables = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Given::in_environment(&variables.collect())
+}
+
+/// PCI address and RDMA device of each grant.
+fn names(given: &Given) -> Vec<(Option<&str>, Option<&str>)> {
+    given
+        .grants
+        .iter()
+        .map(|grant| (grant.pci_address.as_deref(), grant.device.as_deref()))
+        .collect()
+}
+
+const INFORMATION: &str = r#"{"0000:41:00.2":{"generic":{"deviceID":"0000:41:00.2"},"rdma":{"issm":"/dev/infiniband/issm6","rdma_cm":"/dev/infiniband/rdma_cm","rdma_dev":"mlx5_6","umad":"/dev/infiniband/umad6","uverbs":"/dev/infiniband/uverbs6"}}}"#;
+
+#[test]
+fn the_device_plugin_names_each_device_once() {
+    let given = environment(&[
+        ("PCIDEVICE_OPENSHIFT_IO_ENO5NP0RDMA", "0000:41:00.2"),
+        ("PCIDEVICE_OPENSHIFT_IO_ENO5NP0RDMA_INFO", INFORMATION),
+        ("PATH", "/bin"),
+    ]);
+    assert_eq!(names(&given), [(Some("0000:41:00.2"), Some("mlx5_6"))]);
+    assert!(given.problems.is_empty());
+}
+
+#[test]
+fn an_older_device_plugin_names_no_rdma_device() {
+    let information = INFORMATION.replace("\"rdma_dev\":\"mlx5_6\",", "");
+    let given = environment(&[
+        ("PCIDEVICE_A_INFO", &information),
+        ("PCIDEVICE_A", "0000:41:00.2"),
+        ("PCIDEVICE_NVIDIA_COM_RAIL-1", "0000:42:00.2,0000:43:00.2"),
+    ]);
+    assert_eq!(
+        names(&given),
+        [
+            (Some("0000:41:00.2"), None),
+            (Some("0000:42:00.2"), None),
+            (Some("0000:43:00.2"), None)
+        ]
+    );
+}
+
+#[test]
+fn a_subfunction_is_known_by_its_rdma_device_only() {
+    let given = environment(&[
+        ("PCIDEVICE_SF", "mlx5_core.sf.4"),
+        (
+            "PCIDEVICE_SF_INFO",
+            r#"{"mlx5_core.sf.4":{"rdma":{"rdma_dev":"mlx5_9"}}}"#,
+        ),
+    ]);
+    assert_eq!(names(&given), [(None, Some("mlx5_9"))]);
+    assert!(given.problems.is_empty(), "{:?}", given.problems);
+}
+
+#[test]
+fn several_rdma_devices_of_one_function_are_all_used() {
+    let mut given = Given::default();
+    given.add_network_status(
+        "status",
+        r#"[{"name":"cni","interface":"eth0","ips":["10.1.0.2"],"default":true},
+            {"name":"ns/rail0","interface":"net1","device-info":{"type":"pci","pci":{"pci-address":"0000:41:00.2","rdma-device":"mlx5_6,mlx5_7"}}}]"#,
+    );
+    assert_eq!(
+        names(&given),
+        [
+            (Some("0000:41:00.2"), Some("mlx5_6")),
+            (Some("0000:41:00.2"), Some("mlx5_7"))
+        ]
+    );
+    assert_eq!(given.grants[0].netdev.as_deref(), Some("net1"));
+}
+
+#[test]
+fn drivers_of_dynamic_resource_allocation_name_devices_in_variables_and_files() {
+    let mut given = environment(&[
+        ("SRIOVNETWORK_PCI_ADDRESSES", "0000:41:00.2"),
+        ("SRIOVNETWORK_vf_0_RDMA_DEVICE", "mlx5_6"),
+    ]);
+    let document = r#"{"apiVersion":"metadata.resource.k8s.io/v1alpha1","requests":[{"name":"nic","devices":[
+        {"driver":"dra.net","name":"ens1","attributes":{"dra.net/ifName":{"string":"net1"},
+         "resource.kubernetes.io/pciBusID":{"string":"0000:51:00.3"}}}]}]}"#;
+    // The same in two versions, one after the other.
+    given.add_metadata("m.json", &format!("{document}\n{document}"));
+    let all = names(&given);
+    assert!(all.contains(&(Some("0000:51:00.3"), None)), "{all:?}");
+    assert!(all.contains(&(None, Some("mlx5_6"))), "{all:?}");
+    assert_eq!(all.len(), 3);
+}
+
+#[test]
+fn what_is_malformed_is_reported_with_its_name_and_the_rest_is_used() {
+    let mut given = environment(&[
+        ("PCIDEVICE_A", "0000:41:00.2,nonsense, 0000:41:00.3"),
+        ("PCIDEVICE_A_INFO", "{\"0000:41:00.2\": "),
+    ]);
+    given.add_metadata("m.json", "[]");
+    given.add_network_status("status", "{}");
+    assert_eq!(given.grants.len(), 2);
+    let problems = given.problems.join("\n");
+    for part in [
+        "PCIDEVICE_A has \"nonsense\", expected a PCI address like 0000:41:00.2",
+        "PCIDEVICE_A_INFO is not a JSON object of devices",
+        "m.json has no device",
+        "status is not a list of networks",
+    ] {
+        assert!(problems.contains(part), "{part} is not in:\n{problems}");
+    }
+}
+
+#[test]
+fn a_hostile_number_of_devices_is_bounded() {
+    let many: Vec<_> = (0..100_000).map(|n| format!("{n:04x}:00:00.0")).collect();
+    let given = environment(&[("PCIDEVICE_A", &many.join(","))]);
+    assert_eq!(given.grants.len(), MAX_GRANTS);
+    assert_eq!(given.problems.len(), 1, "{:?}", given.problems);
+}

@@ -1,0 +1,230 @@
+//! The ports that a job can use, and why others are refused.
+
+use std::collections::BTreeSet;
+
+use rdma_health_node::{Node, Port, access::Access, infiniband::Hca};
+use rdma_health_protocol::{Gid, GidType, best_gid};
+
+use crate::given::{Given, Grant};
+
+/// The ports that a job can use.
+#[derive(Debug)]
+pub struct Rails<'a> {
+    /// How the devices are known.
+    pub origin: Origin,
+    /// Usable ports, in order of the PCI address of their physical function, then of device and port.
+    pub rails: Vec<Rail<'a>>,
+    /// Usable EFA devices, which libfabric uses and `NCCL_IB_HCA` does not name.
+    pub efa: Vec<&'a Hca>,
+    /// Devices and ports that were given or found but cannot be used.
+    pub refused: Vec<Refused>,
+}
+
+/// How the devices of a job are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// An allocator gave them to the pod.
+    Given,
+    /// This container can open them: the plugin for shared RDMA devices, a privileged pod, or a host.
+    Visible,
+}
+
+/// One usable port.
+#[derive(Debug)]
+pub struct Rail<'a> {
+    /// The port.
+    pub port: Port<'a>,
+    /// The GID that a connection should use; `None` on InfiniBand.
+    pub gid: Option<&'a Gid>,
+    /// The GIDs of network devices in this network namespace.
+    pub gids: Vec<Gid>,
+    /// The number of its rail: the position of its adapter among the adapters of the node, the same on equal nodes.
+    pub number: usize,
+    /// The variable or file that names it; empty for [`Origin::Visible`].
+    pub source: String,
+}
+
+/// A device or port that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Its name, and the source of the name.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+impl<'a> Rails<'a> {
+    /// Finds the ports of the given devices; without given devices, those that this container can open.
+    pub fn find(node: &'a Node, access: &Access, given: &Given) -> Self {
+        let origin = if given.grants.is_empty() {
+            Origin::Visible
+        } else {
+            Origin::Given
+        };
+        let mut rails = Self {
+            origin,
+            rails: Vec::new(),
+            efa: Vec::new(),
+            refused: Vec::new(),
+        };
+        let devices = match origin {
+            Origin::Given => rails.given(node, given),
+            Origin::Visible => rails.visible(node),
+        };
+        for (hca, source) in devices {
+            rails.take(node, access, hca, &source);
+        }
+        let adapters: BTreeSet<_> = node.hcas().map(|hca| hca.adapter()).collect();
+        for rail in &mut rails.rails {
+            let own = rail.port.hca.adapter();
+            rail.number = adapters.range(..own).count();
+        }
+        let order = |rail: &Rail<'_>| (rail.number, rail.port.hca.name.clone(), rail.port.number);
+        rails.rails.sort_by_key(order);
+        rails
+    }
+
+    /// Whether there is a port or device to use.
+    pub fn is_empty(&self) -> bool {
+        self.rails.is_empty() && self.efa.is_empty()
+    }
+
+    fn given(&mut self, node: &'a Node, given: &Given) -> Vec<(&'a Hca, String)> {
+        let mut found: Vec<(&Hca, String)> = Vec::new();
+        for grant in &given.grants {
+            let hcas: Vec<&Hca> = node
+                .hcas()
+                .map(|hca| &**hca)
+                .filter(|hca| is(node, hca, grant))
+                .collect();
+            if hcas.is_empty() {
+                self.refuse(
+                    format!("{} ({})", name(grant), grant.source),
+                    "no RDMA device on this node belongs to it: the function does not support RDMA, its driver is not loaded, or \
+                     it is in another network namespace",
+                );
+            }
+            for hca in hcas {
+                if !found.iter().any(|(known, _)| known.name == hca.name) {
+                    found.push((hca, grant.source.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Every device; on a node with GPUs only the best NIC of each GPU, so that NICs for storage and management stay out.
+    fn visible(&mut self, node: &'a Node) -> Vec<(&'a Hca, String)> {
+        let topology = node.topology();
+        let best: BTreeSet<_> = topology.gpus.iter().filter_map(|gpu| gpu.best_nic).collect();
+        let mut found = Vec::new();
+        for hca in node.hcas() {
+            let address = hca.pci_address.known().map(String::as_str);
+            if best.is_empty() || address.is_some_and(|address| best.contains(address)) {
+                found.push((&**hca, String::new()));
+            } else {
+                self.refuse(hca.name.clone(), "not the nearest NIC of any GPU");
+            }
+        }
+        found
+    }
+
+    /// Adds the usable ports of a device.
+    fn take(&mut self, node: &'a Node, access: &Access, hca: &'a Hca, source: &str) {
+        if let Some(missing) = missing_node(access, hca) {
+            return self.refuse(hca.name.clone(), &missing);
+        }
+        let is_efa = hca.driver.known().is_some_and(|driver| driver == "efa");
+        if is_efa {
+            return self.efa.push(hca);
+        }
+        for port in node.ports_of(hca) {
+            match usable(&port, access) {
+                Ok((gid, gids)) => self.rails.push(Rail {
+                    port,
+                    gid,
+                    gids,
+                    number: 0,
+                    source: source.to_owned(),
+                }),
+                Err(why) => self.refuse(port.to_string(), &why),
+            }
+        }
+    }
+
+    fn refuse(&mut self, what: String, why: &str) {
+        self.refused.push(Refused {
+            what,
+            why: why.to_owned(),
+        });
+    }
+}
+
+/// The best GID of a usable port, and all GIDs of this network namespace; or why the port cannot be used.
+fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<(Option<&'a Gid>, Vec<Gid>), String> {
+    let state = port.state.known().map_or("unread", |state| state.name.as_str());
+    if port.is_active() != Some(true) {
+        return Err(format!("its state is {state}, expected ACTIVE"));
+    }
+    if port.is_iwarp() {
+        return Err("iWARP, which these libraries do not support".into());
+    }
+    if port.is_infiniband() {
+        return Ok((None, Vec::new()));
+    }
+    let Some(all) = port.gids() else {
+        return Err("its GID table could not be read".into());
+    };
+    let here = |gid: &&'a Gid| match (port.netdev_of(gid), access.netdevs.known()) {
+        (Some(netdev), Some(netdevs)) => netdevs.iter().any(|here| here == netdev),
+        _ => true,
+    };
+    let gids: Vec<Gid> = all.iter().filter(here).cloned().collect();
+    // An IPv6 address is as good as an IPv4 address if it is not link-local.
+    let reachable = |gid: &&Gid| gid.kind == GidType::RoceV2 && !gid.gid.is_unicast_link_local();
+    let best = best_gid(&gids).filter(reachable).map(|gid| gid.index);
+    match best.and_then(|index| all.iter().find(|gid| gid.index == index)) {
+        Some(gid) => Ok((Some(gid), gids)),
+        None if gids.is_empty() && !all.is_empty() => {
+            Err("all its GIDs belong to network devices outside this network namespace".into())
+        }
+        None => {
+            Err("no RoCE v2 GID with a routable address: its network device has no IP address yet".into())
+        }
+    }
+}
+
+/// Whether a grant names this device.
+fn is(node: &Node, hca: &Hca, grant: &Grant) -> bool {
+    if let Some(device) = &grant.device
+        && node.hcas().any(|hca| hca.name == *device)
+    {
+        return hca.name == *device;
+    }
+    if let Some(address) = &grant.pci_address {
+        return hca.pci_address.known() == Some(address);
+    }
+    let netdev = |port: &Port<'_>| port.netdev.known().map(|netdev| netdev.name.clone());
+    grant.netdev.is_some() && node.ports_of(hca).any(|port| netdev(&port) == grant.netdev)
+}
+
+fn name(grant: &Grant) -> &str {
+    let names = [&grant.device, &grant.pci_address, &grant.netdev];
+    names.into_iter().flatten().next().map_or("", String::as_str)
+}
+
+/// Why a device cannot be opened here; `None` if it can, or if that is not known.
+fn missing_node(access: &Access, hca: &Hca) -> Option<String> {
+    let node = access.uverbs.known()?.get(&hca.name)?;
+    let there = match access.nodes.known() {
+        Some(nodes) => nodes.contains(node),
+        None if access.nodes.is_absent() => false,
+        None => return None,
+    };
+    (!there)
+        .then(|| format!("/dev/infiniband/{node} is not in this container: the device was not given to it"))
+}
+
+#[cfg(test)]
+#[path = "rails_tests.rs"]
+mod tests;

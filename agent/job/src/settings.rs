@@ -1,0 +1,345 @@
+//! The variables that communication libraries need for the ports of a job, each with its reason.
+//!
+//! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
+//! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, Ipv6Addr},
+};
+
+use rdma_health_node::access::Access;
+use serde::Serialize;
+
+use crate::rails::{Rail, Rails};
+
+/// The most ports that NCCL uses (`MAX_IB_DEVS`).
+const NCCL_MOST: usize = 32;
+
+/// How the processes of a job communicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// RDMA.
+    Rdma,
+    /// TCP sockets.
+    Tcp,
+}
+
+/// The version of NCCL: major and minor. Older versions need other variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NcclVersion(pub u32, pub u32);
+
+impl NcclVersion {
+    /// The first one that chooses the GID index for each device itself.
+    const CHOOSES_GID: Self = Self(2, 21);
+    /// The first one that reads the number of the rail in `NCCL_IB_HCA`.
+    const READS_RAILS: Self = Self(2, 30);
+
+    /// Parses `2.21.5-1`, the form of `NCCL_VERSION` in NVIDIA's images.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.trim().split(['.', '-', '+']);
+        Some(Self(numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+}
+
+/// One variable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Why it has this value.
+    pub reason: String,
+    /// The value that the user has set, which is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+/// The settings of a job, and remarks on what could not be settled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// How the processes communicate.
+    pub transport: Transport,
+    /// The variables, in a fixed order.
+    pub settings: Vec<Setting>,
+    /// What a user should know: conflicts with what the user has set, and what no setting can fix.
+    pub remarks: Vec<String>,
+}
+
+/// Collects settings without overriding the user's.
+struct Draft<'a> {
+    user: &'a BTreeMap<String, String>,
+    settings: Vec<Setting>,
+    remarks: Vec<String>,
+}
+
+impl Draft<'_> {
+    fn set(&mut self, name: &'static str, value: impl Into<String>, reason: impl Into<String>) {
+        let (value, reason) = (value.into(), reason.into());
+        let kept = self.user.get(name).cloned();
+        if let Some(kept) = kept.as_ref().filter(|kept| **kept != value) {
+            self.remarks.push(format!(
+                "{name} is already set to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
+            ));
+        }
+        self.settings.push(Setting {
+            name,
+            value,
+            reason,
+            kept,
+        });
+    }
+
+    fn remark(&mut self, text: impl Into<String>) {
+        self.remarks.push(text.into());
+    }
+}
+
+/// The settings for RDMA over these rails.
+pub fn rdma(
+    rails: &Rails<'_>,
+    access: &Access,
+    nccl: Option<NcclVersion>,
+    user: &BTreeMap<String, String>,
+) -> Settings {
+    let mut draft = Draft {
+        user,
+        settings: Vec::new(),
+        remarks: Vec::new(),
+    };
+    if !rails.rails.is_empty() {
+        hcas(&mut draft, rails, nccl);
+        gid(&mut draft, rails, nccl);
+        let ports: Vec<_> = rails.rails.iter().map(|rail| rail.port.to_string()).collect();
+        let all = ports.join(",");
+        draft.set(
+            "UCX_NET_DEVICES",
+            all.clone(),
+            "the same ports; UCX needs the port number",
+        );
+        draft.set("NVSHMEM_HCA_LIST", all, "the same ports");
+        if ports.len() > 1 {
+            draft.set(
+                "NVSHMEM_ENABLE_NIC_PE_MAPPING",
+                "1",
+                "several ports: each GPU uses the nearest",
+            );
+        }
+    }
+    if !rails.efa.is_empty() {
+        let names: Vec<_> = rails.efa.iter().map(|hca| hca.name.as_str()).collect();
+        draft.set(
+            "FI_PROVIDER",
+            "efa",
+            format!(
+                "EFA devices {}: libfabric carries the traffic, through the NCCL plugin aws-ofi-nccl",
+                names.join(", ")
+            ),
+        );
+    }
+    if let Some(netdev) = access.default_netdev.known() {
+        sockets(
+            &mut draft,
+            netdev,
+            "the interface of the default route, for bootstrap and out-of-band traffic",
+        );
+    } else {
+        draft.remark(
+            "no default route was found: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME are left to the libraries",
+        );
+    }
+    pitfalls(&mut draft, rails);
+    Settings {
+        transport: Transport::Rdma,
+        settings: draft.settings,
+        remarks: draft.remarks,
+    }
+}
+
+/// The settings for TCP; `reason` is why RDMA is not used.
+pub fn tcp(access: &Access, reason: &str, user: &BTreeMap<String, String>) -> Settings {
+    let mut draft = Draft {
+        user,
+        settings: Vec::new(),
+        remarks: Vec::new(),
+    };
+    draft.set("NCCL_IB_DISABLE", "1", reason);
+    draft.set("UCX_TLS", "^ib", "UCX without RDMA transports");
+    if let Some(netdev) = access.default_netdev.known() {
+        sockets(
+            &mut draft,
+            netdev,
+            "the interface of the default route carries the traffic",
+        );
+        draft.set("UCX_NET_DEVICES", netdev.clone(), "the same interface");
+    } else {
+        draft.remark("no default route was found: the libraries choose the interface");
+    }
+    Settings {
+        transport: Transport::Tcp,
+        settings: draft.settings,
+        remarks: draft.remarks,
+    }
+}
+
+fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
+    let with_rails = nccl.is_some_and(|version| version >= NcclVersion::READS_RAILS);
+    let name = |rail: &Rail<'_>| {
+        if with_rails {
+            format!("{}:{}", rail.port, rail.number)
+        } else {
+            rail.port.to_string()
+        }
+    };
+    let names: Vec<_> = rails.rails.iter().take(NCCL_MOST).map(name).collect();
+    let mut reason = "'=' because NCCL takes a name without it as a prefix".to_owned();
+    if with_rails {
+        reason.push_str("; device:port:rail");
+    }
+    draft.set("NCCL_IB_HCA", format!("={}", names.join(",")), reason);
+    if rails.rails.len() > NCCL_MOST {
+        draft.remark(format!(
+            "NCCL uses at most {NCCL_MOST} ports; {} are left out",
+            rails.rails.len() - NCCL_MOST
+        ));
+    }
+}
+
+/// How NCCL finds the GID: by address family, version and range, never by an index that differs between devices.
+fn gid(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
+    let chosen: Vec<_> = rails.rails.iter().filter_map(|rail| rail.gid).collect();
+    let Some(first) = chosen.first() else { return };
+    if nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID) {
+        if chosen.iter().all(|gid| gid.index == first.index) {
+            draft.set(
+                "NCCL_IB_GID_INDEX",
+                first.index.to_string(),
+                "NCCL before 2.21 needs it; this index is right for every port here",
+            );
+        } else {
+            let all: Vec<_> = rails
+                .rails
+                .iter()
+                .filter_map(|rail| Some(format!("{} needs {}", rail.port, rail.gid?.index)))
+                .collect();
+            draft.remark(format!(
+                "NCCL before 2.21 uses one GID index for all ports, and no index is right for all: {}. Update NCCL, or use one port",
+                all.join(", ")
+            ));
+        }
+        return;
+    }
+    let ipv4 = chosen.iter().filter(|gid| gid.is_ipv4_mapped()).count();
+    if ipv4 != 0 && ipv4 != chosen.len() {
+        return draft.remark(
+            "some ports have only IPv4 GIDs and others only IPv6 GIDs: NCCL uses one address family for all",
+        );
+    }
+    let family = if ipv4 > 0 { "AF_INET" } else { "AF_INET6" };
+    draft.set(
+        "NCCL_IB_ADDR_FAMILY",
+        family,
+        "the address family of the GIDs; NCCL then finds the index on each port",
+    );
+    draft.set("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, which is routable");
+    if let Some((range, reason)) = range(rails, ipv4 > 0) {
+        draft.set("NCCL_IB_ADDR_RANGE", range, reason);
+    }
+}
+
+/// The smallest network with the chosen GIDs of all ports, if some port has other GIDs that it excludes.
+fn range(rails: &Rails<'_>, ipv4: bool) -> Option<(String, String)> {
+    let address = |gid: &rdma_health_protocol::Gid| gid.gid;
+    let chosen: Vec<_> = rails
+        .rails
+        .iter()
+        .filter_map(|rail| rail.gid.map(address))
+        .collect();
+    let others: Vec<_> = rails
+        .rails
+        .iter()
+        .flat_map(|rail| &rail.gids)
+        .filter(|gid| gid.is_ipv4_mapped() == ipv4 && !gid.gid.is_unicast_link_local())
+        .map(address)
+        .filter(|address| !chosen.contains(address))
+        .collect();
+    let first = u128::from(*chosen.first()?);
+    if others.is_empty() {
+        return None;
+    }
+    let common = chosen
+        .iter()
+        .map(|address| (u128::from(*address) ^ first).leading_zeros())
+        .min()?;
+    // Peers on other nodes are in the same subnet: no narrower than a /24 or a /64.
+    let common = common.min(if ipv4 { 96 + 24 } else { 64 });
+    let network = first & u128::MAX.checked_shl(128 - common).unwrap_or(0);
+    let within = |address: &Ipv6Addr| (u128::from(*address) ^ network).leading_zeros() >= common;
+    if others.iter().any(within) || (ipv4 && common < 96) {
+        return None;
+    }
+    let network = Ipv6Addr::from(network);
+    let text = match (ipv4, network.to_ipv4_mapped()) {
+        (true, Some(network)) => format!("{}/{}", network as Ipv4Addr, common - 96),
+        _ => format!("{network}/{common}"),
+    };
+    Some((
+        text,
+        "the ports have addresses of other networks as well, for example of VLANs, which NCCL must not choose".into(),
+    ))
+}
+
+fn sockets(draft: &mut Draft<'_>, netdev: &str, reason: &str) {
+    draft.set("NCCL_SOCKET_IFNAME", format!("={netdev}"), reason);
+    draft.set("GLOO_SOCKET_IFNAME", netdev, reason);
+    draft.set("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", netdev, reason);
+}
+
+/// What the user has set that works differently than it looks.
+fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>) {
+    let user = draft.user;
+    match user.get("NCCL_IB_GID_INDEX").map(|value| value.trim()) {
+        Some("") => draft.remark("NCCL_IB_GID_INDEX is set but empty: NCCL reads it as 0, which is a link-local RoCE v1 GID; unset it"),
+        Some(index) => {
+            for rail in &rails.rails {
+                if let Some(gid) = rail.gid.filter(|gid| gid.index.to_string() != index) {
+                    draft.remark(format!(
+                        "NCCL_IB_GID_INDEX is {index}, but {} needs {}; unset it, so that NCCL finds the index on each port",
+                        rail.port, gid.index
+                    ));
+                }
+            }
+        }
+        None => {}
+    }
+    if user
+        .get("NCCL_IB_DISABLE")
+        .is_some_and(|value| value.trim() == "1")
+    {
+        draft.remark("NCCL_IB_DISABLE=1 is set: NCCL uses TCP although RDMA would work");
+    }
+    if let Some(list) = user.get("NCCL_IB_HCA")
+        && !list.trim_start_matches('^').starts_with('=')
+    {
+        for prefix in list
+            .trim_start_matches('^')
+            .split(',')
+            .filter_map(|item| item.split(':').next())
+        {
+            let also: Vec<_> = rails
+                .rails
+                .iter()
+                .map(|rail| rail.port.hca.name.as_str())
+                .filter(|name| !prefix.is_empty() && *name != prefix && name.starts_with(prefix))
+                .collect();
+            if !also.is_empty() && rails.rails.iter().any(|rail| rail.port.hca.name == prefix) {
+                draft.remark(format!(
+                    "NCCL_IB_HCA without '=' matches prefixes: {prefix} also matches {}",
+                    also.join(", ")
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Tests with a stuck job, whose thread waits for the test.
+
+use std::{sync::mpsc, time::Duration};
+
+use rdma_health_tests::tree;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Starts a job for `source` that runs until the sender is dropped.
+fn stick(
+    collector: &mut Collector,
+    source: &str,
+    part: impl FnOnce(&Scope<'_>) -> Part + Send + 'static,
+) -> mpsc::Sender<()> {
+    let (release, stuck) = mpsc::channel();
+    collector.start(&mut BTreeSet::new(), source, move |scope| {
+        let _ = stuck.recv();
+        part(scope)
+    });
+    collector.pool.start();
+    release
+}
+
+/// Waits until the job has ended.
+fn join(collector: &mut Collector, source: &str) {
+    let end = Instant::now() + PATIENCE;
+    while collector.slots[source].started.is_some() && Instant::now() < end {
+        collector.pool.wait(end);
+        for outcome in collector.pool.outcomes() {
+            collector.accept(outcome);
+        }
+    }
+}
+
+#[test]
+fn a_source_that_hangs_does_not_affect_others() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    let host = LastRead::SOURCES.iter().find(|row| row.name == "host").unwrap();
+    let release = stick(&mut collector, host.name, |scope| {
+        Part::Facts((host.read)(scope, &Known::default()))
+    });
+    for _ in 0..2 {
+        collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+        let node = collector.facts();
+        let stale = node.sources.iter().filter(|(_, status)| status.stale);
+        assert_eq!(stale.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["host"]);
+        assert!(node.pci.functions.known().is_some());
+        assert_eq!(node.host.kernel.unread().unwrap().kind, UnreadKind::Hung);
+    }
+    drop(release);
+    join(&mut collector, "host");
+    assert!(collector.facts().host.kernel.known().is_some());
+}
+
+#[test]
+fn an_excluded_device_is_not_read_again_when_its_last_reading_ends() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    let release = stick(&mut collector, "infiniband/mlx5_0", |scope| {
+        let mut reader = Box::new(HcaReader::new(scope, "mlx5_0"));
+        let hca = reader.read(scope);
+        Part::Hca(reader, hca)
+    });
+    collector.exclude(vec!["mlx5_0".into()]);
+    drop(release);
+    join(&mut collector, "infiniband/mlx5_0");
+    assert!(collector.readers.is_empty());
+    collector.refresh(Refresh::Ports, Instant::now() + PATIENCE);
+    let node = collector.facts();
+    assert!(!node.sources.contains_key("infiniband/mlx5_0"));
+    assert!(node.hcas().all(|hca| hca.name != "mlx5_0"));
+}

@@ -1,0 +1,326 @@
+//! What a message of the kernel log reports.
+//!
+//! The phrases are those of mlx5 (`drivers/net/ethernet/mellanox/mlx5/core/{health,cmd,events,main}.c`), bnxt (`bnxt.c`,
+//! `bnxt_re/qplib_rcfw.c`), irdma and ice, efa (`efa_com.c`), the PCI core (`pcie/aer.c`, `pcie/dpc.c`, `hotplug/pciehp_ctrl.c`),
+//! the driver core (`dd.c`) and the IOMMU drivers (`intel/dmar.c`, `amd/iommu.c`, `arm-smmu-v3.c`). They are looked for without
+//! regard to case and apply to the adapters of every vendor: drivers change their wording and share their vocabulary.
+
+use super::{
+    event::{Device, EventKind},
+    origin::{Message, Writer, pci},
+    record::Record,
+    speaker::is_about_a_process,
+};
+
+/// What one message reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What it reports.
+    pub kind: EventKind,
+    /// The device that it names.
+    pub device: Device,
+    /// The driver that wrote it, as it calls itself.
+    pub driver: String,
+}
+
+/// Lowest severity of a message that is an error (`LOGLEVEL_ERR`).
+const ERROR: u8 = 3;
+
+/// Recognises a message of the kernel, without the prefix of its record. It may come from a job's log, after the text that
+/// syslog or the journal add (`Sep 19 02:29:46 host kernel: `).
+pub fn classify(line: &str) -> Option<Report> {
+    let text = match line.split_once(" kernel: ") {
+        // Only a time and a host, and not a process that speaks of a kernel.
+        Some((before, text)) if !before.contains(['[', '(']) => text,
+        _ => line,
+    };
+    let record = Record::parse(text.trim_start())?;
+    of_record(&record)
+}
+
+/// Recognises a record.
+pub(super) fn of_record(record: &Record<'_>) -> Option<Report> {
+    if is_about_a_process(record.text) {
+        return None;
+    }
+    let message = Message::parse(record.text)?;
+    let lower = message.text.to_ascii_lowercase();
+    let (kind, device) = match message.writer {
+        Writer::Adapter => of_adapter(&message, &lower, record.level)?,
+        Writer::Pci => (of_pci(&lower)?, None),
+        Writer::Iommu => of_iommu(&message)?,
+        Writer::PeerMemory => {
+            let is_error = ["error", "invalid"].iter().any(|word| lower.contains(word));
+            (is_error.then_some(EventKind::PeerMemory)?, None)
+        }
+    };
+    let device = device
+        .or_else(|| source_of_error(&message))
+        .or_else(|| message.device.clone())?;
+    Some(Report {
+        kind,
+        device,
+        driver: message.driver.to_owned(),
+    })
+}
+
+/// Phrases of adapter drivers, all parts of which occur in this order, and their meaning. The first match counts; `None` is
+/// harmless.
+const ADAPTER: &[(&[&str], Option<EventKind>)] = {
+    use EventKind::{
+        AdapterHealth, AdapterTemperature, CommandTimeout, DriverError, FirmwareInit, LinkDown, LinkUp,
+        ModuleFault, ModulePlugged, ModuleUnplugged, PciFatal, PciPower, ProbeFailed, ResourceLimit, Started,
+        TxTimeout,
+    };
+    &[
+        // Port module events: a state, and for an error its reason.
+        (&["port module event", "cable unplugged"], Some(ModuleUnplugged)),
+        (&["port module event", "cable plugged"], Some(ModulePlugged)),
+        (&["port module event"], Some(ModuleFault)),
+        (&["unqualified", "module"], Some(ModuleFault)),
+        (&["unsupported", "module"], Some(ModuleFault)),
+        (&["module", "power budget"], Some(ModuleFault)),
+        (&["insufficient power"], Some(PciPower)),
+        (&["pcie slot advertised"], None),
+        (&["high temp"], Some(AdapterTemperature)),
+        (&["temperature", "exceed"], Some(AdapterTemperature)),
+        (&["temperature", "threshold"], Some(AdapterTemperature)),
+        (&["over temperature"], Some(AdapterTemperature)),
+        (&["overheat"], Some(AdapterTemperature)),
+        (&["thermal", "critical"], Some(AdapterTemperature)),
+        (&["tx timeout"], Some(TxTimeout)),
+        (&["tx_timeout"], Some(TxTimeout)),
+        (&["tx hang"], Some(TxTimeout)),
+        (&["rx timeout on channel"], Some(TxTimeout)),
+        (&["transmit queue", "timed out"], Some(TxTimeout)),
+        // The end of a fault.
+        (&["recovery succeeded"], Some(Started)),
+        (&["recovery success"], Some(Started)),
+        (&["recovery done"], Some(Started)),
+        (&["recovery complete"], Some(Started)),
+        (&["pci_resume", "exit, err = 0"], Some(Started)),
+        (&["firmware version:"], Some(Started)),
+        (&["ib device registered"], Some(Started)),
+        // Start-up.
+        (&["initializing state, aborting"], Some(FirmwareInit)),
+        (&["failed initializing command interface"], Some(FirmwareInit)),
+        (&["abort com init"], Some(FirmwareInit)),
+        (&["enable hca failed"], Some(FirmwareInit)),
+        (&["firmware", "init", "failed"], Some(FirmwareInit)),
+        (&["failed to init", "firmware"], Some(FirmwareInit)),
+        (&["fw", "not ready"], Some(FirmwareInit)),
+        // The driver core asks again later (EPROBE_DEFER).
+        (&["probe", "failed with error -517"], None),
+        (&["probe", "failed"], Some(ProbeFailed)),
+        (&["failed to probe"], Some(ProbeFailed)),
+        (&["init_one failed"], Some(ProbeFailed)),
+        (&["failed to load the driver"], Some(ProbeFailed)),
+        (&["failed to register", "device"], Some(ProbeFailed)),
+        (&["failed to add interface"], Some(ProbeFailed)),
+        // A reset that the driver itself requested.
+        (&["non-fatal"], None),
+        // PCIe errors as the driver sees them.
+        (&["pci_err_detected"], Some(PciFatal)),
+        (&["pci error", "detected"], Some(PciFatal)),
+        (&["pci channel", "fail"], Some(PciFatal)),
+        (&["device", "removed", "unexpected"], Some(PciFatal)),
+        (&["surprise", "remov"], Some(PciFatal)),
+        // Commands to the firmware.
+        (&["will cause a leak of a command resource"], Some(CommandTimeout)),
+        (&["canceled on out of queue timeout"], Some(CommandTimeout)),
+        (&["no done completion"], Some(CommandTimeout)),
+        (&["didn't send any completion"], Some(CommandTimeout)),
+        (&["wait for completion", "timeout"], Some(CommandTimeout)),
+        (&["cmdq", "timedout"], Some(CommandTimeout)),
+        (&["cmd", "timed out"], Some(CommandTimeout)),
+        (&["cmd", "timeout"], Some(CommandTimeout)),
+        (&["command", "timed out"], Some(CommandTimeout)),
+        (&["command", "timeout"], Some(CommandTimeout)),
+        (&["error (timeout"], Some(CommandTimeout)),
+        (&["hwrm", "timeout"], Some(CommandTimeout)),
+        (&["cqp", "timeout"], Some(CommandTimeout)),
+        (&["cqp", "timed out"], Some(CommandTimeout)),
+        (&["mailbox", "timeout"], Some(CommandTimeout)),
+        (&["mailbox", "timed out"], Some(CommandTimeout)),
+        // Refused commands. A function whose firmware restricts registers logs one with each read.
+        (&["limits exceeded"], Some(ResourceLimit)),
+        (&["no resources"], Some(ResourceLimit)),
+        (&["access_reg", "failed, status"], None),
+        (&["failed, status"], Some(DriverError)),
+        // The adapter and its firmware.
+        (&["health issue observed", "severity", "info:"], None),
+        (&["health issue observed", "severity", "notice:"], None),
+        (&["health issue observed", "severity", "debug:"], None),
+        (&["health issue observed"], Some(AdapterHealth)),
+        (&["health compromised"], Some(AdapterHealth)),
+        (&["health recovery failed"], Some(AdapterHealth)),
+        (&["recovery failed"], Some(AdapterHealth)),
+        (&["failed to recover"], Some(AdapterHealth)),
+        (&["handling bad device"], Some(AdapterHealth)),
+        (&["assert_exit_ptr 0x00000000"], None),
+        (&["assert_exit_ptr"], Some(AdapterHealth)),
+        (&["synd 0x0:"], None),
+        (&["synd 0x", ": "], Some(AdapterHealth)),
+        (&["fatal"], Some(AdapterHealth)),
+        (&["unrecoverable"], Some(AdapterHealth)),
+        (&["catastrophic"], Some(AdapterHealth)),
+        (&["critical error"], Some(AdapterHealth)),
+        (&["internal error"], Some(AdapterHealth)),
+        (&["hardware error"], Some(AdapterHealth)),
+        (&["not responding"], Some(AdapterHealth)),
+        (&["unable to respond"], Some(AdapterHealth)),
+        (&["not respond"], Some(AdapterHealth)),
+        (&["heartbeat", "lost"], Some(AdapterHealth)),
+        (&["heartbeat", "miss"], Some(AdapterHealth)),
+        (&["keep alive watchdog timeout"], Some(AdapterHealth)),
+        (&["request", "a reset"], Some(AdapterHealth)),
+        (&["reset indication didn't turn"], Some(AdapterHealth)),
+        (&["device isn't ready"], Some(AdapterHealth)),
+        (&["admin queue is closed"], Some(AdapterHealth)),
+        (&["firmware", "crash"], Some(AdapterHealth)),
+        (&["firmware", "hang"], Some(AdapterHealth)),
+        (&["firmware", "stuck"], Some(AdapterHealth)),
+        (&["link down"], Some(LinkDown)),
+        (&["link is down"], Some(LinkDown)),
+        (&["link up"], Some(LinkUp)),
+        (&["link is up"], Some(LinkUp)),
+    ]
+};
+
+fn of_adapter(message: &Message<'_>, lower: &str, level: Option<u8>) -> Option<(EventKind, Option<Device>)> {
+    // PCIe errors, which the PCI core reports in the name of the driver.
+    if let Some(kind) = of_pci(lower) {
+        return Some((kind, None));
+    }
+    let known = ADAPTER.iter().find(|(parts, _)| in_order(lower, parts));
+    let kind = match known {
+        Some((_, kind)) => (*kind)?,
+        None if level.is_some_and(|level| level <= ERROR) => EventKind::DriverError,
+        None => return None,
+    };
+    let function = if kind == EventKind::ProbeFailed {
+        probed(message)
+    } else {
+        None
+    };
+    Some((kind, function))
+}
+
+/// The function in `probe of 0000:14:00.0 failed with error -12`.
+fn probed(message: &Message<'_>) -> Option<Device> {
+    let (_, rest) = message.text.split_once("probe of ")?;
+    pci(rest.split(' ').next()?)
+}
+
+/// Phrases about PCIe errors and lost functions. `None` is harmless.
+const PCI: &[(&[&str], Option<EventKind>)] = {
+    use EventKind::{PciFatal, PciNonfatal};
+    &[
+        // A corrected error; counted in sysfs.
+        (&["aer: correct"], None),
+        (&["aer: multiple correct"], None),
+        (&["pcie bus error: severity=correct"], None),
+        (&["aer: uncorrect", "(non-fatal)"], Some(PciNonfatal)),
+        (&["aer: multiple uncorrect", "(non-fatal)"], Some(PciNonfatal)),
+        (
+            &["pcie bus error: severity=uncorrect", "(non-fatal)"],
+            Some(PciNonfatal),
+        ),
+        (&["aer: uncorrect", "(fatal)"], Some(PciFatal)),
+        (&["aer: multiple uncorrect", "(fatal)"], Some(PciFatal)),
+        (&["pcie bus error: severity=uncorrect"], Some(PciFatal)),
+        (&["aer: can't recover"], Some(PciFatal)),
+        (&["aer: device recovery failed"], Some(PciFatal)),
+        (&["aer: subordinate device reset failed"], Some(PciFatal)),
+        (&["dpc: containment event"], Some(PciFatal)),
+        (&["dpc: err_fatal"], Some(PciFatal)),
+        (&["edr: edr event received"], Some(PciFatal)),
+        (&["pciehp: slot", "link down"], Some(PciFatal)),
+        (&["pciehp: slot", "card not present"], Some(PciFatal)),
+        (&["device inaccessible"], Some(PciFatal)),
+        (&["config space inaccessible"], Some(PciFatal)),
+        (&["not ready", "after", "giving up"], Some(PciFatal)),
+    ]
+};
+
+fn of_pci(lower: &str) -> Option<EventKind> {
+    let found = PCI.iter().find(|(parts, _)| in_order(lower, parts));
+    found.and_then(|(_, kind)| *kind)
+}
+
+/// The function behind the PCIe port that reports an error: `error message received from 0000:14:00.0`, `error received:
+/// 0000:14:00.0`.
+fn source_of_error(message: &Message<'_>) -> Option<Device> {
+    if !matches!(message.driver, "pcieport" | "pci") {
+        return None;
+    }
+    let labels = ["received from ", "error received: "];
+    let rest = labels.iter().find_map(|label| message.text.split_once(label));
+    let (_, rest) = rest?;
+    pci(rest.split([' ', ',']).next()?)
+}
+
+/// The event and its device in a message of an IOMMU driver.
+fn of_iommu(message: &Message<'_>) -> Option<(EventKind, Option<Device>)> {
+    let text = message.text;
+    let device = match message.driver {
+        "DMAR" if text.contains("Request device") => in_brackets(text)?,
+        _ if text.contains("Event logged [") => match &message.device {
+            Some(device) => device.clone(),
+            None => pci(after(text, "device=")?)?,
+        },
+        driver if driver.starts_with("arm-smmu") => of_smmu(text)?,
+        _ => return None,
+    };
+    Some((EventKind::IommuFault, Some(device)))
+}
+
+/// The function in `[DMA Read NO_PASID] Request device [18:00.0] fault addr …`.
+fn in_brackets(text: &str) -> Option<Device> {
+    let (_, rest) = text.split_once("Request device [")?;
+    pci(rest.split(']').next()?)
+}
+
+/// The device of an event of an Arm SMMU: `event: F_TRANSLATION client: 0000:01:00.0 sid: 0x100 …` since Linux 6.14; before, the
+/// first word of the event in hexadecimal: the stream above an event from 0x10 (`F_TRANSLATION`) to 0x13 (`F_PERMISSION`). Version
+/// 2 of the SMMU logs `Unhandled context fault: … cbfrsynra=0x401 …`.
+fn of_smmu(text: &str) -> Option<Device> {
+    if text.starts_with("event: F_") {
+        return pci(after(text, "client: ")?).or_else(|| stream(after(text, "sid: ")?));
+    }
+    if text.contains("context fault") {
+        return stream(after(text, "cbfrsynra=")?);
+    }
+    let (high, low) = text.trim().strip_prefix("0x")?.split_at_checked(8)?;
+    let event = low.trim_start().trim_start_matches("0x");
+    let id = u32::from_str_radix(event, 16).ok()?;
+    let stream = u32::from_str_radix(high, 16).ok()?;
+    // Other words of an event, such as an address, have no such event in their lower half, or no stream above it.
+    ((0x10..=0x13).contains(&id) && stream != 0).then_some(Device::Stream(stream))
+}
+
+fn stream(text: &str) -> Option<Device> {
+    let digits = text.strip_prefix("0x")?;
+    u32::from_str_radix(digits, 16).ok().map(Device::Stream)
+}
+
+/// The word after a label, without the punctuation that ends it.
+fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(label)?;
+    rest.split([' ', ',', ']']).next()
+}
+
+/// Whether the text contains these parts in this order.
+fn in_order(text: &str, parts: &[&str]) -> bool {
+    let mut rest = text;
+    parts.iter().all(|part| match rest.find(part) {
+        Some(at) => {
+            rest = &rest[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests;

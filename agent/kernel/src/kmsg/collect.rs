@@ -1,0 +1,212 @@
+//! What is kept of a kernel log: bounded, so that no flood displaces anything else.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt::Write,
+};
+
+use super::{
+    Log, TOPICS,
+    classify::of_record,
+    event::{Device, Event, EventKind},
+    record::{Record, kept},
+    speaker,
+};
+use crate::root::Records;
+
+/// Maximum number of devices of which events of one kind are kept.
+pub(crate) const MAX_DEVICES: usize = 256;
+/// Number of lines that are kept of each topic: the first and the last ones.
+const FIRST_LINES: usize = 8;
+const LAST_LINES: usize = 24;
+
+/// The records so far. Of each topic it keeps the first and the last lines, and of each kind of event on each device the first
+/// and the last one and how many there are.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    /// Number of records so far.
+    records: u64,
+    events: BTreeMap<(EventKind, Device), Messages>,
+    topics: BTreeMap<usize, Topic>,
+    /// The event of the previous record, for a line that says how often it was repeated.
+    previous: Option<(EventKind, Device)>,
+    /// Number of events of further devices.
+    dropped: u64,
+}
+
+/// A record that is kept, with its place in the log.
+#[derive(Debug, Clone)]
+struct Kept {
+    place: u64,
+    record: String,
+}
+
+/// The messages of one kind about one device.
+#[derive(Debug)]
+struct Messages {
+    driver: String,
+    count: u64,
+    first: Kept,
+    last: Option<Kept>,
+}
+
+/// Lines about one topic.
+#[derive(Debug, Default)]
+struct Topic {
+    first: Vec<Kept>,
+    last: VecDeque<Kept>,
+}
+
+impl Topic {
+    fn add(&mut self, kept: Kept) {
+        if self.first.len() < FIRST_LINES {
+            self.first.push(kept);
+            return;
+        }
+        if self.last.len() == LAST_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(kept);
+    }
+}
+
+/// The line of a saved log that says how many messages between the first and the last one were left out. Like the dictionary of a
+/// record, it starts with a space.
+const REPEATED: &str = " REPEATED=";
+
+impl Records for Collected {
+    fn add(&mut self, record: &str) {
+        if let Some(number) = record.strip_prefix(REPEATED) {
+            self.repeat(number);
+            return;
+        }
+        self.previous = None;
+        self.records += 1;
+        let Some(parsed) = Record::parse(record) else {
+            return;
+        };
+        if let Some(report) = of_record(&parsed) {
+            self.event((report.kind, report.device), report.driver, record);
+        } else if speaker::is_known(parsed.text)
+            && let Some(topic) = TOPICS.iter().position(|topic| parsed.text.contains(topic))
+        {
+            let place = self.records;
+            let record = kept(record);
+            self.topics.entry(topic).or_default().add(Kept { place, record });
+        }
+    }
+
+    /// The kept records, oldest first.
+    fn saved(&self) -> String {
+        let mut lines: Vec<(u64, &str, u64)> = Vec::new();
+        for topic in self.topics.values() {
+            let all = topic.first.iter().chain(&topic.last);
+            lines.extend(all.map(|kept| (kept.place, kept.record.as_str(), 0)));
+        }
+        for messages in self.events.values() {
+            lines.push((messages.first.place, &messages.first.record, 0));
+            if let Some(last) = &messages.last {
+                lines.push((last.place, &last.record, messages.count.saturating_sub(2)));
+            }
+        }
+        lines.sort_unstable();
+        let mut saved = String::new();
+        for (_, record, repeated) in lines {
+            saved.push_str(record);
+            saved.push('\n');
+            if repeated > 0 {
+                let _ = writeln!(saved, "{REPEATED}{repeated}");
+            }
+        }
+        saved
+    }
+}
+
+impl Collected {
+    fn event(&mut self, key: (EventKind, Device), driver: String, record: &str) {
+        let kept = Kept {
+            place: self.records,
+            record: kept(record),
+        };
+        if let Some(messages) = self.events.get_mut(&key) {
+            messages.count += 1;
+            messages.driver = driver;
+            messages.last = Some(kept);
+        } else {
+            let of_kind = self.events.keys().filter(|(kind, _)| *kind == key.0).count();
+            if of_kind >= MAX_DEVICES {
+                self.dropped += 1;
+                return;
+            }
+            let messages = Messages {
+                driver,
+                count: 1,
+                first: kept,
+                last: None,
+            };
+            self.events.insert(key.clone(), messages);
+        }
+        self.previous = Some(key);
+    }
+
+    fn repeat(&mut self, number: &str) {
+        let messages = self.previous.take().and_then(|key| self.events.get_mut(&key));
+        if let (Some(messages), Ok(number)) = (messages, number.trim().parse::<u64>()) {
+            messages.count = messages.count.saturating_add(number);
+        }
+    }
+
+    /// The log as facts.
+    pub(crate) fn into_log(self) -> Log {
+        let text = |kept: &Kept| -> (Option<u64>, String) {
+            Record::parse(&kept.record).map_or((None, String::new()), |record| {
+                (record.time, record.text.to_owned())
+            })
+        };
+        let mut lines: Vec<(u64, String)> = Vec::new();
+        let all = self
+            .topics
+            .into_values()
+            .flat_map(|topic| topic.first.into_iter().chain(topic.last));
+        lines.extend(all.map(|kept| (kept.place, text(&kept).1)));
+        let mut events: Vec<(u64, Event)> = Vec::new();
+        for ((kind, device), messages) in self.events {
+            let (first, message) = text(&messages.first);
+            lines.push((messages.first.place, message.clone()));
+            let (place, last, message) = match &messages.last {
+                Some(kept) => {
+                    let (last, message) = text(kept);
+                    lines.push((kept.place, message.clone()));
+                    (kept.place, last, message)
+                }
+                None => (messages.first.place, first, message),
+            };
+            let event = Event {
+                kind,
+                device,
+                driver: messages.driver,
+                count: messages.count,
+                first,
+                last,
+                message,
+                order: 0,
+            };
+            events.push((place, event));
+        }
+        lines.sort();
+        let order = |place: u64| lines.partition_point(|(at, _)| *at < place);
+        events.sort_by_key(|(place, _)| *place);
+        let events = events.into_iter().map(|(place, event)| Event {
+            order: order(place),
+            ..event
+        });
+        Log {
+            events: events.collect(),
+            lines: lines.into_iter().map(|(_, line)| line).collect(),
+            dropped: self.dropped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

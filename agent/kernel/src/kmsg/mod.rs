@@ -1,0 +1,155 @@
+//! The kernel log.
+//!
+//! Source: `/dev/kmsg` (`Documentation/ABI/testing/dev-kmsg`) on a running machine; in a captured tree the same records, or
+//! lines of `dmesg`, as a regular file. Kept are what drivers report about RDMA adapters, the PCI core and the IOMMU about any
+//! function, and the other lines about IOMMU, RDMA and the GPU driver that rules need. Only records of the kernel itself count:
+//! those that a process wrote have another facility.
+
+mod classify;
+mod collect;
+mod event;
+mod origin;
+mod record;
+mod speaker;
+
+pub use classify::{Report, classify};
+use collect::{Collected, MAX_DEVICES};
+pub use event::{Device, Event, EventClass, EventKind};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fact::{Fact, Unread},
+    root::Scope,
+    source::{Known, Source},
+};
+
+const KMSG: &str = "/dev/kmsg";
+
+/// Words that mark a line that is kept although it is not an event.
+const TOPICS: [&str; 20] = [
+    "iommu",
+    "DMAR",
+    "AMD-Vi",
+    "arm-smmu",
+    "mlx5",
+    "mlx4",
+    "infiniband",
+    "ib_register_peer_memory_client",
+    "nvidia",
+    "nv_peer_mem",
+    "rdma_rxe",
+    "AER:",
+    "irdma",
+    "bnxt_re",
+    "Memory Encryption",
+    "peermem",
+    "PCIe Bus Error",
+    "efa ",
+    "hfi1",
+    "ib_uverbs",
+];
+
+/// What the kernel logged about IOMMU, RDMA and GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    /// The text of the kept lines, oldest first: of each topic the first and the last ones, of each event the first and the
+    /// last one.
+    pub lines: Vec<String>,
+    /// What happened to which device, in the order of the last message.
+    pub events: Vec<Event>,
+    /// Number of messages about further devices that were not kept.
+    pub dropped: u64,
+}
+
+/// What the kernel logged.
+pub type KernelLog = Fact<Log>;
+
+impl Source for KernelLog {
+    fn read(scope: &Scope<'_>, _: &Known) -> Self {
+        scope.log::<Collected>(KMSG).map(Collected::into_log)
+    }
+
+    fn unread(why: &Unread) -> Self {
+        why.clone().into()
+    }
+
+    /// The kernel overwrites old messages, at a flood within seconds. What happened to a device is remembered.
+    fn completed(self, earlier: &Self) -> Self {
+        match earlier.known() {
+            Some(earlier) => self.map(|log| log.remembering(earlier)),
+            None => self,
+        }
+    }
+}
+
+impl Log {
+    /// The log with the events of an earlier reading of the same boot.
+    fn remembering(mut self, earlier: &Self) -> Self {
+        let mut forgotten = Vec::new();
+        for old in &earlier.events {
+            let same = |event: &&mut Event| event.kind == old.kind && event.device == old.device;
+            match self.events.iter_mut().find(same) {
+                Some(event) => {
+                    event.first = old.first.or(event.first);
+                    event.count = event.count.max(old.count);
+                }
+                None => forgotten.push(old.clone()),
+            }
+        }
+        if forgotten.is_empty() {
+            return self;
+        }
+        // The devices of which something is kept are as bounded as those of one reading.
+        forgotten
+            .retain(|old| self.events.iter().filter(|event| event.kind == old.kind).count() < MAX_DEVICES);
+        forgotten.sort_by_key(|old| old.order);
+        let later = forgotten.len();
+        for (order, old) in forgotten.iter_mut().enumerate() {
+            old.order = order;
+        }
+        for event in &mut self.events {
+            event.order += later;
+        }
+        forgotten.append(&mut self.events);
+        self.events = forgotten;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(lines: &[&str]) -> Log {
+        let mut collected = Collected::default();
+        for line in lines {
+            crate::root::Records::add(&mut collected, line);
+        }
+        collected.into_log()
+    }
+
+    #[test]
+    fn what_the_kernel_overwrote_is_remembered() {
+        let fault = "3,1,1000000,-;mlx5_core 0000:14:00.0: device's health compromised";
+        let flood = "3,2,9000000,-;mlx5_core 0000:24:00.0: cmd timed out";
+        let later = "6,3,9900000,-;mlx5_core 0000:14:00.0: firmware version: 28.41.1000";
+        let first = log(&[fault, fault, flood]);
+        let second = log(&[flood, flood, flood]).remembering(&first);
+        let third = log(&[flood, later]).remembering(&second);
+        let shown: Vec<_> = third
+            .events
+            .iter()
+            .map(|event| (event.kind, event.count, event.order))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (EventKind::AdapterHealth, 2, 0),
+                (EventKind::CommandTimeout, 3, 1),
+                (EventKind::Started, 1, 2),
+            ]
+        );
+        assert_eq!(third.clone().remembering(&third), third);
+    }
+}

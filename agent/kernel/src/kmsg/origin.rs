@@ -1,0 +1,306 @@
+//! Who wrote a message of the kernel log, and about which device: the grammar of `dev_printk`, `netdev_printk`,
+//! `ibdev_printk` and of the few messages that do not use them.
+//!
+//! The driver must be at the start of the message: the names of processes, USB devices and the like, which a user of the
+//! machine chooses, follow the prefix of the driver that prints them.
+
+use super::event::Device;
+use crate::pci::is_address;
+
+/// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
+const ADAPTERS: [&str; 34] = [
+    "mlx5_core",
+    "mlx5_ib",
+    "mlx5e",
+    "mlx4_core",
+    "mlx4_en",
+    "mlx4_ib",
+    "bnxt_en",
+    "bnxt_re",
+    "irdma",
+    "ice",
+    "idpf",
+    "i40e",
+    "i40iw",
+    "efa",
+    "hfi1",
+    "qib",
+    "hns3",
+    "hns_roce",
+    "hns-roce",
+    "hclge",
+    "qede",
+    "qedr",
+    "qed",
+    "cxgb4",
+    "iw_cxgb4",
+    "mana",
+    "mana_ib",
+    "ionic",
+    "ionic_rdma",
+    "erdma",
+    "ocrdma",
+    "be2net",
+    "vmw_pvrdma",
+    "ib_core",
+];
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// A driver of RDMA adapters.
+    Adapter,
+    /// The PCI core or the driver of a PCIe port, or another driver about its PCI function.
+    Pci,
+    /// An IOMMU driver.
+    Iommu,
+    /// The module that gives RDMA drivers access to GPU memory.
+    PeerMemory,
+}
+
+/// A message and the parts of its prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message<'a> {
+    pub(super) writer: Writer,
+    /// The driver as it calls itself.
+    pub(super) driver: &'a str,
+    /// The device of the prefix.
+    pub(super) device: Option<Device>,
+    /// The message after the prefix.
+    pub(super) text: &'a str,
+}
+
+impl<'a> Message<'a> {
+    /// Splits the prefix into its parts; `None` for messages that cannot be about an RDMA adapter.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        watchdog(text)
+            .or_else(|| of_iommu(text))
+            .or_else(|| of_peer_memory(text))
+            .or_else(|| of_device(text))
+            .or_else(|| of_driver(text))
+    }
+}
+
+/// `NETDEV WATCHDOG: eth2 (mlx5_core): transmit queue 5 timed out` (`net/sched/sch_generic.c`).
+fn watchdog(text: &str) -> Option<Message<'_>> {
+    let rest = text.strip_prefix("NETDEV WATCHDOG: ")?;
+    let (name, rest) = rest.split_once(" (")?;
+    let (driver, message) = rest.split_once("): ")?;
+    adapter(driver).then(|| Message {
+        writer: Writer::Adapter,
+        driver,
+        device: named(name),
+        text: message,
+    })
+}
+
+/// `DMAR: …`, `AMD-Vi: …`, `arm-smmu-v3 arm-smmu-v3.0.auto: …`, `mlx5_core 0000:41:00.0: AMD-Vi: …`.
+fn of_iommu(text: &str) -> Option<Message<'_>> {
+    let by = |driver, device, text| {
+        Some(Message {
+            writer: Writer::Iommu,
+            driver,
+            device,
+            text,
+        })
+    };
+    for driver in ["DMAR", "AMD-Vi"] {
+        if let Some(rest) = text.strip_prefix(driver).and_then(|rest| rest.strip_prefix(": ")) {
+            return by(driver, None, rest);
+        }
+    }
+    let (driver, rest) = text.split_once(' ')?;
+    let (device, rest) = rest.split_once(": ").or_else(|| rest.split_once(":\t"))?;
+    if driver.starts_with("arm-smmu") {
+        return by(driver, None, rest);
+    }
+    let rest = rest
+        .strip_prefix("AMD-Vi: ")
+        .or_else(|| rest.strip_prefix("DMAR: "))?;
+    by(driver, Some(full_address(device)?), rest)
+}
+
+/// `nvidia-peermem nv_get_p2p_free_callback:127 ERROR …`.
+fn of_peer_memory(text: &str) -> Option<Message<'_>> {
+    let end = text.find([' ', ':'])?;
+    let (driver, rest) = text.split_at(end);
+    matches!(
+        driver,
+        "nvidia-peermem" | "nvidia_peermem" | "nv_mem" | "nv_peer_mem"
+    )
+    .then(|| Message {
+        writer: Writer::PeerMemory,
+        driver,
+        device: Some(Device::Driver(driver.to_owned())),
+        text: rest.trim_start_matches([':', ' ']),
+    })
+}
+
+/// `driver device: …`, `driver address netdev: …`, `infiniband mlx5_0: …`.
+fn of_device(text: &str) -> Option<Message<'_>> {
+    // The names of PCI functions contain a colon, but no colon with a space after it.
+    let (prefix, rest) = text.split_once(": ")?;
+    let mut words = prefix.split(' ');
+    let (driver, device) = (words.next()?, words.next()?);
+    let name = words.next();
+    if let Some(device) = full_address(device) {
+        // After the address: the network or RDMA device, and its state: `(unnamed net_device) (uninitialized)`.
+        return Some(Message {
+            writer: if adapter(driver) {
+                Writer::Adapter
+            } else {
+                Writer::Pci
+            },
+            driver,
+            device: Some(device),
+            text: rest,
+        });
+    }
+    // The parts of a function on the auxiliary bus are named after the driver: `mlx5_core.rdma mlx5_core.rdma.0`.
+    let is_adapter = driver == "infiniband" || adapter(driver);
+    (is_adapter && name.is_none()).then(|| Message {
+        writer: Writer::Adapter,
+        driver,
+        device: named(device),
+        text: rest,
+    })
+}
+
+/// `mlx5_core: probe of 0000:14:00.0 failed …`, and the form of old drivers, `mlx5_0:dump_cqe:276:(pid 0): …`.
+fn of_driver(text: &str) -> Option<Message<'_>> {
+    let (driver, rest) = text.split_once(':')?;
+    if adapter(driver) {
+        return Some(Message {
+            writer: Writer::Adapter,
+            driver,
+            device: Some(Device::Driver(driver.to_owned())),
+            text: rest.trim_start(),
+        });
+    }
+    let is_old_form = rest.contains(":(pid ") && driver.starts_with("mlx");
+    is_old_form.then(|| Message {
+        writer: Writer::Adapter,
+        driver,
+        device: named(driver),
+        text: rest,
+    })
+}
+
+/// Whether a driver is one of RDMA adapters. Its parts on the auxiliary bus are named `mlx5_core.rdma`, its modules
+/// `hns_roce_hw_v2`.
+fn adapter(driver: &str) -> bool {
+    let driver = driver.split('.').next().unwrap_or_default();
+    let driver = driver.strip_suffix("_hw_v2").unwrap_or(driver);
+    ADAPTERS.contains(&driver)
+}
+
+/// The PCI function of a prefix, in which the kernel writes the whole address. A name of a process is too short to have a
+/// driver and an address.
+fn full_address(address: &str) -> Option<Device> {
+    is_address(address).then(|| Device::Pci(address.to_ascii_lowercase()))
+}
+
+/// The PCI function with this address, with the domain 0000 if it is not given.
+pub(super) fn pci(address: &str) -> Option<Device> {
+    // Some kernels write `[0x18:0x00.0]`.
+    let address = address.replace("0x", "");
+    let full = match address.matches(':').count() {
+        1 => format!("0000:{address}"),
+        _ => address,
+    };
+    is_address(&full).then(|| Device::Pci(full.to_ascii_lowercase()))
+}
+
+/// The device with this name; `None` if it cannot be one (`IFNAMSIZ` is 16, `IB_DEVICE_NAME_MAX` 64).
+fn named(name: &str) -> Option<Device> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
+    let is_name = !name.is_empty() && name.len() < 64 && name.bytes().all(plain);
+    is_name.then(|| Device::Named(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+    use super::*;
+
+    fn taken(text: &str) -> Option<(&str, Option<String>, &str)> {
+        let message = Message::parse(text)?;
+        Some((
+            message.driver,
+            message.device.map(|device| device.to_string()),
+            message.text,
+        ))
+    }
+
+    #[test]
+    fn the_prefix_names_driver_and_device() {
+        for (text, driver, device, rest) in [
+            (
+                "mlx5_core 0000:14:00.0: x: y",
+                "mlx5_core",
+                "0000:14:00.0",
+                "x: y",
+            ),
+            (
+                "mlx5_core 0000:14:00.0 rdma0: TX",
+                "mlx5_core",
+                "0000:14:00.0",
+                "TX",
+            ),
+            (
+                "bnxt_en 0000:26:00.0 (unnamed net_device) (uninitialized): hwrm",
+                "bnxt_en",
+                "0000:26:00.0",
+                "hwrm",
+            ),
+            ("infiniband rdmap0s6: Admin", "infiniband", "rdmap0s6", "Admin"),
+            (
+                "mlx5_core.rdma mlx5_core.rdma.0: x",
+                "mlx5_core.rdma",
+                "mlx5_core.rdma.0",
+                "x",
+            ),
+            (
+                "NETDEV WATCHDOG: ib0 (mlx5_core): transmit",
+                "mlx5_core",
+                "ib0",
+                "transmit",
+            ),
+            (
+                "pcieport 10000:12:00.0: AER: x",
+                "pcieport",
+                "10000:12:00.0",
+                "AER: x",
+            ),
+            (
+                "mlx5_0:dump_cqe:276:(pid 0): dump",
+                "mlx5_0",
+                "mlx5_0",
+                "dump_cqe:276:(pid 0): dump",
+            ),
+        ] {
+            assert_eq!(
+                taken(text),
+                Some((driver, Some(device.to_owned()), rest)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_user_chose_is_not_a_driver() {
+        for text in [
+            "usb 1-1: Product: mlx5_core 0000:14:00.0: health compromised",
+            "mlx5_core[123]: segfault at 0 ip 0",
+            "Out of memory: Killed process 7 (mlx5_core 0000:)",
+            "traps: mlx5_core 0000: trap",
+            "audit: type=1400 mlx5_core 0000:14:00.0: x",
+            "NETDEV WATCHDOG: veth0 (veth): transmit queue 0 timed out",
+            "evil\" (mlx5_core): x",
+            "",
+        ] {
+            assert_eq!(taken(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Who speaks in a line of the kernel log.
+//!
+//! The kernel logs what a driver says of its device, and also what a user did: the name and number of a process that
+//! crashed, the path of its program, the command line of the boot. Only the former is kept, by how the line begins.
+
+/// Drivers and subsystems that speak of IOMMU, PCIe, RDMA devices and GPUs. Each is the first word of its lines, followed
+/// by `:` or a space. An entry that ends in `*` is a prefix.
+const SPEAKERS: &str = "\
+    ACPI AER AMD-Vi AMD DMAR DMAR-IR EDAC Memory NVRM PCI amdgpu amdkfd arm-smmu arm-smmu-v3 auxiliary bnxt_en bnxt_re \
+    cxgb4 efa efa_nv_peermem erdma gdrdrv habanalabs hfi1 hns3 hns_roce* i40e i40iw iommu ib_* ice idpf infiniband ionic \
+    ionic_rdma irdma iw_* kfd mana mana_ib mlx4_* mlx5_* mlx_compat mlxfw nv_peer_mem nvidia nvidia-* nvidia_* pci \
+    pci_bus pcieport pciehp qede qedr rdma_* rdmavt rxe* siw* vfio-pci vfio_pci vmw_pvrdma x86/tme";
+
+/// The longest name of a process in bytes (`TASK_COMM_LEN`, less the final zero).
+const MAX_COMM: usize = 15;
+
+/// The text without what `dmesg` writes before it: time (`[    0.301]`, `[Fri Nov 21 10:00:00 2026]`), caller (`[T17]`),
+/// facility with level (`kern  :err   :`), and what systemd's journal writes after it (`kernel:`).
+pub(crate) fn without_time(line: &str) -> &str {
+    let mut rest = line.trim_start();
+    if let Some((level, text)) = rest.strip_prefix("kern").and_then(|rest| {
+        let (_, rest) = rest
+            .split_once(':')
+            .filter(|(space, _)| space.trim().is_empty())?;
+        rest.split_once(':')
+    }) && level.trim().bytes().all(|b| b.is_ascii_lowercase())
+    {
+        rest = text.trim_start();
+    }
+    while let Some((inner, text)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+        && is_time_or_caller(inner.trim())
+    {
+        rest = text.trim_start();
+    }
+    rest.strip_prefix("kernel: ").unwrap_or(rest)
+}
+
+fn is_time_or_caller(text: &str) -> bool {
+    const DAYS: [&str; 7] = ["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
+    let is_number = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_digit())
+            && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+    };
+    let is_date = || DAYS.iter().any(|day| text.starts_with(day)) && text.len() <= 32;
+    is_number(text) || text.strip_prefix(['T', 'C']).is_some_and(is_number) || is_date()
+}
+
+/// Whether a driver or subsystem of [`SPEAKERS`] says the text, and not of a process.
+pub(super) fn is_known(text: &str) -> bool {
+    // A hardware error of the firmware: `{1}[Hardware Error]: …`.
+    if text.starts_with('{') {
+        return text.contains("[Hardware Error]");
+    }
+    let end = text.find([':', ' ']).unwrap_or(text.len());
+    let first = &text[..end];
+    let speaks = SPEAKERS
+        .split_whitespace()
+        .any(|speaker| match speaker.strip_suffix('*') {
+            Some(prefix) => first.starts_with(prefix),
+            None => first == speaker,
+        });
+    speaks && !is_about_a_process(text)
+}
+
+/// Whether the text begins with the name of a process, which its owner chooses, and its number: `name[4711]: segfault …`,
+/// `name (4711): …`.
+pub(super) fn is_about_a_process(text: &str) -> bool {
+    let starts = text.bytes().take(MAX_COMM + 2).enumerate();
+    let mut brackets = starts.filter(|(_, byte)| matches!(byte, b'[' | b'('));
+    brackets.any(|(at, _)| {
+        let inner = &text.as_bytes()[at + 1..];
+        let digits = inner.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        digits > 0 && matches!(inner.get(digits), Some(b']' | b')'))
+    })
+}
+
+/// The text with the number and name of each process hidden: `(pid 4711)`, `pid=4711, name=python3`, `comm: python3`.
+pub(super) fn without_processes(text: &str) -> String {
+    const KEYS: [&str; 10] = [
+        "pid", "tgid", "tid", "ppid", "uid", "name", "comm", "process", "task", "exe",
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        out.push_str(word);
+        rest = after;
+        let lower = word.to_ascii_lowercase();
+        let is_number = matches!(lower.as_str(), "pid" | "tgid" | "tid" | "ppid" | "uid");
+        if matches!(lower.as_str(), "process" | "thread")
+            && let Some((name, _)) = rest.split_once(" pid ")
+            && (1..=MAX_COMM + 1).contains(&name.len())
+        {
+            out.push(' ');
+            out.push_str(HIDDEN);
+            rest = &rest[name.len()..];
+            continue;
+        }
+        if KEYS.contains(&lower.as_str())
+            && let Some((between, value, after)) = value(after, is_number)
+        {
+            out.push_str(between);
+            out.push_str(if value.is_empty() { "" } else { HIDDEN });
+            rest = after;
+        } else if word.is_empty() {
+            let next = rest.chars().next().map_or(0, char::len_utf8);
+            out.push_str(&rest[..next]);
+            rest = &rest[next..];
+        }
+    }
+    out
+}
+
+/// Replaces what a line says of a process.
+const HIDDEN: &str = "<hidden>";
+
+/// What is between a key and its value, the value, and the rest; `None` if no value follows. A number may follow a space
+/// (`pid 4711`), a name follows `=` or `:`.
+fn value(after: &str, is_number: bool) -> Option<(&str, &str, &str)> {
+    let start = after.find(|c| !matches!(c, ' ' | '=' | ':'))?;
+    let (between, rest) = after.split_at(start);
+    let (found, rest) = if let Some(quoted) = rest.strip_prefix('"') {
+        let end = quoted.find('"').map_or(rest.len(), |end| end + 2);
+        rest.split_at(end)
+    } else {
+        // A name may contain spaces; it ends with the field.
+        let end = if is_number {
+            rest.find(|c: char| !c.is_ascii_digit())
+        } else {
+            rest.find([',', ')', ';'])
+        };
+        rest.split_at(end.unwrap_or(rest.len()))
+    };
+    let follows = if is_number {
+        !between.is_empty()
+    } else {
+        between.contains(['=', ':'])
+    };
+    (follows && !found.is_empty()).then_some((between, found, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_is_heard_and_a_user_is_not() {
+        for line in [
+            "DMAR: [DMA Read NO_PASID] Request device [18:00.0] fault addr 0xfe000000 [fault reason 0x06] PTE",
+            "[    0.301172] iommu: Default domain type: Translated",
+            "[Fri Nov 21 10:00:00 2026] DMAR: IOMMU enabled",
+            "kern  :err   : [ 1234.5] DMAR: IOMMU enabled",
+            "[ 1234.5][T17] mlx5_core 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x21]",
+            "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x000e address=0x0 flags=0x0070]",
+            "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
+            "pcieport 0000:40:01.1: AER: Corrected error received: 0000:41:00.0",
+            "AMD Memory Encryption Features active: SME",
+            "Memory Encryption Features active: AMD SEV SEV-ES",
+            "NVRM: Xid (PCI:0000:18:00): 79, pid=1234, name=python3, GPU has fallen off the bus.",
+            "infiniband mlx5_0: ib_query_port failed (-5)",
+            "mlx5_0:mlx5_ib_alloc_pd:2345:(pid 4711): failed",
+            "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 5",
+        ] {
+            assert!(is_known(without_time(line)), "{line}");
+        }
+        for line in [
+            "python3[91234]: segfault at 0 ip 00007f sp 00007f error 4 in libmlx5.so.1[7f+1000]",
+            // The name of a process is up to its owner.
+            "DMAR: [DMA Read[4711]: segfault at 0 ip 0 sp 0 error 4 in Request device [18:00.0][55+1]",
+            "mlx5_core (4711): drop_caches: 3",
+            "nvidia: (12)[77]: segfault at 0",
+            "traps: iommu: x[12] trap invalid opcode ip:0 sp:0 error:0 in nvidia_peermem: disagrees[5+1]",
+            "Kernel command line: iommu=pt root=UUID=6b1c",
+            "Unknown kernel command line parameters \"iommu=pt ds=nocloud-net;s=http://user:PW@10.1.2.3\", will be passed",
+            "dracut-cmdline[312]: Using kernel command line parameters: rd.luks.key=SECRET intel_iommu=on",
+            "audit: type=1400 apparmor=\"DENIED\" name=\"/dev/nvidiactl\" pid=4711 comm=\"alice-train\"",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,task=nvidia-smi,pid=5512,uid=1001",
+            "user  :err   : [ 1234.5] DMAR: IOMMU enabled",
+            "systemd[1]: Started alice's nvidia service.",
+            "",
+        ] {
+            assert!(!is_known(without_time(line)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_driver_says_of_a_process_is_hidden() {
+        for (line, shown) in [
+            (
+                "NVRM: Xid (PCI:0000:18:00): 31, pid=1234, name=python3, Ch 00000008",
+                "NVRM: Xid (PCI:0000:18:00): 31, pid=<hidden>, name=<hidden>, Ch 00000008",
+            ),
+            (
+                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid 4711): CREATE_QP failed",
+                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid <hidden>): CREATE_QP failed",
+            ),
+            (
+                "amdgpu 0000:c1:00.0: amdgpu: Process information: process alice train pid 12 thread x:cs0 pid 13",
+                "amdgpu 0000:c1:00.0: amdgpu: Process information: process <hidden> pid <hidden> thread <hidden> pid <hidden>",
+            ),
+            ("hfi1: name=\"a, b\" ok", "hfi1: name=<hidden> ok"),
+            (
+                "iommu: Default domain type: Passthrough ",
+                "iommu: Default domain type: Passthrough ",
+            ),
+        ] {
+            assert_eq!(without_processes(line), shown);
+        }
+        for line in ["pid", "name=", "pid=ö", "name:ö,ö", "\u{202e}(pid 7"] {
+            without_processes(line);
+        }
+    }
+}

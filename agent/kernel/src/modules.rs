@@ -1,0 +1,196 @@
+//! Kernel modules: the loaded ones, their versions, and whether the RDMA stack is in-kernel or OFED.
+//!
+//! Source: `/proc/modules`, `/sys/module/NAME/version`, `/sys/class/infiniband_verbs`, `/sys/class/misc/rdma_cm` and
+//! `/sys/module/ib_core/parameters/netns_mode`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fact::{Fact, Unread},
+    root::Scope,
+    source::{Known, Source},
+};
+
+/// The modules that RDMA and GPUDirect depend on, in the order of the output.
+pub const KNOWN: [&str; 25] = [
+    "ib_core",
+    "ib_uverbs",
+    "ib_umad",
+    "ib_ipoib",
+    "rdma_cm",
+    "rdma_ucm",
+    "mlx5_core",
+    "mlx5_ib",
+    "mlx4_ib",
+    "mlx_compat",
+    "bnxt_re",
+    "efa",
+    "hfi1",
+    "irdma",
+    "mana_ib",
+    "qedr",
+    "rdma_rxe",
+    "siw",
+    "nvidia",
+    "nvidia_peermem",
+    "nv_peer_mem",
+    "efa_nv_peermem",
+    "gdrdrv",
+    "amdgpu",
+    "vfio_pci",
+];
+
+/// The modules of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Modules {
+    /// Those of [`KNOWN`] that are loaded, by name. A module built into the kernel is not listed.
+    pub loaded: Fact<BTreeMap<String, Module>>,
+    /// Whether user space can access RDMA devices: the class of `ib_uverbs` exists, or the module is loaded.
+    #[serde(default)]
+    pub user_verbs: Fact<bool>,
+    /// Whether programs can use `rdma_cm`: the device of `rdma_ucm` exists, or the module is loaded.
+    #[serde(default)]
+    pub user_rdma_cm: Fact<bool>,
+    /// Whether every network namespace has its own RDMA devices (`netns_mode` of `ib_core` is `N`: exclusive); absent before
+    /// Linux 5.2.
+    #[serde(default)]
+    pub exclusive_namespaces: Fact<bool>,
+}
+
+/// One loaded module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its version; absent for most in-kernel modules.
+    pub version: Fact<String>,
+    /// The modules of [`KNOWN`] that use it; empty also on a kernel that does not report users.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
+}
+
+impl Source for Modules {
+    fn read(scope: &Scope<'_>, _: &Known) -> Self {
+        const PATH: &str = "/proc/modules";
+        // A running kernel without the file was built without modules; a tree without it is incomplete.
+        let text = if scope.root().is_live() {
+            scope.optional_file(PATH)
+        } else {
+            scope.required_file(PATH)
+        };
+        let loaded = text.and_then(|text| match names(&text) {
+            Ok(names) => Fact::Known(
+                KNOWN
+                    .iter()
+                    .filter_map(|name| Some((*name, names.get(name)?)))
+                    .map(|(name, users)| (name.to_owned(), Module::read(scope, name, users)))
+                    .collect(),
+            ),
+            Err(line) => scope.malformed(PATH, line, "a module per line"),
+        });
+        // The class also exists if ib_uverbs is built in, which the list of modules does not show.
+        let class = scope.entries("/sys/class/infiniband_verbs");
+        let user_verbs = match class.known() {
+            Some(_) => Fact::Known(true),
+            None => loaded
+                .as_ref()
+                .map(|all: &BTreeMap<_, _>| all.contains_key("ib_uverbs")),
+        };
+        // A character device of its own class, also if rdma_ucm is built in (drivers/infiniband/core/ucma.c).
+        let user_rdma_cm = match scope.entries("/sys/class/misc/rdma_cm").known() {
+            Some(_) => Fact::Known(true),
+            None => loaded
+                .as_ref()
+                .map(|all: &BTreeMap<_, _>| all.contains_key("rdma_ucm")),
+        };
+        let exclusive_namespaces = scope.parsed(
+            "/sys/module/ib_core/parameters/netns_mode",
+            "Y or N",
+            |mode| match mode {
+                "Y" => Some(false),
+                "N" => Some(true),
+                _ => None,
+            },
+        );
+        Self {
+            loaded,
+            user_verbs,
+            user_rdma_cm,
+            exclusive_namespaces,
+        }
+    }
+
+    fn unread(why: &Unread) -> Self {
+        Self {
+            loaded: why.clone().into(),
+            user_verbs: why.clone().into(),
+            user_rdma_cm: why.clone().into(),
+            exclusive_namespaces: why.clone().into(),
+        }
+    }
+}
+
+impl Modules {
+    /// Whether a module is loaded; `None` if the list could not be read.
+    pub fn has(&self, name: &str) -> Option<bool> {
+        self.loaded.known().map(|all| all.contains_key(name))
+    }
+
+    /// Whether `nvidia_peermem` is loaded and registered with `ib_core`, which is then among the modules it uses. `None` if it
+    /// is not loaded, or the kernel does not report the users of `ib_core`.
+    pub fn peermem_registered(&self) -> Option<bool> {
+        let loaded = self.loaded.known()?;
+        let users = &loaded.get("ib_core")?.users;
+        (loaded.contains_key("nvidia_peermem") && !users.is_empty())
+            .then(|| users.iter().any(|user| user == "nvidia_peermem"))
+    }
+
+    /// Whether the RDMA stack is MLNX_OFED or DOCA-OFED instead of in-kernel: only they load `mlx_compat`.
+    pub fn is_ofed(&self) -> Option<bool> {
+        self.has("mlx_compat")
+    }
+}
+
+/// The modules in `/proc/modules` with their users (`-` for none), or the first invalid line. Only name and size are checked:
+/// the third column is `-` on kernels that cannot unload modules, which the procfs crate treats as an error.
+fn names(text: &str) -> Result<BTreeMap<&str, &str>, &str> {
+    text.lines()
+        .map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next().filter(|name| !name.is_empty());
+            let size = words.next().and_then(|size| size.parse::<u64>().ok());
+            let users = words.nth(1).unwrap_or_default();
+            name.zip(size).map(|(name, _)| (name, users)).ok_or(line)
+        })
+        .collect()
+}
+
+impl Module {
+    fn read(scope: &Scope<'_>, name: &str, users: &str) -> Self {
+        let users = users.split(',').filter(|user| KNOWN.contains(user));
+        Self {
+            version: scope.optional(&format!("/sys/module/{name}/version")),
+            users: users.map(str::to_owned).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_cannot_unload_modules_counts_no_references() {
+        let text = "nvidia_uvm 1830912 - - Live 0xffffffffc080c000 (O)\nib_core 442368 7 ib_umad,rdma_cm, Live 0x0\n";
+        assert_eq!(
+            names(text),
+            Ok(BTreeMap::from([
+                ("ib_core", "ib_umad,rdma_cm,"),
+                ("nvidia_uvm", "-")
+            ]))
+        );
+        assert_eq!(names(""), Ok(BTreeMap::new()));
+        assert_eq!(names("ib_core\n"), Err("ib_core"));
+        assert_eq!(names("<html> x\n"), Err("<html> x"));
+    }
+}

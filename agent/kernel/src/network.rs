@@ -1,0 +1,274 @@
+//! The IP network under RoCE: subnets, ARP settings and flow control of the network devices of RDMA ports.
+//!
+//! Source: `/proc/1/net/route` (the node's own network, independent of this process's namespace; `/proc/net/route` in a
+//! tree), `/proc/sys/net/ipv4/conf/NETDEV/{arp_ignore,arp_announce,rp_filter}`
+//! (`Documentation/networking/ip-sysctl.rst`), and `/sys/class/net/NETDEV/{ecn,qos}`, which only MLNX_OFED and DOCA
+//! offer; `/sys/class/net/BOND/bonding/slaves` and `/sys/class/net/MEMBER/bonding_slave/mii_status`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fact::{Fact, Unread},
+    root::Scope,
+    source::{After, Known, Source},
+};
+
+/// Maximum number of routes that are read.
+const MAX_ROUTES: usize = 65_536;
+
+/// The network of a node, as far as RDMA ports use it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// IPv4 subnets of the network devices of RDMA ports.
+    pub subnets: Fact<Vec<Subnet>>,
+    /// The file with the subnets.
+    pub source: String,
+    /// ARP settings for all network devices; the stricter of these and the device's own applies.
+    pub all: Arp,
+    /// Settings of each network device of an RDMA port.
+    pub netdevs: BTreeMap<String, Settings>,
+}
+
+/// A network device's attachment to a subnet.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Subnet {
+    /// Network address.
+    pub address: Ipv4Addr,
+    /// Bits of the network address.
+    pub prefix: u8,
+    /// The network device.
+    pub netdev: String,
+}
+
+/// Settings of one network device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// ARP settings.
+    pub arp: Arp,
+    /// Priorities with priority flow control; absent if the driver does not report them in sysfs.
+    pub pfc: Fact<Vec<u8>>,
+    /// Priorities with congestion notification (`ecn/roce_np`) or reaction (`ecn/roce_rp`); absent likewise.
+    pub ecn: Fact<Vec<u8>>,
+    /// The members of a bond, in the order of the kernel; absent for all other devices.
+    #[serde(default)]
+    pub bond: Fact<Vec<BondMember>>,
+}
+
+/// A network device in a bond (`Documentation/networking/bonding.rst`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BondMember {
+    /// Its name.
+    pub name: String,
+    /// Whether the bond considers its link up (`bonding_slave/mii_status`); absent if the kernel does not report it.
+    pub link_up: Fact<bool>,
+}
+
+/// ARP and reverse-path settings; absent if the device is not in the network namespace of this process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arp {
+    /// 0: answer for any local address on any device; 1 and above: only for the device's own.
+    pub arp_ignore: Fact<u32>,
+    /// 0: any local address as source; 2: always the best for the target.
+    pub arp_announce: Fact<u32>,
+    /// 0: no check; 1: strict; 2: loose.
+    pub rp_filter: Fact<u32>,
+}
+
+impl Source for Network {
+    const AFTER: After = After::Devices;
+
+    fn read(scope: &Scope<'_>, Known { netdevs, .. }: &Known) -> Self {
+        let mut source = "/proc/1/net/route";
+        // Process 1 may be hidden; then fall back to the network of this process.
+        let aside = Scope::new(scope.root());
+        let mut table = aside.optional_file(source);
+        if table.known().is_none() {
+            source = "/proc/net/route";
+            table = scope.optional_file(source);
+        }
+        let settings = |netdev: &String| (netdev.clone(), Settings::read(scope, netdev));
+        Self {
+            subnets: table.map(|text| subnets(&text, netdevs)),
+            source: source.into(),
+            all: Arp::read(scope, "all"),
+            netdevs: netdevs.iter().map(settings).collect(),
+        }
+    }
+
+    fn unread(why: &Unread) -> Self {
+        Self {
+            subnets: why.clone().into(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Settings {
+    fn read(scope: &Scope<'_>, netdev: &str) -> Self {
+        let directory = format!("/sys/class/net/{netdev}");
+        let enabled = |role: &str| -> Fact<BTreeSet<u8>> {
+            let directory = format!("{directory}/ecn/{role}/enable");
+            scope.entries(&directory).map(|names| {
+                let on = |name: &&String| {
+                    let on = scope.number::<u32>(&format!("{directory}/{name}"));
+                    on.known().is_some_and(|on| *on != 0)
+                };
+                let priorities = names.iter().filter(on).filter_map(|name| name.parse().ok());
+                priorities.collect()
+            })
+        };
+        let ecn = match (enabled("roce_np"), enabled("roce_rp")) {
+            (Fact::Known(notified), Fact::Known(reacted)) => Fact::Known(&notified | &reacted),
+            (Fact::Absent, other) | (other, _) => other,
+        };
+        Self {
+            arp: Arp::read(scope, netdev),
+            pfc: scope.parsed(
+                &format!("{directory}/qos/pfc"),
+                "0 or 1 for each of eight priorities",
+                flags,
+            ),
+            ecn: ecn.map(|priorities| priorities.into_iter().collect()),
+            bond: BondMember::of(scope, &directory),
+        }
+    }
+}
+
+impl BondMember {
+    /// The members of the bond whose directory this is.
+    fn of(scope: &Scope<'_>, directory: &str) -> Fact<Vec<Self>> {
+        /// The kernel has no limit; a bond of RDMA ports has two members, rarely four.
+        const MAX_MEMBERS: usize = 32;
+        let names = scope.optional(&format!("{directory}/bonding/slaves"));
+        names.map(|names| {
+            let member = |name: &str| Self {
+                name: name.to_owned(),
+                link_up: scope.parsed(
+                    &format!("/sys/class/net/{name}/bonding_slave/mii_status"),
+                    "a link state",
+                    |state| match state {
+                        "up" => Some(true),
+                        "down" | "going down" | "going back" => Some(false),
+                        _ => None,
+                    },
+                ),
+            };
+            // A name is one component of a path.
+            let is_name = |name: &&str| !name.contains('/') && *name != "..";
+            names
+                .split_whitespace()
+                .filter(is_name)
+                .take(MAX_MEMBERS)
+                .map(member)
+                .collect()
+        })
+    }
+}
+
+/// The priorities whose flag is set, of eight flags.
+fn flags(text: &str) -> Option<Vec<u8>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let valid = words.len() == 8 && words.iter().all(|word| matches!(*word, "0" | "1"));
+    let set = (0..).zip(words).filter(|(_, word)| *word == "1");
+    valid.then(|| set.map(|(priority, _)| priority).collect())
+}
+
+impl Arp {
+    fn read(scope: &Scope<'_>, netdev: &str) -> Self {
+        let number = |name: &str| scope.number(&format!("/proc/sys/net/ipv4/conf/{netdev}/{name}"));
+        Self {
+            arp_ignore: number("arp_ignore"),
+            arp_announce: number("arp_announce"),
+            rp_filter: number("rp_filter"),
+        }
+    }
+}
+
+/// The subnets in a routing table: routes without a gateway.
+fn subnets(table: &str, netdevs: &BTreeSet<String>) -> Vec<Subnet> {
+    const UP: u32 = 1;
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let route = |line: &str| {
+        let mut words = line.split_whitespace();
+        let netdev = words.next().filter(|netdev| netdevs.contains(*netdev))?;
+        let destination = words.next().and_then(number)?;
+        let gateway = words.next().and_then(number)?;
+        let flags = words.next().and_then(number)?;
+        let mask = words.nth(3).and_then(number)?;
+        // A value in network byte order, printed as a native number; all supported machines are little-endian.
+        let [destination, mask] = [destination, mask].map(u32::swap_bytes);
+        let attached = gateway == 0 && flags & UP != 0 && mask != 0;
+        attached.then(|| Subnet {
+            address: Ipv4Addr::from(destination),
+            prefix: u8::try_from(mask.leading_ones()).unwrap_or(32),
+            netdev: netdev.to_owned(),
+        })
+    };
+    let found: BTreeSet<Subnet> = table.lines().take(MAX_ROUTES).filter_map(route).collect();
+    found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TABLE: &str = "\
+Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0
+eth0\t0064000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+eth1\t0065000A\t00000000\t0001\t0\t0\t0\tFEFFFFFF\t0\t0\t0
+docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
+";
+
+    #[test]
+    fn routes_through_gateways_are_not_attached_subnets() {
+        let netdevs = ["eth0", "eth1"].map(str::to_owned).into();
+        let words = |s: Subnet| format!("{}/{} {}", s.address, s.prefix, s.netdev);
+        let found: Vec<_> = subnets(TABLE, &netdevs).into_iter().map(words).collect();
+        assert_eq!(found, ["10.0.100.0/24 eth0", "10.0.101.0/31 eth1"]);
+    }
+
+    #[test]
+    fn eight_flags_are_eight_priorities() {
+        assert_eq!(flags("0 0 0 1 0 0 0 0"), Some(vec![3]));
+        assert_eq!(flags("0 0 0 1"), None);
+        assert_eq!(flags("0 0 0 2 0 0 0 0"), None);
+    }
+
+    prop_compose! {
+        /// A route of `eth0` through this gateway, with these flags, and whether it should be found.
+        fn any_route()(address: u32, prefix in 0..=32_u8, gateway in prop_oneof![Just(0_u32), any::<u32>()], flags in 0..16_u32)
+            -> (String, Option<Subnet>)
+        {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+            let line = format!(
+                "eth0\t{:08X}\t{gateway:08X}\t{flags:04X}\t0\t0\t100\t{:08X}\t0\t0\t0\n",
+                (address & mask).swap_bytes(),
+                mask.swap_bytes(),
+            );
+            let attached = gateway == 0 && flags % 2 == 1 && prefix > 0;
+            let subnet = Subnet { address: Ipv4Addr::from(address & mask), prefix, netdev: "eth0".into() };
+            (line, attached.then_some(subnet))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_gives_the_subnets_that_it_was_made_of_whatever_stands_between(
+            routes in proptest::collection::vec((any_route(), "(eth1?[\t ][0-9A-F\t ]{0,20})?"), 0..6),
+        ) {
+            let lines: Vec<_> = routes.iter().map(|((line, _), noise)| format!("{line}{noise}\n")).collect();
+            let table = lines.concat();
+            let expected: BTreeSet<_> = routes.into_iter().filter_map(|((_, subnet), _)| subnet).collect();
+            let found = subnets(&table, &["eth0".to_owned()].into());
+            prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

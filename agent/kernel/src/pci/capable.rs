@@ -1,0 +1,78 @@
+//! Network functions whose hardware supports RDMA, identified by vendor, device and class.
+
+use super::{DEVICES, hexadecimal};
+use crate::root::Scope;
+
+/// Base class of network controllers.
+const NETWORK: u32 = 0x02;
+/// Classes: Ethernet, InfiniBand, fabric (Omni-Path).
+const ETHERNET: u32 = 0x0200;
+const INFINIBAND: u32 = 0x0207;
+const FABRIC: u32 = 0x0208;
+
+/// Whether a function that was not read as an RDMA device has one: `Some(false)` if it has none, `Some(true)` if the
+/// configuration excludes it, `None` if the hardware does not support RDMA.
+pub(super) fn has_device(scope: &Scope<'_>, address: &str) -> Option<bool> {
+    let path = format!("{DEVICES}/{address}");
+    let id = |name: &str| {
+        let id = scope.parsed(&format!("{path}/{name}"), "a hexadecimal id", hexadecimal::<u32>);
+        id.known().copied()
+    };
+    // The class first: most functions are not network controllers and need only one read.
+    let class = id("class").filter(|class| class >> 16 == NETWORK)?;
+    let (vendor, device) = (id("vendor")?, id("device")?);
+    is_capable(class, vendor, device).then(|| device_below(scope, &path))
+}
+
+fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
+    match (class >> 8, vendor) {
+        // ConnectX-3 and later, and BlueField.
+        (ETHERNET | INFINIBAND, 0x15b3) => device >= 0x1003,
+        // Omni-Path.
+        (FABRIC, 0x8086) => matches!(device, 0x24f0 | 0x24f1),
+        // E810, E830 and X722.
+        (ETHERNET, 0x8086) => {
+            matches!(device, 0x1591..=0x1593 | 0x1599..=0x159b | 0x12d1..=0x12d5 | 0x37d0..=0x37d3)
+        }
+        // NetXtreme-E from BCM57414 on, and Thor.
+        (ETHERNET, 0x14e4) => matches!(device, 0x16d7..=0x16d9 | 0x1750..=0x1752 | 0x1760),
+        // Elastic Fabric Adapter.
+        (ETHERNET, 0x1d0f) => matches!(device, 0xefa0..=0xefaf),
+        // Microsoft Azure Network Adapter.
+        (ETHERNET, 0x1414) => device == 0x00ba,
+        _ => false,
+    }
+}
+
+/// Whether the function has an RDMA device, directly or on an auxiliary device (`ice.roce.0`).
+fn device_below(scope: &Scope<'_>, path: &str) -> bool {
+    let is_there = |directory: &str| scope.entries(directory).known().is_some();
+    if is_there(&format!("{path}/infiniband")) {
+        return true;
+    }
+    let entries = scope.entries(path);
+    let mut auxiliary = entries
+        .known()
+        .into_iter()
+        .flatten()
+        .filter(|name| name.contains('.') && !name.contains(':'));
+    auxiliary.any(|name| is_there(&format!("{path}/{name}/infiniband")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_differ_from_other_functions_of_their_vendors() {
+        assert!(is_capable(0x02_0700, 0x15b3, 0x1021));
+        assert!(is_capable(0x02_0000, 0x15b3, 0x101e));
+        assert!(is_capable(0x02_0000, 0x1d0f, 0xefa1));
+        assert!(is_capable(0x02_0800, 0x8086, 0x24f0));
+        assert!(is_capable(0x02_0000, 0x8086, 0x1592));
+        // An ENA, an I350 and a DMA engine do not support RDMA.
+        assert!(!is_capable(0x02_0000, 0x1d0f, 0xec20));
+        assert!(!is_capable(0x02_0000, 0x8086, 0x1521));
+        assert!(!is_capable(0x08_0100, 0x15b3, 0xc2d5));
+    }
+}

@@ -1,0 +1,35 @@
+//! Publishes the view as Node conditions and Events, in clusters of thousands of agents; and reads the Node's labels as
+//! expectations.
+//!
+//! [`condition`] (the content) and [`schedule`] (the time) are pure; [`session`] sends the requests to the API server.
+//! None of this runs unless the configuration enables it, and a slow or failing API server never blocks the agent.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod bucket;
+mod condition;
+mod events;
+mod failure;
+mod kind;
+mod labels;
+mod metrics;
+mod publisher;
+mod remove;
+mod schedule;
+mod session;
+mod source;
+mod text;
+mod token;
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+pub use api::Access;
+pub use failure::{Failure, Permission, Refusal};
+pub use metrics::Metrics;
+pub use publisher::Publisher;
+pub use remove::remove;
+pub use source::NodeLabels;

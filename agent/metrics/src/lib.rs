@@ -1,0 +1,20 @@
+//! Metrics: what `/metrics` shows, and the catalogue of it.
+//!
+//! Facts, findings and probes are written from the view by [`Exporter::render`]; nothing is kept between two scrapes.
+//! What the parts of the agent count as it happens is in the registry that the exporter gives them.
+//!
+//! To add a metric, add a row to a table in `families`: name, labels, help, and the function that yields its samples.
+
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+mod counters;
+mod exporter;
+mod families;
+mod table;
+mod text;
+
+pub use exporter::{CONTENT_TYPE, Exporter, RenderOptions};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Tests of what `/metrics` shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rdma_health_node::{UnreadKind, pci::Role};
+use rdma_health_protocol::{Peer, RemotePort};
+use rdma_health_tests::{promtool, view};
+use rdma_health_view::View;
+
+use super::{families::counters::NAMED, *};
+
+const BOTH: RenderOptions = RenderOptions {
+    node_exporter_names: true,
+};
+
+/// A node with every counter that has its own family.
+fn rich(devices: u64) -> View {
+    let counters: Vec<_> = NAMED
+        .iter()
+        .map(|named| (named.directory.name(), named.file))
+        .collect();
+    view::rich(devices, &counters)
+}
+
+fn text(view: Option<&View>, options: RenderOptions) -> String {
+    let mut buffer = Vec::new();
+    Exporter::default().render(view, options, &mut buffer);
+    String::from_utf8(buffer).unwrap()
+}
+
+/// The text read again, as strictly as Prometheus does: head before series, families in one piece, no series twice.
+/// By family: its type and its series with their values.
+fn parsed(text: &str) -> BTreeMap<String, (String, BTreeMap<String, f64>)> {
+    assert!(text.ends_with('\n'));
+    let mut families: BTreeMap<String, (String, BTreeMap<String, f64>)> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(head) = line.strip_prefix("# HELP ") {
+            current = head.split(' ').next().unwrap().to_owned();
+            let new = families.insert(current.clone(), Default::default()).is_none();
+            assert!(new, "{current} comes twice");
+        } else if let Some(head) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = head.split_once(' ').unwrap();
+            assert_eq!(name, current);
+            families.get_mut(name).unwrap().0 = kind.to_owned();
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            let suffix = name
+                .strip_prefix(current.as_str())
+                .unwrap_or_else(|| panic!("{name} below {current}"));
+            let (kind, all) = families.get_mut(&current).unwrap();
+            assert!(suffix.is_empty() || kind == "histogram", "{name}");
+            if let Some(labels) = series.strip_prefix(name).filter(|labels| !labels.is_empty()) {
+                check_labels(labels);
+            }
+            let value = value.parse().unwrap_or_else(|_| panic!("{line}"));
+            assert!(
+                all.insert(series.to_owned(), value).is_none(),
+                "{series} comes twice"
+            );
+        }
+    }
+    families
+}
+
+/// `{name="value",…}` with nothing unescaped inside.
+fn check_labels(labels: &str) {
+    let mut rest = labels.strip_prefix('{').unwrap();
+    loop {
+        let (name, after) = rest.split_once("=\"").unwrap();
+        assert!(
+            name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+            "{labels}"
+        );
+        let mut chars = after.char_indices();
+        let end = loop {
+            match chars.next().unwrap() {
+                (_, '\\') => assert!(matches!(chars.next().unwrap().1, '\\' | '"' | 'n'), "{labels}"),
+                (at, '"') => break at,
+                _ => {}
+            }
+        };
+        match &after[end + 1..] {
+            "}" => return,
+            more => rest = more.strip_prefix(',').unwrap(),
+        }
+    }
+}
+
+#[test]
+fn every_declared_family_is_emitted_as_declared() {
+    let text = text(Some(&rich(3)), BOTH);
+    let mut emitted = parsed(&text);
+    for entry in catalogue::groups(&[]).iter().flat_map(|group| &group.entries) {
+        let found = emitted.remove(entry.name);
+        // Only Linux 6.2 or later reports it.
+        if entry.name == "process_open_fds" && found.is_none() {
+            continue;
+        }
+        let (kind, series) = found.unwrap_or_else(|| panic!("{} is declared and never emitted", entry.name));
+        assert_eq!(kind, entry.kind.name(), "{}", entry.name);
+        assert!(
+            text.contains(&format!("# HELP {} {}\n", entry.name, entry.help())),
+            "{}",
+            entry.name
+        );
+        for one in series.keys() {
+            for label in entry.labels {
+                assert!(one.contains(&format!("{label}=\"")), "{one} has no {label}");
+            }
+        }
+    }
+    assert!(emitted.is_empty(), "not declared: {:?}", emitted.keys());
+}
+
+#[test]
+fn what_is_absent_or_unread_has_no_series() {
+    for absent in [true, false] {
+        let families = parsed(&text(Some(&view::empty(absent)), BOTH));
+        let facts: BTreeSet<_> = families
+            .keys()
+            .filter(|name| !name.starts_with("rdma_health_") && !name.starts_with("process_"))
+            .map(String::as_str)
+            .collect();
+        let expected = ["rdma_verdict", "rdma_verdict_findings", "rdma_finding"];
+        assert!(facts.iter().all(|name| expected.contains(name)), "{facts:?}");
+    }
+}
+
+#[test]
+fn before_the_first_reading_only_the_agents_own_metrics_are_exported() {
+    let families = parsed(&text(None, BOTH));
+    assert!(
+        families
+            .keys()
+            .all(|name| name.starts_with("rdma_health_") || name.starts_with("process_"))
+    );
+    assert!(
+        families["process_resident_memory_bytes"]
+            .1
+            .values()
+            .all(|bytes| *bytes > 1e6)
+    );
+}
+
+#[test]
+fn values_are_in_base_units() {
+    let text = text(Some(&rich(2)), RenderOptions::default());
+    for line in [
+        r#"rdma_port_data_received_bytes_total{device="mlx5_1",port="1"} 32"#,
+        r#"rdma_port_rate_bytes_per_second{device="mlx5_0",port="1"} 50000000000"#,
+        r#"rdma_port_statistic_total{device="mlx5_0",port="1",directory="hw_counters",counter="sent_pkts"} 11"#,
+        r#"rdma_port_level{device="mlx5_0",port="1",directory="hw_counters",level="active_qps"} 12"#,
+        r#"rdma_pci_link_speed_transfers_per_second{pci_address="0000:41:00.0",role="rdma"} 16000000000"#,
+        r#"rdma_memlock_limit_bytes{process="containerd",limit="soft"} 8388608"#,
+        r#"rdma_memlock_limit_bytes{process="rdma-health",limit="hard"} +Inf"#,
+        r#"rdma_iommu_group_translated{pci_address="0000:41:00.0",device="mlx5_0",role="rdma"} 1"#,
+        r#"rdma_iommu_group_translated{pci_address="0000:41:01.0",device="mlx5_1",role="rdma"} 0"#,
+        r#"rdma_iommu_configured_info{domain="passthrough",invalidation="lazy"} 1"#,
+        r#"rdma_probe_latency_seconds{device="mlx5_0",port="1",statistic="median"} 0.0000015"#,
+        r#"rdma_probe_success{device="mlx5_1",port="1"} 0"#,
+        r#"rdma_probe_failure_info{device="mlx5_1",port="1",stage="poll",reason="IBV_WC_LOC_PROT_ERR",vendor_error="0x81"} 1"#,
+        r#"rdma_probe_skipped{device="mlx5_2",port="1",reason="busy"} 1"#,
+        r#"rdma_port_gids{device="mlx5_0",port="1",type="RoCE v2"} 1"#,
+        r#"rdma_verdict{status="critical"} 1"#,
+        r#"rdma_device_verbs_usable{device="mlx5_1"} 0"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(text.contains(r#"board_id="MT_\"00\\\\838\\u{a}""#));
+    assert!(!text.contains("zz_unread") && !text.contains("node_infiniband"));
+    // Skipped is neither success nor failure.
+    assert!(!text.contains(r#"rdma_probe_success{device="mlx5_2""#));
+}
+
+/// Whether another exporter that may run on the same node has a metric of that name: `rdma_exporter` by yuuki,
+/// sriov-network-metrics-exporter, dcgm-exporter or the Prometheus node exporter.
+fn is_foreign(name: &str) -> bool {
+    const RDMA_EXPORTER: &[&str] = &[
+        "rdma_port_info",
+        "rdma_lifespan_milliseconds",
+        "rdma_scrape_collector_success",
+        "rdma_scrape_errors_total",
+        // Of its early releases.
+        "rdma_port_stat_total",
+        "rdma_port_hw_stat_total",
+    ];
+    const PREFIXES: &[&str] = &[
+        // rdma_exporter
+        "rdma_cc_",
+        "rdma_netdev_",
+        "rdma_optional_",
+        "rdma_pcie_",
+        "rdma_phy_",
+        "rdma_qp_",
+        "rdma_roce_",
+        // sriov-network-metrics-exporter, dcgm-exporter
+        "sriov_",
+        "DCGM_",
+    ];
+    // It names each counter after its file.
+    let file = name
+        .strip_prefix("rdma_")
+        .and_then(|name| name.strip_suffix("_total"));
+    let is_file = NAMED.iter().any(|named| Some(named.file) == file);
+    let node_exporter = name.starts_with("node_") && !name.starts_with("node_infiniband_");
+    is_file
+        || node_exporter
+        || RDMA_EXPORTER.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[test]
+fn no_name_is_that_of_another_exporter() {
+    for foreign in [
+        "rdma_port_info",
+        "rdma_port_rcv_data_total",
+        "rdma_qp_counter_mode",
+        "node_load1",
+    ] {
+        assert!(is_foreign(foreign), "{foreign}");
+    }
+    for entry in catalogue::groups(&[]).iter().flat_map(|group| &group.entries) {
+        assert!(!is_foreign(entry.name), "{}", entry.name);
+    }
+}
+
+#[test]
+fn promtool_accepts_every_family_of_the_node() {
+    for view in [rich(3), view::empty(true), view::empty(false)] {
+        promtool::check(&text(Some(&view), RenderOptions::default())).unwrap();
+    }
+    promtool::check(&text(None, RenderOptions::default())).unwrap();
+}
+
+#[test]
+fn help_texts_list_what_the_types_name() {
+    let help = |name: &str| {
+        let groups = catalogue::groups(&[]);
+        let mut entries = groups.iter().flat_map(|group| &group.entries);
+        entries.find(|entry| entry.name == name).unwrap().help()
+    };
+    for role in Role::ALL {
+        assert!(help("rdma_pci_function_info").contains(role.name()), "{role:?}");
+    }
+    for kind in UnreadKind::OF_READS {
+        assert!(help("rdma_health_read_errors_total").contains(kind), "{kind}");
+    }
+}
+
+/// Prints how long a large node takes; nothing depends on it. `cargo test --release -p rdma-health-metrics -- --ignored cost`
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_rendering_sixteen_devices() {
+    let view = rich(16);
+    let exporter = Exporter::default();
+    let mut buffer = Vec::new();
+    for options in [RenderOptions::default(), BOTH] {
+        let began = std::time::Instant::now();
+        for _ in 0..1000 {
+            buffer.clear();
+            exporter.render(Some(&view), options, &mut buffer);
+        }
+        println!(
+            "{options:?}: {:?} for {} bytes",
+            began.elapsed() / 1000,
+            buffer.len()
+        );
+    }
+}
+
+#[test]
+fn a_probe_between_nodes_adds_nothing_to_the_series_of_its_port() {
+    let mut view = rich(2);
+    let series = |view: &View| -> Vec<String> {
+        let text = text(Some(view), BOTH);
+        let lines = text.lines().filter(|line| line.starts_with("rdma_probe_"));
+        lines.map(str::to_owned).collect()
+    };
+    let loopbacks = series(&view);
+    let mut between = view.node.probes[0].clone();
+    let path = &mut std::sync::Arc::make_mut(&mut between).report.path;
+    path.to = Peer::Remote(RemotePort {
+        node: "node-b".into(),
+        port: path.from.clone(),
+    });
+    view.node.probes.push(between);
+    assert_eq!(series(&view), loopbacks);
+    assert!(!loopbacks.is_empty());
+}

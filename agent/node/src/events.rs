@@ -1,0 +1,175 @@
+//! What the kernel logged about the adapters and GPUs of the node.
+
+use rdma_health_kernel::{
+    kmsg::{Device, Event, EventClass, EventKind},
+    pci::Role,
+};
+
+use crate::{Function, Node};
+
+/// Drivers of RDMA devices only. Other drivers of RDMA adapters also drive plain network functions.
+const RDMA_ONLY: [&str; 16] = [
+    "mlx5",
+    "mlx4",
+    "bnxt_re",
+    "irdma",
+    "i40iw",
+    "efa",
+    "hfi1",
+    "qib",
+    "infiniband",
+    "hns_roce",
+    "hns-roce",
+    "qedr",
+    "iw_cxgb4",
+    "mana_ib",
+    "erdma",
+    "ocrdma",
+];
+
+/// An event of the kernel log with the function that it is about.
+#[derive(Debug, Clone)]
+pub struct DeviceEvent<'a> {
+    /// The event.
+    pub event: &'a Event,
+    /// The function that its device is, or that is behind the PCIe port that it names. `None` if the node has none such
+    /// now.
+    pub function: Option<Function<'a>>,
+    /// Whether the event names a PCIe port above the function.
+    pub is_above: bool,
+    /// Whether the driver reported later that the device works again.
+    pub is_over: bool,
+}
+
+impl DeviceEvent<'_> {
+    /// The name of its device in findings: that of the function, otherwise the one that the kernel used.
+    pub fn subject(&self) -> String {
+        match &self.function {
+            Some(function) => function.subject().to_owned(),
+            None => self.event.device.to_string(),
+        }
+    }
+
+    /// The same in sentences.
+    pub fn title(&self) -> String {
+        match &self.function {
+            Some(function) if self.is_above => {
+                format!("PCIe port {} above {}", self.event.device, function.title())
+            }
+            Some(function) => function.title(),
+            None => self.event.device.to_string(),
+        }
+    }
+}
+
+impl Node {
+    /// The kept lines of the kernel log, oldest first; empty if it could not be read.
+    pub fn kernel_lines(&self) -> &[String] {
+        self.kernel_log.known().map_or(&[], |log| &log.lines)
+    }
+
+    /// What the kernel logged about RDMA adapters and GPUs, in the order of the last message.
+    pub fn device_events(&self) -> Vec<DeviceEvent<'_>> {
+        let is_empty = self.kernel_log.known().is_none_or(|log| log.events.is_empty());
+        if is_empty {
+            return Vec::new();
+        }
+        self.device_events_of(&self.functions())
+    }
+
+    /// The same with the node's [functions](Node::functions), if the caller has them.
+    pub fn device_events_of<'a>(&'a self, functions: &[Function<'a>]) -> Vec<DeviceEvent<'a>> {
+        let Some(log) = self.kernel_log.known() else {
+            return Vec::new();
+        };
+        let mut found: Vec<DeviceEvent<'_>> = log
+            .events
+            .iter()
+            .filter_map(|event| self.device_event(event, functions))
+            .collect();
+        let ends: Vec<_> = found
+            .iter()
+            .filter(|end| end.event.kind.class() == EventClass::Recovery)
+            .map(|end| (end.subject(), end.event.kind, end.event.order))
+            .collect();
+        for fault in &mut found {
+            let subject = fault.subject();
+            fault.is_over = ends.iter().any(|(device, kind, order)| {
+                *device == subject && *order > fault.event.order && is_end(*kind, fault.event.kind)
+            });
+        }
+        found
+    }
+
+    /// Joins an event with its function; `None` if it is about something else than an adapter or a GPU.
+    fn device_event<'a>(&'a self, event: &'a Event, functions: &[Function<'a>]) -> Option<DeviceEvent<'a>> {
+        let is_of_interest = |function: &&Function<'_>| match function.role {
+            Role::Rdma => !function.is_software,
+            Role::Capable | Role::Gpu => true,
+            Role::Bridge => false,
+        };
+        let functions = || functions.iter().filter(is_of_interest);
+        let joined = |function: Option<&Function<'a>>, is_above| DeviceEvent {
+            event,
+            function: function.cloned(),
+            is_above,
+            is_over: false,
+        };
+        let own = match &event.device {
+            Device::Pci(address) => functions().find(|function| function.address == address),
+            Device::Named(name) => self
+                .address_of(name)
+                .and_then(|address| functions().find(|function| function.address == address)),
+            Device::Stream(id) => {
+                let mut matching =
+                    functions().filter(|function| requester(function.address) == Some(id & 0xffff));
+                // Each SMMU numbers its streams by itself: two functions with the same number cannot be distinguished.
+                matching.next().filter(|_| matching.next().is_none())
+            }
+            Device::Driver(_) => None,
+        };
+        if own.is_some() {
+            return Some(joined(own, false));
+        }
+        if let Device::Pci(address) = &event.device {
+            let mut behind = functions().filter(|function| function.bridges().contains(address));
+            if let Some(function) = behind.find(|function| function.role == Role::Rdma) {
+                return Some(joined(Some(function), true));
+            }
+            if self.pci.left_out.contains(address) {
+                return None;
+            }
+        }
+        let is_rdma = RDMA_ONLY.iter().any(|driver| event.driver.starts_with(driver));
+        (is_rdma || event.kind == EventKind::PeerMemory).then(|| joined(None, false))
+    }
+
+    /// The address of the function behind an RDMA or network device.
+    fn address_of(&self, name: &str) -> Option<&str> {
+        let has_netdev = |hca: &rdma_health_kernel::infiniband::Hca| {
+            let mut netdevs = hca.ports.values().filter_map(|port| port.netdev.known());
+            netdevs.any(|netdev| netdev.name == name)
+        };
+        let hca = self.hcas().find(|hca| hca.name == name || has_netdev(hca))?;
+        hca.pci_address.known().map(String::as_str)
+    }
+}
+
+/// Whether an event of the first kind ends a fault of the second.
+fn is_end(end: EventKind, fault: EventKind) -> bool {
+    match fault {
+        EventKind::LinkDown => end == EventKind::LinkUp,
+        EventKind::ModuleUnplugged | EventKind::ModuleFault => end == EventKind::ModulePlugged,
+        EventKind::PciPower | EventKind::IommuFault => false,
+        _ => end == EventKind::Started,
+    }
+}
+
+/// The requester id of a function, as an IOMMU sees it: bus, device and function (PCIe 2.2.6.2).
+fn requester(address: &str) -> Option<u32> {
+    let (_, rest) = address.split_once(':')?;
+    let (bus, rest) = rest.split_once(':')?;
+    let (slot, function) = rest.split_once('.')?;
+    let hexadecimal = |text| u32::from_str_radix(text, 16).ok();
+    Some(hexadecimal(bus)? << 8 | hexadecimal(slot)? << 3 | hexadecimal(function)?)
+}

@@ -1,0 +1,34 @@
+//! Why a probe failed.
+
+use rdma_health_protocol::ProbeFailure;
+
+use crate::node::Probe;
+
+impl Probe {
+    /// Why it failed. `None` if it passed, or did not run because its port was busy, inactive or missing.
+    pub fn failure(&self) -> Option<&ProbeFailure> {
+        let failure = self.report.failure.as_ref();
+        failure.filter(|failure| !failure.is_not_probed())
+    }
+}
+
+/// A failure as text: `IBV_WC_LOC_PROT_ERR(4) vendor_err=0x51`.
+pub fn in_words(failure: &ProbeFailure) -> String {
+    match failure {
+        ProbeFailure::Errno { errno, name } => format!("{name} ({errno})"),
+        ProbeFailure::Completion(completion) => {
+            format!(
+                "{}({}) vendor_err={:#x}",
+                completion.name, completion.status, completion.vendor_error
+            )
+        }
+        ProbeFailure::TimedOut => "the time budget is exhausted".into(),
+        ProbeFailure::Busy { bytes_per_second } => format!("the port carries {bytes_per_second} bytes/s"),
+        ProbeFailure::NotActive { state } => format!("the port's state is {state}, not ACTIVE"),
+        ProbeFailure::NoGid => "the port has no usable GID".into(),
+        ProbeFailure::Corrupted { offset } => {
+            format!("the received bytes differ from offset {offset} on")
+        }
+        ProbeFailure::NoSuchPort => "device or port not found".into(),
+    }
+}

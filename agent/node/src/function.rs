@@ -1,0 +1,232 @@
+//! PCI functions that are relevant to RDMA, with their users and their IOMMU mode.
+
+use std::collections::BTreeMap;
+
+use rdma_health_kernel::{
+    infiniband::Hca,
+    iommu::{DomainType, Group},
+    pci::{self, Role},
+};
+use serde::Serialize;
+
+use crate::Node;
+
+/// One PCI function: of an RDMA device, of a GPU, or one that affects them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Function<'a> {
+    /// PCI address (`0000:41:00.0`).
+    pub address: &'a str,
+    /// What it is to RDMA.
+    pub role: Role,
+    /// Its RDMA devices, in order of name; empty unless the role is [`Role::Rdma`].
+    pub names: Vec<&'a str>,
+    /// Whether only software devices (`rdma_rxe`) use it, so that it is not RDMA hardware.
+    pub is_software: bool,
+    /// The bound kernel driver.
+    pub driver: Option<&'a str>,
+    /// Who uses it instead of the host.
+    pub lent_to: Option<Borrower>,
+    /// The number of its IOMMU group; `None` without an IOMMU.
+    pub group: Option<u32>,
+    /// Its IOMMU mode; `None` without an IOMMU, or if the kernel does not report it.
+    pub dma: Option<&'a DomainType>,
+    /// Its PCI facts; `None` if PCI functions could not be read.
+    #[serde(skip)]
+    pub pci: Option<&'a pci::Function>,
+}
+
+/// Who uses a function instead of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Borrower {
+    /// A virtual machine or a user-space driver, through `vfio-pci`. Its DMA addresses must be translated.
+    Vfio,
+}
+
+/// The IOMMU mode of all RDMA functions and GPUs that the host uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DmaMode {
+    /// No IOMMU is active.
+    NoIommu,
+    /// All of them are in passthrough mode.
+    Passthrough,
+    /// At least one is translated.
+    Translated,
+    /// None is translated, but at least one is in another mode, for example blocked.
+    Other,
+}
+
+impl<'a> Function<'a> {
+    /// Whether its DMA addresses are translated.
+    pub fn is_translated(&self) -> bool {
+        self.dma.is_some_and(DomainType::is_translated)
+    }
+
+    /// Its name in messages: its RDMA devices and address, `GPU` and address, or only the address.
+    pub fn title(&self) -> String {
+        let address = self.address;
+        match (self.names.as_slice(), self.role) {
+            ([_, ..], _) => format!("{} ({address})", self.names.join(", ")),
+            ([], Role::Gpu) => format!("GPU {address}"),
+            ([], Role::Bridge) => format!("PCIe port {address}"),
+            ([], Role::Rdma | Role::Capable) => address.to_owned(),
+        }
+    }
+
+    /// Its name in findings and metrics: its first RDMA device, otherwise its address.
+    pub fn subject(&self) -> &'a str {
+        self.names.first().unwrap_or(&self.address)
+    }
+
+    /// The bridges above it, from the root port down; empty if they are not known.
+    pub fn bridges(&self) -> &'a [String] {
+        self.pci.map_or(&[], |pci| &pci.bridges)
+    }
+
+    /// Its NUMA node, if the firmware reports one.
+    pub fn numa_node(&self) -> Option<u32> {
+        self.pci?.numa_node.known().copied()
+    }
+
+    /// Whether it is an RDMA function or a GPU whose DMA the host itself relies on: what is lent to a virtual machine needs
+    /// translation and is not.
+    pub fn is_dma_of_host(&self) -> bool {
+        matches!(self.role, Role::Rdma | Role::Gpu) && self.lent_to.is_none()
+    }
+
+    /// Whether it is an SR-IOV virtual function.
+    pub fn is_virtual(&self) -> bool {
+        self.pci
+            .is_some_and(|pci| pci.physical_function.known().is_some())
+    }
+
+    /// Whether it is a port of an adapter, and not a GPU, a bridge, a virtual function or the card of a software device.
+    pub fn is_nic(&self) -> bool {
+        self.role == Role::Rdma && !self.is_software && !self.is_virtual()
+    }
+}
+
+/// Whether a kernel driver hands its function to a virtual machine or to user space: `vfio-pci`, its variants for one vendor
+/// (`mlx5_vfio_pci`, `nvgrace-gpu-vfio-pci`), and those that hold a function for a hypervisor.
+fn lends(driver: &str) -> bool {
+    driver.contains("vfio") || matches!(driver, "pci-stub" | "pciback" | "xen-pciback")
+}
+
+impl Node {
+    /// Every relevant PCI function: those with RDMA devices, then GPUs, bridges and network functions that support RDMA,
+    /// each in order of address.
+    ///
+    /// RDMA functions are known from their devices even if PCI could not be read.
+    pub fn functions(&self) -> Vec<Function<'_>> {
+        let groups = self.groups_by_address();
+        let mut names: BTreeMap<&str, (Vec<&str>, bool)> = BTreeMap::new();
+        for hca in self.hcas() {
+            if let Some(address) = hca.pci_address.known() {
+                let (names, is_software) = names.entry(address).or_insert((Vec::new(), true));
+                names.push(&hca.name);
+                *is_software &= hca.is_software();
+            }
+        }
+        let known = self.pci.functions.known();
+        let others = known.into_iter().flatten().filter_map(|(address, pci)| {
+            let new = !names.contains_key(address.as_str());
+            new.then_some((address.as_str(), pci.role))
+        });
+        let mut all: Vec<_> = others
+            .chain(names.keys().map(|address| (*address, Role::Rdma)))
+            .collect();
+        all.sort_unstable_by_key(|(address, role)| (*role, *address));
+        let function = |(address, role)| {
+            let pci = known.and_then(|known| known.get(address));
+            let (names, is_software) = names.remove(address).unwrap_or_default();
+            let driver = pci.and_then(|pci| pci.driver.known()).map(String::as_str);
+            let group = groups.get(address);
+            Function {
+                address,
+                role,
+                names,
+                is_software,
+                driver,
+                lent_to: driver.filter(|driver| lends(driver)).map(|_| Borrower::Vfio),
+                group: group.map(|(number, _)| *number),
+                dma: group.and_then(|(_, group)| group.domain.known()),
+                pci,
+            }
+        };
+        all.into_iter().map(function).collect()
+    }
+
+    /// Every function with [`Function::is_dma_of_host`].
+    pub fn dma_functions(&self) -> impl Iterator<Item = Function<'_>> {
+        self.functions().into_iter().filter(Function::is_dma_of_host)
+    }
+
+    /// The GPUs that the host itself uses, in order of address.
+    pub fn gpus(&self) -> impl Iterator<Item = Function<'_>> {
+        self.dma_functions().filter(|function| function.role == Role::Gpu)
+    }
+
+    /// RDMA functions in hardware that are not virtual functions, in order of address.
+    pub fn nics(&self) -> impl Iterator<Item = Function<'_>> {
+        self.dma_functions().filter(Function::is_nic)
+    }
+
+    /// The IOMMU mode of the RDMA functions and GPUs that the host uses; `None` if one of them is not known, or there are
+    /// none.
+    pub fn dma_mode(&self) -> Option<DmaMode> {
+        if self.iommu.groups.known()?.is_empty() {
+            return Some(DmaMode::NoIommu);
+        }
+        let modes: Vec<_> = self.dma_functions().map(|function| function.dma).collect();
+        if modes.iter().flatten().any(|mode| mode.is_translated()) {
+            return Some(DmaMode::Translated);
+        }
+        let known: Option<Vec<_>> = modes.into_iter().collect();
+        match known?.as_slice() {
+            [] => None,
+            all if all.iter().all(|mode| **mode == DomainType::Identity) => Some(DmaMode::Passthrough),
+            _ => Some(DmaMode::Other),
+        }
+    }
+
+    /// The function whose PCIe link carries a device's data, with its address. For a virtual function, which has no own
+    /// link, it is the physical function.
+    pub fn link_of(&self, hca: &Hca) -> Option<(&str, &pci::Function)> {
+        let functions = self.pci.functions.known()?;
+        let find = |address: Option<&String>| functions.get_key_value(address?);
+        let found = find(hca.physical_function.known()).or_else(|| find(hca.pci_address.known()));
+        found.map(|(address, function)| (address.as_str(), function))
+    }
+
+    /// Whether the node is a virtual machine.
+    pub fn is_virtual_machine(&self) -> bool {
+        self.host.virtual_machine.known() == Some(&true)
+    }
+
+    /// The group of each device. One pass over the groups, instead of one pass per function.
+    fn groups_by_address(&self) -> BTreeMap<&str, (u32, &Group)> {
+        let mut found = BTreeMap::new();
+        for (number, group) in self.iommu.groups.known().into_iter().flatten() {
+            for device in group.devices.known().into_iter().flatten() {
+                found.insert(device.as_str(), (*number, group));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_that_hand_a_function_on_are_distinguished_from_those_of_the_host() {
+        for driver in ["vfio-pci", "mlx5_vfio_pci", "nvgrace-gpu-vfio-pci", "pci-stub"] {
+            assert!(lends(driver), "{driver}");
+        }
+        for driver in ["nvidia", "mlx5_core", "amdgpu", "pcieport"] {
+            assert!(!lends(driver), "{driver}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Equal ports and adapters: those that are built and attached alike, so that one of them is expected to do what the others do.
+//!
+//! Ports are peers if driver, board, port number and PCI function number are equal, and either all or none of them share a PCIe
+//! switch with a GPU. So the second port of every card, other boards, and adapters for storage are not compared with the rails
+//! of the GPUs. The link layer is not part of it, because it is compared itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Function, Node, Port, pci::Role};
+
+/// The fewest peers that show what is usual.
+const FEWEST: usize = 3;
+
+/// Ports that are expected to behave equally, in order of device and number.
+#[derive(Debug, Clone)]
+pub struct Peers<'a> {
+    /// The ports.
+    pub ports: Vec<Port<'a>>,
+    /// Whether they serve the GPUs of the node: they share PCIe switches with GPUs, or there is one for at most two GPUs.
+    pub serve_gpus: bool,
+}
+
+/// Members of a group without what most of the others have.
+#[derive(Debug, Clone)]
+pub struct Exceptions<T> {
+    /// Those without it.
+    pub without: Vec<T>,
+    /// The number of those that have it.
+    pub with: usize,
+    /// The number of all of them.
+    pub of: usize,
+}
+
+/// The attachment of a function, by which functions are equal: function number, and whether it shares a switch with a GPU.
+type Place = (String, bool);
+
+/// The members without what at least three quarters of all members and at least three have. Without exceptions, and without
+/// such a majority, `None`. Members that answer `None` count only as members.
+pub fn exceptions<T: Copy>(all: &[T], has: impl Fn(T) -> Option<bool>) -> Option<Exceptions<T>> {
+    let answers: Vec<_> = all.iter().map(|one| (*one, has(*one))).collect();
+    let with = answers.iter().filter(|(_, has)| *has == Some(true)).count();
+    let without: Vec<T> = answers
+        .iter()
+        .filter(|(_, has)| *has == Some(false))
+        .map(|(one, _)| *one)
+        .collect();
+    let is_majority = with >= FEWEST && with * 4 >= all.len() * 3;
+    (is_majority && !without.is_empty()).then_some(Exceptions {
+        without,
+        with,
+        of: all.len(),
+    })
+}
+
+impl<T> Exceptions<T> {
+    /// `7 of 8`.
+    pub fn share(&self) -> String {
+        format!("{} of {}", self.with, self.of)
+    }
+}
+
+/// Places of PCI functions.
+struct Places<'a> {
+    /// The root ports above GPUs.
+    above_gpus: BTreeSet<&'a str>,
+    is_virtual_machine: bool,
+}
+
+impl<'a> Places<'a> {
+    fn new(node: &'a Node, functions: &[Function<'a>]) -> Self {
+        let gpus = functions
+            .iter()
+            .filter(|function| function.role == Role::Gpu && function.lent_to.is_none());
+        Self {
+            above_gpus: gpus
+                .filter_map(|gpu| gpu.bridges().first())
+                .map(String::as_str)
+                .collect(),
+            is_virtual_machine: node.is_virtual_machine(),
+        }
+    }
+
+    fn of(&self, address: &str, bridges: &[String]) -> Place {
+        // A hypervisor places functions as it likes.
+        if self.is_virtual_machine {
+            return (String::new(), false);
+        }
+        let number = address.rsplit_once('.').map_or("", |(_, number)| number);
+        let near = bridges
+            .first()
+            .is_some_and(|root| self.above_gpus.contains(root.as_str()));
+        (number.to_owned(), near)
+    }
+}
+
+impl Node {
+    /// The groups of equal ports with at least three members. Not compared: software devices, virtual functions and their
+    /// representors, which a pod or virtual machine controls.
+    pub fn peers(&self) -> Vec<Peers<'_>> {
+        let functions = self.functions();
+        let places = Places::new(self, &functions);
+        let gpus = functions
+            .iter()
+            .filter(|function| function.role == Role::Gpu && function.lent_to.is_none())
+            .count();
+        let known = self.pci.functions.known();
+        let mut groups: BTreeMap<_, Vec<Port<'_>>> = BTreeMap::new();
+        for port in self.ports() {
+            let hca = port.hca;
+            let (Some(driver), Some(board)) =
+                (hca.driver.known(), hca.board_id.known().or(hca.hca_type.known()))
+            else {
+                continue;
+            };
+            if port.is_lent() || hca.is_software() {
+                continue;
+            }
+            let address = hca.pci_address.known().map_or("", String::as_str);
+            let bridges = known
+                .and_then(|known| known.get(address))
+                .map_or(&[][..], |pci| &pci.bridges);
+            let place = places.of(address, bridges);
+            groups
+                .entry((driver, board, port.number, place))
+                .or_default()
+                .push(port);
+        }
+        groups
+            .into_iter()
+            .filter(|(_, ports)| ports.len() >= FEWEST)
+            .map(|((.., (_, near)), ports)| Peers {
+                serve_gpus: gpus > 0 && (near || ports.len() * 2 >= gpus),
+                ports,
+            })
+            .collect()
+    }
+
+    /// The groups of equal adapter functions: physical functions of one model that the host uses, with or without an RDMA
+    /// device, attached alike. Only groups with at least three members.
+    pub fn equal_adapters(&self) -> Vec<Vec<Function<'_>>> {
+        let functions = self.functions();
+        let places = Places::new(self, &functions);
+        let mut groups: BTreeMap<_, Vec<Function<'_>>> = BTreeMap::new();
+        for function in functions {
+            let is_adapter = matches!(function.role, Role::Rdma | Role::Capable) && !function.is_software;
+            if !is_adapter || function.is_virtual() || function.lent_to.is_some() {
+                continue;
+            }
+            let Some(pci) = function.pci else { continue };
+            if let (Some(vendor), Some(device)) = (pci.vendor.known(), pci.device.known()) {
+                let place = places.of(function.address, &pci.bridges);
+                groups
+                    .entry((*vendor, *device, place))
+                    .or_default()
+                    .push(function);
+            }
+        }
+        groups
+            .into_values()
+            .filter(|group| group.len() >= FEWEST)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(answers: &[Option<bool>]) -> Option<(usize, String)> {
+        let all: Vec<_> = (0..answers.len()).collect();
+        exceptions(&all, |n| answers[n]).map(|found| (found.without.len(), found.share()))
+    }
+
+    #[test]
+    fn three_quarters_show_what_is_usual() {
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(of(&[yes, yes, yes, no]), Some((1, "3 of 4".into())));
+        assert_eq!(of(&[yes, yes, no]), None, "two of three");
+        assert_eq!(of(&[yes, yes, yes, yes]), None, "no exception");
+        assert_eq!(of(&[yes, yes, yes, no, no]), None, "three of five");
+        assert_eq!(
+            of(&[yes, yes, yes, None]),
+            None,
+            "what is not known does not count"
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! What the joined node says of functions, ports, GIDs and topology, read from trees of real designs.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rdma_health_kernel::{
+    Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_node::{DmaMode, Fact, Node, function::Borrower, node::VerbsDevice, topology::Distance};
+use rdma_health_protocol::{Device, Gid, GidType, Port as VerbsPort};
+use rdma_health_tests::tree::{GidFile, Tree};
+
+/// A GPU of the h100-connectx7 fixture, and the NIC on the same PCIe switch.
+const GPU: &str = "0000:18:00.0";
+const NIC: &str = "0000:13:00.0";
+
+fn node(fixture: &str, change: impl FnOnce(&mut Tree)) -> Node {
+    let mut tree = Tree::fixture(fixture).unwrap();
+    change(&mut tree);
+    let unpacked = tree.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(unpacked.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(20));
+    Node::new(collector.facts())
+}
+
+#[test]
+fn a_function_has_its_names_its_role_and_its_iommu_group() {
+    let node = node("h100-connectx7", |_| {});
+    let functions = node.functions();
+    let nic = functions.iter().find(|function| function.address == NIC).unwrap();
+    assert_eq!(
+        (nic.role.name(), nic.names.as_slice(), nic.driver),
+        ("rdma", ["mlx5_0"].as_slice(), Some("mlx5_core"))
+    );
+    assert!(nic.group.is_some() && nic.is_nic() && !nic.is_software);
+    assert_eq!((node.nics().count(), node.gpus().count()), (9, 8));
+    assert_eq!(node.dma_mode(), Some(DmaMode::Passthrough));
+}
+
+#[test]
+fn a_gpu_lent_to_a_virtual_machine_is_not_the_hosts() {
+    let node = node("h100-connectx7", |tree| {
+        tree.bind_to_vfio(GPU).unwrap();
+        tree.set_iommu_type(GPU, "DMA-FQ").unwrap();
+    });
+    let functions = node.functions();
+    let gpu = functions.iter().find(|function| function.address == GPU).unwrap();
+    assert_eq!(gpu.lent_to, Some(Borrower::Vfio));
+    assert!(node.dma_functions().all(|function| function.address != GPU));
+    assert_eq!(node.dma_mode(), Some(DmaMode::Passthrough));
+    assert_eq!(node.topology().gpus.len(), 7);
+}
+
+#[test]
+fn one_translated_gpu_makes_the_node_translated_and_a_blocked_one_does_not() {
+    let mode = |dma: &str| node("h100-connectx7", |tree| tree.set_iommu_type(GPU, dma).unwrap()).dma_mode();
+    assert_eq!(mode("DMA-FQ"), Some(DmaMode::Translated));
+    assert_eq!(mode("DMA"), Some(DmaMode::Translated));
+    assert_eq!(mode("blocked"), Some(DmaMode::Other));
+    assert_eq!(mode("unmanaged"), Some(DmaMode::Other));
+    let without = node("virtual-node-no-iommu", |_| {});
+    assert_eq!(without.dma_mode(), Some(DmaMode::NoIommu));
+}
+
+#[test]
+fn a_group_whose_type_is_not_known_is_not_called_passthrough() {
+    let node = node("h100-connectx7", |tree| {
+        let file = tree.iommu_type_file(GPU).unwrap();
+        tree.remove(&file);
+    });
+    assert_eq!(node.dma_mode(), None);
+}
+
+/// A table in which the first RoCE v2 GID of an IPv4 address belongs to a VLAN: index, GID, type, network device by name
+/// and by number.
+const WITH_VLAN: [(u32, &str, GidType, &str, u32); 6] = [
+    (0, "fe80::1", GidType::RoceV1, "eth2", 2),
+    (1, "fe80::1", GidType::RoceV2, "eth2", 2),
+    (2, "::ffff:10.1.0.1", GidType::RoceV1, "eth2.100", 7),
+    (3, "::ffff:10.1.0.1", GidType::RoceV2, "eth2.100", 7),
+    (4, "::ffff:10.0.0.1", GidType::RoceV1, "eth2", 2),
+    (5, "::ffff:10.0.0.1", GidType::RoceV2, "eth2", 2),
+];
+
+/// The table in the files of `mlx5_0`.
+fn write_gids(tree: &mut Tree) {
+    let gids = WITH_VLAN.map(|(index, gid, kind, netdev, _)| GidFile {
+        index,
+        gid,
+        kind: if kind == GidType::RoceV1 {
+            "IB/RoCE v1"
+        } else {
+            "RoCE v2"
+        },
+        netdev,
+    });
+    tree.write_gids("mlx5_0", &gids).unwrap();
+}
+
+/// The same table as libibverbs reports it.
+fn verbs_with_vlan() -> Fact<Arc<BTreeMap<String, VerbsDevice>>> {
+    let gids = WITH_VLAN.map(|(index, gid, kind, _, netdev)| Gid {
+        index,
+        gid: gid.parse().unwrap(),
+        kind,
+        netdev_index: Some(netdev),
+        netdev: None,
+    });
+    let device = VerbsDevice::Device(Device {
+        name: "mlx5_0".into(),
+        node_guid: 1,
+        firmware: String::new(),
+        vendor_id: 0,
+        vendor_part_id: 0,
+        max_mr_size: 0,
+        ports: vec![VerbsPort {
+            number: 1,
+            state: 4,
+            phys_state: 5,
+            link_layer: 2,
+            active_mtu: 4096,
+            max_mtu: 4096,
+            lid: 0,
+            sm_lid: 0,
+            gid_table_len: 256,
+            gids: gids.to_vec(),
+        }],
+    });
+    Fact::Known(Arc::new(BTreeMap::from([("mlx5_0".into(), device)])))
+}
+
+#[test]
+fn sysfs_and_libibverbs_lead_to_the_same_gid_on_a_port_with_vlans() {
+    let mut node = node("h100-connectx7", write_gids);
+    let best = |node: &Node| {
+        let port = node.port("mlx5_0", 1).unwrap();
+        let gid = port.routable_gid().unwrap();
+        (gid.index, port.netdev_of(gid).map(str::to_owned))
+    };
+    assert_eq!(best(&node), (5, Some("eth2".into())), "read from sysfs");
+    node.verbs = verbs_with_vlan();
+    assert_eq!(best(&node), (5, Some("eth2".into())), "reported by libibverbs");
+}
+
+#[test]
+fn distances_have_the_names_of_nvidia_smi() {
+    let node = node("h100-connectx7", |_| {});
+    let topology = node.topology();
+    let gpu = &topology.gpus[0];
+    assert_eq!(gpu.function.address, GPU);
+    let to = |nic: &str| gpu.paths.iter().find(|path| path.nic == nic).unwrap();
+    let near = to(NIC);
+    assert_eq!(near.distance.map(Distance::name), Some("PIX"));
+    assert_eq!(near.bridges, ["0000:12:01.0", "0000:12:00.0"]);
+    assert!(near.acs_redirect.is_empty() && !near.translated);
+    let names = |distance| {
+        gpu.paths
+            .iter()
+            .filter(|path| path.distance == Some(distance))
+            .count()
+    };
+    assert_eq!(Distance::ALL.map(names), [2, 0, 0, 2, 5], "{gpu:?}");
+}
+
+#[test]
+fn every_gpu_gets_a_nic_of_its_own() {
+    let node = node("h100-connectx7", |_| {});
+    let gpus = node.topology().gpus;
+    let pairs: BTreeMap<_, _> = gpus
+        .iter()
+        .map(|gpu| (gpu.best_nic.unwrap(), gpu.function.address))
+        .collect();
+    assert_eq!(pairs.len(), 8, "{pairs:?}");
+    for gpu in &gpus {
+        let best = gpu
+            .paths
+            .iter()
+            .find(|path| Some(path.nic) == gpu.best_nic)
+            .unwrap();
+        assert_eq!(best.distance, Some(Distance::Pix), "{pairs:?}");
+    }
+}
+
+#[test]
+fn a_translated_end_and_a_port_that_redirects_show_on_the_path() {
+    let node = node("connectx7-gpu", |_| {});
+    let topology = node.topology();
+    let [gpu] = topology.gpus.as_slice() else {
+        panic!("{topology:?}");
+    };
+    let [path] = gpu.paths.as_slice() else {
+        panic!("{topology:?}");
+    };
+    assert_eq!((path.nic, path.distance), ("0000:18:00.0", Some(Distance::Pix)));
+    assert_eq!(path.acs_redirect, ["0000:17:00.0"]);
+    assert!(path.translated);
+}

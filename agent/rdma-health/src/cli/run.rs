@@ -1,0 +1,78 @@
+//! `rdma-health run`: a command with the settings of `rdma-health env`.
+
+use std::{
+    ffi::OsString,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+};
+
+use anyhow::Context;
+use clap::Args;
+use rdma_health_job::format;
+use rdma_health_node::words::{printable, size};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{
+    env::unusable,
+    given::{JobArguments, report_refused},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    job: JobArguments,
+    /// Command to run, and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Replaces this process with the command. Returns only if that fails.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let job = arguments.job.read()?;
+    let (settings, rails) = match arguments.job.settle(&job) {
+        Ok(settled) => settled,
+        Err(error) => return unusable(error),
+    };
+    report_refused(&rails);
+    for remark in &settings.remarks {
+        anstream::eprintln!("rdma-health: {}", printable(remark));
+    }
+    raise_memlock();
+    // clap requires one.
+    let (program, rest) = arguments.command.split_first().context("no command")?;
+    let mut command = Command::new(program);
+    command.args(rest);
+    for setting in format::new(&settings) {
+        command.env(setting.name, &setting.value);
+    }
+    Err(command.exec()).with_context(|| format!("cannot run {}", program.display()))
+}
+
+/// Raises the memlock limit to the hard limit, or to unlimited with the privilege for it; libraries that register more memory
+/// than the limit fail with ENOMEM.
+fn raise_memlock() {
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if setrlimit(Resource::Memlock, unlimited).is_ok() {
+        return;
+    }
+    let limit = getrlimit(Resource::Memlock);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if setrlimit(Resource::Memlock, raised).is_err() || limit.maximum.is_some() {
+        let most = limit.maximum.map_or_else(|| "unlimited".into(), size);
+        anstream::eprintln!(
+            "rdma-health: the memlock limit stays at {most}: registering more memory fails with ENOMEM unless the container has \
+             CAP_IPC_LOCK; run rdma-health explain memlock-low"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! Values of flags. An error says what was expected; clap adds the flag and the value.
+
+use std::time::Duration;
+
+use rdma_health_config as config;
+
+/// Largest message of a probe, in bytes.
+const MAX_MESSAGE: u64 = 1 << 30;
+/// Most writes of a probe that may be outstanding.
+const MAX_DEPTH: u32 = 4096;
+
+/// `64KiB`, `1GB`, `4096`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    config::parse_size(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "expected a size such as 64KiB or 1GB, or a number of bytes".into())
+}
+
+/// Size of one message of a probe.
+pub(super) fn message_size(text: &str) -> Result<u32, String> {
+    let bytes = size(text)?;
+    u32::try_from(bytes)
+        .ok()
+        .filter(|_| bytes <= MAX_MESSAGE)
+        .ok_or_else(|| "a message has at most 1GiB".into())
+}
+
+/// Number of writes of a probe that may be outstanding.
+pub(super) fn depth(text: &str) -> Result<u32, String> {
+    let depth = text.parse().ok().filter(|depth| (1..=MAX_DEPTH).contains(depth));
+    depth.ok_or_else(|| format!("expected a whole number from 1 to {MAX_DEPTH}"))
+}
+
+/// Index into a port's GID table.
+pub(super) fn gid_index(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "expected an index of the port's GID table: a whole number, 0 or more".into())
+}
+
+/// `90s`, `10m`, `1h 30m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "expected a duration with a unit, such as 90s, 10m or 1h 30m".into())
+}
+
+/// Time that a probe of one port may take.
+pub(super) fn probe_time(text: &str) -> Result<Duration, String> {
+    duration_within(text, Duration::from_millis(1), Duration::from_secs(600))
+}
+
+/// A duration between two others.
+pub(super) fn duration_within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if (least..=most).contains(&time) {
+        return Ok(time);
+    }
+    let [least, most] = [least, most].map(humantime::format_duration);
+    Err(format!("expected a duration from {least} to {most}"))
+}

@@ -1,0 +1,72 @@
+//! The verbs helper: where the settings say that it is, what they have it measure, and its answers as facts.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rdma_health_config as config;
+use rdma_health_helper::{Failure, Place};
+use rdma_health_node::{Fact, Unread, UnreadKind, limits::Runtime, node::VerbsDevice};
+use rdma_health_protocol::{Device, HelperError, Path, ProbeRequest, RuntimeLimits};
+
+/// Where the settings say; else the helper that belongs to this program.
+pub(crate) fn place(settings: &config::Helper) -> Place {
+    match (&settings.program, &settings.socket) {
+        (_, Some(socket)) => Place::Socket(socket.clone()),
+        (Some(program), None) => Place::Program(program.clone()),
+        (None, None) => Place::of_this_program(),
+    }
+}
+
+/// The measurement of a port that the settings ask for.
+pub(crate) fn probe_request(settings: &config::Probe, device: &str, port: u8) -> ProbeRequest {
+    // The configuration bounds both sizes well below this.
+    let size = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    ProbeRequest {
+        path: Path::loopback(device, port),
+        message_size: size(settings.message_size),
+        depth: settings.depth,
+        byte_budget: settings.byte_budget,
+        time_budget_ms: u64::try_from(settings.time_budget.as_millis()).unwrap_or(u64::MAX),
+        latency_samples: settings.latency_samples,
+        latency_size: size(settings.latency_size),
+        gid_index: None,
+        even_if_busy: false,
+        busy_bytes_per_second: settings.busy_bytes_per_second,
+    }
+}
+
+/// The helper's answer about runtimes as a fact; `None` if it does not see the host's processes.
+pub(crate) fn runtimes_fact(
+    answer: Result<Option<Vec<RuntimeLimits>>, Failure>,
+) -> Option<Fact<Vec<Runtime>>> {
+    match answer {
+        Ok(runtimes) => Some(Fact::Known(runtimes?.into_iter().map(Runtime::from).collect())),
+        Err(failure) => Some(unread(&failure).into()),
+    }
+}
+
+fn unread(failure: &Failure) -> Unread {
+    Unread {
+        source: "rdma-health-verbs".into(),
+        kind: UnreadKind::Helper(failure.trouble()),
+        detail: failure.to_string(),
+    }
+}
+
+/// The helper's answer as a fact.
+pub(crate) fn verbs_fact(
+    answer: Result<Vec<Result<Device, HelperError>>, Failure>,
+) -> Fact<Arc<BTreeMap<String, VerbsDevice>>> {
+    match answer {
+        Ok(devices) => {
+            let entry = |device: Result<Device, HelperError>| match device {
+                Ok(device) => (device.name.clone(), VerbsDevice::Device(device)),
+                Err(error) => (
+                    error.device.clone().unwrap_or_default(),
+                    VerbsDevice::Error(error),
+                ),
+            };
+            Fact::Known(Arc::new(devices.into_iter().map(entry).collect()))
+        }
+        Err(failure) => unread(&failure).into(),
+    }
+}

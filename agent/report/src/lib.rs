@@ -1,0 +1,47 @@
+//! Reports a verdict as text, as JSON, and as a page for a browser.
+
+#![forbid(unsafe_code)]
+
+mod cause;
+pub mod devices;
+mod job;
+mod json;
+mod line;
+mod markup;
+mod page;
+mod probe;
+mod summary;
+mod table;
+mod text;
+pub mod topology;
+
+use rdma_health_diagnosis::Diagnosis;
+use rdma_health_node::Node;
+use rdma_health_rules::{Status, Verdict};
+
+pub use json::write as json;
+pub use line::{Style, colour, labelled};
+pub use page::render as page;
+pub use probe::write as probe_text;
+pub use text::{quiet, write as text};
+
+/// A report: a node, its findings, and their causes.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// The findings.
+    pub verdict: &'a Verdict,
+    /// The causes.
+    pub diagnosis: &'a Diagnosis,
+}
+
+impl Report<'_> {
+    /// The combined status of the node and of the log, if there is one.
+    pub fn status(&self) -> Status {
+        self.diagnosis.status(self.verdict.status)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The result of a probe in one line.
+
+use std::io::Write;
+
+use rdma_health_node::{failure::in_words, words};
+use rdma_health_protocol::{ProbeReport, Stage};
+use rdma_health_rules::{Severity, Status};
+
+use super::line::{colour, status_colour};
+
+/// Writes the result of one probe, in one line.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(out: &mut impl Write, report: &ProbeReport) -> std::io::Result<()> {
+    let port = words::printable(&report.path.to_string());
+    if let Some(failure) = &report.failure {
+        let paint = colour(Severity::Critical);
+        let stage = report.stage.name();
+        return writeln!(
+            out,
+            "{port}  {paint}failed{paint:#} at {stage}: {}",
+            words::printable(&in_words(failure))
+        );
+    }
+    debug_assert_eq!(report.stage, Stage::Done);
+    let paint = status_colour(Status::Ok);
+    write!(out, "{port}  {paint}passed{paint:#}")?;
+    if let Some(bandwidth) = &report.bandwidth {
+        write!(
+            out,
+            "  {} ({} of {} bytes in {})",
+            words::bandwidth(bandwidth.bytes_per_second),
+            bandwidth.bytes / u64::from(bandwidth.message_size.max(1)),
+            bandwidth.message_size,
+            words::latency(bandwidth.seconds),
+        )?;
+    }
+    if let Some(latency) = &report.latency {
+        let (min, median, p99) = (
+            words::latency(latency.min),
+            words::latency(latency.median),
+            words::latency(latency.p99),
+        );
+        write!(out, "  latency min {min}, median {median}, p99 {p99}")?;
+    }
+    if let Some(gid) = &report.gid {
+        write!(
+            out,
+            "  GID {} at index {} ({})",
+            gid.gid,
+            gid.index,
+            gid.kind.name()
+        )?;
+    }
+    writeln!(out)
+}

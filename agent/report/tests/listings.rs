@@ -1,0 +1,135 @@
+//! The lists of `rdma-health devices` and `rdma-health topology` on fixture trees.
+
+#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+use std::time::{Duration, Instant};
+
+use rdma_health_kernel::{
+    Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_node::{Fact, Node, Unread, UnreadKind};
+use rdma_health_report::{devices, topology};
+use rdma_health_tests::tree;
+
+fn read(fixture: &str) -> Node {
+    let tree = tree::fixture(fixture).unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// The cells of the row that begins with this word.
+fn row(text: &str, first: &str) -> Vec<String> {
+    let mut rows = text
+        .lines()
+        .map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    rows.find(|row| row.first().is_some_and(|cell| cell == first))
+        .unwrap_or_else(|| panic!("no row {first} in\n{text}"))
+}
+
+#[test]
+fn each_port_has_a_line_with_what_a_job_needs() {
+    let node = read("h100-connectx7");
+    let text = written(|out| devices::text(out, &node).unwrap());
+    assert_eq!(
+        row(&text, "mlx5_2").join(" "),
+        "mlx5_2 1 0000:33:00.0 ens3f0np0 ConnectX-7 28.41.1000 ACTIVE 400 Gb/s -/9000 3: 10.0.2.2 0 identity -"
+    );
+    let vfs = written(|out| devices::text(out, &read("connectx6-vfs")).unwrap());
+    assert!(
+        row(&vfs, "mlx5_0").ends_with(&["PF,".into(), "4".into(), "VFs".into()]),
+        "{vfs}"
+    );
+    assert!(
+        row(&vfs, "mlx5_1").ends_with(&["VF".into(), "of".into(), "0000:41:00.0".into()]),
+        "{vfs}"
+    );
+}
+
+#[test]
+fn devices_are_also_json() {
+    let json = written(|out| devices::json(out, &read("h100-connectx7")).unwrap());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let first = &json["devices"][0];
+    assert_eq!(first["device"], "mlx5_0");
+    assert_eq!(first["rate"], 400_000_000_000_u64);
+    assert_eq!(first["gid"]["index"], 3);
+    assert_eq!(first["model"], "ConnectX-7");
+}
+
+#[test]
+fn devices_that_could_not_be_read_are_not_reported_as_none() {
+    let mut node = read("h100-connectx7");
+    let unread = Unread {
+        source: "/sys/class/infiniband".into(),
+        kind: UnreadKind::Hung,
+        detail: "reading it has not finished for 5 s".into(),
+    };
+    node.facts.hcas = Fact::Unread {
+        unread: Box::new(unread),
+    };
+    let text = written(|out| devices::text(out, &node).unwrap());
+    assert!(
+        text.starts_with("RDMA devices could not be read: /sys/class/infiniband: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_gpu_gets_a_nic_below_its_own_switch() {
+    let text = written(|out| topology::text(out, &read("h100-connectx7")).unwrap());
+    let rows: Vec<Vec<_>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    for gpu in 0..8 {
+        let nic = format!("mlx5_{gpu}");
+        let name = format!("GPU{gpu}");
+        let row = rows
+            .iter()
+            .find(|row| row.first() == Some(&name.as_str()))
+            .unwrap();
+        assert_eq!(row[1 + gpu], "X", "{text}");
+        assert_eq!(row[9 + gpu], "PIX", "{text}");
+        assert!(row.contains(&nic.as_str()), "best NIC of {name}: {text}");
+    }
+}
+
+#[test]
+fn what_disturbs_the_path_to_the_best_nic_is_named() {
+    let broken = written(|out| topology::text(out, &read("connectx7-gpu")).unwrap());
+    assert!(
+        broken.contains(
+            "GPU0 to mlx5_0: ACS redirects peer-to-peer traffic at 0000:17:00.0; the IOMMU translates"
+        ),
+        "{broken}"
+    );
+    let sound = written(|out| topology::text(out, &read("connectx7-gpu-mended")).unwrap());
+    assert!(!sound.contains("GPU0 to"), "{sound}");
+}
+
+#[test]
+fn the_drawing_has_a_box_for_each_end_and_only_shared_bridges() {
+    let svg = topology::svg(&read("h100-connectx7"));
+    assert_eq!(svg.matches("class=\"gpu\"").count(), 8, "{svg}");
+    assert_eq!(svg.matches("class=\"active\"").count(), 9, "{svg}");
+    // Four switches, each with two GPUs and two NICs.
+    assert_eq!(svg.matches(">PCIe bridge ").count(), 4, "{svg}");
+    assert_eq!(svg.matches(">NUMA node ").count(), 2, "{svg}");
+}
+
+#[test]
+fn json_has_each_pair_once() {
+    let json = written(|out| topology::json(out, &read("h100-connectx7")).unwrap());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["distances"].as_array().unwrap().len(), 17 * 16 / 2);
+    assert_eq!(json["gpus"][3]["best_nic"], "0000:34:00.0");
+}

@@ -1,0 +1,342 @@
+//! What the kernel logged about adapters: faults that neither sysfs nor a counter shows.
+
+use rdma_health_node::{
+    DeviceEvent, Node,
+    kmsg::EventKind,
+    pci::Role,
+    words::{count_of, duration},
+};
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
+};
+
+/// Until how long after boot a missing cable is the state in which the node started, in seconds.
+const START: u64 = 600;
+/// The same after the driver started the device.
+const START_OF_DRIVER: u64 = 120;
+/// From what age on a fault that left no trace counts as over, in seconds.
+const LONG_AGO: u64 = 86_400;
+
+static STARTED_AGAIN: Exception = Exception {
+    condition: "if the driver reported later that the device works again",
+    severities: Severities::INFO,
+};
+
+static PAST: Exception = Exception {
+    condition: "if the last message is more than a day old and all ports of the device are ACTIVE",
+    severities: Severities::INFO,
+};
+
+const FALSE_ALARMS: &str = "Only messages that the kernel itself wrote count, not those that a process wrote to the kernel log, \
+    and only those about RDMA adapters. A fault that the driver reported as over is info.";
+
+/// `adapter-failed`.
+pub static ADAPTER_FAILED: Rule = Rule {
+    id: "adapter-failed",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::CRITICAL).except(&[&STARTED_AGAIN]),
+    title: "The driver reports that an adapter or its firmware failed",
+    explanation: "The kernel log contains a message of the adapter's driver about a fatal state: the health counter of \
+        the firmware stopped, the firmware reported an internal or hardware error, or the device did not come back \
+        after a reset. The ports often stay ACTIVE, but transfers and calls fail or hang.",
+    remedy: Remedy::all(
+        "Drain the node. Keep the log for the vendor: journalctl -k -b | grep ADDRESS. Then reset the adapter \
+        (mlxfwreset -d ADDRESS reset for ConnectX) or power-cycle the node, and update the firmware. If it happens \
+        again, replace the adapter.",
+    ),
+    false_alarms: FALSE_ALARMS,
+    inputs: &[Writer::Hardware],
+    judge: adapter_failed,
+};
+
+fn adapter_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [EventKind::AdapterHealth];
+    faults(node, &ADAPTER_FAILED, &kinds, |fault, finding| {
+        Some(finding.exception(fault.is_over.then_some(&STARTED_AGAIN)))
+    })
+}
+
+/// `adapter-timeout`.
+pub static ADAPTER_TIMEOUT: Rule = Rule {
+    id: "adapter-timeout",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical))
+        .except(&[&STARTED_AGAIN, &PAST]),
+    title: "An adapter did not answer a command or did not send packets in time",
+    explanation: "The firmware did not answer a command of the driver in time, or the adapter did not send queued \
+        packets in time. Each lost command also costs a slot of the command queue. Processes that create or destroy RDMA \
+        objects hang or fail, even if the ports are ACTIVE.",
+    remedy: Remedy::all(
+        "Drain the node and reset the adapter (mlxfwreset -d ADDRESS reset for ConnectX) or reboot. Look for the first \
+        message: journalctl -k -b | grep ADDRESS. If it happens again, update firmware and driver.",
+    ),
+    false_alarms: FALSE_ALARMS,
+    inputs: &[Writer::Hardware],
+    judge: adapter_timeout,
+};
+
+fn adapter_timeout(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [EventKind::CommandTimeout, EventKind::TxTimeout];
+    faults(node, &ADAPTER_TIMEOUT, &kinds, |fault, finding| {
+        Some(finding.exception(past_of(node, fault)))
+    })
+}
+
+/// `adapter-not-started`.
+pub static ADAPTER_NOT_STARTED: Rule = Rule {
+    id: "adapter-not-started",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[&STARTED_AGAIN]),
+    title: "The driver could not start an adapter",
+    explanation: "The firmware of the adapter did not finish its initialisation, or the driver gave up on the device for another \
+        reason. There is no RDMA device for this adapter, or one that does not work.",
+    remedy: Remedy::all(
+        "Read why: journalctl -k -b | grep ADDRESS. Power-cycle the node, because a reboot does not always reset the \
+        adapter. If the firmware still does not start, write it again (flint or mstflint for ConnectX) or replace the adapter.",
+    ),
+    false_alarms: FALSE_ALARMS,
+    inputs: &[Writer::Hardware],
+    judge: adapter_not_started,
+};
+
+fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [EventKind::FirmwareInit, EventKind::ProbeFailed];
+    faults(node, &ADAPTER_NOT_STARTED, &kinds, |fault, finding| {
+        Some(finding.exception(fault.is_over.then_some(&STARTED_AGAIN)))
+    })
+}
+
+/// `pci-fault-logged`.
+pub static PCI_FAULT: Rule = Rule {
+    id: "pci-fault-logged",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::CRITICAL).except(&[&STARTED_AGAIN, &NONFATAL, &PAST]),
+    title: "The kernel logged a PCIe error that takes an adapter offline",
+    explanation: "An uncorrectable fatal PCIe error, a link that the PCIe port shut down (Downstream Port Containment), or a device \
+        that left the bus. The driver stops the adapter; if it cannot recover, the RDMA device is gone until a reboot.",
+    remedy: Remedy::all(
+        "Read the messages before and after: journalctl -k -b | grep -e AER -e DPC -e pciehp -e ADDRESS. Drain the node, \
+        power-cycle it, and reseat the adapter, its riser and cables. If the error returns, replace the part.",
+    ),
+    false_alarms: FALSE_ALARMS,
+    inputs: &[Writer::Hardware],
+    judge: pci_fault,
+};
+
+static NONFATAL: Exception = Exception {
+    condition: "if no error was fatal",
+    severities: Severities::WARNING,
+};
+
+fn pci_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [EventKind::PciFatal, EventKind::PciNonfatal];
+    faults(node, &PCI_FAULT, &kinds, |fault, finding| {
+        let nonfatal = fault.event.kind == EventKind::PciNonfatal;
+        let past = past_of(node, fault).filter(|past| nonfatal || **past == STARTED_AGAIN);
+        Some(finding.exception(past.or(nonfatal.then_some(&NONFATAL))))
+    })
+}
+
+/// `port-module-fault`.
+pub static MODULE_FAULT: Rule = Rule {
+    id: "port-module-fault",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::WARNING).except(&[&STARTED_AGAIN, &PAST]),
+    title: "A cable, a transceiver or the adapter is faulty or too hot",
+    explanation: "The adapter reported an error of the cable or transceiver in its port (temperature, power budget, unreadable or \
+        unsupported module), or of its own temperature. It lowers the rate or switches the port off to protect the part.",
+    remedy: Remedy::all(
+        "Read temperature and power of the module: ethtool -m NETDEV, or mlxlink -d ADDRESS -m. Check fans and air flow, \
+        clean and reseat the module, and replace it if the message returns.",
+    ),
+    false_alarms: FALSE_ALARMS,
+    inputs: &[Writer::Hardware, Writer::Fabric],
+    judge: module_fault,
+};
+
+fn module_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [EventKind::ModuleFault, EventKind::AdapterTemperature];
+    faults(node, &MODULE_FAULT, &kinds, |fault, finding| {
+        Some(finding.exception(past_of(node, fault)))
+    })
+}
+
+/// `port-cable-unplugged`.
+pub static CABLE_UNPLUGGED: Rule = Rule {
+    id: "port-cable-unplugged",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::WARNING).except(&[&PAST]),
+    title: "A cable or transceiver was unplugged while the node ran",
+    explanation: "The adapter reported that the module in its port was removed, and no later message says that one was inserted.",
+    remedy: Remedy::all(
+        "Plug the cable in again, until it clicks. If it was not removed by hand, reseat the module, then replace it.",
+    ),
+    false_alarms: "A port without a cable since the node or the driver started is not reported: drivers log empty ports at \
+        start-up.",
+    inputs: &[Writer::Hardware, Writer::Fabric],
+    judge: cable_unplugged,
+};
+
+fn cable_unplugged(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let events = node.device_events();
+    faults(
+        node,
+        &CABLE_UNPLUGGED,
+        &[EventKind::ModuleUnplugged],
+        |fault, finding| {
+            let of_device = |kind| {
+                let subject = fault.subject();
+                events
+                    .iter()
+                    .find(move |other| other.event.kind == kind && other.subject() == subject)
+            };
+            let started = of_device(EventKind::Started).and_then(|started| started.event.last);
+            let was_there = of_device(EventKind::ModulePlugged).is_some();
+            let at_start = match fault.event.last {
+                Some(last) => {
+                    last < START || started.is_some_and(|at| (at..at + START_OF_DRIVER).contains(&last))
+                }
+                None => !was_there,
+            };
+            let is_over = fault.is_over || at_start;
+            (!is_over).then(|| finding.exception(is_past(node, fault).then_some(&PAST)))
+        },
+    )
+}
+
+/// `pci-slot-power`.
+pub static SLOT_POWER: Rule = Rule {
+    id: "pci-slot-power",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::WARNING),
+    title: "The PCIe slot offers less power than the adapter may draw",
+    explanation: "The adapter reported insufficient power on its PCIe slot. Some adapters limit their speed then, or switch off \
+        ports with optical transceivers.",
+    remedy: Remedy::all(
+        "Put the adapter into a slot of at least 75 W, connect its auxiliary power cable if it has one, and update the \
+        firmware of the server, which advertises the power of the slot.",
+    ),
+    false_alarms: "Some servers advertise too little power and the adapter still works at full speed: measure with rdma-health \
+        check --probe.",
+    inputs: &[Writer::Hardware],
+    judge: slot_power,
+};
+
+fn slot_power(node: &Node, _: &Expectations) -> Vec<Draft> {
+    faults(node, &SLOT_POWER, &[EventKind::PciPower], |_, finding| {
+        Some(finding)
+    })
+}
+
+/// `driver-errors-logged`.
+pub static DRIVER_ERRORS: Rule = Rule {
+    id: "driver-errors-logged",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::INFO),
+    title: "An RDMA driver logged errors whose meaning is not known",
+    explanation: "The kernel log contains errors of an RDMA driver that are not among those that this program knows, or calls that \
+        the firmware refused. Many are the result of a request that an application made and do not concern the adapter.",
+    remedy: Remedy::all(
+        "Read them: journalctl -k -b -p err | grep ADDRESS. If jobs fail at the same time, keep them for the vendor.",
+    ),
+    false_alarms: "Info only. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
+    inputs: &[Writer::Hardware, Writer::Job],
+    judge: driver_errors,
+};
+
+fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [
+        EventKind::DriverError,
+        EventKind::ResourceLimit,
+        EventKind::PeerMemory,
+    ];
+    faults(node, &DRIVER_ERRORS, &kinds, |_, finding| Some(finding))
+}
+
+/// One finding for each kind of event on each device. `complete` adds the exception of the policy that applies, or drops the
+/// finding.
+fn faults(
+    node: &Node,
+    rule: &'static Rule,
+    kinds: &[EventKind],
+    complete: impl Fn(&DeviceEvent<'_>, Draft) -> Option<Draft>,
+) -> Vec<Draft> {
+    let events = node.device_events();
+    let of_adapters = events.iter().filter(|fault| {
+        let is_gpu = fault
+            .function
+            .as_ref()
+            .is_some_and(|function| function.role == Role::Gpu);
+        kinds.contains(&fault.event.kind) && !is_gpu
+    });
+    let found = of_adapters.filter_map(|fault| {
+        let event = fault.event;
+        let when = event.last.map_or_else(String::new, |last| {
+            format!(", last {} after boot", duration(last))
+        });
+        let message = format!(
+            "{}: {} ({} in the kernel log{when})",
+            fault.title(),
+            words(event.kind),
+            count_of(event.count, "message"),
+        );
+        let source = event
+            .last
+            .map_or_else(|| "/dev/kmsg".to_owned(), |last| format!("/dev/kmsg at {last} s"));
+        let finding = Draft::new(rule, Subject::device(fault.subject()), message);
+        complete(fault, finding.evidence(source, &event.message))
+    });
+    found.collect()
+}
+
+/// What happened, after the name of the device.
+fn words(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::AdapterHealth => "the driver reported a fatal state of the adapter or its firmware",
+        EventKind::AdapterTemperature => "the adapter is too hot",
+        EventKind::CommandTimeout => "the firmware did not answer a command in time",
+        EventKind::TxTimeout => "the adapter did not send queued packets in time",
+        EventKind::FirmwareInit => "the firmware did not finish its initialisation",
+        EventKind::ProbeFailed => "the driver could not start the device",
+        EventKind::PciFatal => "a fatal PCIe error",
+        EventKind::PciNonfatal => "an uncorrectable PCIe error that is not fatal",
+        EventKind::PciPower => "the PCIe slot offers too little power",
+        EventKind::IommuFault => "the IOMMU blocked a memory access",
+        EventKind::ModuleFault => "an error of the cable or transceiver",
+        EventKind::ModuleUnplugged => "the cable or transceiver was unplugged",
+        EventKind::LinkDown => "the link went down",
+        EventKind::ResourceLimit => "the firmware refused a request: no resources are left",
+        EventKind::PeerMemory => "an error of the module for GPU memory",
+        EventKind::DriverError => "errors that this program does not know",
+        EventKind::ModulePlugged => "a cable or transceiver was inserted",
+        EventKind::LinkUp => "the link came up",
+        EventKind::Started => "the driver started the device",
+    }
+}
+
+/// The exception for a fault that is over.
+fn past_of(node: &Node, fault: &DeviceEvent<'_>) -> Option<&'static Exception> {
+    if fault.is_over {
+        return Some(&STARTED_AGAIN);
+    }
+    is_past(node, fault).then_some(&PAST)
+}
+
+/// Whether a fault is long ago and its device has only active ports.
+fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    let (Some(last), Some(uptime)) = (fault.event.last, node.host.uptime.known()) else {
+        return false;
+    };
+    let is_old = uptime.saturating_sub(last) > LONG_AGO;
+    let names = fault
+        .function
+        .as_ref()
+        .map_or(&[][..], |function| &function.names);
+    let mut ports = node
+        .ports()
+        .filter(|port| names.contains(&port.hca.name.as_str()))
+        .peekable();
+    is_old && ports.peek().is_some() && ports.all(|port| port.is_active() == Some(true))
+}

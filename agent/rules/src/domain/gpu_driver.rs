@@ -1,0 +1,70 @@
+//! GPUs without their driver.
+
+use rdma_health_node::{Function, Node, words::count};
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
+};
+
+/// `gpu-without-driver`.
+pub static GPU_WITHOUT_DRIVER: Rule = Rule {
+    id: "gpu-without-driver",
+    domain: Domain::GpuDirect,
+    policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical).not_rdma()).except(&[&WITHOUT_RDMA]),
+    title: "A GPU is not held by its driver",
+    explanation: "No driver is bound to the GPU, or one that cannot compute (nouveau). Programs do not see it, and there is no \
+        GPUDirect. The driver was not installed or not loaded, was built for another kernel, or failed on this GPU.",
+    remedy: Remedy {
+        any: "Load the driver and read why it did not bind: journalctl -k | grep -e NVRM -e nvidia -e amdgpu.",
+        kubernetes: "With the GPU Operator, check its driver pod on this node: kubectl -n gpu-operator get pods -o wide",
+        host: "nvidia-smi (AMD: rocm-smi); dkms status; modprobe nvidia (AMD: modprobe amdgpu)",
+        ..Remedy::all("")
+    },
+    false_alarms: "GPUs that are bound to vfio-pci or another driver that hands them to virtual machines are not judged.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
+    judge: gpu_without_driver,
+};
+
+static WITHOUT_RDMA: Exception = Exception {
+    condition: "on a node without RDMA hardware",
+    severities: Severities::INFO,
+};
+
+fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
+    const NVIDIA: u16 = 0x10de;
+    const AMD: u16 = 0x1002;
+    let gpus: Vec<_> = node.gpus().collect();
+    let is_known = |gpu: &&Function<'_>| {
+        let vendor = gpu.pci.and_then(|pci| pci.vendor.known());
+        // Whether another driver computes is known for these only.
+        vendor.is_some_and(|vendor| matches!(*vendor, NVIDIA | AMD))
+    };
+    let is_driven = |gpu: &Function<'_>| match gpu.driver {
+        Some(driver) => Some(driver != "nouveau"),
+        None => gpu.pci?.driver.is_absent().then_some(false),
+    };
+    let judged: Vec<_> = gpus.iter().filter(is_known).collect();
+    let driven = judged.iter().filter(|gpu| is_driven(gpu) == Some(true)).count();
+    let has_rdma = node.hcas().any(|hca| !hca.is_software());
+    let found = judged
+        .iter()
+        .filter(|gpu| is_driven(gpu) == Some(false))
+        .map(|gpu| {
+            let held = gpu
+                .driver
+                .map_or("no driver".to_owned(), |driver| format!("driver {driver}"));
+            let message = format!(
+                "{} has {held}; {driven} of {} have their driver",
+                gpu.title(),
+                count(judged.len(), "GPU")
+            );
+            Draft::new(&GPU_WITHOUT_DRIVER, Subject::device(gpu.address), message)
+                .exception((!has_rdma).then_some(&WITHOUT_RDMA))
+                .evidence(
+                    format!("/sys/bus/pci/devices/{}/driver", gpu.address),
+                    gpu.driver.unwrap_or("no such link"),
+                )
+        });
+    found.collect()
+}

@@ -1,0 +1,200 @@
+//! Adapters that are gone, or that never appeared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rdma_health_node::{
+    Function, Node,
+    history::{Boot, Seen},
+    pci::Role,
+    peers::exceptions,
+    words::duration,
+};
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, domain::modules, draft::Draft,
+};
+
+/// `device-lost`.
+pub static DEVICE_LOST: Rule = Rule {
+    id: "device-lost",
+    domain: Domain::Modules,
+    policy: Policy::of(Severities::CRITICAL),
+    title: "An RDMA device that the agent saw before is gone",
+    explanation: "The agent remembers the physical RDMA devices of this boot and of earlier ones. A device is gone together \
+        with its PCI function: it fell off the bus, its slot lost power, it did not come back after a reboot, or it was \
+        removed.",
+    remedy: Remedy {
+        any: "Read the kernel log of the time when the device was last present (AER, 'Device unreachable', 'health \
+            compromised'), rescan the bus, and if the device does not come back, power-cycle the node. If it was removed on \
+            purpose, delete the state file of the agent.",
+        host: "lspci; journalctl -k -b -1 | grep ADDRESS; echo 1 > /sys/bus/pci/rescan",
+        ..Remedy::all("")
+    },
+    false_alarms: "Virtual functions and software devices come and go by design. A device is not gone if the configuration \
+        excludes it, if its PCI function is still present, or if there are as many physical devices as at that time, because \
+        then it moved to another slot. A device that was last seen more than a week ago is not reported.",
+    inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
+    judge: device_lost,
+};
+
+/// How long a device that is gone is reported, in seconds.
+const WEEK: u64 = 7 * 86_400;
+
+fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let (Some(functions), Some(history)) = (node.pci.functions.known(), &node.history) else {
+        return Vec::new();
+    };
+    if node.hcas.unread().is_some() {
+        return Vec::new();
+    }
+    let present: BTreeSet<&str> = node.hcas().map(|hca| hca.identity()).collect();
+    let physical_now = node
+        .hcas()
+        .filter(|hca| !hca.is_software() && !hca.is_virtual())
+        .count();
+    let is_physical = |seen: &Seen| {
+        let driver = seen.driver.as_deref();
+        !seen.is_virtual && driver.is_some_and(|driver| !matches!(driver, "rdma_rxe" | "siw"))
+    };
+    let mut lost: BTreeMap<&str, (&Seen, &Boot)> = BTreeMap::new();
+    for boot in history.boots.iter().rev() {
+        let physical_then = boot.hcas.values().filter(|seen| is_physical(seen)).count();
+        let is_this_boot = Some(&boot.id) == node.host.boot_id.known();
+        if !is_this_boot && physical_now >= physical_then {
+            continue;
+        }
+        for (identity, seen) in boot.hcas.iter().filter(|(_, seen)| is_physical(seen)) {
+            let is_gone = !present.contains(identity.as_str())
+                && !functions.contains_key(identity)
+                && !node.pci.left_out.contains(identity)
+                && node.time.saturating_sub(seen.last) <= WEEK;
+            if is_gone {
+                lost.entry(identity).or_insert((seen, boot));
+            }
+        }
+    }
+    let found = lost.into_iter().map(|(identity, (seen, boot))| {
+        let ago = duration(node.time.saturating_sub(seen.last));
+        let when = if Some(&boot.id) == node.host.boot_id.known() {
+            "in this boot"
+        } else {
+            "in an earlier boot"
+        };
+        let mut place = vec![identity.to_owned()];
+        place.extend(
+            seen.netdev
+                .iter()
+                .map(|netdev| format!("network device {netdev}")),
+        );
+        place.extend(rail(boot, identity, is_physical).map(|rail| format!("rail {rail}")));
+        place.extend(seen.slot.iter().map(|slot| format!("slot {slot}")));
+        let message = format!(
+            "{} ({}) is gone, last seen {when}, {ago} ago",
+            seen.name,
+            place.join(", ")
+        );
+        Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
+            .evidence(format!("/sys/bus/pci/devices/{identity}"), "no such function")
+            .evidence("history, last seen", format!("{} s after 1970", seen.last))
+    });
+    found.collect()
+}
+
+/// The position of a device among the physical devices with its driver, from 0, in order of PCI address.
+fn rail(boot: &Boot, identity: &str, is_physical: impl Fn(&Seen) -> bool) -> Option<usize> {
+    let driver = &boot.hcas.get(identity)?.driver;
+    let mut equal = boot
+        .hcas
+        .iter()
+        .filter(|(_, seen)| is_physical(seen) && seen.driver == *driver);
+    equal.position(|(other, _)| other == identity)
+}
+
+/// Functions without a driver whose equals have RDMA devices, and GPUs without the NIC that all others have.
+pub(super) fn missing_by_symmetry(node: &Node) -> Vec<Draft> {
+    let mut findings = abandoned(node);
+    findings.extend(switch_without_nic(node));
+    findings
+}
+
+/// Functions that no driver holds although most equal ones have an RDMA device: the driver did not bind, or gave up.
+fn abandoned(node: &Node) -> Vec<Draft> {
+    let mut findings = Vec::new();
+    for adapters in node.equal_adapters() {
+        let all: Vec<_> = adapters.iter().collect();
+        let has = |function: &Function<'_>| match (function.role, function.driver) {
+            (Role::Rdma, _) => Some(true),
+            (_, None) => Some(false),
+            (_, Some(_)) => None,
+        };
+        let Some(found) = exceptions(&all, has) else {
+            continue;
+        };
+        let share = found.share();
+        for function in found.without {
+            let address = function.address;
+            let message = format!(
+                "no driver holds {address}; {share} equal adapters have an RDMA device: its driver did not bind or gave up"
+            );
+            let directory = format!("/sys/bus/pci/devices/{address}");
+            let mut finding = Draft::new(&modules::HCAS_MISSING, Subject::device(address), message)
+                .remedy(ABANDONED)
+                .evidence(format!("{directory}/driver"), "no such link");
+            let lines = node.kernel_log.known().into_iter().flat_map(|log| &log.lines);
+            if let Some(line) = lines.rev().find(|line| line.contains(address)) {
+                finding = finding.evidence("/dev/kmsg", line);
+            }
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+/// What to do about a function that no driver holds.
+const ABANDONED: Remedy = Remedy {
+    any: "Read why the driver gave up, then let it probe the function again. If it fails again, reset or update the firmware \
+        of the adapter; a power cycle (not a reboot) also resets it.",
+    host: "journalctl -k | grep ADDRESS; echo ADDRESS > /sys/bus/pci/drivers_probe",
+    ..Remedy::all("")
+};
+
+/// A PCIe switch with GPUs and without a NIC, if all others with GPUs have one.
+fn switch_without_nic(node: &Node) -> Option<Draft> {
+    const FEWEST: usize = 3;
+    // An excluded device may be the NIC.
+    if node.is_virtual_machine() || !node.pci.left_out.is_empty() {
+        return None;
+    }
+    let functions = node.functions();
+    let mut switches: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
+    for gpu in functions.iter().filter(|function| function.role == Role::Gpu) {
+        // Below a root port alone there is no room for a NIC.
+        if let [root, _, ..] = gpu.bridges() {
+            switches.entry(root).or_insert((gpu.address, false));
+        }
+    }
+    for function in &functions {
+        let is_adapter = matches!(function.role, Role::Rdma | Role::Capable);
+        if let Some(root) = function.bridges().first().filter(|_| is_adapter)
+            && let Some((_, has_nic)) = switches.get_mut(root.as_str())
+        {
+            *has_nic = true;
+        }
+    }
+    let of = switches.len();
+    let mut without = switches.iter().filter(|(_, (_, has_nic))| !has_nic);
+    let (root, (gpu, _)) = without.next()?;
+    if without.next().is_some() || of - 1 < FEWEST {
+        return None;
+    }
+    let message = format!(
+        "no adapter is below PCIe root port {root}, the switch of GPU {gpu}; {} of {of} switches with GPUs have one",
+        of - 1
+    );
+    Some(
+        Draft::new(&modules::HCAS_MISSING, Subject::device(*root), message).evidence(
+            format!("/sys/bus/pci/devices below {root}"),
+            "no network function that supports RDMA",
+        ),
+    )
+}

@@ -1,0 +1,106 @@
+//! The remedy of one finding on one node: the block that applies there, with the names of the node filled in.
+
+use rdma_health_node::{
+    Node,
+    pci::is_address,
+    platform::{Cluster, Platform},
+};
+
+use super::Remedy;
+use crate::Subject;
+
+/// Where findings are resolved.
+pub(crate) struct Resolver<'a> {
+    node: &'a Node,
+    platform: Platform,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(node: &'a Node) -> Self {
+        Self {
+            node,
+            platform: node.platform(),
+        }
+    }
+
+    /// What to do about a finding: the common part, then the part for this platform. If the platform is not known, all parts.
+    pub(crate) fn remedy(&self, remedy: &Remedy, subject: &Subject) -> String {
+        let first = |parts: &[&'static str]| {
+            parts
+                .iter()
+                .find(|part| !part.is_empty())
+                .copied()
+                .unwrap_or_default()
+        };
+        let block = match self.platform.cluster {
+            None => return self.fill(&remedy.to_string(), subject),
+            Some(Cluster::OpenShift) => first(&[remedy.openshift, remedy.kubernetes, remedy.host]),
+            Some(Cluster::Kubernetes) => first(&[remedy.kubernetes, remedy.host]),
+            Some(Cluster::Host) => remedy.host,
+        };
+        let one = Remedy {
+            any: remedy.any,
+            openshift: "",
+            kubernetes: "",
+            host: "",
+        };
+        let text = match block {
+            "" => one.to_string(),
+            block if remedy.any.is_empty() => block.to_owned(),
+            block => {
+                let end = if remedy.any.ends_with('.') { "" } else { "." };
+                format!("{}{end} {block}", remedy.any)
+            }
+        };
+        self.fill(&text, subject)
+    }
+
+    /// Replaces the words DEVICE, ADDRESS, NETDEV, BOND and NODE by what they stand for, as far as it is known.
+    pub(crate) fn fill(&self, text: &str, subject: &Subject) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut rest = text;
+        while let Some(start) = rest.find(is_word) {
+            let (before, from) = rest.split_at(start);
+            let (word, after) = from.split_at(from.find(|c| !is_word(c)).unwrap_or(from.len()));
+            filled.push_str(before);
+            match self.value(word, subject).filter(|value| is_plain(value)) {
+                Some(value) => filled.push_str(value),
+                None => filled.push_str(word),
+            }
+            rest = after;
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    fn value(&self, word: &str, subject: &Subject) -> Option<&'a str> {
+        if !matches!(word, "DEVICE" | "ADDRESS" | "NETDEV" | "BOND" | "NODE") {
+            return None;
+        }
+        if word == "NODE" {
+            return self.node.host.hostname.known().map(String::as_str);
+        }
+        let name = subject.device.as_deref()?;
+        let Some((device, hca)) = self.node.hcas.known()?.get_key_value(name) else {
+            let functions = self.node.pci.functions.known()?;
+            let (address, _) = functions.get_key_value(name).filter(|_| is_address(name))?;
+            return (word == "ADDRESS").then_some(address);
+        };
+        match word {
+            "DEVICE" => Some(device),
+            "ADDRESS" => hca.pci_address.known().map(String::as_str),
+            _ => {
+                let number = subject.port.or_else(|| hca.ports.keys().next().copied())?;
+                let netdev = hca.ports.get(&number)?.netdev.known()?;
+                Some(&netdev.name)
+            }
+        }
+    }
+}
+
+/// Whether a name can stand in a command without quotes. Names of devices are text of the kernel.
+fn is_plain(value: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'@');
+    !value.is_empty() && !value.starts_with('-') && value.bytes().all(plain)
+}

@@ -1,0 +1,205 @@
+//! What the kernel logged about adapters.
+
+use super::*;
+
+const FIELD: &str = "connectx7-gpu-mended";
+/// The function of the first adapter, as its driver writes it.
+const MLX5_0: &str = "mlx5_core 0000:18:00.0";
+/// A day after boot, in seconds.
+const DAY: u64 = 86_400;
+
+/// A node that was up for two days, whose kernel logged these lines at these seconds after boot.
+fn logged(lines: &[(u64, &str)]) -> Node {
+    node(FIELD, |tree| {
+        let record = |(second, line): &(u64, &str)| format!("3,{second},{second}000000,-;{line}\n");
+        tree.write("dev/kmsg", lines.iter().map(record).collect::<String>())
+            .unwrap();
+        tree.write("proc/uptime", format!("{}.00 1.00\n", 2 * DAY))
+            .unwrap();
+    })
+}
+
+/// The findings of one rule after one message an hour ago.
+fn after(rule: &str, message: &str) -> Vec<String> {
+    let line = format!("{MLX5_0}: {message}");
+    of(&logged(&[(2 * DAY - 3600, &line)]), &auto(), rule)
+}
+
+#[test]
+fn each_fault_of_an_adapter_is_found() {
+    for (rule, message, severity) in [
+        (
+            "adapter-failed",
+            "poll_health:825:(pid 0): device's health compromised - reached miss count",
+            "critical",
+        ),
+        (
+            "adapter-timeout",
+            "wait_func:1195:(pid 1): CREATE_DCT(0x710) timeout. Will cause a leak of a command resource",
+            "warning",
+        ),
+        ("adapter-timeout", "TX timeout detected", "warning"),
+        (
+            "adapter-not-started",
+            "Firmware over 120000 MS in pre-initializing state, aborting",
+            "warning",
+        ),
+        (
+            "adapter-not-started",
+            "probe with driver mlx5_core failed with error -110",
+            "warning",
+        ),
+        (
+            "pci-fault-logged",
+            "PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)",
+            "critical",
+        ),
+        (
+            "pci-fault-logged",
+            "PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer",
+            "warning",
+        ),
+        (
+            "port-module-fault",
+            "Port module event[error]: module 0, Cable error, High Temperature",
+            "warning",
+        ),
+        (
+            "port-cable-unplugged",
+            "Port module event: module 0, Cable unplugged",
+            "warning",
+        ),
+        (
+            "pci-slot-power",
+            "mlx5_pcie_event:299:(pid 2): Detected insufficient power on the PCIe slot (27W).",
+            "warning",
+        ),
+        ("driver-errors-logged", "a sentence from the future", "info"),
+    ] {
+        assert_eq!(after(rule, message), [format!("mlx5_0 {severity}")], "{message}");
+    }
+}
+
+#[test]
+fn what_a_process_wrote_and_what_is_harmless_is_not_found() {
+    let refused = "mlx5_cmd_out_err:838:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), syndrome (0x305684)";
+    let flood = format!("{MLX5_0}: {refused}");
+    let lines: Vec<_> = (DAY..DAY + 1000).map(|second| (second, flood.as_str())).collect();
+    assert_eq!(found_all(&logged(&lines)), [""; 0]);
+    let forged = node(FIELD, |tree| {
+        let line = format!("12,1,1,-;{MLX5_0}: device's health compromised\n");
+        tree.write("dev/kmsg", line).unwrap();
+    });
+    assert_eq!(found_all(&forged), [""; 0]);
+}
+
+fn found_all(node: &Node) -> Vec<String> {
+    let verdict = rdma_health_rules::judge(node, &auto());
+    verdict
+        .findings
+        .iter()
+        .map(|finding| finding.message.clone())
+        .collect()
+}
+
+#[test]
+fn a_flood_about_one_device_hides_no_fault_of_another() {
+    let flood = "mlx5_core 0000:3b:00.0: cmd timed out";
+    let fault = format!("{MLX5_0}: device's health compromised");
+    let mut lines = vec![(DAY, fault.as_str())];
+    lines.extend((DAY..DAY + 5000).map(|second| (second, flood)));
+    assert_eq!(
+        of(&logged(&lines), &auto(), "adapter-failed"),
+        ["mlx5_0 critical"]
+    );
+}
+
+#[test]
+fn a_fault_that_is_over_is_info() {
+    let health = format!("{MLX5_0}: device's health compromised");
+    let recovered = format!("{MLX5_0}: mlx5_health_try_recover:338:(pid 9): health recovery succeeded");
+    let events = [(DAY, health.as_str()), (DAY + 60, recovered.as_str())];
+    assert_eq!(of(&logged(&events), &auto(), "adapter-failed"), ["mlx5_0 info"]);
+    let again = [(DAY, recovered.as_str()), (DAY + 60, health.as_str())];
+    assert_eq!(
+        of(&logged(&again), &auto(), "adapter-failed"),
+        ["mlx5_0 critical"]
+    );
+    let timeout = format!("{MLX5_0}: TX timeout detected");
+    assert_eq!(
+        of(
+            &logged(&[(DAY / 2, timeout.as_str())]),
+            &auto(),
+            "adapter-timeout"
+        ),
+        ["mlx5_0 info"]
+    );
+    assert_eq!(
+        of(&logged(&[(DAY / 2, health.as_str())]), &auto(), "adapter-failed"),
+        ["mlx5_0 critical"]
+    );
+}
+
+#[test]
+fn a_cable_that_was_missing_at_the_start_is_not_found() {
+    let unplugged = format!("{MLX5_0}: Port module event: module 0, Cable unplugged");
+    let plugged = format!("{MLX5_0}: Port module event: module 0, Cable plugged");
+    let started = format!("{MLX5_0}: firmware version: 28.41.1000");
+    for events in [
+        vec![(12, unplugged.as_str())],
+        vec![(DAY, unplugged.as_str()), (DAY + 9, plugged.as_str())],
+        vec![
+            (2 * DAY - 60, started.as_str()),
+            (2 * DAY - 50, unplugged.as_str()),
+        ],
+    ] {
+        assert_eq!(
+            of(&logged(&events), &auto(), "port-cable-unplugged"),
+            [""; 0],
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn an_error_of_the_pcie_port_above_is_one_of_the_adapter() {
+    let node = logged(&[(
+        2 * DAY - 60,
+        "pcieport 0000:17:00.0: DPC: containment event, status:0x2009 source:0x0000",
+    )]);
+    assert_eq!(of(&node, &auto(), "pci-fault-logged"), ["mlx5_0 critical"]);
+    let other = logged(&[(
+        2 * DAY - 60,
+        "pcieport 0000:f7:00.0: DPC: containment event, status:0x2009 source:0x0000",
+    )]);
+    assert_eq!(of(&other, &auto(), "pci-fault-logged"), [""; 0]);
+}
+
+#[test]
+fn faults_of_an_arm_smmu_are_those_of_its_stream() {
+    for line in [
+        "arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000180000000010",
+        "arm-smmu-v3 arm-smmu-v3.5.auto: event: F_TRANSLATION client: 0000:18:00.0 sid: 0x1800 ssid: 0x0 iova: 0x0 ipa: 0x0",
+    ] {
+        assert_eq!(
+            of(&logged(&[(DAY, line)]), &auto(), "iommu-faults"),
+            ["mlx5_0 warning"],
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn an_adapter_that_is_gone_is_named_by_its_address() {
+    let node = logged(&[(DAY, "mlx5_core: probe of 0000:e1:00.0 failed with error -110")]);
+    assert_eq!(
+        of(&node, &auto(), "adapter-not-started"),
+        ["0000:e1:00.0 warning"]
+    );
+    let other = logged(&[(DAY, "ice: probe of 0000:e1:00.0 failed with error -110")]);
+    assert_eq!(
+        of(&other, &auto(), "adapter-not-started"),
+        [""; 0],
+        "a plain network function"
+    );
+}

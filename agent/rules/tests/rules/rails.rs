@@ -1,0 +1,310 @@
+//! Equal ports that differ: expectations without configuration.
+
+use rdma_health_node::{
+    infiniband::{LinkLayer, PortCode},
+    network::{BondMember, Settings},
+};
+
+use super::*;
+
+const H100: &str = "h100-connectx7";
+
+fn state(code: u8, name: &str) -> Fact<PortCode> {
+    Fact::Known(PortCode {
+        code,
+        name: name.into(),
+    })
+}
+
+/// A port that never came up.
+fn never_up(node: &mut Node, name: &str) {
+    with_port(node, name, |port| {
+        port.state = state(1, "DOWN");
+        port.phys_state = state(2, "Polling");
+        for counter in port.counters.iter_mut().chain(&mut port.hw_counters) {
+            counter.value = Fact::Known(0);
+        }
+        if let Fact::Known(netdev) = &mut port.netdev {
+            netdev.carrier_ups = Fact::Known(0);
+        }
+    });
+}
+
+#[test]
+fn a_rail_that_never_came_up_is_found_by_its_equals() {
+    let mut one = node(H100, |_| {});
+    never_up(&mut one, "mlx5_5");
+    assert_eq!(of(&one, &auto(), "port-down"), ["mlx5_5:1 warning"]);
+    assert!(message(&one, &auto(), "port-down").contains("7 of 8 equal ports are ACTIVE"));
+    assert_eq!(
+        of(&one, &profile(Profile::Rdma), "port-down"),
+        ["mlx5_5:1 critical"]
+    );
+    let mut half = node(H100, |_| {});
+    for name in ["mlx5_1", "mlx5_3", "mlx5_5", "mlx5_7"] {
+        never_up(&mut half, name);
+    }
+    assert_eq!(
+        of(&half, &auto(), "port-down"),
+        [""; 0],
+        "every second rail is a design"
+    );
+    let mut few = node("bnxt-re", |_| {});
+    never_up(&mut few, "bnxt_re1");
+    assert_eq!(of(&few, &auto(), "port-down"), [""; 0], "one of two is a spare");
+}
+
+#[test]
+fn an_adapter_in_the_other_link_type_is_found_and_its_port_is_reported_once() {
+    let mut reset = node(H100, |_| {});
+    never_up(&mut reset, "mlx5_2");
+    with_port(&mut reset, "mlx5_2", |port| {
+        port.link_layer = Fact::Known(LinkLayer::InfiniBand);
+    });
+    assert_eq!(of(&reset, &auto(), "link-type-differs"), ["mlx5_2:1 warning"]);
+    assert!(message(&reset, &auto(), "link-type-differs").contains("7 of 8 equal ports have Ethernet"));
+    assert_eq!(of(&reset, &auto(), "port-down"), [""; 0]);
+    assert_eq!(of(&node(H100, |_| {}), &auto(), "link-type-differs"), [""; 0]);
+}
+
+#[test]
+fn a_lost_partition_key_is_found_by_the_equals_of_the_port() {
+    let with_keys = |keys: [&[u16]; 4]| {
+        let mut node = node("infiniband-ndr", |_| {});
+        for (n, keys) in keys.iter().enumerate() {
+            with_port(&mut node, &format!("mlx5_{n}"), |port| {
+                port.state = state(4, "ACTIVE");
+                port.partition_keys = Fact::Known(keys.to_vec());
+            });
+        }
+        of(&node, &auto(), "partition-key-missing")
+    };
+    let tenant: &[u16] = &[0x8010, 0x7fff];
+    assert_eq!(with_keys([tenant; 4]), [""; 0]);
+    assert_eq!(with_keys([&[0xffff]; 4]), [""; 0]);
+    assert_eq!(
+        with_keys([tenant, tenant, &[0x8020, 0x7fff], tenant]),
+        ["mlx5_2:1 warning"]
+    );
+    let limited = with_keys([&[0x7fff]; 4]);
+    assert_eq!(limited.len(), 4, "{limited:?}");
+}
+
+#[test]
+fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_is_not() {
+    let with_members = |up: [bool; 2]| {
+        let mut node = node(H100, |_| {});
+        let members = ["ens9f0np0", "ens9f1np1"]
+            .into_iter()
+            .zip(up)
+            .map(|(name, up)| BondMember {
+                name: name.into(),
+                link_up: Fact::Known(up),
+            });
+        let settings = Settings {
+            bond: Fact::Known(members.collect()),
+            ..Settings::default()
+        };
+        let bond = node.hcas.known().unwrap()["mlx5_bond_0"].ports[&1]
+            .netdev
+            .known()
+            .unwrap()
+            .name
+            .clone();
+        Arc::make_mut(&mut node.network).netdevs.insert(bond, settings);
+        node
+    };
+    let half = with_members([true, false]);
+    assert_eq!(of(&half, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
+    assert!(message(&half, &auto(), "bond-degraded").contains("1 of 2 members are up"));
+    assert_eq!(of(&with_members([true, true]), &auto(), "bond-degraded"), [""; 0]);
+    assert_eq!(
+        of(&with_members([false, false]), &auto(), "bond-degraded"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn duplicate_and_swapped_addresses_of_rails_are_found() {
+    let with_addresses = |change: &dyn Fn(&mut Vec<rdma_health_protocol::Gid>, usize)| {
+        let mut node = node(H100, |_| {});
+        for n in 0..8 {
+            with_port(&mut node, &format!("mlx5_{n}"), |port| {
+                let Fact::Known(gids) = &mut port.gids else {
+                    panic!("no GIDs")
+                };
+                change(gids, n);
+            });
+        }
+        node
+    };
+    let to = |gids: &mut Vec<rdma_health_protocol::Gid>, rail: usize| {
+        for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+            gid.gid = format!("::ffff:10.0.{rail}.1").parse().unwrap();
+        }
+    };
+    let as_planned = with_addresses(&|gids, n| to(gids, n));
+    assert_eq!(of(&as_planned, &auto(), "rail-addresses"), [""; 0]);
+    let twice = with_addresses(&|gids, n| to(gids, if n == 6 { 5 } else { n }));
+    assert!(
+        message(&twice, &auto(), "rail-addresses")
+            .contains("mlx5_5:1 and mlx5_6:1 have the same address 10.0.5.1")
+    );
+    let swapped = with_addresses(&|gids, n| {
+        to(
+            gids,
+            match n {
+                3 => 4,
+                4 => 3,
+                n => n,
+            },
+        );
+    });
+    assert_eq!(of(&swapped, &auto(), "rail-addresses"), ["mlx5_3:1 warning"]);
+    let other_socket_first = with_addresses(&|gids, n| to(gids, (n + 4) % 8));
+    assert_eq!(of(&other_socket_first, &auto(), "rail-addresses"), [""; 0]);
+}
+
+#[test]
+fn a_switch_without_the_adapter_that_all_others_have_is_found() {
+    let without = |addresses: &[&str]| {
+        let mut node = node(H100, |_| {});
+        for (name, address) in [("mlx5_2", "0000:33:00.0"), ("mlx5_3", "0000:34:00.0")] {
+            if addresses.contains(&address) {
+                let Fact::Known(hcas) = &mut node.hcas else {
+                    panic!("no devices")
+                };
+                hcas.remove(name);
+                let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+                    panic!("no PCI")
+                };
+                functions.remove(address);
+            }
+        }
+        node
+    };
+    let both = without(&["0000:33:00.0", "0000:34:00.0"]);
+    assert_eq!(of(&both, &auto(), "hcas-missing"), ["0000:30:01.0 warning"]);
+    assert!(message(&both, &auto(), "hcas-missing").contains("3 of 4 switches with GPUs have one"));
+    assert_eq!(of(&without(&["0000:33:00.0"]), &auto(), "hcas-missing"), [""; 0]);
+}
+
+#[test]
+fn a_gpu_without_its_driver_is_found_and_one_of_a_virtual_machine_is_not() {
+    let with_driver = |driver: Fact<String>| {
+        let mut node = node(H100, |_| {});
+        let gpu = node.gpus().next().unwrap().address.to_owned();
+        let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+            panic!("no PCI")
+        };
+        functions.get_mut(&gpu).unwrap().driver = driver;
+        of(&node, &auto(), "gpu-without-driver")
+    };
+    assert_eq!(with_driver(Fact::Absent).len(), 1);
+    assert_eq!(with_driver(Fact::Known("nouveau".into())).len(), 1);
+    assert_eq!(with_driver(Fact::Known("vfio-pci".into())), [""; 0]);
+    assert_eq!(with_driver(Fact::Known("nvidia".into())), [""; 0]);
+}
+
+#[test]
+fn a_slot_that_is_too_slow_for_the_port_is_found() {
+    let with_slot = |width: u32| {
+        let mut node = node(H100, |_| {});
+        let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+            panic!("no PCI")
+        };
+        let above = functions["0000:13:00.0"].bridges.last().unwrap().clone();
+        for address in ["0000:13:00.0", above.as_str()] {
+            functions.get_mut(address).unwrap().link.width = Fact::Known(width);
+        }
+        functions.get_mut(&above).unwrap().link.max_width = Fact::Known(width);
+        of(&node, &auto(), "pci-below-port-rate")
+    };
+    assert_eq!(with_slot(8), ["mlx5_0:1 warning"]);
+    assert_eq!(with_slot(16), [""; 0]);
+}
+
+#[test]
+fn gpus_with_adapters_and_without_any_rdma_device_are_critical() {
+    let none = node(H100, |tree| {
+        let paths: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+        for path in paths.iter().filter(|path| path.contains("/infiniband/")) {
+            tree.remove(path);
+        }
+    });
+    let verdict = judge(&none, &auto());
+    assert_eq!(verdict.status, Status::Critical);
+    let missing = of(&none, &auto(), "rdma-modules-missing");
+    assert!(
+        missing.len() >= 8 && missing[0].ends_with("critical"),
+        "{missing:?}"
+    );
+}
+
+#[test]
+fn an_expectation_that_cannot_be_judged_is_not_fulfilled() {
+    let unknown = node(H100, |tree| assert!(tree.remove("sys/kernel/iommu_groups")));
+    assert_eq!(judge(&unknown, &auto()).status, Status::Ok);
+    let expected = Expectations {
+        passthrough: Some(true),
+        ..auto()
+    };
+    let verdict = judge(&unknown, &expected);
+    assert_eq!(verdict.status, Status::Unknown);
+    assert!(
+        verdict
+            .unknown_because
+            .unwrap()
+            .contains("expect.passthrough cannot be judged")
+    );
+    assert_eq!(judge(&node(H100, |_| {}), &expected).status, Status::Ok);
+}
+
+#[test]
+fn names_that_no_device_can_have_are_refused() {
+    let check = |name: &str| {
+        let expected = Expectations {
+            ports_up: vec![name.into()],
+            ..auto()
+        };
+        expected.check().is_ok()
+    };
+    for name in ["mlx5_0", "mlx5_0:1", "rocep65s0f0", "ibp24s0:2", "bnxt-re.1"] {
+        assert!(check(name), "{name}");
+    }
+    for name in [
+        "mlx5 0",
+        "mlx5_0:",
+        "mlx5_0:0",
+        "mlx5_0:x",
+        "mlx5_0:1:2",
+        "a/b",
+        ":1",
+        "mlx5_*",
+        "mlx5_0:256",
+    ] {
+        assert!(!check(name), "{name}");
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_report_the_iommu_mode_makes_the_node_unknown() {
+    let old = node(H100, |tree| {
+        let types: Vec<_> = tree
+            .entries()
+            .map(|(path, _)| path.to_owned())
+            .filter(|path| path.starts_with("sys/kernel/iommu_groups/") && path.ends_with("/type"))
+            .collect();
+        assert!(!types.is_empty());
+        for path in types {
+            tree.remove(&path);
+        }
+    });
+    let verdict = judge(&old, &auto());
+    assert_eq!(verdict.status, Status::Unknown, "{:?}", verdict.findings);
+    let why = verdict.unknown_because.unwrap();
+    assert!(
+        why.contains("does not report the IOMMU mode") && why.contains("Default domain type: Passthrough"),
+        "{why}"
+    );
+}

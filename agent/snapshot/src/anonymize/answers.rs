@@ -1,0 +1,187 @@
+//! The answers of a recording with names and addresses replaced.
+
+use std::collections::BTreeSet;
+
+use rdma_health_kernel::recording::{Answer, Failure, Question, Recording, Target};
+use rdma_health_node::node::VerbsDevice;
+use serde_json::Value;
+
+use super::{boot_name, gid, log, node_name, pseudonym::Pseudonyms};
+use crate::verbs;
+
+/// The recording with every question and answer replaced.
+pub(super) fn recording(pseudonyms: &Pseudonyms, original: &Recording) -> Recording {
+    let words = |text: &str| pseudonyms.words(text, false);
+    let mut replaced = Recording::default();
+    let names = device_names(original);
+    for (question, found) in original.iter() {
+        let found = match (question, found) {
+            (Question::Read(path), Answer::Bytes(bytes)) if path == "/dev/kmsg" => {
+                Answer::Bytes(kernel_log(pseudonyms, &names, bytes).into())
+            }
+            _ => answer(pseudonyms, question, found.clone()),
+        };
+        replaced.insert(question.map(words), found);
+    }
+    let hung = original.hung.iter();
+    replaced.hung = hung.map(|(source, seconds)| (words(source), *seconds)).collect();
+    replaced
+}
+
+/// The names of network and RDMA devices, which are not words but may occur in the kernel log.
+fn device_names(recording: &Recording) -> BTreeSet<String> {
+    let classes = ["/sys/class/net", "/sys/class/infiniband"];
+    let lists = classes.map(|class| recording.get(&Question::List(class.to_owned())));
+    let listed = lists.into_iter().flatten().filter_map(|answer| match answer {
+        Answer::Names(names) => Some(names.text.clone()),
+        _ => None,
+    });
+    // Readers ask about the network devices of RDMA ports by name.
+    let asked = recording.iter().filter_map(|(question, _)| {
+        let rest = classes
+            .iter()
+            .find_map(|class| question.path()?.strip_prefix(class))?;
+        rest.split('/').nth(1).map(str::to_owned)
+    });
+    listed.flatten().chain(asked).collect()
+}
+
+fn kernel_log(pseudonyms: &Pseudonyms, names: &BTreeSet<String>, bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().map(|line| log::line(pseudonyms, names, line) + "\n");
+    lines.collect::<String>().into_bytes()
+}
+
+fn answer(pseudonyms: &Pseudonyms, question: &Question, mut answer: Answer) -> Answer {
+    let words = |text: &mut String| *text = pseudonyms.words(text, false);
+    match &mut answer {
+        Answer::Bytes(bytes) => {
+            let replaced = match question {
+                Question::VerbsDevices => devices(pseudonyms, bytes),
+                Question::Runtimes => Some(bytes.to_vec()),
+                Question::Netlink { .. } => document(bytes, |_, text| pseudonyms.words(text, true)),
+                Question::Kubelet { .. } => document(bytes, |key, text| match key {
+                    "name" | "namespace" => pseudonyms.name(key, text),
+                    _ => pseudonyms.words(text, true),
+                }),
+                Question::Read(path) => Some(content(pseudonyms, path, bytes)),
+                // No such question is answered with bytes.
+                Question::List(_) | Question::Link(_) | Question::RealPath(_) => None,
+            };
+            // Unparsed content could contain anything.
+            return replaced.map_or(Answer::Failed(Failure::NotCollected), |bytes| {
+                Answer::Bytes(bytes.into())
+            });
+        }
+        Answer::Names(names) => {
+            names.text.iter_mut().for_each(words);
+            names.text.sort();
+            let name = |text: &mut String| *text = pseudonyms.name("name", text);
+            names.not_text.iter_mut().for_each(name);
+        }
+        Answer::Target(Target::Text(target)) => words(target),
+        Answer::RealPath(path) => words(path),
+        Answer::Failed(Failure::Unread(unread)) => {
+            words(&mut unread.source);
+            unread.detail = Pseudonyms::without_paths(&pseudonyms.words(&unread.detail, true));
+        }
+        Answer::Target(Target::NotText(target)) => *target = pseudonyms.name("name", target),
+        Answer::Failed(_) => {}
+    }
+    answer
+}
+
+/// The answer of libibverbs with names and addresses replaced.
+fn devices(pseudonyms: &Pseudonyms, bytes: &[u8]) -> Option<Vec<u8>> {
+    let devices = verbs::devices(bytes).ok()?.into_iter();
+    let replaced =
+        devices.map(|(name, device)| (pseudonyms.words(&name, false), device_of(pseudonyms, device)));
+    Some(verbs::document(&replaced.collect()))
+}
+
+fn device_of(pseudonyms: &Pseudonyms, mut device: VerbsDevice) -> VerbsDevice {
+    match &mut device {
+        VerbsDevice::Device(device) => {
+            device.name = pseudonyms.words(&device.name, false);
+            device.node_guid = pseudonyms.guid(device.node_guid);
+            let gids = device.ports.iter_mut().flat_map(|port| &mut port.gids);
+            gids.for_each(|found| gid(pseudonyms, found));
+        }
+        VerbsDevice::Error(error) => {
+            error.device = error.device.take().map(|name| pseudonyms.words(&name, false));
+        }
+    }
+    device
+}
+
+/// A JSON document with every text replaced; `replace` gets the key and the text.
+fn document(bytes: &[u8], replace: impl Fn(&str, &str) -> String) -> Option<Vec<u8>> {
+    let mut document: Value = serde_json::from_slice(bytes).ok()?;
+    texts(&mut document, "", &replace);
+    serde_json::to_vec(&document).ok()
+}
+
+fn texts(value: &mut Value, key: &str, replace: &impl Fn(&str, &str) -> String) {
+    match value {
+        Value::String(text) => *text = replace(key, text),
+        Value::Array(all) => all.iter_mut().for_each(|one| texts(one, key, replace)),
+        Value::Object(all) => {
+            // A key may be a device's name.
+            let fields = std::mem::take(all).into_iter().map(|(key, mut value)| {
+                texts(&mut value, &key, replace);
+                (replace("", &key), value)
+            });
+            *all = fields.collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The content of a file with names and addresses replaced.
+fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<u8> {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return if file == "config" {
+            without_serial_number(bytes)
+        } else {
+            bytes.to_vec()
+        };
+    };
+    match path {
+        "/proc/sys/kernel/hostname" => (node_name(pseudonyms, text) + "\n").into_bytes(),
+        "/proc/sys/kernel/random/boot_id" => (boot_name(pseudonyms, text) + "\n").into_bytes(),
+        _ if file == "config" => without_serial_number(bytes),
+        _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),
+        // In other files, four numbers separated by dots are a version.
+        _ => {
+            let addresses = path.contains("/gids/");
+            pseudonyms.words(text, addresses).into_bytes()
+        }
+    }
+}
+
+/// A PCI configuration space with an empty Device Serial Number capability, which contains the MAC address of a NIC.
+fn without_serial_number(space: &[u8]) -> Vec<u8> {
+    const SERIAL_NUMBER: u32 = 0x03;
+    let mut space = space.to_vec();
+    let mut offset = 0x100;
+    // The number of entries is bounded, so a cyclic list ends.
+    for _ in 0..480 {
+        let Some(header) = space
+            .get(offset..offset + 4)
+            .and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?)))
+        else {
+            break;
+        };
+        if header & 0xffff == SERIAL_NUMBER
+            && let Some(number) = space.get_mut(offset + 4..offset + 12)
+        {
+            number.fill(0);
+        }
+        offset = (header >> 20) as usize & !0b11;
+        if offset < 0x100 {
+            break;
+        }
+    }
+    space
+}

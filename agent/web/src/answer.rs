@@ -1,0 +1,60 @@
+//! The interface between the server and the program whose pages it serves.
+
+use std::future::Future;
+
+use hyper::StatusCode;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// The content type of a page for a browser.
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
+
+/// A page of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Its path, which also names it in metrics.
+    pub path: &'static str,
+    /// Whether it needs no password, for example for the kubelet, which has none.
+    pub is_open: bool,
+}
+
+/// Provides the pages.
+pub trait Handler: Send + Sync + 'static {
+    /// The realm of the request for a password.
+    const REALM: &'static str;
+    /// All pages. `/` should link to the others.
+    const PAGES: &'static [Page];
+
+    /// The page at this path, which is the path of one of [`PAGES`](Self::PAGES).
+    fn answer(&self, path: &'static str) -> impl Future<Output = Answer> + Send;
+}
+
+/// A page's content, independent of HTTP encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub code: StatusCode,
+    /// Content type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A line of text.
+    pub fn text(code: StatusCode, line: &str) -> Self {
+        Self {
+            code,
+            content_type: TEXT,
+            body: format!("{line}\n").into_bytes(),
+        }
+    }
+
+    /// A page for a browser. Scripts and external resources are blocked.
+    pub fn html(page: String) -> Self {
+        Self {
+            code: StatusCode::OK,
+            content_type: HTML,
+            body: page.into_bytes(),
+        }
+    }
+}
