@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The modules that RDMA and GPUDirect depend on, in the order of the output.
-pub const KNOWN: [&str; 25] = [
+pub const KNOWN: [&str; 27] = [
     "ib_core",
     "ib_uverbs",
     "ib_umad",
@@ -28,7 +28,9 @@ pub const KNOWN: [&str; 25] = [
     "bnxt_re",
     "efa",
     "hfi1",
+    "ionic_rdma",
     "irdma",
+    "iw_cxgb4",
     "mana_ib",
     "qedr",
     "rdma_rxe",

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use rdma_health_kernel::{
+    cmdline,
     infiniband::Hca,
     iommu::{DomainType, Group},
     pci::{self, Role},
 };
 use serde::Serialize;
 
-use crate::Node;
+use crate::{Node, platform::Architecture};
 
 /// One PCI function: of an RDMA device, of a GPU, or one that affects them.
 #[derive(Debug, Clone, Serialize)]
@@ -188,6 +189,18 @@ impl Node {
             all if all.iter().all(|mode| **mode == DomainType::Identity) => Some(DmaMode::Passthrough),
             _ => Some(DmaMode::Other),
         }
+    }
+
+    /// The IOMMU mode that the kernel command line requests; `None` if it sets none or could not be read. arm64 ignores
+    /// `iommu=`, which is an option of x86 (Documentation/admin-guide/kernel-parameters.txt).
+    pub fn requested_dma(&self) -> Option<cmdline::Domain> {
+        let arguments = self.host.iommu_arguments.known()?;
+        if self.platform().architecture != Some(Architecture::Arm64) {
+            return arguments.domain;
+        }
+        let all = arguments.arguments.iter().map(String::as_str);
+        let respected: Vec<_> = all.filter(|argument| !argument.starts_with("iommu=")).collect();
+        cmdline::IommuArguments::parse(&respected.join(" ")).domain
     }
 
     /// The function whose PCIe link carries a device's data, with its address. For a virtual function, which has no own

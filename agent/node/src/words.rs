@@ -2,6 +2,12 @@
 
 pub use rdma_health_protocol::text::{excerpt, printable};
 
+/// A name with the number at its end, as an order in which `mlx5_2` comes before `mlx5_10`.
+pub fn numbered(name: &str) -> (&str, u64, &str) {
+    let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (prefix, name[prefix.len()..].parse().unwrap_or(u64::MAX), name)
+}
+
 /// A rate in Gb/s, with a decimal only if it is not zero.
 pub fn gigabits(bits_per_second: u64) -> String {
     let tenths = bits_per_second / 100_000_000;
@@ -72,4 +78,33 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().collect();
     let more = names.len().saturating_sub(SHOWN);
     format!("{}{}", names[..names.len() - more].join(", "), and_more(more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_names_are_in_order_of_their_numbers() {
+        let mut names = [
+            "mlx5_10",
+            "mlx5_2",
+            "mlx5_bond_0",
+            "mlx5_1",
+            "rxe",
+            "mlx5_99999999999999999999",
+        ];
+        names.sort_by_key(|name| numbered(name));
+        assert_eq!(
+            names,
+            [
+                "mlx5_1",
+                "mlx5_2",
+                "mlx5_10",
+                "mlx5_99999999999999999999",
+                "mlx5_bond_0",
+                "rxe"
+            ]
+        );
+    }
 }

@@ -156,14 +156,31 @@ fn messages(cause: &Cause, findings: &[&Finding], style: Style) -> Vec<String> {
         let others = others.iter().map(|finding| finding.message.clone());
         return std::iter::once(lead).chain(others).collect();
     }
-    let mut messages = Vec::new();
-    if !others.is_empty() {
-        let subjects: Vec<_> = others.iter().map(|finding| finding.subject.to_string()).collect();
+    let (same, different): (Vec<&Finding>, Vec<&Finding>) = others
+        .iter()
+        .copied()
+        .partition(|other| other.subject != first.subject && shape(&other.message) == shape(&first.message));
+    let mut messages = vec![lead];
+    if !same.is_empty() {
+        let subjects: Vec<_> = same.iter().map(|finding| finding.subject.to_string()).collect();
         let names = listed(subjects.iter().map(String::as_str));
-        messages.push(format!("the same for {}: {names}", count(others.len(), "other")));
+        messages.push(format!("the same for {}: {names}", count(same.len(), "other")));
     }
-    messages.insert(0, lead);
+    let (shown, rest) = different.split_at(different.len().min(DIFFERENT));
+    messages.extend(shown.iter().map(|finding| finding.message.clone()));
+    if !rest.is_empty() {
+        messages.push(format!("and {}", count(rest.len(), "more finding")));
+    }
     messages
+}
+
+/// Maximum number of findings of one rule that say something else than the first.
+const DIFFERENT: usize = 2;
+
+/// The words of a message without names and numbers, which differ between devices.
+fn shape(message: &str) -> Vec<&str> {
+    let is_word = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+    message.split_whitespace().filter(is_word).collect()
 }
 
 /// The confidence of a cause that explains a symptom; the severity of one that has only findings.

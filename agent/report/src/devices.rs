@@ -6,7 +6,7 @@ use rdma_health_node::{
     Fact, Function, Node, Port,
     infiniband::{LinkLayer, Netdev},
     iommu::DomainType,
-    words::{count, gigabits},
+    words::{count, gigabits, numbered},
 };
 use serde::Serialize;
 
@@ -138,8 +138,11 @@ fn address(gid: Ipv6Addr) -> String {
 
 fn rows(node: &Node) -> Vec<Row<'_>> {
     let functions = node.functions();
-    node.ports()
-        .map(|port| Row::new(node, &port, &functions))
+    let mut ports: Vec<_> = node.ports().collect();
+    ports.sort_by_key(|port| (numbered(&port.hca.name), port.number));
+    ports
+        .iter()
+        .map(|port| Row::new(node, port, &functions))
         .collect()
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Draft {
     remedy: Remedy,
     /// The remedy as it is, in place of the parts of `remedy`.
     written: Option<String>,
+    /// What words of the remedy stand for, where that is not the subject.
+    values: Vec<(&'static str, String)>,
 }
 
 impl Draft {
@@ -34,6 +36,7 @@ impl Draft {
             evidence: Vec::new(),
             remedy: rule.remedy,
             written: None,
+            values: Vec::new(),
         }
     }
 
@@ -83,12 +86,18 @@ impl Draft {
         self
     }
 
+    /// Fills in a word of the remedy (`NETDEV`) that does not stand for the subject of the finding.
+    pub(crate) fn fill(mut self, word: &'static str, value: impl Into<String>) -> Self {
+        self.values.push((word, value.into()));
+        self
+    }
+
     /// The finding with its severity; `None` where the rule's policy does not report it with this profile.
     pub(crate) fn judged(self, profile: Profile, resolver: &Resolver<'_>) -> Option<Finding> {
         let severity = self.rule.policy.severity(self.exception, profile)?;
         let remedy = match &self.written {
-            Some(text) => resolver.fill(text, &self.subject),
-            None => resolver.remedy(&self.remedy, &self.subject),
+            Some(text) => resolver.fill(text, &self.subject, &self.values),
+            None => resolver.remedy(&self.remedy, &self.subject, &self.values),
         };
         Some(Finding {
             rule: self.rule,

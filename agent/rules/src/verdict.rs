@@ -105,7 +105,7 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
 }
 
 /// Why the node cannot be judged: an empty directory, a foreign tree, a kernel that does not answer, a node without RDMA
-/// devices, which has nothing to judge, an expectation for which facts are missing, or a kernel that does not report IOMMU
+/// devices or without an ACTIVE port, which has nothing to judge, an expectation for which facts are missing, or a kernel that does not report IOMMU
 /// modes.
 fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
     if let Some(unread) = node.hcas.unread() {
@@ -127,6 +127,9 @@ fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
         .count();
     if states == 0 {
         return Some("the state of no port could be read".into());
+    }
+    if node.active_ports().next().is_none() {
+        return Some("no port is ACTIVE, so whether RDMA works cannot be judged".into());
     }
     expectations
         .not_judged(node)

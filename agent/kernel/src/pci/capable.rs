@@ -30,14 +30,16 @@ fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
         (ETHERNET | INFINIBAND, 0x15b3) => device >= 0x1003,
         // Omni-Path.
         (FABRIC, 0x8086) => matches!(device, 0x24f0 | 0x24f1),
-        // E810, E830 and X722.
+        // IPU (idpf), E810, E830 and X722.
         (ETHERNET, 0x8086) => {
-            matches!(device, 0x1591..=0x1593 | 0x1599..=0x159b | 0x12d1..=0x12d5 | 0x37d0..=0x37d3)
+            matches!(device, 0x1452 | 0x145c | 0x1591..=0x1593 | 0x1599..=0x159b | 0x12d1..=0x12d5 | 0x37d0..=0x37d3)
         }
         // NetXtreme-E from BCM57414 on, and Thor.
         (ETHERNET, 0x14e4) => matches!(device, 0x16d7..=0x16d9 | 0x1750..=0x1752 | 0x1760),
         // Elastic Fabric Adapter.
         (ETHERNET, 0x1d0f) => matches!(device, 0xefa0..=0xefaf),
+        // AMD Pensando (ionic).
+        (ETHERNET, 0x1dd8) => matches!(device, 0x1002 | 0x1003),
         // Microsoft Azure Network Adapter.
         (ETHERNET, 0x1414) => device == 0x00ba,
         _ => false,

@@ -148,7 +148,7 @@ pub static MODULE_FAULT: Rule = Rule {
     explanation: "The adapter reported an error of the cable or transceiver in its port (temperature, power budget, unreadable or \
         unsupported module), or of its own temperature. It lowers the rate or switches the port off to protect the part.",
     remedy: Remedy::all(
-        "Read temperature and power of the module: ethtool -m NETDEV, or mlxlink -d ADDRESS -m. Check fans and air flow, \
+        "Read temperature and power of the module: ethtool -m NETDEV (ConnectX also: mlxlink -d ADDRESS -m). Check fans and air flow, \
         clean and reseat the module, and replace it if the message returns.",
     ),
     false_alarms: FALSE_ALARMS,

@@ -52,7 +52,10 @@ fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
             members.len() - down.len(),
             members.len()
         );
-        let finding = Draft::new(&BOND_DEGRADED, subject, message);
+        let mut finding = Draft::new(&BOND_DEGRADED, subject, message).fill("BOND", &netdev.name);
+        if let Some(member) = down.first() {
+            finding = finding.fill("NETDEV", &member.name);
+        }
         Some(down.iter().fold(finding, |finding, member| {
             finding.evidence(
                 format!("/sys/class/net/{}/bonding_slave/mii_status", member.name),

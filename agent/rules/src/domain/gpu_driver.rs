@@ -16,14 +16,22 @@ pub static GPU_WITHOUT_DRIVER: Rule = Rule {
     explanation: "No driver is bound to the GPU, or one that cannot compute (nouveau). Programs do not see it, and there is no \
         GPUDirect. The driver was not installed or not loaded, was built for another kernel, or failed on this GPU.",
     remedy: Remedy {
-        any: "Load the driver and read why it did not bind: journalctl -k | grep -e NVRM -e nvidia -e amdgpu.",
+        any: "Load the driver and read why it did not bind: journalctl -k | grep -e NVRM -e nvidia.",
         kubernetes: "With the GPU Operator, check its driver pod on this node: kubectl -n gpu-operator get pods -o wide",
-        host: "nvidia-smi (AMD: rocm-smi); dkms status; modprobe nvidia (AMD: modprobe amdgpu)",
+        host: "dkms status; modprobe nvidia; nvidia-smi",
         ..Remedy::all("")
     },
     false_alarms: "GPUs that are bound to vfio-pci or another driver that hands them to virtual machines are not judged.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: gpu_without_driver,
+};
+
+/// What to do about an AMD GPU.
+const OF_AMD: Remedy = Remedy {
+    any: "Load the driver and read why it did not bind: journalctl -k | grep amdgpu.",
+    kubernetes: "With the AMD GPU Operator, check its pods on this node: kubectl -n kube-amd-gpu get pods -o wide",
+    host: "dkms status; modprobe amdgpu; rocm-smi",
+    ..Remedy::all("")
 };
 
 static WITHOUT_RDMA: Exception = Exception {
@@ -59,7 +67,10 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
                 gpu.title(),
                 count(judged.len(), "GPU")
             );
+            let is_amd = gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&AMD));
+            let remedy = if is_amd { OF_AMD } else { GPU_WITHOUT_DRIVER.remedy };
             Draft::new(&GPU_WITHOUT_DRIVER, Subject::device(gpu.address), message)
+                .remedy(remedy)
                 .exception((!has_rdma).then_some(&WITHOUT_RDMA))
                 .evidence(
                     format!("/sys/bus/pci/devices/{}/driver", gpu.address),

@@ -26,7 +26,12 @@ pub static GROUP_TRANSLATED: Rule = Rule {
             .gpudirect(Severity::Critical)
             .tcp_only(Severity::Info),
     )
-    .except(&[&EXPECTED_TRANSLATED, &EXPECTED_OR_FAILED, &WITH_GPUS]),
+    .except(&[
+        &EXPECTED_TRANSLATED,
+        &EXPECTED_OR_FAILED,
+        &WITH_GPUS,
+        &GUEST_WITHOUT_GPUS,
+    ]),
     title: "The IOMMU translates DMA of an RDMA device or GPU",
     explanation: "The IOMMU group of the device has type DMA-FQ (translated, lazy invalidation) or DMA (translated, \
         strict invalidation). Only type identity is passthrough. With translation, the IOMMU looks up the address of \
@@ -70,6 +75,11 @@ static WITH_GPUS: Exception = Exception {
         .auto(Severity::Critical)
         .gpudirect(Severity::Critical)
         .tcp_only(Severity::Info),
+};
+
+static GUEST_WITHOUT_GPUS: Exception = Exception {
+    condition: "in a virtual machine without GPUs",
+    severities: Severities::INFO.gpudirect(Severity::Critical),
 };
 
 fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Draft> {
@@ -137,12 +147,30 @@ pub(crate) fn type_not_reported(node: &Node) -> Option<String> {
     let log = node.kernel_log.known();
     let logged = match log.and_then(|log| logged_default(&log.lines.join("\n"))) {
         Some((_, text)) => format!("the kernel log says: Default domain type: {text}"),
-        None => "the kernel log does not say".into(),
+        None => match mapped_identically(node) {
+            0 => "the kernel log does not say".into(),
+            some => format!(
+                "the kernel log reports an identity mapping (passthrough) for {some} of {}",
+                count(node.dma_functions().count(), "RDMA function")
+            ),
+        },
     };
     Some(format!(
         "{kernel} does not report the IOMMU mode of {}; {configured}, {logged}",
         function.title()
     ))
+}
+
+/// The number of RDMA functions and GPUs for which `intel-iommu` logged an identity mapping, as it did before Linux 5.8.
+fn mapped_identically(node: &Node) -> usize {
+    let Some(log) = node.kernel_log.known() else {
+        return 0;
+    };
+    let is_mapped = |function: &Function<'_>| {
+        let mut lines = log.lines.iter();
+        lines.any(|line| line.contains("dentity mapping for device") && line.contains(function.address))
+    };
+    node.dma_functions().filter(is_mapped).count()
 }
 
 fn exception(
@@ -151,11 +179,14 @@ fn exception(
     function: &Function<'_>,
     with_gpus: bool,
 ) -> Option<&'static Exception> {
+    let is_guest_without_gpus =
+        node.is_virtual_machine() && !function.is_software && node.gpus().next().is_none();
     let probe_failed = function.names.iter().any(|name| probe::failed_on(node, name));
     match expectations.passthrough {
         Some(false) if !probe_failed => Some(&EXPECTED_TRANSLATED),
         expected if probe_failed || expected == Some(true) => Some(&EXPECTED_OR_FAILED),
-        _ => with_gpus.then_some(&WITH_GPUS),
+        _ if with_gpus => Some(&WITH_GPUS),
+        _ => is_guest_without_gpus.then_some(&GUEST_WITHOUT_GPUS),
     }
 }
 
@@ -228,17 +259,12 @@ pub(super) fn arguments_in_words(arguments: &[String]) -> String {
 
 /// Whether the command line requests passthrough.
 fn requests_passthrough(node: &Node) -> bool {
-    let arguments = node.host.iommu_arguments.known();
-    arguments.is_some_and(|arguments| arguments.domain == Some(Configured::Passthrough))
+    node.requested_dma() == Some(Configured::Passthrough)
 }
 
 /// Whether the kernel logged translation as its default and the command line sets no mode.
 fn default_is_translated(node: &Node) -> bool {
-    let is_set = node
-        .host
-        .iommu_arguments
-        .known()
-        .is_none_or(|arguments| arguments.domain.is_some());
+    let is_set = node.host.iommu_arguments.known().is_none() || node.requested_dma().is_some();
     let log = node.kernel_log.known();
     let logged = log.and_then(|log| logged_default(&log.lines.join("\n")));
     !is_set && logged.is_some_and(|(domain, _)| domain == Configured::Translated)
@@ -300,10 +326,11 @@ pub static CMDLINE_MISMATCH: Rule = Rule {
 };
 
 fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let Some(arguments) = node.host.iommu_arguments.known() else {
+    if node.host.iommu_arguments.known().is_none() {
         return Vec::new();
-    };
-    let configured = match arguments.domain {
+    }
+    let requested = node.requested_dma();
+    let configured = match requested {
         Some(configured) => configured,
         None if default_is_translated(node) => Configured::Translated,
         None => return Vec::new(),
@@ -313,7 +340,7 @@ fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Draft> {
         Configured::Translated => function.dma == Some(&DomainType::Identity),
     };
     // Some drivers request identity for their GPUs whatever the default is; none does for NICs.
-    let judged = |function: &Function<'_>| function.role != Role::Gpu || arguments.domain.is_some();
+    let judged = |function: &Function<'_>| function.role != Role::Gpu || requested.is_some();
     let groups: BTreeMap<_, _> = node
         .dma_functions()
         .filter(|function| judged(function) && differs(function))
@@ -322,7 +349,7 @@ fn cmdline_mismatch(node: &Node, _: &Expectations) -> Vec<Draft> {
     let Some((first, function)) = groups.first_key_value() else {
         return Vec::new();
     };
-    let (configured_as, active) = match (configured, arguments.domain) {
+    let (configured_as, active) = match (configured, requested) {
         (Configured::Passthrough, _) => ("the command line requests passthrough", "translated"),
         (Configured::Translated, Some(_)) => ("the command line requests translation", "passthrough"),
         (Configured::Translated, None) => (

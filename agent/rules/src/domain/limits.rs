@@ -1,6 +1,11 @@
 //! Limits of processes.
 
-use rdma_health_node::{Node, limits::Memlock, words::size};
+use rdma_health_node::{
+    Node,
+    limits::{Memlock, Runtime},
+    platform::Cluster,
+    words::size,
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
@@ -24,8 +29,9 @@ pub static MEMLOCK_LOW: Rule = Rule {
             99-memlock.conf: [crio.runtime] default_ulimits = [\"memlock=-1:-1\"] in /etc/crio/crio.conf.d, and \
             [Service] LimitMEMLOCK=infinity as a drop-in for crio.service. It drains and reboots every node of the \
             pool.",
-        kubernetes: "Run systemctl edit containerd and add [Service] LimitMEMLOCK=infinity, then systemctl restart \
-            containerd. New pods inherit the limit.",
+        kubernetes: "Find the unit that runs the container runtime (containerd, k3s, rke2-agent): ps -o unit= -p $(pgrep -o \
+            containerd). Run systemctl edit UNIT and add [Service] LimitMEMLOCK=infinity, then systemctl restart UNIT. New pods \
+            inherit the limit.",
         host: "echo '* - memlock unlimited' > /etc/security/limits.d/99-memlock.conf; for Slurm, run systemctl edit \
             slurmd and add [Service] LimitMEMLOCK=infinity.",
     },
@@ -43,6 +49,39 @@ static OF_THIS_PROCESS: Exception = Exception {
     condition: "for the limit of rdma-health itself, used if neither a container runtime nor slurmd is visible",
     severities: Severities::INFO.rdma_expected(Severity::Warning),
 };
+
+/// How to raise the limit of the process that was found, with commands; `None` if the parts of the catalogue's remedy apply.
+fn remedy_here(node: &Node, runtime: &Runtime) -> Option<String> {
+    let (pid, name) = (runtime.pid, runtime.name.as_str());
+    match node.platform().cluster? {
+        Cluster::OpenShift => return None,
+        Cluster::Kubernetes | Cluster::Host => {}
+    }
+    // Which unit runs the process depends on the distribution: containerd may belong to containerd.service, k3s.service or
+    // rke2-agent.service.
+    let unit = match name {
+        "crio" | "slurmd" => format!("unit={name}.service"),
+        _ => format!("unit=$(ps -o unit= -p {pid})"),
+    };
+    let raise = format!(
+        "{unit}\nmkdir -p /etc/systemd/system/$unit.d\nprintf '[Service]\\nLimitMEMLOCK=infinity\\n' > \
+         /etc/systemd/system/$unit.d/memlock.conf\nsystemctl daemon-reload && systemctl restart $unit"
+    );
+    Some(match name {
+        "slurmd" => format!(
+            "Raise the memlock limit of slurmd to unlimited, and keep Slurm from replacing it by the limit of the login node \
+             (PropagateResourceLimitsExcept=MEMLOCK in slurm.conf).\n{raise}"
+        ),
+        "crio" => format!(
+            "Raise the memlock limit of CRI-O and of its containers to unlimited. New pods get it.\n\
+             printf '[crio.runtime]\\ndefault_ulimits = [\"memlock=-1:-1\"]\\n' > /etc/crio/crio.conf.d/99-memlock.conf\n{raise}"
+        ),
+        _ => format!(
+            "Raise the memlock limit of the unit that runs {name} to unlimited; new pods inherit it. Or grant the pod the \
+             capability IPC_LOCK.\n{raise}"
+        ),
+    })
+}
 
 fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     if node.hcas().next().is_none() {
@@ -71,7 +110,9 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             "slurmd" => (None, format!("jobs of slurmd (pid {pid}) {may_lock}")),
             name => (None, format!("pods of {name} (pid {pid}) {may_lock}")),
         };
-        let finding = Draft::new(&MEMLOCK_LOW, Subject::device(name), message).exception(exception);
+        let finding = Draft::new(&MEMLOCK_LOW, Subject::device(name), message)
+            .exception(exception)
+            .written_remedy(remedy_here(node, runtime));
         let source = match of_containers {
             Some(_) => "default_ulimits in /etc/crio/crio.conf.d".to_owned(),
             None => format!("/proc/{pid}/limits"),

@@ -1,6 +1,6 @@
 //! RDMA devices, ports and their links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{
     Node, Port,
@@ -21,11 +21,13 @@ pub static PORT_DOWN: Rule = Rule {
         &NEVER_CAME_UP,
         &DOES_NOT_EXIST,
         &OF_A_POD,
+        &NONE_ACTIVE,
     ]),
     title: "A port that is in use or expected is not ACTIVE",
     explanation: "The logical state of the port is not ACTIVE. A port counts as in use if its network device has had \
         a carrier since boot, if it has carried traffic, or if the configuration expects it (expect.ports_up). A port \
-        that never came up is expected to be ACTIVE if at least three quarters of the equal ports are.",
+        that never came up is expected to be ACTIVE if at least three quarters of the equal ports are, or if it is one of \
+        the adapters of the GPUs and no port of the node is ACTIVE.",
     remedy: Remedy {
         any: "Check the cable, the switch port and the network device, and read the messages of the driver: \
             journalctl -k | grep DEVICE. Physical state Disabled means that the port was switched off.",
@@ -53,6 +55,11 @@ static NEVER_CAME_UP: Exception = Exception {
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 
+static NONE_ACTIVE: Exception = Exception {
+    condition: "if the port never came up, serves GPUs, and no port of the node is ACTIVE",
+    severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
 static DOES_NOT_EXIST: Exception = Exception {
     condition: "if a port in expect.ports_up does not exist",
     severities: Severities::always(Severity::Critical),
@@ -66,6 +73,7 @@ static OF_A_POD: Exception = Exception {
 
 fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let behind = behind_peers(node);
+    let all_down = ports_of_gpus_all_down(node);
     let down = node.ports().filter_map(|port| {
         let state = port
             .state
@@ -77,10 +85,14 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let share = || behind.get(&Subject::of_port(&port));
         let (why, exception) = match reason_in_use(expectations, &port) {
             Some(why) => (why.to_owned(), None),
-            None => (
-                format!("{} equal ports are ACTIVE", share()?),
-                Some(&NEVER_CAME_UP),
-            ),
+            None => match share() {
+                Some(share) => (format!("{share} equal ports are ACTIVE"), Some(&NEVER_CAME_UP)),
+                None if all_down.contains(&Subject::of_port(&port)) => (
+                    "it serves GPUs, and no port of the node is ACTIVE".to_owned(),
+                    Some(&NONE_ACTIVE),
+                ),
+                None => return None,
+            },
         };
         let phys = port.phys_state.known();
         let physically = phys.map_or_else(String::new, |phys| format!(" (physical state {})", phys.name));
@@ -88,6 +100,7 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let of_a_pod = why != LISTED && port.is_ethernet() && is_elsewhere(&port);
         let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
             .exception(if of_a_pod { Some(&OF_A_POD) } else { exception })
+            .remedy(remedy_of(&port))
             .evidence(port.file("state"), state);
         if let Some(share) = share() {
             finding = finding.evidence("state of equal ports", format!("{share} are ACTIVE"));
@@ -103,6 +116,37 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         Some(finding)
     });
     down.chain(missing(node, expectations)).collect()
+}
+
+/// What to do about a port that is down, by its link layer and driver.
+fn remedy_of(port: &Port<'_>) -> Remedy {
+    let host = match port.hca.driver.known().map(String::as_str) {
+        Some("hfi1") => "opainfo; systemctl status opafm",
+        Some("mlx4_core" | "mlx4_ib" | "mlx5_core" | "mlx5_ib") if port.is_infiniband() => {
+            "ibstat DEVICE. Show why the link does not come up: mlxlink -d DEVICE"
+        }
+        Some("mlx4_core" | "mlx4_ib" | "mlx5_core" | "mlx5_ib") => return PORT_DOWN.remedy,
+        _ if port.is_infiniband() => "ibstat DEVICE; iblinkinfo",
+        _ => "ip link show NETDEV; ip link set NETDEV up; ethtool NETDEV",
+    };
+    Remedy {
+        host,
+        ..PORT_DOWN.remedy
+    }
+}
+
+/// The ports that serve the GPUs of the node, if no port at all is ACTIVE.
+fn ports_of_gpus_all_down(node: &Node) -> BTreeSet<Subject> {
+    let mut ports = node.ports().peekable();
+    let all_down = ports.peek().is_some() && ports.all(|port| port.is_active() == Some(false));
+    let of_gpus = node
+        .peers()
+        .into_iter()
+        .filter(|peers| all_down && peers.serve_gpus);
+    of_gpus
+        .flat_map(|peers| peers.ports)
+        .map(|port| Subject::of_port(&port))
+        .collect()
 }
 
 /// Ports that are not ACTIVE although most equal ports are, with the share that is.
@@ -249,6 +293,10 @@ fn no_subnet_manager(node: &Node, _: &Expectations) -> Vec<Draft> {
                 .exception(exception)
                 .remedy(if of_nvlink {
                     FABRIC_MANAGER
+                } else if port.hca.driver.known().is_some_and(|driver| driver == "hfi1") {
+                    OMNI_PATH
+                } else if node.is_virtual_machine() {
+                    OF_A_GUEST
                 } else {
                     NO_SUBNET_MANAGER.remedy
                 })
@@ -257,6 +305,21 @@ fn no_subnet_manager(node: &Node, _: &Expectations) -> Vec<Draft> {
     });
     found.collect()
 }
+
+/// What to do on Omni-Path, which has its own subnet manager.
+const OMNI_PATH: Remedy = Remedy {
+    any: "Start the Omni-Path Fabric Manager (opafm) on one node, or look for the GUID of the port in its log.",
+    host: "opainfo; systemctl status opafm",
+    ..Remedy::all("")
+};
+
+/// What to do in a virtual machine, whose fabric the host or the cloud provider manages.
+const OF_A_GUEST: Remedy = Remedy {
+    any: "The subnet manager runs outside of this virtual machine: redeploy the instance, or report the GUID of the port to the \
+        provider or the administrator of the host.",
+    host: "cat /sys/class/infiniband/DEVICE/node_guid; ibstat DEVICE",
+    ..Remedy::all("")
+};
 
 /// What to do about a port that controls an `NVSwitch`.
 const FABRIC_MANAGER: Remedy = Remedy {

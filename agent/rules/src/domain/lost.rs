@@ -19,8 +19,9 @@ pub static DEVICE_LOST: Rule = Rule {
     id: "device-lost",
     domain: Domain::Modules,
     policy: Policy::of(Severities::CRITICAL),
-    title: "An RDMA device that the agent saw before is gone",
-    explanation: "The agent remembers the physical RDMA devices of this boot and of earlier ones. A device is gone together \
+    title: "An RDMA device or GPU is gone from the PCIe bus",
+    explanation: "A function that left the bus still has its directory in sysfs, but every read of its registers returns ones: \
+        the link width is 63. Programs that use it hang or fail. In addition, the agent remembers the physical RDMA devices of this boot and of earlier ones. A device is gone together \
         with its PCI function: it fell off the bus, its slot lost power, it did not come back after a reboot, or it was \
         removed.",
     remedy: Remedy {
@@ -42,10 +43,10 @@ const WEEK: u64 = 7 * 86_400;
 
 fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
     let (Some(functions), Some(history)) = (node.pci.functions.known(), &node.history) else {
-        return Vec::new();
+        return unreachable(node);
     };
     if node.hcas.unread().is_some() {
-        return Vec::new();
+        return unreachable(node);
     }
     let present: BTreeSet<&str> = node.hcas().map(|hca| hca.identity()).collect();
     let physical_now = node
@@ -97,8 +98,38 @@ fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
             .evidence(format!("/sys/bus/pci/devices/{identity}"), "no such function")
             .evidence("history, last seen", format!("{} s after 1970", seen.last))
     });
+    unreachable(node).into_iter().chain(found).collect()
+}
+
+/// Functions whose registers read as ones.
+fn unreachable(node: &Node) -> Vec<Draft> {
+    /// All six bits of the field Negotiated Link Width in the Link Status register (PCI Express Base Specification).
+    const ALL_ONES: u32 = 63;
+    let gone = node.dma_functions().filter(|function| {
+        let link = function.pci.map(|pci| &pci.link);
+        link.is_some_and(|link| link.width.known() == Some(&ALL_ONES) && link.speed.known().is_none())
+    });
+    let found = gone.map(|function| {
+        let message = format!(
+            "{} does not answer on the PCIe bus: its registers read as ones",
+            function.title()
+        );
+        Draft::new(&DEVICE_LOST, Subject::device(function.subject()), message)
+            .remedy(UNREACHABLE)
+            .evidence(
+                format!("/sys/bus/pci/devices/{}/current_link_width", function.address),
+                ALL_ONES,
+            )
+    });
     found.collect()
 }
+
+/// What to do about a function that does not answer.
+const UNREACHABLE: Remedy = Remedy {
+    any: "Read what happened to it (AER, 'Device unreachable', Xid 79): journalctl -k -b | grep -e ADDRESS -e Xid. Drain the node \
+        and power-cycle it. If it happens again, reseat or replace the card, its riser or cable.",
+    ..Remedy::all("")
+};
 
 /// The position of a device among the physical devices with its driver, from 0, in order of PCI address.
 fn rail(boot: &Boot, identity: &str, is_physical: impl Fn(&Seen) -> bool) -> Option<usize> {

@@ -31,8 +31,7 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
             the NVIDIA Network Operator, let its OFED pod load them.",
         kubernetes: "If the NVIDIA Network Operator manages OFED, check its pod, because it unloads the modules of \
             the kernel first.",
-        host: "modprobe -a ib_uverbs mlx5_ib; add both names to /etc/modules-load.d/rdma.conf. Some distributions \
-            ship the modules in the package linux-modules-extra (Ubuntu) or kernel-modules-extra (RHEL, Fedora).",
+        host: LOAD_ON_A_HOST,
     },
     false_alarms: "Not judged: functions bound to vfio-pci, which are meant for another user; functions without a driver, \
         unless they are the adapters of GPUs and no RDMA device exists; rdma_ucm on nodes with EFA or Omni-Path only; \
@@ -43,8 +42,36 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
     judge: rdma_modules_missing,
 };
 
+const LOAD_ON_A_HOST: &str = "modprobe -a ib_uverbs MODULE; printf 'ib_uverbs\\nMODULE\\n' > /etc/modules-load.d/rdma.conf. Some \
+    distributions ship the modules in the package linux-modules-extra (Ubuntu) or kernel-modules-extra (RHEL, Fedora).";
+
+/// What to do where the module of an adapter by another vendor than NVIDIA is not loaded.
+const LOAD_OF_OTHERS: Remedy = Remedy {
+    any: "Load MODULE, and read what the driver logs: journalctl -k | grep ADDRESS.",
+    openshift: "Load MODULE at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf.",
+    host: LOAD_ON_A_HOST,
+    ..Remedy::all("")
+};
+
+/// What to do where the module is loaded and its adapter has no RDMA device.
+const DID_NOT_BIND: Remedy = Remedy {
+    any: "Read why MODULE did not bind: journalctl -k | grep -e ADDRESS -e MODULE. RDMA may be disabled for the function: \
+        devlink dev param show pci/ADDRESS name enable_rdma (for RoCE: name enable_roce). If it is enabled, unload and load the module.",
+    host: "modprobe -r MODULE; modprobe MODULE",
+    ..Remedy::all("")
+};
+
+/// What to do where programs cannot use the RDMA devices.
+const LOAD_IB_UVERBS: Remedy = Remedy {
+    any: "Load ib_uverbs, now and at each boot.",
+    openshift: "Apply a MachineConfig that writes ib_uverbs to /etc/modules-load.d/rdma.conf.",
+    host: "modprobe ib_uverbs; echo ib_uverbs > /etc/modules-load.d/ib_uverbs.conf. Install rdma-core, which loads it when a \
+        device appears.",
+    ..Remedy::all("")
+};
+
 static GPUS_WITHOUT_RDMA: Exception = Exception {
-    condition: "on a node with GPUs, adapters for them and no RDMA device at all",
+    condition: "on a node with GPUs and adapters for them, if there is no RDMA device or no program can use one",
     severities: Severities::CRITICAL,
 };
 
@@ -168,7 +195,11 @@ fn user_verbs_missing(node: &Node) -> Option<Draft> {
         return None;
     }
     let message = "RDMA devices exist, but ib_uverbs is not loaded: no program can use them";
+    let gpus = node.gpus().count();
+    let serve_gpus = gpus > 0 && node.hcas().filter(|hca| !hca.is_software()).count() * 2 >= gpus;
     let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::node(), message)
+        .exception(serve_gpus.then_some(&GPUS_WITHOUT_RDMA))
+        .remedy(LOAD_IB_UVERBS)
         .evidence("/proc/modules", "no ib_uverbs")
         .evidence("/sys/class/infiniband_verbs", "no such directory");
     Some(finding)
@@ -211,8 +242,15 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     let driver = function.driver.unwrap_or("no driver");
     let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
     let message = format!("{address} ({driver}) supports RDMA but has no RDMA device: {state}{equals}");
+    let remedy = match (module, loaded) {
+        (_, Some(true)) => DID_NOT_BIND,
+        (None | Some("mlx5_ib" | "mlx4_ib"), _) => RDMA_MODULES_MISSING.remedy,
+        _ => LOAD_OF_OTHERS,
+    };
     let mut finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
         .exception(exception)
+        .remedy(remedy)
+        .fill("MODULE", module.unwrap_or("MODULE"))
         .evidence(
             format!("/sys/bus/pci/devices/{address}/infiniband"),
             "no such directory",
@@ -244,6 +282,8 @@ fn module_of(driver: &str) -> Option<&'static str> {
         "bnxt_en" => "bnxt_re",
         "mana" => "mana_ib",
         "qede" => "qedr",
+        "ionic" => "ionic_rdma",
+        "cxgb4" => "iw_cxgb4",
         _ => return None,
     })
 }
@@ -265,6 +305,7 @@ fn module_of_vendor(vendor: u16) -> Option<&'static str> {
         0x14e4 => "bnxt_re",
         0x1d0f => "efa",
         0x1414 => "mana_ib",
+        0x1dd8 => "ionic_rdma",
         _ => return None,
     })
 }

@@ -29,7 +29,7 @@ pub static LINK_TYPE_DIFFERS: Rule = Rule {
     remedy: Remedy {
         any: "Set the link type of the port to that of the others, then reset the adapter or reboot. 1 is InfiniBand, 2 is \
             Ethernet.",
-        host: "mlxconfig -d ADDRESS query LINK_TYPE_P1; mlxconfig -d ADDRESS set LINK_TYPE_P1=2; mlxfwreset -d ADDRESS reset",
+        host: "mlxconfig -d ADDRESS query LINK_TYPE_P1; mlxconfig -d ADDRESS set LINK_TYPE_P1=TYPE; mlxfwreset -d ADDRESS reset",
         ..Remedy::all("")
     },
     false_alarms: "Only equal ports are compared: same driver, board and function number, attached alike. At least three \
@@ -71,10 +71,15 @@ fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
             }
             let subject = Subject::of_port(port);
             let layer = port.link_layer.known().map_or("", LinkLayer::name);
+            let value = match usual {
+                LinkLayer::InfiniBand => "1",
+                LinkLayer::Ethernet | LinkLayer::Other(_) => "2",
+            };
             let usual = usual.name();
             let message = format!("{subject} has link type {layer}; {share} equal ports have {usual}");
             findings.push(
                 Draft::new(&LINK_TYPE_DIFFERS, subject, message)
+                    .fill("TYPE", value)
                     .evidence(port.file("link_layer"), layer)
                     .evidence("link type of equal ports", format!("{share} have {usual}")),
             );

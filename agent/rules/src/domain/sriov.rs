@@ -113,7 +113,7 @@ pub static VF_WITHOUT_DRIVER: Rule = Rule {
         device nor an RDMA device, and the SR-IOV device plugin does not offer it to pods. The driver failed (the \
         kernel log shows why), or is configured not to bind.",
     remedy: Remedy {
-        any: "Bind the driver: echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind; if that fails, journalctl -k | \
+        any: "Bind the driver: echo ADDRESS > /sys/bus/pci/drivers/DRIVER/bind; if that fails, journalctl -k | \
             grep ADDRESS shows why.",
         openshift: "Check deviceType (netdevice or vfio-pci) in the SriovNetworkNodePolicy, and the log of the \
             sriov-network-config-daemon on the node.",
@@ -147,6 +147,8 @@ fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
         );
         let mut finding = Draft::new(&VF_WITHOUT_DRIVER, Subject::device(function.subject()), message)
             .exception(is_meant.then_some(&BY_CONFIGURATION))
+            .fill("ADDRESS", &first.address)
+            .fill("DRIVER", function.driver.unwrap_or("DRIVER"))
             .evidence(format!("{DEVICES}/{}/driver", first.address), "no such link");
         if let Some(autoprobe) = sriov.autoprobe.known() {
             finding = finding.evidence(

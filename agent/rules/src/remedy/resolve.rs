@@ -24,7 +24,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// What to do about a finding: the common part, then the part for this platform. If the platform is not known, all parts.
-    pub(crate) fn remedy(&self, remedy: &Remedy, subject: &Subject) -> String {
+    pub(crate) fn remedy(
+        &self,
+        remedy: &Remedy,
+        subject: &Subject,
+        values: &[(&'static str, String)],
+    ) -> String {
         let first = |parts: &[&'static str]| {
             parts
                 .iter()
@@ -33,7 +38,7 @@ impl<'a> Resolver<'a> {
                 .unwrap_or_default()
         };
         let block = match self.platform.cluster {
-            None => return self.fill(&remedy.to_string(), subject),
+            None => return self.fill(&remedy.to_string(), subject, values),
             Some(Cluster::OpenShift) => first(&[remedy.openshift, remedy.kubernetes, remedy.host]),
             Some(Cluster::Kubernetes) => first(&[remedy.kubernetes, remedy.host]),
             Some(Cluster::Host) => remedy.host,
@@ -52,11 +57,11 @@ impl<'a> Resolver<'a> {
                 format!("{}{end} {block}", remedy.any)
             }
         };
-        self.fill(&text, subject)
+        self.fill(&text, subject, values)
     }
 
-    /// Replaces the words DEVICE, ADDRESS, NETDEV, BOND and NODE by what they stand for, as far as it is known.
-    pub(crate) fn fill(&self, text: &str, subject: &Subject) -> String {
+    /// Replaces the words in `values`, and DEVICE, ADDRESS, NETDEV, BOND and NODE, by what they stand for, as far as it is known.
+    pub(crate) fn fill(&self, text: &str, subject: &Subject, values: &[(&'static str, String)]) -> String {
         let mut filled = String::with_capacity(text.len());
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut rest = text;
@@ -64,7 +69,12 @@ impl<'a> Resolver<'a> {
             let (before, from) = rest.split_at(start);
             let (word, after) = from.split_at(from.find(|c| !is_word(c)).unwrap_or(from.len()));
             filled.push_str(before);
-            match self.value(word, subject).filter(|value| is_plain(value)) {
+            let given = values.iter().find(|(name, _)| *name == word);
+            let value = match given {
+                Some((_, value)) => Some(value.as_str()),
+                None => self.value(word, subject),
+            };
+            match value.filter(|value| is_plain(value)) {
                 Some(value) => filled.push_str(value),
                 None => filled.push_str(word),
             }
@@ -74,7 +84,7 @@ impl<'a> Resolver<'a> {
         filled
     }
 
-    fn value(&self, word: &str, subject: &Subject) -> Option<&'a str> {
+    fn value<'b>(&'b self, word: &str, subject: &'b Subject) -> Option<&'b str> {
         if !matches!(word, "DEVICE" | "ADDRESS" | "NETDEV" | "BOND" | "NODE") {
             return None;
         }
@@ -83,9 +93,7 @@ impl<'a> Resolver<'a> {
         }
         let name = subject.device.as_deref()?;
         let Some((device, hca)) = self.node.hcas.known()?.get_key_value(name) else {
-            let functions = self.node.pci.functions.known()?;
-            let (address, _) = functions.get_key_value(name).filter(|_| is_address(name))?;
-            return (word == "ADDRESS").then_some(address);
+            return (word == "ADDRESS" && is_address(name)).then_some(name);
         };
         match word {
             "DEVICE" => Some(device),
