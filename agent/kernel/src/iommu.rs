@@ -58,6 +58,11 @@ pub enum DomainType {
 }
 
 impl DomainType {
+    /// Whether this program knows what the type means.
+    pub fn is_recognised(&self) -> bool {
+        !matches!(self, Self::Other(_))
+    }
+
     /// The kernel's name.
     pub fn as_str(&self) -> &str {
         match self {

@@ -69,7 +69,7 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { DASH } else { text }.to_owned()
 }
 
-/// Writes the matrix, the address and model of each GPU and NIC, and what disturbs their paths.
+/// Writes the matrix, the address and model of each GPU and NIC, and what slows or blocks their paths.
 ///
 /// # Errors
 /// If writing fails.

@@ -1,6 +1,6 @@
 //! The verdict: all findings of a node, and its status.
 
-use rdma_health_node::Node;
+use rdma_health_node::{Node, infiniband::LinkLayer, words::printable};
 use serde::Serialize;
 
 use crate::{
@@ -104,6 +104,17 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
     }
 }
 
+/// A port whose link layer the kernel reports with a word that is not known.
+fn words_not_recognised(node: &Node) -> Option<String> {
+    node.ports().find_map(|port| match port.link_layer.known()? {
+        LinkLayer::InfiniBand | LinkLayer::Ethernet => None,
+        LinkLayer::Other(word) => Some(format!(
+            "the link layer of {port} is \"{}\", which rdma-health does not know",
+            printable(word)
+        )),
+    })
+}
+
 /// Why the node cannot be judged: an empty directory, a foreign tree, a kernel that does not answer, a node without RDMA
 /// devices or without an ACTIVE port, which has nothing to judge, an expectation for which facts are missing, or a kernel that does not report IOMMU
 /// modes.
@@ -134,4 +145,6 @@ fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
     expectations
         .not_judged(node)
         .or_else(|| iommu::type_not_reported(node))
+        .or_else(|| iommu::mode_not_recognised(node))
+        .or_else(|| words_not_recognised(node))
 }

@@ -22,7 +22,7 @@ table! {
         => samples(|group, samples| samples.info([&group.number, group.domain.as_str()]));
     Gauge "rdma_iommu_group_translated" [""] {}
         "Whether the IOMMU translates the DMA addresses of an RDMA function or GPU."
-        => value(|group| Some(group.domain.is_translated()));
+        => value(|group| group.domain.is_recognised().then(|| group.domain.is_translated()));
 }
 
 table! {

@@ -1,4 +1,4 @@
-//! `rdma-health alive`: ask the agent in this container whether it is alive, for the probes of a kubelet.
+//! `rdma-health alive`: check that the agent in this container is running, for the probes of a kubelet.
 
 use std::{io::Read, os::unix::net::UnixStream, path::PathBuf, process::ExitCode, time::Duration};
 

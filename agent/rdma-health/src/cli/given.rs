@@ -30,7 +30,7 @@ pub(super) struct JobArguments {
     /// Whether to use RDMA
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
     mode: Mode,
-    /// Version of NCCL: older versions need other variables [default: what the image states, as those of NVIDIA do, else a current one]
+    /// Version of NCCL: older versions need other variables [default: the version set in the image (NVIDIA images set it), otherwise a recent one]
     #[arg(long, value_name = "VERSION")]
     nccl_version: Option<String>,
     /// File with the Multus annotation k8s.v1.cni.cncf.io/network-status, mounted from the downward API

@@ -68,7 +68,7 @@ enum Command {
     Devices(devices::Arguments),
     /// Show the PCIe paths between GPUs and NICs
     ///
-    /// A matrix of distances as nvidia-smi topo -m prints it, with the best NIC for each GPU, and what disturbs that path: PCIe
+    /// A matrix of distances as nvidia-smi topo -m prints it, with the best NIC for each GPU, and what slows or blocks that path: PCIe
     /// Access Control Services or an IOMMU that translates. Nothing is judged.
     Topology(topology::Arguments),
     /// Print settings of NCCL, UCX and others for the devices of this pod
@@ -92,7 +92,7 @@ enum Command {
     /// again and saves the history. Ends on SIGTERM or SIGINT.
     #[cfg(feature = "agent")]
     Agent(agent::Arguments),
-    /// Ask the agent in this container whether it is alive
+    /// Check that the agent in this container is running
     ///
     /// For the liveness and startup probes of a pod. It uses a Unix socket, so that clients of the HTTP server cannot keep it out.
     #[cfg(feature = "agent")]

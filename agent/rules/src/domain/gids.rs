@@ -31,7 +31,7 @@ pub static GID_MISSING: Rule = Rule {
             check.",
         openshift: "Set the address in a NodeNetworkConfigurationPolicy; for pods, in the ipam of the SriovNetwork.",
         kubernetes: "For pods, set the address in the ipam of the NetworkAttachmentDefinition.",
-        host: "ip addr add ADDRESS/PREFIX dev NETDEV; then set it in the configuration of the network manager.",
+        host: "ip addr add IP_ADDRESS/PREFIX_LENGTH dev NETDEV; then set it in the configuration of the network manager.",
     },
     false_alarms: "Not judged: ports that are not ACTIVE; virtual functions, whose address is in a pod, and their \
         representors; physical functions whose virtual functions do the work; and iWARP, which needs no such GID. A \

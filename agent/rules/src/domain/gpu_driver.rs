@@ -12,7 +12,7 @@ pub static GPU_WITHOUT_DRIVER: Rule = Rule {
     id: "gpu-without-driver",
     domain: Domain::GpuDirect,
     policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical).not_rdma()).except(&[&WITHOUT_RDMA]),
-    title: "A GPU is not held by its driver",
+    title: "The GPU driver is not bound to a GPU",
     explanation: "No driver is bound to the GPU, or one that cannot compute (nouveau). Programs do not see it, and there is no \
         GPUDirect. The driver was not installed or not loaded, was built for another kernel, or failed on this GPU.",
     remedy: Remedy {

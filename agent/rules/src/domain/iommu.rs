@@ -9,7 +9,7 @@ use rdma_health_node::{
     nvidia::version,
     pci::Role,
     platform::Architecture,
-    words::count,
+    words::{count, printable},
 };
 
 use crate::{
@@ -158,6 +158,27 @@ pub(crate) fn type_not_reported(node: &Node) -> Option<String> {
     Some(format!(
         "{kernel} does not report the IOMMU mode of {}; {configured}, {logged}",
         function.title()
+    ))
+}
+
+/// Says that an RDMA function or GPU of the host has an IOMMU mode in which nothing is known about its DMA: its driver did not
+/// get it (`blocked`, `unmanaged`), or this program does not know it.
+pub(crate) fn mode_not_recognised(node: &Node) -> Option<String> {
+    let mut functions = node.dma_functions();
+    let (function, domain) = functions.find_map(|function| {
+        let domain = function.dma?;
+        let is_known = domain.is_translated() || *domain == DomainType::Identity;
+        (!is_known).then_some((function, domain))
+    })?;
+    let meaning = match domain {
+        DomainType::Blocked => "the IOMMU blocks all of its DMA",
+        DomainType::Unmanaged => "a driver manages its addresses itself",
+        _ => "a mode that rdma-health does not know",
+    };
+    Some(format!(
+        "the IOMMU mode of {} is \"{}\": {meaning}",
+        function.title(),
+        printable(domain.as_str())
     ))
 }
 

@@ -36,7 +36,7 @@ pub static PORT_DOWN: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "A port that never came up is a spare port, not a broken one, unless it is expected or its equals are \
-        ACTIVE. Equal are ports of one board and function number that are attached alike: not the second port of every card, \
+        ACTIVE. Ports are equal if board, function number and PCIe attachment match: not the second port of every card, \
         and not adapters for storage next to the rails of the GPUs. On a node without GPUs, one port that the administrator \
         did not switch off must be the only exception among four or more. Virtual functions, which are down between two pods, \
         and their representors are ignored. List ports that must be up in expect.ports_up. InfiniBand ports in INIT are \

@@ -429,8 +429,8 @@ pub static HCAS_MISSING: Rule = Rule {
     domain: Domain::Modules,
     policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[&FEWER_THAN_EXPECTED]),
     title: "RDMA devices are missing",
-    explanation: "There are fewer physical RDMA devices than the configuration expects (expect.hcas). Or no driver holds an \
-        adapter whose equals have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one.",
+    explanation: "There are fewer physical RDMA devices than the configuration expects (expect.hcas). Or an adapter \
+        has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one.",
     remedy: Remedy {
         any: "Compare the adapters that lspci shows with those that were installed. Read the kernel log (AER, 'Device \
             unreachable', 'health compromised') and rescan the bus. If the adapter does not appear, power-cycle the node.",

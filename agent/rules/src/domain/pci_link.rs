@@ -30,7 +30,7 @@ pub static LINK_DEGRADED: Rule = Rule {
     },
     false_alarms: "A link is compared with what both of its ends support: a Gen5 card in a Gen4 slot is not \
         reported. Of a GPU only the width is judged, because an idle GPU lowers the speed of its link. Virtual \
-        functions have no link of their own.",
+        functions do not have their own link.",
     inputs: &[Writer::Hardware],
     judge: link_degraded,
 };

@@ -24,7 +24,7 @@ pub static PCI_BELOW_PORT_RATE: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Reported only if the link carries less than three quarters of the rate. In a virtual machine the link is made \
-        up. A card whose own link is slower than its ports together is built so and not judged. An adapter with a second PCIe connection (Socket Direct) is not judged, because each carries a part.",
+        up. A card whose own link is slower than its ports together cannot reach their rate by design and is not reported. An adapter with a second PCIe connection (Socket Direct) is not judged, because each carries a part.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Fabric],
     judge: pci_below_port_rate,
 };

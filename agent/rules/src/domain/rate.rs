@@ -78,7 +78,7 @@ fn rate_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             let why = match expected {
                 Some(expected) => (*rate < expected).then(|| format!(", expected {}", gigabits(expected))),
                 None => below_most(&group, *rate)
-                    .map(|most| format!("; {} run at {}", share(&group, most), gigabits(most))),
+                    .map(|most| format!("; {} run at {} or more", share(&group, most), gigabits(most))),
             };
             findings.extend(why.map(|why| slow_port(port, *rate, &why)));
         }
