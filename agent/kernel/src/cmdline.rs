@@ -96,15 +96,37 @@ fn words(cmdline: &str) -> impl Iterator<Item = &str> {
 /// Replaces a hidden value.
 const HIDDEN: &str = "<hidden>";
 
-/// Arguments whose values contain no user, address, disk or secret; `-` and `_` are equal. An entry that ends in `.` or
-/// `_` is a prefix.
+/// Arguments whose values contain no user, address, disk or secret; `-` and `_` are equal. Parameters of modules are listed one by
+/// one: the kernel accepts any name after the name of a module.
 const HARMLESS: &str = "\
-    amd_iommu amd_iommu_ amd_pstate apparmor audit boot_image cgroup_ clocksource console crashkernel \
-    default_hugepagesz efi enforcing fips gpu_sched. hpet hugepages hugepagesz ib_ idle init_on_alloc \
-    init_on_free intel_idle. intel_iommu intel_pstate iommu iommu. irdma. irqaffinity isolcpus kvm kvm_ \
-    kvm. loglevel mem mem_encrypt memmap mitigations mlx4_ mlx5_ modprobe.blacklist module_blacklist \
-    net.ifnames nohz nohz_full nr_cpus numa numa_balancing nvidia nvidia. nvidia_ nvme_core. panic pci \
-    pcie_ processor. rcu_nocbs rdma_ selinux swiotlb transparent_hugepage tsc vfio_";
+    amd_iommu amd_iommu_dump amd_iommu_intr amd_pstate apparmor audit boot_image cgroup_disable cgroup_enable \
+    cgroup_no_v1 clocksource console crashkernel default_hugepagesz efi enforcing fips hpet hugepages hugepagesz idle \
+    init_on_alloc init_on_free intel_idle.max_cstate intel_iommu intel_pstate iommu iommu.forcedac iommu.passthrough \
+    iommu.strict irqaffinity isolcpus loglevel mem mem_encrypt memmap mitigations modprobe.blacklist module_blacklist \
+    net.ifnames nohz nohz_full nr_cpus numa numa_balancing panic pci pcie_acs_override pcie_aspm pcie_port_pm pcie_ports \
+    processor.max_cstate rcu_nocbs selinux swiotlb transparent_hugepage tsc \
+    ib_core.netns_mode ib_core.recv_queue_size ib_core.send_queue_size ib_ipoib.recv_queue_size ib_ipoib.send_queue_size \
+    irdma.limits_sel irdma.resource_profile irdma.roce_ena kvm.ignore_msrs kvm.nx_huge_pages \
+    mlx4_core.debug_level mlx4_core.enable_sys_tune mlx4_core.log_mtts_per_seg mlx4_core.log_num_mgm_entry_size \
+    mlx4_core.log_num_mtt mlx4_core.log_num_qp mlx4_core.msi_x mlx4_core.num_vfs mlx4_core.port_type_array \
+    mlx4_core.probe_vf mlx5_core.debug_mask mlx5_core.prof_sel nvme_core.default_ps_max_latency_us nvme_core.io_timeout \
+    nvme_core.multipath nvidia.nvreg_enablegpufirmware nvidia.nvreg_enablemsi \
+    nvidia.nvreg_enablepcierelaxedorderingmode nvidia.nvreg_enablestreammemops nvidia.nvreg_nvlinkdisable \
+    nvidia.nvreg_openrmenableunsupportedgpus nvidia.nvreg_preservevideomemoryallocations \
+    nvidia.nvreg_restrictprofilingtoadminusers nvidia.nvreg_usepageattributetable nvidia_drm.fbdev nvidia_drm.modeset \
+    nvidia_peermem.peerdirect_support nvidia_peermem.persistent_api_support \
+    vfio_iommu_type1.allow_unsafe_interrupts vfio_iommu_type1.dma_entry_limit vfio_pci.disable_idle_d3 \
+    vfio_pci.disable_vga vfio_pci.enable_sriov vfio_pci.ids";
+
+/// Arguments that [`IommuArguments`] evaluates.
+const EVALUATED: [&str; 6] = [
+    "amd_iommu",
+    "intel_iommu",
+    "iommu",
+    "iommu.passthrough",
+    "iommu.strict",
+    "mem_encrypt",
+];
 
 /// A command line without values that could identify a user or contain a secret (`root=UUID=…`, `ip=…`, passwords). It
 /// hides the values of all arguments that are not on a list of harmless ones, and all arguments for init. It is
@@ -113,7 +135,11 @@ pub fn without_secrets(cmdline: &str) -> String {
     let mut shown: Vec<String> = Vec::new();
     for argument in arguments(cmdline) {
         shown.push(match argument.split_once('=') {
-            Some((key, _)) if is_harmless(key) => argument.to_owned(),
+            Some((key, value)) if is_shown(key, value) => argument.to_owned(),
+            // With a quote before it, the kernel evaluates it and `IommuArguments` does not.
+            Some((key, _)) if key.starts_with('"') && EVALUATED.contains(&normal(key).as_str()) => {
+                HIDDEN.to_owned()
+            }
             Some((key, _)) if is_argument_name(key) => format!("{}={HIDDEN}", key.trim_start_matches('"')),
             None if is_argument_name(argument) => argument.to_owned(),
             _ => HIDDEN.to_owned(),
@@ -128,21 +154,23 @@ pub fn without_secrets(cmdline: &str) -> String {
 /// Whether this looks like the name of a kernel argument; other text could contain anything.
 fn is_argument_name(name: &str) -> bool {
     let name = name.trim_start_matches('"');
-    (1..=40).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._-/,:<>".contains(&b))
+    (1..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
-fn is_harmless(key: &str) -> bool {
-    let key = key.trim_start_matches('"').replace('-', "_").to_ascii_lowercase();
-    HARMLESS.split_whitespace().any(|harmless| {
-        if harmless.ends_with(['.', '_']) {
-            key.starts_with(harmless)
-        } else {
-            key == harmless
-        }
-    })
+/// Whether an argument is shown with its value: a listed one, whose value looks like a number, a word, a path, or a list of these.
+fn is_shown(key: &str, value: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-,:+/@".contains(&b);
+    let normal_key = normal(key);
+    if EVALUATED.contains(&normal_key.as_str()) {
+        return !key.starts_with('"');
+    }
+    HARMLESS.split_whitespace().any(|harmless| normal_key == harmless)
+        && value.bytes().all(|b| plain(b) && (b != b'@' || normal_key == "crashkernel" || normal_key == "memmap"))
+}
+
+/// The name of an argument as it is listed.
+fn normal(key: &str) -> String {
+    key.trim_start_matches('"').replace('-', "_").to_ascii_lowercase()
 }
 
 /// The kernel's `kstrtobool`: decided by the first letter, or the second after an `o`.
@@ -205,6 +233,18 @@ mod tests {
             without_secrets(cmdline),
             "BOOT_IMAGE=/vmlinuz root=<hidden> quiet ip=<hidden> rd.luks.key=<hidden> ignition.config.url=<hidden> \
              intel_iommu=on mlx5_core.debug_mask=1 iommu=pt -- <hidden>"
+        );
+    }
+
+    #[test]
+    fn a_word_that_is_not_a_name_and_a_parameter_that_is_not_listed_are_hidden() {
+        let cmdline = "password:hunter2 alice@host /home/alice mlx5_core.password=hunter2 \
+            nvidia.NVreg_RegistryDwords=\"PW=hunter2;x\" vfio-pci.ids=10de:1234 pci=\"hunter2;x\" \
+            \"iommu=hunter2 pt\" memmap=4G@8G";
+        assert_eq!(
+            without_secrets(cmdline),
+            "<hidden> <hidden> <hidden> mlx5_core.password=<hidden> nvidia.NVreg_RegistryDwords=<hidden> \
+             vfio-pci.ids=10de:1234 pci=<hidden> <hidden> memmap=4G@8G"
         );
     }
 

@@ -31,6 +31,23 @@ pub(crate) fn default_memlock(scope: &Scope<'_>) -> Fact<Memlock> {
     found
 }
 
+/// The lines of a configuration that are read of it: the array of limits. The others may contain anything.
+pub fn used_lines(text: &str) -> String {
+    default_ulimits(text).map_or_else(String::new, |values| {
+        let quoted: Vec<_> = values
+            .iter()
+            .filter(|value| value.trim().starts_with("memlock="))
+            .map(|value| format!("\"{value}\""))
+            .collect();
+        format!("default_ulimits = [{}]\n", quoted.join(", "))
+    })
+}
+
+/// Whether the file is a configuration of CRI-O.
+pub fn is_configuration(path: &str) -> bool {
+    path == FILE || path.strip_prefix(DIRECTORY).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The strings of the array, which may span lines; `None` if the file does not set it.
 fn default_ulimits(text: &str) -> Option<Vec<&str>> {
     let sets_it = |line: &str| {
@@ -84,5 +101,8 @@ mod tests {
         assert_eq!(memlock(&["memlock=65536:-1"]).unwrap().soft, Some(65536));
         assert_eq!(memlock(&["nofile=1:2"]), None);
         assert_eq!(default_ulimits("[crio.runtime]\n"), None);
+        assert_eq!(used_lines("[crio.api]\nstream_address = \"10.1.2.3\"\n"), "");
+        assert_eq!(used_lines(text), "default_ulimits = [\"memlock=-1:-1\"]\n");
+        assert_eq!(used_lines("default_ulimits = []"), "default_ulimits = []\n");
     }
 }

@@ -9,7 +9,7 @@
 pub mod access;
 pub mod cmdline;
 pub mod collector;
-mod crio;
+pub mod crio;
 pub mod fact;
 mod facts;
 pub mod host;

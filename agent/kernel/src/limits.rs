@@ -7,6 +7,8 @@
 
 mod service;
 
+pub use service::FIRST_PROCESS;
+
 use procfs::{
     FromRead,
     process::{LimitValue, Limits as ProcLimits},
@@ -125,13 +127,12 @@ impl From<RuntimeLimits> for Runtime {
     }
 }
 
-/// The line with the user ids of `/proc/PID/status`, which is all that is read of it.
-pub fn user_ids(status: &[u8]) -> Vec<u8> {
-    let mut lines = status.split_inclusive(|byte| *byte == b'\n');
-    lines
-        .find(|line| line.starts_with(b"Uid:"))
-        .unwrap_or_default()
-        .to_vec()
+/// The lines of `/proc/PID/status` that are read of it.
+pub fn used_lines(status: &[u8]) -> Vec<u8> {
+    const KEYS: [&[u8]; 3] = [b"State:", b"Uid:", b"NSpid:"];
+    let used = |line: &&[u8]| KEYS.iter().any(|key| line.starts_with(key));
+    let lines = status.split_inclusive(|byte| *byte == b'\n').filter(used);
+    lines.take(KEYS.len()).flatten().copied().collect()
 }
 
 impl Runtime {

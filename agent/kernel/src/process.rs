@@ -42,6 +42,29 @@ const VARIABLES: [&str; 10] = [
     "IBV_",
     "MLX5_",
 ];
+/// The variables whose values are kept, after the prefix of the library. The value of any other one is hidden: a user may put
+/// anything into it. A `*` at the end stands for any rest.
+const SHOWN: &str = "\
+    NCCL_: ALGO BUFFSIZE COLLNET_ENABLE COMM_ID CROSS_NIC CUMEM_ENABLE DEBUG DEBUG_SUBSYS DMABUF_ENABLE GDRCOPY_ENABLE \
+    GRAPH_FILE IB_* IGNORE_CPU_AFFINITY LL_THRESHOLD MAX_CTAS MAX_NCHANNELS MIN_CTAS MIN_NCHANNELS MNNVL_ENABLE NET \
+    NET_FORCE_FLUSH NET_GDR_C2C NET_GDR_LEVEL NET_GDR_READ NET_PLUGIN NET_SHARED_BUFFERS NET_SHARED_COMMS NSOCKS_PERTHREAD \
+    NTHREADS NVLS_ENABLE OOB_NET_ENABLE P2P_DISABLE P2P_LEVEL PROTO PXN_DISABLE RINGS SHM_DISABLE SOCKET_FAMILY \
+    SOCKET_IFNAME SOCKET_NTHREADS TOPO_FILE TREE_THRESHOLD VERSION\n\
+    RCCL_: *\n\
+    UCX_: CUDA_* GID_INDEX IB_* LOG_LEVEL MAX_RNDV_RAILS MEMTYPE_CACHE NET_DEVICES PROTO_ENABLE RC_* RNDV_* SOCKADDR_TLS_PRIORITY \
+    TCP_* TLS UD_* WARN_UNUSED_ENV_VARS\n\
+    NVSHMEM_: BOOTSTRAP* DEBUG DISABLE_* ENABLE_NIC_PE_MAPPING HCA_* IB* REMOTE_TRANSPORT SYMMETRIC_SIZE\n\
+    FI_: EFA_* LOG_LEVEL MR_* PROVIDER TCP_* VERBS_*\n\
+    OMPI_MCA_: btl* mtl* osc* pml* oob*\n\
+    PCIDEVICE_: *\n\
+    RDMAV_: *\n\
+    IBV_: *\n\
+    MLX5_: *";
+/// Replaces the value of another variable.
+const HIDDEN: &str = "<hidden>";
+/// Parts of names whose values are hidden whatever the variable.
+const SECRETS: [&str; 7] = ["SECRET", "TOKEN", "PASS", "CREDENTIAL", "PRIVATE", "AUTH", "KEY"];
+
 /// The beginnings of the names of libraries that matter to RDMA.
 const LIBRARIES: [&str; 12] = [
     "libibverbs",
@@ -208,9 +231,28 @@ fn environment(bytes: &[u8]) -> BTreeMap<String, String> {
         let text = String::from_utf8_lossy(variable);
         let (name, value) = text.split_once('=')?;
         let matters = VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+        let value = if is_shown(name) { value } else { HIDDEN };
         matters.then(|| (excerpt(name, MAX_TEXT), excerpt(value, MAX_TEXT)))
     });
     variables.take(MAX_NAMES).collect()
+}
+
+/// Whether the value of a variable is kept.
+fn is_shown(name: &str) -> bool {
+    let is_secret = SECRETS.iter().any(|secret| name.to_ascii_uppercase().contains(secret));
+    let is_listed = SHOWN.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let prefix = words.next().and_then(|prefix| prefix.strip_suffix(':'));
+        let Some(own) = prefix.and_then(|prefix| name.strip_prefix(prefix)) else {
+            return false;
+        };
+        words.any(|word| match word.strip_suffix('*') {
+            Some(beginning) => own.starts_with(beginning),
+            None => own == word,
+        })
+    });
+    // A partition key is not a secret.
+    is_listed && (!is_secret || name.ends_with("_PKEY"))
 }
 
 fn libraries(bytes: &[u8]) -> Vec<String> {

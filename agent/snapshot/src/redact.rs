@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use rdma_health_kernel::{
-    Root, limits,
+    Root, crio, limits,
     recording::{Answer, Question, Recording},
     root::Scope,
 };
@@ -17,6 +17,20 @@ use rdma_health_node::cmdline;
 pub fn redact(recording: &mut Recording) {
     command_line(recording);
     processes(recording);
+    runtimes(recording);
+}
+
+/// Removes all of the configuration of CRI-O that no reader uses.
+fn runtimes(recording: &mut Recording) {
+    recording.retain(|question, answer| {
+        if let (Question::Read(path), Answer::Bytes(bytes)) = (question, answer)
+            && crio::is_configuration(path)
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            *bytes = crio::used_lines(text).into_bytes().into();
+        }
+        true
+    });
 }
 
 fn command_line(recording: &mut Recording) {
@@ -55,7 +69,7 @@ fn processes(recording: &mut Recording) {
             && path.ends_with("/status")
             && process_of(question).is_some()
         {
-            *bytes = limits::user_ids(bytes).into();
+            *bytes = limits::used_lines(bytes).into();
         }
         true
     });
@@ -74,7 +88,8 @@ fn processes(recording: &mut Recording) {
 /// The process in a question about one.
 fn process_of(question: &Question) -> Option<&str> {
     let (pid, _) = question.path()?.strip_prefix("/proc/")?.split_once('/')?;
-    // The routes of process 1 are those of the host.
-    let is_process = pid.parse::<u32>().is_ok() && !question.path()?.contains("/net/");
+    // The routes and the cgroup of process 1 are those of the host.
+    let is_of_host = question.path()?.contains("/net/") || question.path()? == limits::FIRST_PROCESS;
+    let is_process = pid.parse::<u32>().is_ok() && !is_of_host;
     is_process.then_some(pid)
 }

@@ -19,8 +19,9 @@ Commands:
   serve                 Listen on a Unix socket and start one stdio worker per connection
 
 Options:
-      --socket PATH     The socket; its mode is 0660
-      --allow-uid UID   User that may connect, in addition to root and the user of this program
+      --socket PATH     The socket; its mode is 0660, with the user and group of this program
+      --allow-uid UID   User that may connect, in addition to root and the user of this program. The user also needs write
+                        permission on the socket: start this program with a group of that user (setpriv --regid)
       --host DIR        Directory with the host's /proc, to read the memlock limits of runtimes and kubelet
   -h, --help            Print this help
   -V, --version         Print the version

@@ -9,7 +9,7 @@ use super::{
     Log, TOPICS,
     classify::of_record,
     event::{Device, Event, EventKind},
-    record::{Record, kept},
+    record::{Form, Record, kept},
     speaker,
 };
 use crate::root::Records;
@@ -32,6 +32,8 @@ pub(crate) struct Collected {
     previous: Option<(EventKind, Device)>,
     /// Number of events of further devices.
     dropped: u64,
+    /// The form of the records of a file; `None` for the device, which returns one record at a time.
+    form: Option<Form>,
 }
 
 /// A record that is kept, with its place in the log.
@@ -74,10 +76,24 @@ impl Topic {
 /// record, it starts with a space.
 const REPEATED: &str = " REPEATED=";
 
+/// Whether this is a line that [`Collected`] adds to a saved log, and not the kernel's.
+pub(super) fn is_marker(line: &str) -> bool {
+    let number = line.strip_prefix(REPEATED);
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
 impl Records for Collected {
+    fn begin(&mut self, head: &str) {
+        self.form = Some(Form::of_file(head));
+    }
+
     fn add(&mut self, record: &str) {
         if let Some(number) = record.strip_prefix(REPEATED) {
             self.repeat(number);
+            return;
+        }
+        // The dictionary of a record, or what follows a line break in its text.
+        if self.form.is_some_and(|form| !form.has(record)) {
             return;
         }
         self.previous = None;

@@ -15,6 +15,7 @@ mod speaker;
 pub use classify::{Report, classify};
 use collect::{Collected, MAX_DEVICES};
 pub use event::{Device, Event, EventClass, EventKind};
+use record::split;
 
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,16 @@ const TOPICS: [&str; 20] = [
     "hfi1",
     "ib_uverbs",
 ];
+
+/// The line of a saved log with its message replaced. What the reader needs to find the message stays: time, severity, and how
+/// often a message was repeated.
+pub fn with_message(line: &str, replaced: impl FnOnce(&str) -> String) -> String {
+    if collect::is_marker(line) {
+        return line.to_owned();
+    }
+    let (header, text) = split(line);
+    header + &replaced(text)
+}
 
 /// What the kernel logged about IOMMU, RDMA and GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,38 +23,119 @@ impl<'a> Record<'a> {
     /// `None` for a record that a process wrote: the kernel gives these a facility other than 0.
     pub(super) fn parse(record: &'a str) -> Option<Self> {
         let first = record.lines().next().unwrap_or_default();
-        if let Some((prefix, text)) = first.split_once(';')
-            && let Some((priority, time)) = prefix_of(prefix)
-        {
-            let (facility, level) = (priority >> 3, priority & 7);
+        if let Some((header, text)) = Header::split(first) {
+            let (facility, level) = (header.priority >> 3, header.priority & 7);
             return (facility == 0).then(|| Self {
                 level: u8::try_from(level).ok(),
-                time: Some(time / 1_000_000),
+                time: Some(header.time / 1_000_000),
                 text: bounded(text),
             });
         }
+        let text = speaker::without_time(first);
         Some(Self {
             level: None,
-            time: dmesg_time(first),
-            text: bounded(speaker::without_time(first)),
+            time: dmesg_time(before(first, text)),
+            text: bounded(text),
         })
     }
 }
 
-/// Priority and time of a record's prefix.
-fn prefix_of(prefix: &str) -> Option<(u32, u64)> {
-    let mut fields = prefix.split(',');
-    let priority = fields.next()?.parse().ok()?;
-    let _sequence: u64 = fields.next()?.parse().ok()?;
-    Some((priority, fields.next()?.parse().ok()?))
+/// What `/dev/kmsg` writes before a message: `priority,sequence,microseconds,flags`, and after it fields that are not used, such as the
+/// number of the process that wrote it (`caller=T1234`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header {
+    priority: u32,
+    sequence: u64,
+    time: u64,
+    /// `-`, or whether the message is a part of a line.
+    flags: char,
 }
 
-/// The time in brackets with which `dmesg` starts a line, in seconds.
-fn dmesg_time(line: &str) -> Option<u64> {
-    let (time, _) = line.strip_prefix('[')?.split_once(']')?;
-    let (seconds, fraction) = time.trim_start().split_once('.')?;
+impl Header {
+    /// The header of a record and its text.
+    fn split(line: &str) -> Option<(Self, &str)> {
+        let (prefix, text) = line.split_once(';')?;
+        let mut fields = prefix.split(',');
+        let header = Self {
+            priority: fields.next()?.parse().ok()?,
+            sequence: fields.next()?.parse().ok()?,
+            time: fields.next()?.parse().ok()?,
+            flags: match fields.next() {
+                Some("c") => 'c',
+                Some("+") => '+',
+                _ => '-',
+            },
+        };
+        Some((header, text))
+    }
+}
+
+impl std::fmt::Display for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            priority,
+            sequence,
+            time,
+            flags,
+        } = self;
+        write!(f, "{priority},{sequence},{time},{flags};")
+    }
+}
+
+/// How the records of a file begin. Only the kernel writes the beginning of a record. The text of a record may contain a
+/// line break that a process chose, so a line without the beginning that the others have is not a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As in `/dev/kmsg`.
+    Record,
+    /// With a time, as `dmesg` writes them.
+    Stamped,
+    /// Without either.
+    Plain,
+}
+
+impl Form {
+    /// How many lines of a file are looked at. The first ones may be the rest of a record that was cut.
+    const LINES: usize = 16;
+
+    /// The form of a file that begins with this text.
+    pub(super) fn of_file(head: &str) -> Self {
+        let mut forms = head.lines().take(Self::LINES).map(Self::of);
+        forms.find(|form| *form != Self::Plain).unwrap_or(Self::Plain)
+    }
+
+    fn of(line: &str) -> Self {
+        if Header::split(line).is_some() {
+            Self::Record
+        } else if !line.starts_with(char::is_whitespace) && before(line, speaker::without_time(line)).contains('[') {
+            Self::Stamped
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// Whether the line is the beginning of a record of such a file.
+    pub(super) fn has(self, line: &str) -> bool {
+        self == Self::Plain || self == Self::of(line)
+    }
+}
+
+/// The part of the line before its text.
+fn before<'a>(line: &'a str, text: &str) -> &'a str {
+    &line[..line.len() - text.len()]
+}
+
+/// The time in brackets in what `dmesg` writes before a message, in seconds.
+fn dmesg_time(header: &str) -> Option<u64> {
+    let (seconds, fraction) = time_of(header)?.split_once('.')?;
     let digits = fraction.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| seconds.parse().ok())?
+}
+
+/// The first brackets of what `dmesg` writes before a message: time or date. The second ones contain the number of a process.
+fn time_of(header: &str) -> Option<&str> {
+    let (time, _) = header.split_once('[')?.1.split_once(']')?;
+    Some(time.trim())
 }
 
 /// The first [`MAX_TEXT`] bytes.
@@ -66,9 +147,22 @@ fn bounded(text: &str) -> &str {
     &text[..end]
 }
 
-/// The first line of a record for keeping: bounded, and without what drivers say of processes.
+/// The first line of a record for keeping: bounded, and without what the kernel and its drivers say of processes.
 pub(super) fn kept(record: &str) -> String {
-    speaker::without_processes(bounded(record.lines().next().unwrap_or_default()))
+    let first = record.lines().next().unwrap_or_default();
+    let (header, text) = split(first);
+    header + &speaker::without_processes(bounded(text))
+}
+
+/// What a line has before its message, as the reader writes it, and the message. Only the message contains what a driver
+/// or a user chose.
+pub fn split(line: &str) -> (String, &str) {
+    if let Some((header, text)) = Header::split(line) {
+        return (header.to_string(), text);
+    }
+    let text = speaker::without_time(line);
+    let time = time_of(before(line, text)).map(|time| format!("[{time}] "));
+    (time.unwrap_or_default(), text)
 }
 
 #[cfg(test)]
@@ -101,6 +195,38 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_a_process_is_not_kept() {
+        for (line, shown) in [
+            ("3,900,9000,-,caller=T1234;DMAR: x", "3,900,9000,-;DMAR: x"),
+            ("3,900,9000,c,caller=C0,more=1;DMAR: x", "3,900,9000,c;DMAR: x"),
+            ("[   12.345678][T1234] DMAR: x", "[12.345678] DMAR: x"),
+            ("kern  :err   : [   12.3] DMAR: x", "[12.3] DMAR: x"),
+            ("[Thu Sep 19 02:29:46 2024] DMAR: x", "[Thu Sep 19 02:29:46 2024] DMAR: x"),
+            ("DMAR: x", "DMAR: x"),
+        ] {
+            assert_eq!(kept(line), shown);
+            assert_eq!(kept(shown), shown);
+            assert_eq!(Record::parse(&kept(line)), Record::parse(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_lines_of_a_file_show_the_form_of_all() {
+        for (head, form) in [
+            ("3,1,1,-;x\n[ 1.0] x", Form::Record),
+            (" SUBSYSTEM=pci\n3,1,1,-;x", Form::Record),
+            ("[    1.0] x\n3,1,1,-;x", Form::Stamped),
+            ("kern  :err   : [    1.0] x", Form::Stamped),
+            ("[Thu Sep 19 02:29:46 2024] x", Form::Stamped),
+            ("  [    1.0] the rest of a message\nx", Form::Plain),
+            ("mlx5_core: x\n", Form::Plain),
+            ("", Form::Plain),
+        ] {
+            assert_eq!(Form::of_file(head), form, "{head}");
+        }
+    }
+
+    #[test]
     fn a_line_of_dmesg_may_have_a_time() {
         let record = Record::parse("[   12.345678] DMAR: fault; x");
         assert_eq!(
@@ -115,6 +241,6 @@ mod tests {
     fn a_record_without_end_is_cut() {
         let long = format!("3,1,1,-;{}", "ä".repeat(1 << 20));
         assert_eq!(text(&long).map(str::len), Some(MAX_TEXT));
-        assert!(kept(&long).len() <= MAX_TEXT);
+        assert!(kept(&long).len() <= MAX_TEXT + 16);
     }
 }

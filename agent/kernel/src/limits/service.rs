@@ -4,14 +4,22 @@
 //!
 //! - `Uid:` of `/proc/PID/status`: a service runs as root with all four user ids. A program with the setuid bit keeps the
 //!   real id of the user who started it; root of a user namespace has another id on the host.
+//! - `NSpid:` of the same file: a service of the host has one process id, that of the host. A process of a container that has its
+//!   own process ids has one more for each level.
+//! - `State:` of the same file: a process that ended loses its cgroup, so it proves nothing.
 //! - `/proc/PID/cgroup` (cgroups(7)): only root of the host, in practice systemd, puts processes into the cgroup of a
-//!   system service. A container as root of the host is in the cgroup of its pod or scope, a session in `user.slice`.
+//!   system service. A container as root of the host is in the cgroup of its pod or scope, a session in `user.slice`. The root
+//!   of a hierarchy is the cgroup of a service only where process 1 is there, too: on hosts without systemd, and in hierarchies
+//!   that systemd does not use.
 //! - `/proc/PID/exe`, where the reader may look: the program that runs.
 
 use crate::root::Scope;
 
 /// Maximum number of cgroup hierarchies of a process; cgroup v1 has about a dozen.
 const MAX_HIERARCHIES: usize = 64;
+
+/// The cgroups of process 1, which is the host's and no tenant's.
+pub const FIRST_PROCESS: &str = "/proc/1/cgroup";
 
 /// Slices in which users and virtual machines, not the host's services, run.
 const FOREIGN_SLICES: [&str; 2] = ["user.slice", "machine.slice"];
@@ -27,33 +35,86 @@ const OPENRC_PREFIX: &str = "openrc.";
 /// not contain disproves nothing, because no tenant of the node decides what is captured.
 pub(super) fn is_service(scope: &Scope<'_>, pid: u32, name: &str) -> bool {
     let captured = !scope.root().is_live();
-    let shows = |file: &str, proof: fn(&str) -> bool| {
+    let shows = |file: &str, proof: &dyn Fn(&str) -> bool| {
         let fact = scope.optional(&format!("/proc/{pid}/{file}"));
         fact.known()
             .map_or(captured && fact.is_absent(), |text| proof(text))
     };
-    shows("status", runs_as_root)
-        && shows("cgroup", is_of_a_service)
+    // The state last: a process that has not ended by then had not when its cgroup was read.
+    shows("cgroup", &|cgroup| is_of_a_service(cgroup, || first_process(scope)))
+        && shows("status", &|status| {
+            runs_as_root(status) && has_not_ended(status) && has_one_process_id(status)
+        })
         && program(scope, pid).is_none_or(|program| may_be_called(&program, name))
+}
+
+/// The cgroups of process 1; empty if they could not be read, which the scope then records.
+fn first_process(scope: &Scope<'_>) -> String {
+    scope.optional(FIRST_PROCESS).known().cloned().unwrap_or_default()
+}
+
+/// The rest of the line of a status with this key; `None` if the kernel does not write it.
+fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(key))
 }
 
 /// Whether the real, effective, saved and file system user ids are 0.
 fn runs_as_root(status: &str) -> bool {
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    let ids: Vec<_> = ids.into_iter().flat_map(str::split_whitespace).collect();
+    let ids: Vec<_> = field(status, "Uid:")
+        .into_iter()
+        .flat_map(str::split_whitespace)
+        .collect();
     ids.len() == 4 && ids.iter().all(|id| *id == "0")
 }
 
-/// Whether the process is in the cgroup of a system service in every hierarchy, or in a hierarchy's root.
-fn is_of_a_service(cgroup: &str) -> bool {
-    let mut lines = cgroup.lines().take(MAX_HIERARCHIES + 1).peekable();
+/// Whether the process runs: neither a zombie nor dead. Every kernel writes the state; a snapshot of an earlier version does
+/// not have it.
+fn has_not_ended(status: &str) -> bool {
+    field(status, "State:").is_none_or(|state| !state.trim_start().starts_with(['Z', 'X', 'x']))
+}
+
+/// Whether the process is in the outermost process namespace. A kernel without these namespaces does not write the line.
+fn has_one_process_id(status: &str) -> bool {
+    field(status, "NSpid:").is_none_or(|ids| ids.split_whitespace().count() == 1)
+}
+
+/// Whether the process is in the cgroup of a system service in every hierarchy, or in the root of a hierarchy in which
+/// process 1 is, too. `first` returns the cgroups of process 1.
+fn is_of_a_service(cgroup: &str, first: impl FnOnce() -> String) -> bool {
+    if cgroup.is_empty() || cgroup.lines().count() > MAX_HIERARCHIES {
+        return false;
+    }
     // `hierarchy:controllers:path`.
-    let path = |line: &str| line.splitn(3, ':').nth(2).is_some_and(is_service_path);
-    lines.peek().is_some() && cgroup.lines().count() <= MAX_HIERARCHIES && lines.all(path)
+    let mut in_root = Vec::new();
+    for line in cgroup.lines() {
+        match line.splitn(3, ':').nth(2).map(place) {
+            Some(Place::Service) => {}
+            Some(Place::Root) => in_root.push(line),
+            Some(Place::Other) | None => return false,
+        }
+    }
+    if in_root.is_empty() {
+        return true;
+    }
+    let first = first();
+    in_root
+        .into_iter()
+        .all(|line| first.lines().take(MAX_HIERARCHIES).any(|of_first| of_first == line))
+}
+
+/// Where a cgroup is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a system service.
+    Service,
+    /// The root of the hierarchy.
+    Root,
+    /// In a container, a session, a virtual machine or anything else.
+    Other,
 }
 
 /// Whether this is the cgroup of a system service: slices, then a service (`system.slice/containerd.service`).
-fn is_service_path(path: &str) -> bool {
+fn place(path: &str) -> Place {
     // The path is relative to the cgroup of the reader's cgroup namespace, so it may start with `/..`.
     let parts: Vec<&str> = path
         .split('/')
@@ -62,14 +123,16 @@ fn is_service_path(path: &str) -> bool {
         .collect();
     let kind = |part: &str| part.rsplit_once('.').map(|(_, kind)| kind.to_owned());
     let is_slice = |part: &&str| kind(part).as_deref() == Some("slice") && !FOREIGN_SLICES.contains(part);
-    match parts.as_slice() {
-        [] | ["init.scope"] => true,
+    let is_service = match parts.as_slice() {
+        [] => return Place::Root,
+        ["init.scope"] => true,
         [one] if one.starts_with(OPENRC_PREFIX) => true,
         [parent, _] if TALOS_PARENTS.contains(parent) => true,
         [slices @ .., service] => {
             !slices.is_empty() && slices.iter().all(is_slice) && kind(service).as_deref() == Some("service")
         }
-    }
+    };
+    if is_service { Place::Service } else { Place::Other }
 }
 
 /// The file name of the program that the process runs; `None` if the reader may not look, which is not a failure: only root
@@ -122,16 +185,55 @@ mod tests {
             "/podruntime/runtime",
             "/system/runtime",
             "/openrc.containerd",
-            "/",
             // The reader is in a pod with its own cgroup namespace.
             "/../../../../system.slice/containerd.service",
-            "/../../..",
         ] {
-            assert!(is_of_a_service(&format!("0::{path}")), "{path}");
+            assert!(is_of_a_service(&format!("0::{path}"), String::new), "{path}");
         }
-        let v1 = "12:cpuset:/\n4:memory:/system.slice/containerd.service\n\
+    }
+
+    #[test]
+    fn the_root_of_a_hierarchy_is_a_service_only_where_process_1_is_there() {
+        const SYSTEMD: &str = "12:cpuset:/\n4:memory:/init.scope\n1:name=systemd:/init.scope\n0::/init.scope";
+        let service = "12:cpuset:/\n4:memory:/system.slice/containerd.service\n\
             1:name=systemd:/system.slice/containerd.service\n0::/system.slice/containerd.service";
-        assert!(is_of_a_service(v1));
+        assert!(is_of_a_service(service, || SYSTEMD.into()));
+        // A host without systemd, also as seen by a reader with its own cgroup namespace.
+        assert!(is_of_a_service("0::/", || "0::/".into()));
+        assert!(is_of_a_service("0::/../..", || "0::/../..".into()));
+        // The kernel writes `/` for a process of a pod that ended.
+        let ended = "12:cpuset:/\n4:memory:/\n1:name=systemd:/\n0::/";
+        for (cgroup, first) in [
+            (ended, SYSTEMD),
+            ("0::/", "0::/init.scope"),
+            ("0::/", ""),
+            ("0::/..", "0::/"),
+            ("0::/..", "0::/../../init.scope"),
+        ] {
+            assert!(!is_of_a_service(cgroup, || first.into()), "{cgroup} {first}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_ended_or_has_its_own_process_ids_is_not_a_service() {
+        for (status, runs) in [
+            ("State:\tS (sleeping)", true),
+            ("State:\tT (stopped)", true),
+            ("State:\tZ (zombie)", false),
+            ("State:\tX (dead)", false),
+            // Of an earlier version's snapshot.
+            ("Uid:\t0\t0\t0\t0", true),
+        ] {
+            assert_eq!(has_not_ended(status), runs, "{status}");
+        }
+        for (status, one) in [
+            ("NSpid:\t9001", true),
+            ("NSpid:\t9001\t17", false),
+            ("NSpid:", false),
+            ("", true),
+        ] {
+            assert_eq!(has_one_process_id(status), one, "{status}");
+        }
     }
 
     #[test]
@@ -165,14 +267,14 @@ mod tests {
             "/containerd.service".into(),
             "/default/00ff".into(),
         ] {
-            assert!(!is_of_a_service(&format!("0::{path}")), "{path}");
+            assert!(!is_of_a_service(&format!("0::{path}"), String::new), "{path}");
             // A hybrid of cgroup v1 and v2: containers are moved in v1 only.
             let hybrid = format!("5:memory:{path}\n0::/system.slice/containerd.service");
-            assert!(!is_of_a_service(&hybrid), "{path}");
+            assert!(!is_of_a_service(&hybrid, String::new), "{path}");
         }
-        assert!(!is_of_a_service(""));
-        assert!(!is_of_a_service("nonsense"));
-        assert!(!is_of_a_service(&"0::/\n".repeat(MAX_HIERARCHIES + 1)));
+        assert!(!is_of_a_service("", String::new));
+        assert!(!is_of_a_service("nonsense", String::new));
+        assert!(!is_of_a_service(&"0::/\n".repeat(MAX_HIERARCHIES + 1), || "0::/".into()));
     }
 
     #[test]

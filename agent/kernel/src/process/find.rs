@@ -4,6 +4,10 @@
 //! `docker-ID.scope`, `…/ID`) and the kubelet the pod (`pod1f2e3d4c_….slice`, `pod1f2e3d4c-…`); `/var/log/pods`, where the kubelet has a
 //! directory `NAMESPACE_NAME_UID` for each pod.
 
+use std::collections::BTreeSet;
+
+use rdma_health_protocol::text::excerpt;
+
 use crate::{fact::Fact, root::Scope};
 
 /// Maximum number of processes whose cgroup is read.
@@ -12,6 +16,10 @@ const MAX_PROCESSES: usize = 65_536;
 const MAX_CANDIDATES: usize = 64;
 /// The shortest part of a container's id that is accepted; `crictl` and `docker` show 12 or 13 characters.
 const MIN_ID: usize = 8;
+/// The shortest id in the name of a cgroup that is taken for that of a container; runtimes write 64 digits.
+const MIN_CONTAINER: usize = 12;
+/// Maximum number of characters of a cgroup in a message.
+const MAX_PLACE: usize = 160;
 /// The directory of the kubelet's pod logs.
 const PODS: &str = "/var/log/pods";
 
@@ -64,18 +72,32 @@ pub fn find(scope: &Scope<'_>, wanted: &Wanted) -> Found {
     let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
     // A process that ends meanwhile is none of the container.
-    let belongs = |pid: &u32| {
+    let matched = |pid: u32| {
         let cgroup = scope.optional(&format!("/proc/{pid}/cgroup"));
-        cgroup
-            .known()
-            .is_some_and(|text| keys.iter().any(|key| key.names(text)))
+        let text = cgroup.known()?;
+        let found = keys.iter().filter_map(|key| key.named_in(text)).min()?;
+        Some((found, pid))
     };
-    let all: Vec<u32> = pids
+    let all: Vec<((usize, String), u32)> = pids
         .into_iter()
         .take(MAX_PROCESSES)
-        .filter(belongs)
-        .take(MAX_CANDIDATES)
+        .filter_map(matched)
         .collect();
+    // A container can make cgroups with any name below its own, so the outermost name counts.
+    let Some(depth) = all.iter().map(|((depth, _), _)| *depth).min() else {
+        return Found::Nothing("no process of it runs on this node, or their cgroups could not be read".into());
+    };
+    let outermost = all.into_iter().filter(|((found, _), _)| *found == depth);
+    let (places, all): (BTreeSet<String>, Vec<u32>) = outermost.map(|((_, place), pid)| (place, pid)).unzip();
+    if places.len() > 1 && (depth > 0 || matches!(wanted, Wanted::Container(_))) {
+        let shown: Vec<_> = places.iter().take(4).map(|place| excerpt(place, MAX_PLACE)).collect();
+        return Found::Nothing(format!(
+            "{} containers have such an id ({}): give the whole id, or use --pid",
+            places.len(),
+            shown.join(", ")
+        ));
+    }
+    let all = &all[..all.len().min(MAX_CANDIDATES)];
     let has_verbs = |pid: &&u32| {
         let maps = scope.optional_bytes(&format!("/proc/{pid}/maps"));
         maps.known().is_some_and(|bytes| {
@@ -91,9 +113,7 @@ pub fn find(scope: &Scope<'_>, wanted: &Wanted) -> Found {
     let chosen = all.iter().find(has_verbs).or_else(|| all.iter().find(is_job));
     match chosen {
         Some(pid) => Found::Process(*pid),
-        None => {
-            Found::Nothing("no process of it runs on this node, or their cgroups could not be read".into())
-        }
+        None => Found::Nothing("only the pause process of it runs on this node".into()),
     }
 }
 
@@ -106,21 +126,52 @@ enum Key {
 }
 
 impl Key {
-    fn names(&self, cgroup: &str) -> bool {
-        let mut parts = cgroup.lines().flat_map(|line| line.split(['/', ':']));
-        parts.any(|part| match self {
-            Self::Container(id) => {
-                let own = part.strip_suffix(".scope").unwrap_or(part);
-                own.rsplit('-')
-                    .next()
-                    .is_some_and(|own| own.starts_with(id.as_str()))
-            }
-            Self::Pod(uid) => {
-                let own = part.strip_suffix(".slice").unwrap_or(part).replace('_', "-");
-                own.rsplit_once("pod").is_some_and(|(_, own)| own == uid)
-            }
-        })
+    /// How many containers (or pods) are around the one with this key in a cgroup, and its path; `None` if the key is not in
+    /// it.
+    fn named_in(&self, cgroup: &str) -> Option<(usize, String)> {
+        let paths = cgroup.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        paths.filter_map(|path| self.named_in_path(path)).min()
     }
+
+    fn named_in_path(&self, path: &str) -> Option<(usize, String)> {
+        let mut depth = 0;
+        let mut end = 0;
+        for part in path.split('/') {
+            end += part.len();
+            let found = match self {
+                Self::Container(id) => container_of(part).map(|own| own.starts_with(id.as_str())),
+                Self::Pod(uid) => pod_of(part).map(|own| own == *uid),
+            };
+            match found {
+                Some(true) => return Some((depth, path[..end].to_owned())),
+                Some(false) => depth += 1,
+                None => {}
+            }
+            end += 1;
+        }
+        None
+    }
+}
+
+/// The id of the container whose cgroup has this name: `cri-containerd-ID.scope`, `kubepods-….slice:cri-containerd:ID`, `ID`.
+fn container_of(part: &str) -> Option<&str> {
+    let own = match part.strip_suffix(".scope") {
+        Some(scope) => scope.rsplit('-').next()?,
+        None => part.rsplit(':').next()?,
+    };
+    let is_id = own.len() >= MIN_CONTAINER && own.bytes().all(|b| b.is_ascii_hexdigit());
+    is_id.then_some(own)
+}
+
+/// The uid of the pod whose cgroup has this name: `kubepods-besteffort-podUID.slice`, `podUID`, `kubepods-podUID.slice:cri-containerd:ID`.
+fn pod_of(part: &str) -> Option<String> {
+    let own = part.split(':').next()?;
+    let own = own.strip_suffix(".slice").unwrap_or(own);
+    let is_of_pods = own.starts_with("pod") || own.starts_with("kubepods");
+    // `kubepods` itself and its classes have no uid.
+    let uid = own.rsplit_once("pod").map(|(_, uid)| uid.replace('_', "-"))?;
+    let is_uid = uid.starts_with(|c: char| c.is_ascii_hexdigit()) && !uid.contains("best") && !uid.contains("burst");
+    (is_of_pods && is_uid).then_some(uid)
 }
 
 /// The uids of the pods with this name: one, unless a pod was replaced by one of the same name.
@@ -161,10 +212,21 @@ mod tests {
             format!("12:cpu:/kubepods/burstable/pod{uid}/{id}\n0::/"),
             format!("0::/system.slice/containerd.service/kubepods-pod{below}.slice:cri-containerd:{id}"),
         ] {
-            assert!(Key::Container(id[..12].into()).names(&cgroup), "{cgroup}");
-            assert!(!Key::Container("00ee00ee".into()).names(&cgroup), "{cgroup}");
-            assert!(Key::Pod(uid.into()).names(&cgroup), "{cgroup}");
-            assert!(!Key::Pod(uid.replace('1', "2")).names(&cgroup), "{cgroup}");
+            assert!(Key::Container(id[..12].into()).named_in(&cgroup).is_some(), "{cgroup}");
+            assert_eq!(Key::Container("00ee00ee".into()).named_in(&cgroup), None, "{cgroup}");
+            assert!(Key::Pod(uid.into()).named_in(&cgroup).is_some(), "{cgroup}");
+            assert_eq!(Key::Pod(uid.replace('1', "2")).named_in(&cgroup), None, "{cgroup}");
         }
+    }
+
+    #[test]
+    fn a_cgroup_that_a_container_made_is_deeper_than_its_own() {
+        let (own, other) = ("aa".repeat(32), "bb".repeat(32));
+        let uid = "1f2e3d4c-0000-4000-8000-000000000001";
+        let tenant = format!("0::/kubepods/burstable/pod{}/{own}/pod{uid}/{other}", uid.replace('1', "2"));
+        let depth = |key: Key| key.named_in(&tenant).map(|(depth, _)| depth);
+        assert_eq!(depth(Key::Container(own.clone())), Some(0));
+        assert_eq!(depth(Key::Container(other)), Some(1));
+        assert_eq!(depth(Key::Pod(uid.into())), Some(1));
     }
 }

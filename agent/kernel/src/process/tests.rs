@@ -122,6 +122,34 @@ fn a_pod_or_container_leads_to_its_process() {
 }
 
 #[test]
+fn a_container_that_names_a_cgroup_like_another_container_is_not_found_in_its_place() {
+    let tree = tree();
+    let root = Root::open(tree.path()).unwrap();
+    let (own, victim) = ("aa".repeat(32), "bb".repeat(32));
+    let process = |pid: u32, below: &str| {
+        let directory = tree.path().join(format!("proc/{pid}"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("cgroup"), format!("0::/kubepods/{below}\n")).unwrap();
+        fs::write(directory.join("comm"), "python3\n").unwrap();
+    };
+    let found = || find(&Scope::new(&root), &Wanted::Container(victim[..12].into()));
+    process(10, &format!("podaa/{own}/{victim}"));
+    process(20, &format!("podbb/{victim}"));
+    assert_eq!(found(), Found::Process(20));
+    // Two containers whose ids begin alike.
+    process(30, &format!("podcc/{}{}", &victim[..20], "c".repeat(44)));
+    assert!(matches!(found(), Found::Nothing(why) if why.contains("2 containers")));
+}
+
+#[test]
+fn the_value_of_a_variable_that_is_not_known_is_hidden() {
+    let found = environment(b"NCCL_SECRET_TOKEN=hunter2\0NCCL_IB_HCA=mlx5_0\0UCX_PASSWORD=hunter2\0FI_EFA_USE_DEVICE_RDMA=1");
+    assert_eq!(found["NCCL_IB_HCA"], "mlx5_0");
+    assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
+    assert_eq!(found.len(), 4);
+}
+
+#[test]
 fn this_process_is_read_as_it_is() {
     let root = Root::open(Path::new("/")).unwrap();
     let process = Process::read(&root, Path::new("/"), std::process::id()).unwrap();

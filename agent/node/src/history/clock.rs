@@ -66,8 +66,8 @@ impl History {
         uptime.saturating_sub(set) >= TRUSTED_AFTER
     }
 
-    /// Drops what is in the future.
-    pub(super) fn drop_future(&mut self, now: u64) {
+    /// Drops what is in the future. A device that was last seen then may have been gone for any time.
+    pub fn drop_future(&mut self, now: u64) {
         let latest = now.saturating_add(TOLERANCE);
         for port in self.ports.values_mut() {
             port.downs.retain(|time| *time <= latest);
@@ -77,7 +77,10 @@ impl History {
         for series in self.functions.values_mut() {
             series.samples.retain(|sample| sample.time <= latest);
         }
-        self.times(|time| *time = (*time).min(latest));
+        for boot in &mut self.boots {
+            boot.hcas.retain(|_, seen| seen.last <= latest);
+        }
+        self.times(|time| *time = (*time).min(now));
     }
 
     /// Applies `change` to every time.

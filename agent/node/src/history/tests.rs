@@ -312,6 +312,16 @@ fn what_an_earlier_boot_recorded_in_the_future_is_ignored_and_then_dropped() {
 }
 
 #[test]
+fn a_device_that_was_seen_in_the_future_was_not_seen_just_now() {
+    let mut history = History::default();
+    history.record(&running(&node(), "a", 10_000, 0), NOW + YEARS);
+    assert!(!history.boots[0].hcas.is_empty());
+    history.drop_future(NOW);
+    assert!(history.boots[0].hcas.is_empty());
+    assert_eq!(history.boots[0].last, NOW);
+}
+
+#[test]
 fn a_clock_that_is_behind_after_boot_forgets_nothing() {
     let node = node();
     let mut history = History::default();

@@ -22,7 +22,7 @@ use rdma_health_snapshot::state_file;
 
 use super::{
     Output,
-    environment::{Given, STATE},
+    environment::{Given, STATE, until_now},
     gather::{self, NodeArguments},
     job::JobArguments,
 };
@@ -134,7 +134,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
 /// unreadable one is reported without failing the check.
 fn remembered(file: &Path) -> Option<Arc<History>> {
     match state_file::read_if_there(file) {
-        Ok(history) => history.map(Arc::new),
+        Ok(history) => history.map(until_now).map(Arc::new),
         Err(error) => {
             let error = printable(&error.to_string());
             anstream::eprintln!(

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{ArgMatches, parser::ValueSource};
 use rdma_health_node::history::History;
 use rdma_health_snapshot::state_file;
+use rdma_health_time::now;
 
 /// Replaces `--config`.
 pub(super) const CONFIG: &str = "RDMA_HEALTH_CONFIG";
@@ -46,10 +47,18 @@ impl<'a> Given<'a> {
     /// The history in an agent's state file. A file that the environment names may be missing: an agent first writes it
     /// some minutes after its start.
     pub(super) fn history(&self, file: &Path) -> Result<Option<History>, state_file::Error> {
-        if self.by_environment("state") {
+        let history = if self.by_environment("state") {
             state_file::read_if_there(file)
         } else {
             state_file::read_only(file).map(Some)
-        }
+        };
+        Ok(history?.map(until_now))
     }
+}
+
+/// The history without what a clock that was ahead recorded. The agent itself keeps it until its clock is trusted; this
+/// program reads a copy and saves nothing.
+pub(super) fn until_now(mut history: History) -> History {
+    history.drop_future(now());
+    history
 }

@@ -6,7 +6,7 @@ use rdma_health_kernel::recording::{Answer, Failure, Question, Recording, Target
 use rdma_health_node::node::VerbsDevice;
 use serde_json::Value;
 
-use super::{boot_name, gid, log, node_name, pseudonym::Pseudonyms};
+use super::{content::content, gid, log, pseudonym::Pseudonyms};
 use crate::verbs;
 
 /// The recording with every question and answer replaced.
@@ -135,53 +135,4 @@ fn texts(value: &mut Value, key: &str, replace: &impl Fn(&str, &str) -> String) 
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
-
-/// The content of a file with names and addresses replaced.
-fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<u8> {
-    let file = path.rsplit('/').next().unwrap_or_default();
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return if file == "config" {
-            without_serial_number(bytes)
-        } else {
-            bytes.to_vec()
-        };
-    };
-    match path {
-        "/proc/sys/kernel/hostname" => (node_name(pseudonyms, text) + "\n").into_bytes(),
-        "/proc/sys/kernel/random/boot_id" => (boot_name(pseudonyms, text) + "\n").into_bytes(),
-        _ if file == "config" => without_serial_number(bytes),
-        _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),
-        // In other files, four numbers separated by dots are a version.
-        _ => {
-            let addresses = path.contains("/gids/");
-            pseudonyms.words(text, addresses).into_bytes()
-        }
-    }
-}
-
-/// A PCI configuration space with an empty Device Serial Number capability, which contains the MAC address of a NIC.
-fn without_serial_number(space: &[u8]) -> Vec<u8> {
-    const SERIAL_NUMBER: u32 = 0x03;
-    let mut space = space.to_vec();
-    let mut offset = 0x100;
-    // The number of entries is bounded, so a cyclic list ends.
-    for _ in 0..480 {
-        let Some(header) = space
-            .get(offset..offset + 4)
-            .and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?)))
-        else {
-            break;
-        };
-        if header & 0xffff == SERIAL_NUMBER
-            && let Some(number) = space.get_mut(offset + 4..offset + 12)
-        {
-            number.fill(0);
-        }
-        offset = (header >> 20) as usize & !0b11;
-        if offset < 0x100 {
-            break;
-        }
-    }
-    space
 }

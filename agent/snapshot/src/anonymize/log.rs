@@ -5,14 +5,20 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_kernel::pci::is_address;
+use rdma_health_kernel::{kmsg, pci::is_address};
 
 use super::pseudonym::Pseudonyms;
 
 /// Replaces a word that is not known.
 const HIDDEN: &str = "<hidden>";
-/// A number with more digits could be a serial number or an address.
-const MAX_DIGITS: usize = 8;
+/// A number with more digits could be a serial number, an address or the number of a process.
+const MAX_DIGITS: usize = 4;
+/// A version with more digits could be anything (`28.41.1000`).
+const MAX_VERSION: usize = 12;
+/// Words after which a longer number in hexadecimal is a code of the device.
+const CODES: &str = "code domain flags intr reason status synd syndrome";
+/// Maximum number of digits of such a code.
+const MAX_CODE: usize = 8;
 
 /// Beginnings of the names of drivers, RDMA devices and their objects, which may contain digits.
 const STEMS: &str = "\
@@ -67,40 +73,51 @@ const WORDS: &str = "\
 
 /// The line with every unknown word hidden. `names` are the network and RDMA devices of the node, which are kept.
 pub(super) fn line(pseudonyms: &Pseudonyms, names: &BTreeSet<String>, line: &str) -> String {
-    let (prefix, text) = match line.split_once(';') {
-        // `priority,sequence,microseconds,flags` of a record.
-        Some((prefix, text)) if prefix.bytes().all(|b| b.is_ascii_digit() || b",-c".contains(&b)) => {
-            (&line[..=prefix.len()], text)
-        }
-        _ => match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            // The time that dmesg writes.
-            Some((time, text)) if time.trim().bytes().all(|b| b.is_ascii_digit() || b == b'.') => {
-                (&line[..time.len() + 2], text)
-            }
-            _ => ("", line),
-        },
-    };
-    let mut out = prefix.to_owned();
+    kmsg::with_message(line, |text| message(pseudonyms, names, text))
+}
+
+fn message(pseudonyms: &Pseudonyms, names: &BTreeSet<String>, text: &str) -> String {
+    let mut out = String::new();
     let mut rest = text;
-    let mut is_serial = false;
+    let mut before = String::new();
     while !rest.is_empty() {
         let start = rest.find(|c| !is_separator(c)).unwrap_or(rest.len());
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let end = rest.find(is_separator).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+        let (separators, from) = rest.split_at(start);
+        out.push_str(separators);
+        let end = from.find(is_separator).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
         let bare = word.trim_end_matches([':', '.', '!', '?']);
-        if is_serial && !bare.is_empty() {
-            out.push_str(HIDDEN);
+        // `name[4711]` and `name (4711)`: the number of the process with this name.
+        let is_process = before == HIDDEN && separators.contains(['[', '(']) && is_number(bare);
+        let shown = if is_process || is_serial(&before) && !bare.is_empty() {
+            HIDDEN.to_owned()
+        } else if CODES.split(' ').any(|code| code == before) && is_code(bare) {
+            bare.to_owned()
         } else {
-            out.push_str(&kept(pseudonyms, names, bare));
-        }
+            kept(pseudonyms, names, bare)
+        };
+        out.push_str(&shown);
         out.push_str(&word[bare.len()..]);
         let lower = bare.to_ascii_lowercase();
-        is_serial = matches!(lower.as_str(), "serial" | "sn" | "uuid") || is_serial && lower == "number";
+        if shown == HIDDEN {
+            HIDDEN.clone_into(&mut before);
+        } else if !(is_serial(&before) && lower == "number") {
+            before = lower;
+        }
         rest = after;
     }
     out
+}
+
+/// Whether the number of a device follows.
+fn is_serial(word: &str) -> bool {
+    matches!(word, "serial" | "sn" | "uuid")
+}
+
+/// A code of a device in hexadecimal.
+fn is_code(word: &str) -> bool {
+    let digits = word.strip_prefix("0x");
+    digits.is_some_and(|digits| digits.len() <= MAX_CODE && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 fn is_separator(c: char) -> bool {
@@ -112,13 +129,24 @@ fn kept(pseudonyms: &Pseudonyms, names: &BTreeSet<String>, word: &str) -> String
     if word.is_empty() || replaced != word || names.contains(word) || is_function(word) || is_number(word) {
         return replaced;
     }
-    // `mlx5_0:1`, `mlx5_0:wait_func:1107:`, `AER/DPC`, `non-fatal`.
-    let mut parts = word.split([':', '/', '-']).filter(|part| !part.is_empty());
-    let is_known = |part: &str| names.contains(part) || is_number(part) || is_words(part);
+    // `mlx5_0:1`, `mlx5_0:wait_func:1107:`, `AER/DPC`.
+    let is_known = |part: &str| names.contains(part) || is_number(part) || is_joined(part);
+    let mut parts = word.split([':', '/']).filter(|part| !part.is_empty());
     if parts.clone().next().is_some() && !is_spelled_address(word) && parts.all(is_known) {
         return word.to_owned();
     }
     HIDDEN.to_owned()
+}
+
+/// Known words (`non-fatal`, `arm-smmu-v3`), or a range of numbers. A word and a number could be the name of a machine
+/// (`gpu-17`), more numbers could be an address.
+fn is_joined(word: &str) -> bool {
+    let parts = || word.split('-').filter(|part| !part.is_empty());
+    let numbers = parts().filter(|part| is_number(part)).count();
+    match numbers {
+        0 => parts().all(is_words),
+        _ => numbers == parts().count() && numbers <= 2,
+    }
 }
 
 /// The address of a PCI function or slot, with or without its domain.
@@ -127,16 +155,20 @@ fn is_function(word: &str) -> bool {
     is_address(&word) || is_address(&format!("0000:{word}"))
 }
 
-/// A number, a version or a pair of numbers that is too short for an address or a serial number.
+/// A number, a version or a pair of numbers that is too short for an address, a serial number or the number of a process.
 fn is_number(word: &str) -> bool {
     let word = word.trim_start_matches(['-', '+', '~', '#']);
     if let Some(digits) = word.strip_prefix("0x") {
         let digits = digits.trim_start_matches('0');
         return digits.len() <= MAX_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit());
     }
-    let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let is_plain = word.bytes().all(|b| b.is_ascii_digit() || b"./:%x*".contains(&b));
-    is_plain && (1..=MAX_DIGITS).contains(&digits) && word.matches(':').count() <= 1
+    let mut parts = word.split(|c: char| !c.is_ascii_digit());
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    is_plain
+        && (1..=MAX_VERSION).contains(&digits)
+        && parts.all(|part| part.len() <= MAX_DIGITS)
+        && word.matches(':').count() <= 1
 }
 
 /// Whether every part of the identifier is known. Digits are accepted in names that begin with a driver only.
@@ -178,7 +210,7 @@ mod tests {
     #[test]
     fn what_drivers_report_is_kept() {
         for text in [
-            "4,339,5140900,-;DMAR: [DMA Read NO_PASID] Request device [18:00.0] fault addr 0xfe000000 [fault reason 0x06] \
+            "4,339,5140900,-;DMAR: [DMA Read NO_PASID] Request device [18:00.0] fault addr 0xfe00 [fault reason 0x06] \
              PTE Read access is not set",
             "mlx5_core 0000:c1:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0021 address=0x1000 flags=0x0020]",
             "iommu: Default domain type: Translated",
@@ -190,7 +222,7 @@ mod tests {
             "mlx5_core 0000:41:00.0: firmware version: 28.41.1000",
             "mlx5_core 0000:41:00.0: Port module event[error]: module 0, Cable error, Power budget exceeded",
             "pcieport 0000:40:01.1: AER: Uncorrected (Non-Fatal) error received: 0000:41:00.0",
-            "bnxt_en 0000:41:00.0: Error (timeout: 500015) msg {0x0 0x0} len:0",
+            "mlx5_core 0000:41:00.0: failed, status bad resource(0x9), syndrome (0x77abcd), err(-22)",
             "efa 0000:41:00.0: Failed to get device attributes",
             "infiniband mlx5_0: ib_query_port failed (-5)",
         ] {
@@ -222,9 +254,31 @@ mod tests {
             ("mlx5_core: peer host17.example.org", "host17"),
             ("mlx5_core: peer fd00::17:4711", "4711"),
             ("nvidia: user@example.org", "example"),
+            ("infiniband mlx5_0: worker[7712]: error", "7712"),
+            ("infiniband mlx5_0: error worker (7712)", "7712"),
+            ("infiniband mlx5_0: error 771234", "771234"),
+            ("infiniband mlx5_0: error #771234", "771234"),
+            ("infiniband mlx5_0: peer 10-77-66-55", "77-66"),
+            ("infiniband mlx5_0: peer 0x0a4d4237", "4d42"),
+            ("infiniband mlx5_0: peer 12-34-56", "34"),
+            ("infiniband mlx5_0: peer gpu-17", "17"),
         ] {
             let shown = anonymous(text);
             assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_the_reader_needs_stays_and_the_number_of_a_process_does_not() {
+        for (text, shown) in [
+            (
+                "3,900,900000000,-,caller=T1234;mlx5_core 0000:13:00.0: Fatal error 1 detected",
+                "3,900,900000000,-;mlx5_core 0000:13:00.0: Fatal error 1 detected",
+            ),
+            ("[   12.345678][T1234] mlx5_core 0000:13:00.0: Link up", "[12.345678] mlx5_core 0000:13:00.0: Link up"),
+            (" REPEATED=62", " REPEATED=62"),
+        ] {
+            assert_eq!(anonymous(text), shown);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Findings stay the same, except for the addresses in them. `docs/snapshots.md` lists what is replaced and what is not.
 
 mod answers;
+mod content;
 mod log;
 mod pseudonym;
 mod text;
@@ -77,10 +78,16 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
     }
     for boot in &mut history.boots {
         boot.id = boot_name(pseudonyms, &boot.id);
+        // As in the facts, where it is the content of a file.
+        boot.kernel = boot.kernel.take().map(|release| words(&release));
+        for argument in &mut boot.arguments {
+            *argument = words(argument);
+        }
         boot.domains = keyed(&mut boot.domains, words);
         boot.hcas = keyed(&mut boot.hcas, words);
         for seen in boot.hcas.values_mut() {
             seen.name = words(&seen.name);
+            seen.netdev = seen.netdev.take().map(|name| words(&name));
         }
     }
     history.functions = keyed(&mut history.functions, words);
