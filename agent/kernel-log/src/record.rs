@@ -1,19 +1,19 @@
 //! One record of the kernel log.
 
-use super::speaker;
+use crate::speaker;
 
 /// Maximum length of a record's text that is looked at, in bytes. The kernel's own limit for one message is about 1 KiB.
-pub(super) const MAX_TEXT: usize = 2048;
+const MAX_TEXT: usize = 2048;
 
 /// One record, as `/dev/kmsg` and `dmesg` show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub struct Record<'a> {
     /// Its severity (`LOGLEVEL_*`, 0 to 7); `None` if the line does not say.
-    pub(super) level: Option<u8>,
+    pub level: Option<u8>,
     /// When it was written, in seconds since boot; `None` if the line does not say.
-    pub(super) time: Option<u64>,
+    pub time: Option<u64>,
     /// Its text, at most [`MAX_TEXT`] bytes.
-    pub(super) text: &'a str,
+    pub text: &'a str,
 }
 
 impl<'a> Record<'a> {
@@ -21,7 +21,7 @@ impl<'a> Record<'a> {
     /// (`Documentation/ABI/testing/dev-kmsg`). A line without that prefix, from `dmesg`, is its own text, possibly after a time.
     ///
     /// `None` for a record that a process wrote: the kernel gives these a facility other than 0.
-    pub(super) fn parse(record: &'a str) -> Option<Self> {
+    pub fn parse(record: &'a str) -> Option<Self> {
         let first = record.lines().next().unwrap_or_default();
         if let Some((prefix, text)) = first.split_once(';')
             && let Some((priority, time)) = prefix_of(prefix)
@@ -67,7 +67,7 @@ fn bounded(text: &str) -> &str {
 }
 
 /// The first line of a record for keeping: bounded, and without what drivers say of processes.
-pub(super) fn kept(record: &str) -> String {
+pub fn kept(record: &str) -> String {
     speaker::without_processes(bounded(record.lines().next().unwrap_or_default()))
 }
 
