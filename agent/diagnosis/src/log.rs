@@ -3,11 +3,11 @@
 //! Pure parsing: the caller passes bytes in pieces of any size. The log is untrusted: any encoding, binary data, escape
 //! sequences and endless lines use bounded memory and cause no error.
 
+mod consequence;
+mod document;
 mod entity;
 mod errors;
-mod consequence;
 mod events;
-mod document;
 mod families;
 mod grade;
 mod line;
@@ -232,7 +232,8 @@ impl LogReader {
     fn recover(&mut self, device: &rdma_health_kernel_log::Device) {
         let name = device.to_string();
         for symptom in &mut self.log.symptoms {
-            let is_its = symptom.named.function.as_ref() == Some(&name) || symptom.named.device.as_ref() == Some(&name);
+            let is_its = symptom.named.function.as_ref() == Some(&name)
+                || symptom.named.device.as_ref() == Some(&name);
             if symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded && is_its {
                 symptom.grade = Grade::Note;
             }

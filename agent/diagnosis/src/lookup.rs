@@ -88,7 +88,11 @@ fn of_words(text: &str) -> Vec<Meaning> {
     let status = lower
         .split_once("status")
         .map(|(_, rest)| rest.trim_start_matches([' ', '=', ':', '(']))
-        .map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default())
+        .map(|rest| {
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()
+                .unwrap_or_default()
+        })
         .and_then(|digits| WcStatus::of(digits.parse::<u64>().ok()?));
     found.extend(
         status
@@ -96,8 +100,14 @@ fn of_words(text: &str) -> Vec<Meaning> {
             .map(|status| Meaning::Symptom(SymptomKind::Completion(status))),
     );
     found.extend(vendor.and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?))));
-    for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').take(64) {
-        let is_symbol = word.len() > 3 && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    for word in text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .take(64)
+    {
+        let is_symbol = word.len() > 3
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
         if !is_symbol {
             continue;
         }

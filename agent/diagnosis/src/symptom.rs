@@ -8,8 +8,8 @@ mod kind;
 mod software;
 
 pub use kind::{Grade, SymptomKind};
-pub use software::Software;
 pub(crate) use software::GENERAL_GID_STEP;
+pub use software::Software;
 
 /// One symptom, with the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

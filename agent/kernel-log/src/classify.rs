@@ -256,7 +256,11 @@ fn of_adapter(
     if let Some(kind) = of_pci(lower) {
         return Some(kind.map(|kind| (kind, None)));
     }
-    let is_error = || level.is_some_and(|level| level <= ERROR).then_some(Some(EventKind::DriverError));
+    let is_error = || {
+        level
+            .is_some_and(|level| level <= ERROR)
+            .then_some(Some(EventKind::DriverError))
+    };
     let kind = meaning(ADAPTER, lower).or_else(is_error)?;
     Some(kind.map(|kind| {
         let function = if kind == EventKind::ProbeFailed {

@@ -16,7 +16,8 @@ pub(super) fn settle(symptoms: &mut [Symptom]) {
     let root = first(|symptom| !follows(symptom.kind));
     let setup = first(|symptom| prevents_use(symptom.kind));
     for symptom in symptoms.iter_mut() {
-        let after = |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
+        let after =
+            |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
         let is_consequence =
             follows(symptom.kind) && after(root) || is_without_device(symptom.kind) && after(setup);
         if is_consequence && symptom.grade > Grade::Secondary {
@@ -42,7 +43,10 @@ fn follows(kind: K) -> bool {
 
 /// What a program reports that could not use its devices.
 fn is_without_device(kind: K) -> bool {
-    matches!(kind, K::NoDevice | K::OpenFailed | K::DeviceAbsent | K::SocketFallback)
+    matches!(
+        kind,
+        K::NoDevice | K::OpenFailed | K::DeviceAbsent | K::SocketFallback
+    )
 }
 
 /// What keeps a program from its devices.

@@ -27,7 +27,7 @@ pub(super) fn packed(head: &[u8]) -> Option<&'static str> {
 /// From how many sentences on a text without any line of a program is a document.
 const SENTENCES: u32 = 3;
 /// The fewest words of a sentence.
-const WORDS: usize = 9;
+const WORDS: usize = 6;
 
 /// What the lines look like.
 #[derive(Debug, Default)]
@@ -75,7 +75,9 @@ fn is_of_program(text: &str) -> bool {
 
 fn is_sentence(text: &str) -> bool {
     let trimmed = text.trim_end();
-    let articles = [" the ", " a ", " that ", " is ", " this ", " are "];
+    let articles = [
+        " the ", " a ", " that ", " is ", " this ", " are ", " you ", " these ", " may ", " can ",
+    ];
     trimmed.ends_with(['.', ':'])
         && trimmed.split_whitespace().count() >= WORDS
         && articles.iter().any(|word| trimmed.contains(word))

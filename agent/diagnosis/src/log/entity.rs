@@ -92,7 +92,10 @@ pub(super) fn named(line: &Lower<'_>) -> Named {
         gid_index: gid_index(&line.lower),
         // NCCL prints no space between `remoteGids` and the value.
         function: None,
-        local_gid: gid(line.text, &["localGid ", "local GID ", "src_gid ", "sgid=", "sgid "]),
+        local_gid: gid(
+            line.text,
+            &["localGid ", "local GID ", "src_gid ", "sgid=", "sgid "],
+        ),
         remote_gid: gid(
             line.text,
             &[

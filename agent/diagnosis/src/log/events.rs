@@ -123,9 +123,14 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
 /// Why a peer rejected a connection: the reason of the `InfiniBand` connection manager (IBTA 12.6.7.2, `rdma_reject_msg`), or over
 /// iWARP an error number.
 fn rejection(lower: &str) -> Option<SymptomKind> {
-    let rest = ["event_rejected", "connect rejected", "connection rejected", "event: rejected"]
-        .iter()
-        .find_map(|label| after(lower, label))?;
+    let rest = [
+        "event_rejected",
+        "connect rejected",
+        "connection rejected",
+        "event: rejected",
+    ]
+    .iter()
+    .find_map(|label| after(lower, label))?;
     let reason = ["status", "reason", "error"].iter().find_map(|label| {
         let text = after(rest, label)?.trim_start_matches([' ', '=', ':', '(']);
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));

@@ -251,7 +251,10 @@ const KUBERNETES: &[Row] = &[
     (&["allocate failed", "efa"], K::ResourceUnavailable),
     (&["no devices in device pool"], K::ResourceUnavailable),
     (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
-    (&["incorrect rdma subsystem network namespace"], K::NetworkAttachFailed),
+    (
+        &["incorrect rdma subsystem network namespace"],
+        K::NetworkAttachFailed,
+    ),
     (&["rdma device", "not found"], K::ModuleMissing),
     (&["error creating new device", "rdma"], K::ModuleMissing),
     (&["no allocatable devices"], K::ResourceUnavailable),

@@ -103,6 +103,8 @@ const TOPIC_BEGINNINGS: &[&str] = &[
     "mana_ib",
     "hns_roce",
     "lnd o2ib",
+    "invalid service id",
+    "connect rejected",
     "verbs rdma",
     "transfer_task",
     "transfer_fail",
@@ -383,7 +385,7 @@ const HARMLESS: &[&str] = &[
     "destroy_process_group",
     "connection closed by localrank",
     // libfabric asks every provider.
-    "fi_getinfo: provider",
+    "returned -61 (no data available)",
     "ofi_mrail_addr_strc",
     "disabling shared memory failed",
     "ibv_fork_init() was disabled or failed",
@@ -483,8 +485,19 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
     let is_nothing = assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
     // `timeout=20`, `timeout set to 20` are settings.
     let is_timeout = FAILURES.get(index) == Some(&"timeout");
-    let is_setting =
-        is_timeout && (assigned || [" set", " is ", " of "].iter().any(|word| rest.starts_with(word)));
+    let is_setting = is_timeout
+        && (assigned
+            || [
+                " set",
+                " is ",
+                " of ",
+                " polling",
+                " handling",
+                " interval",
+                " value",
+            ]
+            .iter()
+            .any(|word| rest.starts_with(word)));
     let continues = bytes.get(end) == Some(&b'-');
     !(negated || is_nothing || is_setting || continues)
 }
@@ -503,10 +516,23 @@ fn is_source(lower: &str) -> bool {
 /// settings are left out.
 fn failing_symbol(text: &str) -> Option<usize> {
     const PARTS: [&str; 13] = [
-        "ERR", "ERROR", "FAIL", "FAILED", "FAILURE", "DOWN", "ABORT", "ABORTED", "DISCONNECT", "DISCONNECTED",
-        "UNREACHABLE", "FATAL", "REJECTED",
+        "ERR",
+        "ERROR",
+        "FAIL",
+        "FAILED",
+        "FAILURE",
+        "DOWN",
+        "ABORT",
+        "ABORTED",
+        "DISCONNECT",
+        "DISCONNECTED",
+        "UNREACHABLE",
+        "FATAL",
+        "REJECTED",
     ];
-    const SETTINGS: [&str; 8] = ["NCCL_", "TORCH_", "UCX_", "FI_LOG", "NVSHMEM_", "OMPI_", "MC_", "SLURM_"];
+    const SETTINGS: [&str; 8] = [
+        "NCCL_", "TORCH_", "UCX_", "FI_LOG", "NVSHMEM_", "OMPI_", "MC_", "SLURM_",
+    ];
     let mut place = 0;
     for token in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
         let start = place;

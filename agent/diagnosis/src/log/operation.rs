@@ -26,6 +26,8 @@ pub(super) enum Operation {
     CmRoute,
     /// Connect through `rdma_cm`.
     CmConnect,
+    /// Post a work request to a queue.
+    Post,
     /// Ask a device what it supports.
     Query,
     /// Query a GID.
@@ -41,7 +43,7 @@ pub(super) enum Operation {
 /// Phrases in lower case, the most specific first.
 const PHRASES: &[(&str, Operation)] = {
     use Operation::{
-        Call, CmAddress, CmConnect, CmOpen, CmRoute, Connect, Create, Gid, GpuDoorbell, Harmless, Open,
+        Call, CmAddress, CmConnect, CmOpen, CmRoute, Connect, Create, Gid, GpuDoorbell, Harmless, Open, Post,
         Query, Register,
     };
     &[
@@ -55,6 +57,11 @@ const PHRASES: &[(&str, Operation)] = {
         ("ibv_destroy_", Harmless),
         ("rdma_destroy_", Harmless),
         ("advise_mr", Harmless),
+        ("set_rnr_timer", Harmless),
+        ("post_send", Post),
+        ("post_recv", Post),
+        ("post send", Post),
+        ("post recv", Post),
         // Registration of memory.
         ("ibv_reg_", Register),
         ("ibv_exp_reg_", Register),
@@ -177,6 +184,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("devices list", Open),
         ("list devices", Open),
         ("umad port", Open),
+        ("query_port", Query),
         ("query_device", Query),
         ("query device", Query),
         ("rdma_open_hca", Open),
@@ -258,10 +266,9 @@ impl Operation {
             (Self::CmAddress, Some(Errno::EADDRINUSE)) => K::Unrecognised,
             // The library asks for what this driver does not have.
             (Self::Query, Some(Errno::ENOSYS))
-            | (
-                Self::Query | Self::Open,
-                Some(Errno::ENOTTY | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT),
-            ) => K::VersionMismatch,
+            | (Self::Query | Self::Open, Some(Errno::ENOTTY | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
+                K::VersionMismatch
+            }
             (Self::Open, Some(Errno::ENODEV | Errno::ENXIO | Errno::ENOENT)) => K::DeviceAbsent,
             // No context is left: others use them all.
             (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC)) => K::ResourceLimit,
@@ -274,6 +281,10 @@ impl Operation {
             (Self::CmRoute, _) => K::RouteUnresolved,
             (Self::Gid, _) => K::NoGid,
             (Self::Call, Some(errno)) => K::of_call(errno),
+            (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,
+            // A full queue is the program's own flow control.
+            (Self::Post, None | Some(Errno::ENOMEM)) => K::Unrecognised,
+            (Self::Post, Some(errno)) => K::of_call(errno),
             (Self::Call, None) => K::Unrecognised,
         })
     }

@@ -306,7 +306,8 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
     if let Some((operation, at)) = operation(lower) {
         let mut kind = operation.failed(number)?;
         // These programs create their queues with plain attributes: what is missing is locked memory.
-        let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi)) || lower.contains("warn call to ibv_");
+        let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
+            || lower.contains("warn call to ibv_");
         if kind == SymptomKind::CreateUnexplained && plain {
             kind = SymptomKind::CreateFailed;
         }
@@ -340,12 +341,52 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
 /// What the table of kernel messages says about a line; `None` for lines that cannot be the kernel's.
 fn kernel(line: &Lower<'_>) -> Option<Judgement> {
     const WRITERS: [&str; 30] = [
-        "mlx5", "mlx4", "bnxt_", "irdma", "ice ", "idpf ", "i40e ", "efa ", "hfi1", "qib", "hns", "qed", "cxgb4", "mana",
-        "ionic", "erdma", "ocrdma", "be2net", "pvrdma", "infiniband ", "pcieport", "pci ", "netdev watchdog", "dmar",
-        "amd-vi", "arm-smmu", "peermem", "peer_mem", "ib_core", "i40iw",
+        "mlx5",
+        "mlx4",
+        "bnxt_",
+        "irdma",
+        "ice ",
+        "idpf ",
+        "i40e ",
+        "efa ",
+        "hfi1",
+        "qib",
+        "hns",
+        "qed",
+        "cxgb4",
+        "mana",
+        "ionic",
+        "erdma",
+        "ocrdma",
+        "be2net",
+        "pvrdma",
+        "infiniband ",
+        "pcieport",
+        "pci ",
+        "netdev watchdog",
+        "dmar",
+        "amd-vi",
+        "arm-smmu",
+        "peermem",
+        "peer_mem",
+        "ib_core",
+        "i40iw",
     ];
     let looks = WRITERS.iter().any(|writer| line.lower.contains(writer));
-    looks.then(|| judge(line.text))
+    if !looks {
+        return None;
+    }
+    let whole = judge(line.text);
+    if whole != Judgement::Unknown {
+        return Some(whole);
+    }
+    // Tools that collect logs put a host and more before the line: `node1: [14280.4] mlx5_core 0000:61:00.0: …`.
+    let begins = WRITERS
+        .iter()
+        .filter_map(|writer| line.lower.find(writer))
+        .filter(|at| line.lower[..*at].ends_with(' '))
+        .min()?;
+    Some(judge(&line.text[begins..]))
 }
 
 /// The symptom that an event of the kernel shows, with its grade if it differs from the kind's.
@@ -371,7 +412,9 @@ fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::Grade>)> {
 
 /// Whether a message of the PCI core can be about an RDMA adapter: it names no driver of something else.
 fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
-    let of_others = ["nvme", "ahci", "xhci", "megaraid", "mpt3sas", "snd_", "e1000", "igb", "ixgbe", "tg3"];
+    let of_others = [
+        "nvme", "ahci", "xhci", "megaraid", "mpt3sas", "snd_", "e1000", "igb", "ixgbe", "tg3",
+    ];
     !of_others.iter().any(|other| driver.starts_with(other)) || line.lower.contains("rdma")
 }
 
@@ -385,9 +428,9 @@ fn offer(lower: &str) -> Option<Option<SymptomKind>> {
     if before.contains("transport") {
         const TRANSPORTS: [&str; 4] = ["rc", "dc", "ud", "ib"];
         let is_rdma = |word: &str| {
-            TRANSPORTS
-                .iter()
-                .any(|name| word == *name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')))
+            TRANSPORTS.iter().any(|name| {
+                word == *name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+            })
         };
         return Some((!words().any(is_rdma)).then_some(SymptomKind::NoDevice));
     }

@@ -120,6 +120,7 @@ kinds! {
     AdapterNotStarted: Failure, "adapter-start-failed", "the driver could not start an adapter";
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
+    PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
     QueueAccess: Failure, "queue-access-error", "the adapter refused a memory access of a queue pair";
     PortNotActive: Failure, "port-not-active", "the port that the job selected is not active";
     PortInitializing: Failure, "port-initializing", "the port that the job selected waits for the subnet manager";

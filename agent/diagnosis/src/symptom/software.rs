@@ -49,7 +49,14 @@ const WORDS: &[(Software, &[&str])] = &[
     (Software::Libfabric, &["net/ofi", "libfabric:", "ofi_", " fi_"]),
     (
         Software::Nccl,
-        &["nccl warn", "nccl info", "nccl error", "net/ib", "ibvwrap", "rccl"],
+        &[
+            "nccl warn",
+            "nccl info",
+            "nccl error",
+            "net/ib",
+            "ibvwrap",
+            "rccl",
+        ],
     ),
     (
         Software::Nvshmem,
@@ -69,7 +76,9 @@ const WORDS: &[(Software, &[&str])] = &[
     ),
     (
         Software::Ucx,
-        &["ucx  ", "ucx ", "ucp_", "uct_", "ucs_", "nixl", "ib_mlx5", "pml_ucx"],
+        &[
+            "ucx  ", "ucx ", "ucp_", "uct_", "ucs_", "nixl", "ib_mlx5", "pml_ucx",
+        ],
     ),
     (Software::OpenMpi, &["btl_openib", "openib", "openfabrics"]),
     (Software::Mpi, &["mpid", "mvapich", "mpi_init", "mpir_"]),

@@ -7,11 +7,11 @@ use rdma_health_rules::{
 
 use super::{FATAL, RETRY_EXC};
 use crate::symptom::SymptomKind::{
-    AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused, ConnectInvalid,
-    ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent, DeviceFatal, DeviceGone,
-    DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
-    NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable,
-    SocketFallback, VersionMismatch,
+    AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
+    ConnectInvalid, ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
+    DeviceFatal, DeviceGone, DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMismatch, ModuleMissing,
+    NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed,
+    ProbeTimedOut, QueueError, ResourceUnavailable, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 

@@ -10,11 +10,12 @@ use super::{
 };
 use crate::symptom::SymptomKind::{
     AdmissionRefused, CmFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
-    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed,
-    GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory,
-    NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable,
-    PortNotActive, QueueAccess, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
-    SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
+    ExchangeFailed, GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
+    NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
+    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, RdmaDisabled,
+    RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, SettingUnmatched, SocketFallback,
+    TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -136,15 +137,10 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         LOC_ACCESS,
         REM_INV_REQ,
         REM_ACCESS,
+        PostRefused,
         QueueAccess,
     ],
-    sometimes: &[
-        LOC_PROT,
-        REM_OP,
-        RegMrFailed,
-        QueueError,
-        PeerMemoryError,
-    ],
+    sometimes: &[LOC_PROT, REM_OP, RegMrFailed, QueueError, PeerMemoryError],
     weigh: weigh::application,
 };
 

@@ -4,11 +4,11 @@ use rdma_health_rules::domain::{adapter_events, bond, gids, link, network, rails
 
 use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    AdapterHot, AddressUnresolved, BandwidthLow, CmFailed, CollectiveTimeout, ConnectFailed, ConnectInvalid, ConnectNoData,
-    ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent, ExchangeFailed,
-    GidChanged, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed,
-    PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, RouteUnresolved,
-    SocketFallback,
+    AdapterHot, AddressUnresolved, BandwidthLow, CmFailed, CollectiveTimeout, ConnectFailed, ConnectInvalid,
+    ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent,
+    ExchangeFailed, GidChanged, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface,
+    NoSubnetManager, PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut,
+    RouteUnresolved, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 

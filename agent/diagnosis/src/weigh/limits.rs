@@ -93,6 +93,12 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
         scales.shows("/dev/kmsg", line);
     } else {
+        if case
+            .seen(&[SymptomKind::RegMrFailed])
+            .any(|symptom| symptom.named.errno.is_none())
+        {
+            scales.doubts("log", "no error number of a limit");
+        }
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
     }
