@@ -21,14 +21,15 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("web", &["file", "instrument", "time", "yaml"]),
     // Read.
     ("protocol", &[]),
-    ("kernel", &["protocol", "time"]),
+    ("kernel-log", &[]),
+    ("kernel", &["kernel-log", "protocol", "time"]),
     ("verbs", &["kernel", "protocol"]),
     ("helper", &["instrument", "node", "protocol"]),
     // Join.
     ("node", &["kernel", "protocol"]),
     // Judge.
     ("rules", &["node", "protocol"]),
-    ("diagnosis", &["node", "protocol", "rules"]),
+    ("diagnosis", &["kernel-log", "node", "protocol", "rules"]),
     // Record and replay.
     ("snapshot", &["file", "kernel", "node", "protocol"]),
     // Publish, each free of the others.

@@ -124,12 +124,23 @@ pub struct LogSummary {
     pub unrecognised: u64,
     /// Number of lines with binary data.
     pub binary: u64,
+    /// Number of lines that are not empty.
+    pub readable: u64,
+    /// The format of a log that is compressed or packed.
+    pub packed: Option<&'static str>,
+    /// Whether it is a text about errors, whose lines are not judged.
+    pub document: bool,
 }
 
 impl LogSummary {
     /// Whether most of it is not text.
     pub fn is_binary(&self) -> bool {
-        self.binary > 2 && self.binary > self.lines / 2
+        self.binary > 0 && self.binary * 4 > self.lines
+    }
+
+    /// Whether nothing, or not all of it, could be read, so that the absence of a failure proves nothing.
+    pub fn is_unreadable(&self) -> bool {
+        self.packed.is_some() || self.readable == 0 || self.cut_after.is_some() || self.is_binary()
     }
 }
 
@@ -149,6 +160,9 @@ impl From<&Log> for LogSummary {
                 .map(|symptom| symptom.count)
                 .sum(),
             binary: log.binary,
+            readable: log.readable,
+            packed: log.packed,
+            document: log.document,
         }
     }
 }
@@ -169,7 +183,11 @@ impl Diagnosis {
             (Some(Grade::Degraded | Grade::Secondary), Status::Ok | Status::Unknown) => Status::Warning,
             (Some(Grade::Unrecognised), Status::Ok) => Status::Unknown,
             // Nothing can be said about a log that was not readable as one.
-            (None, Status::Ok) if self.log.as_ref().is_some_and(LogSummary::is_binary) => Status::Unknown,
+            (None | Some(Grade::Note), Status::Ok)
+                if self.log.as_ref().is_some_and(LogSummary::is_unreadable) =>
+            {
+                Status::Unknown
+            }
             (_, status) => status,
         }
     }
@@ -268,7 +286,8 @@ fn is_optional_provider(symptom: &Symptom, node: &Node) -> bool {
         .into_iter()
         .filter_map(|function| function.driver)
         .peekable();
-    drivers.peek().is_some() && !drivers.any(is_of) && !node.hcas().any(|hca| is_of(&hca.name))
+    let is_read = drivers.peek().is_some() || node.hcas.unread().is_none();
+    is_read && !drivers.any(is_of) && !node.hcas().any(|hca| is_of(&hca.name))
 }
 
 /// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
@@ -369,8 +388,9 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         supports: distinct(scales.supports),
         contradicts: distinct(scales.contradicts),
         unseen: scales.unseen,
-        next_step: remedy
-            .map(|finding| finding.remedy.clone())
+        next_step: scales
+            .insisted_step
+            .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
             .unwrap_or_else(|| known.next_step.to_owned()),
         findings: ids(&mine),

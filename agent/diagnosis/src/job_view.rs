@@ -73,6 +73,7 @@ fn symptom(job: &Process, kind: SymptomKind, file: &str, text: String, named: Na
         text,
         known: true,
         named,
+        software: None,
         hosts: Vec::new(),
     }
 }

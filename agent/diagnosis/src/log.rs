@@ -3,6 +3,8 @@
 //! Pure parsing: the caller passes bytes in pieces of any size. The log is untrusted: any encoding, binary data, escape
 //! sequences and endless lines use bounded memory and cause no error.
 
+mod consequence;
+mod document;
 mod entity;
 mod errors;
 mod events;
@@ -28,10 +30,14 @@ use settings::Fact;
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
+pub(crate) use events::efa_status;
 pub(crate) use operation::failed_operations;
+pub(crate) use status::vendor_error;
 
-/// Maximum length of a line in bytes; the rest of the line is skipped.
+/// Maximum number of bytes of a line that are searched at once; a longer line is searched in parts that overlap.
 pub const MAX_LINE: usize = 8 << 10;
+/// How far the parts of a long line overlap, in bytes: more than one message of any program.
+const OVERLAP: usize = 1 << 10;
 /// Maximum number of different symptoms that are kept.
 pub const MAX_SYMPTOMS: usize = 64;
 /// Maximum number of characters of a line that are kept.
@@ -64,6 +70,14 @@ pub struct Log {
     pub gid_index: Option<(u64, u32)>,
     /// Number of lines that have bytes of binary data. If these are many, it is not a log.
     pub binary: u64,
+    /// Number of lines that are not empty.
+    pub readable: u64,
+    /// Its format by its first bytes, if it is compressed or packed.
+    pub packed: Option<&'static str>,
+    /// Whether it is a text about errors, such as a page of a manual. Its lines are not judged.
+    pub document: bool,
+    /// The version of NCCL that the log names.
+    pub nccl: Option<(u32, u32, u32)>,
 }
 
 /// Reads a log in pieces.
@@ -77,6 +91,11 @@ pub struct LogReader {
     recogniser: Recogniser,
     /// A failed operation whose error number may still follow, and for how many lines.
     awaiting: Option<(Operation, Box<Symptom>, u8)>,
+    /// Whether a part of the line was searched already.
+    parted: bool,
+    /// The first bytes of the log.
+    head: Vec<u8>,
+    style: document::Style,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
 }
@@ -84,17 +103,17 @@ pub struct LogReader {
 impl LogReader {
     /// Reads the next piece.
     pub fn feed(&mut self, mut piece: &[u8]) {
+        if self.head.len() < document::MAGIC {
+            let missing = document::MAGIC - self.head.len();
+            self.head.extend_from_slice(&piece[..piece.len().min(missing)]);
+        }
         while let Some(end) = memchr::memchr(b'\n', piece) {
             let (line, rest) = piece.split_at(end);
-            if self.begun.is_empty() {
-                self.line(&line[..line.len().min(MAX_LINE)]);
+            if self.begun.is_empty() && !self.parted && line.len() <= MAX_LINE {
+                self.line(line);
             } else {
                 self.begin(line);
-                let line = std::mem::take(&mut self.begun);
-                self.line(&line);
-                // Keep the allocation for the next line.
-                self.begun = line;
-                self.begun.clear();
+                self.end_line();
             }
             self.inside = false;
             piece = &rest[1..];
@@ -106,10 +125,14 @@ impl LogReader {
     /// Ends the log.
     pub fn finish(mut self) -> Log {
         if self.inside {
-            let line = std::mem::take(&mut self.begun);
-            self.line(&line);
+            self.end_line();
         }
         self.stop_awaiting();
+        self.log.packed = document::packed(&self.head);
+        self.log.document = self.style.is_document();
+        if self.log.document {
+            self.log.symptoms.clear();
+        }
         if self.log.nodes.is_none() && self.channels == (true, false) {
             self.log.nodes = Some(1);
         }
@@ -118,36 +141,102 @@ impl LogReader {
             for symptom in &mut self.log.symptoms {
                 if matches!(
                     symptom.kind,
-                    SymptomKind::NoDevice | SymptomKind::SocketFallback | SymptomKind::RdmaDisabled
+                    SymptomKind::NoDevice
+                        | SymptomKind::SocketFallback
+                        | SymptomKind::RdmaDisabled
+                        | SymptomKind::NoLibrary
+                        | SymptomKind::NoProvider
+                        | SymptomKind::GdrDisabled
                 ) && symptom.grade <= Grade::Degraded
                 {
                     symptom.grade = Grade::Note;
                 }
             }
         }
+        consequence::settle(&mut self.log.symptoms);
         self.log
     }
 
-    fn begin(&mut self, part: &[u8]) {
-        let room = MAX_LINE - self.begun.len().min(MAX_LINE);
-        self.begun.extend_from_slice(&part[..part.len().min(room)]);
+    /// Adds a part to the line. The zero bytes of UTF-16, and of a file that was truncated while it was written, do not count.
+    fn begin(&mut self, mut part: &[u8]) {
+        while !part.is_empty() {
+            let zeros = part.iter().take_while(|byte| **byte == 0).count();
+            part = &part[zeros..];
+            let room = MAX_LINE - self.begun.len().min(MAX_LINE);
+            let end = memchr::memchr(0, part).unwrap_or(part.len()).min(room);
+            self.begun.extend_from_slice(&part[..end]);
+            part = &part[end..];
+            if self.begun.len() >= MAX_LINE {
+                self.search_part();
+            }
+        }
+    }
+
+    /// Searches what was read of a line that is too long to be searched at once.
+    fn search_part(&mut self) {
+        let mut begun = std::mem::take(&mut self.begun);
+        if !self.parted {
+            self.log.lines += 1;
+            self.log.readable += 1;
+        }
+        self.parted = true;
+        let found = self.search(&begun);
+        // What was found would be found again.
+        let kept = if found { 0 } else { OVERLAP };
+        begun.drain(..begun.len() - kept);
+        self.begun = begun;
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.begun);
+        if self.parted {
+            self.search(&line);
+        } else {
+            self.line(&line);
+        }
+        self.parted = false;
+        // Keep the allocation for the next line.
+        self.begun = line;
+        self.begun.clear();
     }
 
     fn line(&mut self, bytes: &[u8]) {
         self.log.lines += 1;
+        self.log.readable += u64::from(bytes.iter().any(|byte| !byte.is_ascii_whitespace() && *byte != 0));
+        self.search(bytes);
+    }
+
+    /// Searches a line, or a part of it. Returns whether it shows a symptom.
+    fn search(&mut self, bytes: &[u8]) -> bool {
         let bytes = line::strip_escapes(bytes);
         self.log.binary += u64::from(line::is_binary(&bytes));
+        self.style.add(&bytes);
         let found = self.recogniser.recognise(&bytes, self.log.lines);
         if self.awaiting.is_some() {
             self.await_error(&bytes, found.is_some());
         }
+        let is_symptom = matches!(found, Some(Found::Symptom(_) | Found::Incomplete(..)));
         match found {
             Some(Found::Fact(fact)) => self.learn(fact),
             Some(Found::Symptom(symptom)) => self.add(*symptom),
             Some(Found::Incomplete(operation, symptom)) => {
                 self.awaiting = Some((operation, symptom, ERROR_WITHIN));
             }
+            Some(Found::Recovered(device)) => self.recover(&device),
             None => {}
+        }
+        is_symptom
+    }
+
+    /// The link of a device that was reported down is up again.
+    fn recover(&mut self, device: &rdma_health_kernel_log::Device) {
+        let name = device.to_string();
+        for symptom in &mut self.log.symptoms {
+            let is_its = symptom.named.function.as_ref() == Some(&name)
+                || symptom.named.device.as_ref() == Some(&name);
+            if symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded && is_its {
+                symptom.grade = Grade::Note;
+            }
         }
     }
 
@@ -185,6 +274,7 @@ impl LogReader {
             Fact::Nodes(nodes) => log.nodes = log.nodes.max(Some(nodes)),
             Fact::LocalChannel => self.channels.0 = true,
             Fact::NetworkChannel => self.channels.1 = true,
+            Fact::Nccl(version) => log.nccl = Some(version),
             Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
         }
     }

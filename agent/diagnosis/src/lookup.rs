@@ -3,7 +3,7 @@
 use rdma_health_protocol::{Errno, WcStatus};
 
 use crate::{
-    log::{LogReader, failed_operations, strerror},
+    log::{LogReader, efa_status, failed_operations, strerror, vendor_error},
     symptom::{Symptom, SymptomKind, completion::of_vendor_error},
 };
 
@@ -16,6 +16,8 @@ pub enum Meaning {
     Errno(Errno),
     /// A vendor error code of an mlx5 adapter, and the status with which it comes.
     VendorError(u32, WcStatus),
+    /// A syndrome with which the firmware of an mlx5 adapter refuses a command.
+    Syndrome(u64),
     /// A line of a log, with what it shows.
     Line(Box<Symptom>),
 }
@@ -31,7 +33,8 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     }
     // More than a label and a value is a line.
     if text.split_whitespace().count() > 3 {
-        return of_line(text);
+        let found = of_line(text);
+        return if found.is_empty() { of_words(text) } else { found };
     }
     let mut found = Vec::new();
     // `IBV_WC_RETRY_EXC_ERR(12)`, `status 12`, `errno 110`, `vendor err 129`: a label, then one word.
@@ -65,7 +68,58 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         })
         .and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?)));
     found.extend(vendor);
-    if found.is_empty() { of_line(text) } else { found }
+    if found.is_empty() && label.ends_with("syndrome") {
+        found.extend(number.map(Meaning::Syndrome));
+    }
+    if found.is_empty() {
+        found = of_line(text);
+    }
+    if found.is_empty() {
+        found = of_words(text);
+    }
+    found
+}
+
+/// What single words of a text stand for: the status, the vendor's error and the symbols in it.
+fn of_words(text: &str) -> Vec<Meaning> {
+    let lower = text.to_ascii_lowercase();
+    let mut found = Vec::new();
+    let vendor = vendor_error(&lower);
+    let status = lower
+        .split_once("status")
+        .map(|(_, rest)| rest.trim_start_matches([' ', '=', ':', '(']))
+        .map(|rest| {
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()
+                .unwrap_or_default()
+        })
+        .and_then(|digits| WcStatus::of(digits.parse::<u64>().ok()?));
+    found.extend(
+        status
+            .filter(|_| vendor.is_some())
+            .map(|status| Meaning::Symptom(SymptomKind::Completion(status))),
+    );
+    found.extend(vendor.and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?))));
+    for word in text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .take(64)
+    {
+        let is_symbol = word.len() > 3
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        if !is_symbol {
+            continue;
+        }
+        let meaning = strerror::named(word)
+            .map(Meaning::Errno)
+            .or_else(|| SymptomKind::named(word).map(Meaning::Symptom))
+            .or_else(|| efa_status(&word.to_ascii_lowercase()).map(Meaning::Symptom));
+        if let Some(meaning) = meaning.filter(|meaning| !found.contains(meaning)) {
+            found.push(meaning);
+        }
+    }
+    found
 }
 
 /// What a line of a log shows.

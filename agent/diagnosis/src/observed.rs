@@ -61,6 +61,7 @@ fn symptom(kind: SymptomKind, source: String, text: String, named: Named) -> Sym
         text,
         known: true,
         named,
+        software: None,
         hosts: Vec::new(),
     }
 }

@@ -5,8 +5,11 @@ use serde::Serialize;
 
 pub(crate) mod completion;
 mod kind;
+mod software;
 
 pub use kind::{Grade, SymptomKind};
+pub(crate) use software::GENERAL_GID_STEP;
+pub use software::Software;
 
 /// One symptom, with the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,6 +32,8 @@ pub struct Symptom {
     /// What the text names.
     #[serde(flatten)]
     pub named: Named,
+    /// The software that wrote it, if the line shows it.
+    pub software: Option<Software>,
     /// The first few hosts that wrote it, as far as the lines name them.
     pub hosts: Vec<String>,
 }
@@ -48,6 +53,9 @@ impl Symptom {
 pub struct Named {
     /// RDMA device.
     pub device: Option<String>,
+    /// The PCI function that a line of the kernel log names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     /// Its port.
     pub port: Option<u8>,
     /// Address of the peer.
@@ -72,6 +80,7 @@ impl Named {
         if self.device.is_none() {
             (self.device, self.port) = (other.device, other.port);
         }
+        self.function = self.function.take().or(other.function);
         self.port = self.port.or(other.port);
         self.peer = self.peer.take().or(other.peer);
         self.gid_index = self.gid_index.or(other.gid_index);

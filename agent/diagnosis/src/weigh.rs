@@ -117,6 +117,8 @@ pub(crate) struct Scales {
     pub(crate) score: i32,
     /// The next step, if the evidence shows a more specific one than the cause's own.
     pub(crate) next_step: Option<String>,
+    /// The next step in place of every other, because the software that failed has its own settings.
+    pub(crate) insisted_step: Option<String>,
 }
 
 fn evidence(source: impl Into<String>, value: impl Into<String>) -> Evidence {

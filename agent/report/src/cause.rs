@@ -236,8 +236,14 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
         }
     } else if !symptoms.iter().any(|symptom| of_log(&symptom)) {
         let lines = count_of(log.lines, "line");
-        let text = if log.is_binary() {
-            format!("not a log: most of its {lines} have binary data")
+        let text = if let Some(format) = log.packed {
+            format!("not read: it is packed ({format}). Unpack it first")
+        } else if log.readable == 0 {
+            "empty: nothing could be judged".to_owned()
+        } else if log.document {
+            format!("{lines} of a text about errors, not of a program: they were not judged")
+        } else if log.is_binary() {
+            format!("not a log: {} of its {lines} have binary data", log.binary)
         } else {
             format!("no line of a known or suspected RDMA failure in {lines}")
         };

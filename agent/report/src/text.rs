@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::Write};
 
 use anstyle::Style as Ansi;
 use rdma_health_diagnosis::{
-    Diagnosis, LogSummary,
+    Diagnosis,
     symptom::{Grade, Symptom},
 };
 use rdma_health_node::words::{and_more, count, printable};
@@ -189,8 +189,14 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
             count(lines, "suspicious line")
         ));
     }
-    if diagnosis.log.as_ref().is_some_and(LogSummary::is_binary) {
-        parts.push("the log is not text".into());
+    if let Some(log) = &diagnosis.log {
+        if let Some(format) = log.packed {
+            parts.push(format!("the log is packed ({format}): unpack it first"));
+        } else if log.readable == 0 {
+            parts.push("the log is empty".into());
+        } else if log.is_binary() {
+            parts.push("the log is not text".into());
+        }
     }
     if parts.is_empty() {
         parts.push("no problem found".into());

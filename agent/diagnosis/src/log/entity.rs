@@ -91,10 +91,21 @@ pub(super) fn named(line: &Lower<'_>) -> Named {
         peer: peer(line.text),
         gid_index: gid_index(&line.lower),
         // NCCL prints no space between `remoteGids` and the value.
-        local_gid: gid(line.text, &["localGid ", "local GID ", "src_gid "]),
+        function: None,
+        local_gid: gid(
+            line.text,
+            &["localGid ", "local GID ", "src_gid ", "sgid=", "sgid "],
+        ),
         remote_gid: gid(
             line.text,
-            &["remoteGids", "remoteGid ", "remote GID ", "dgid ", "dst_gid "],
+            &[
+                "remoteGids",
+                "remoteGid ",
+                "remote GID ",
+                "dgid ",
+                "dgid=",
+                "dst_gid ",
+            ],
         ),
         vendor_error: vendor_error(&line.lower),
         errno: None,
@@ -218,6 +229,11 @@ fn has_known_form(name: &str) -> bool {
         && !name.contains(".c") && !name.contains(".so") && !name.contains(".h")
 }
 
+/// Whether a word has the form of an RDMA device's name.
+pub(super) fn is_rdma_name(name: &str) -> bool {
+    has_known_form(name)
+}
+
 /// A name that an administrator could have given: letters first, a digit somewhere, not a name of something else.
 fn is_plausible(name: &str) -> bool {
     let bytes = name.as_bytes();
@@ -232,7 +248,9 @@ fn is_plausible(name: &str) -> bool {
 }
 
 fn labelled_port(lower: &str) -> Option<u8> {
-    let rest = after(lower, " port ").or_else(|| after(lower, "port number "))?;
+    let rest = [" port ", "port number ", " port="]
+        .iter()
+        .find_map(|label| after(lower, label))?;
     number(rest)
         .and_then(|port| u8::try_from(port).ok())
         .filter(|port| (1..=32).contains(port))
@@ -254,6 +272,12 @@ fn peer(text: &str) -> Option<String> {
         "Peer: ",
         "peer: ",
         "peer=",
+        "peer_nic: ",
+        "peer_nic=",
+        "rdma with ",
+        "tx for ",
+        "connection to ",
+        "to node ",
         "remote address ",
         "connect to ",
         "connecting to ",

@@ -2,7 +2,7 @@
 
 use rdma_health_protocol::Errno;
 
-use super::line::{Lower, after, is_word};
+use super::line::{Lower, after, is_word, number};
 use crate::symptom::SymptomKind;
 
 /// What an event means for a job.
@@ -19,7 +19,7 @@ const CM_EVENTS: &[(&str, Event)] = &[
     ("addr_error", Event::Symptom(SymptomKind::AddressUnresolved)),
     ("route_error", Event::Symptom(SymptomKind::RouteUnresolved)),
     ("unreachable", Event::Symptom(SymptomKind::PeerUnreachable)),
-    ("connect_error", Event::Symptom(SymptomKind::ConnectFailed)),
+    ("connect_error", Event::Symptom(SymptomKind::CmFailed)),
     ("rejected", Event::Symptom(SymptomKind::ConnectRefused)),
     ("disconnected", Event::Symptom(SymptomKind::PeerClosed)),
     ("device_removal", Event::Symptom(SymptomKind::DeviceGone)),
@@ -41,7 +41,7 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
     ("cq err", Event::Symptom(SymptomKind::QueueError)),
     ("qp fatal", Event::Symptom(SymptomKind::QueueError)),
     ("qp req err", Event::Symptom(SymptomKind::QueueError)),
-    ("qp access err", Event::Symptom(SymptomKind::QueueError)),
+    ("qp access err", Event::Symptom(SymptomKind::QueueAccess)),
     ("srq err", Event::Symptom(SymptomKind::QueueError)),
     (
         "local work queue catastrophic",
@@ -51,7 +51,7 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
         "invalid request local work queue",
         Event::Symptom(SymptomKind::QueueError),
     ),
-    ("local access violation", Event::Symptom(SymptomKind::QueueError)),
+    ("local access violation", Event::Symptom(SymptomKind::QueueAccess)),
     ("wq fatal", Event::Symptom(SymptomKind::QueueError)),
     ("last wqe reached", Event::Harmless),
     ("communication established", Event::Harmless),
@@ -85,6 +85,13 @@ const EFA: &[(&str, SymptomKind)] = &[
     ("unresponsive receiver", SymptomKind::PeerUnreachable),
     ("receiver not ready", SymptomKind::PeerUnreachable),
     ("unknown peer", SymptomKind::PeerUnreachable),
+    ("error_unresp", SymptomKind::PeerUnreachable),
+    ("error_unreach", SymptomKind::PeerUnreachable),
+    ("recv_unresp", SymptomKind::PeerUnreachable),
+    ("unknown_peer", SymptomKind::PeerUnreachable),
+    ("remote_error_abort", SymptomKind::PeerClosed),
+    ("bad_dest_qpn", SymptomKind::PeerClosed),
+    ("remote_error_rnr", SymptomKind::PeerClosed),
     ("invalid qpn", SymptomKind::PeerClosed),
     ("remote aborted", SymptomKind::PeerClosed),
     ("bad dest qpn", SymptomKind::PeerClosed),
@@ -93,7 +100,15 @@ const EFA: &[(&str, SymptomKind)] = &[
 /// The event in a line of `rdma_cm`.
 fn cm_event(line: &Lower<'_>) -> Option<Event> {
     let lower = &line.lower;
-    let rest = after(lower, "rdma_cm_event_").or_else(|| after(lower, "rdma cm event "))?;
+    if let Some(kind) = rejection(lower) {
+        return Some(Event::Symptom(kind));
+    }
+    // A line that compares events names first the expected one, and last the one that came.
+    let rest = lower
+        .rsplit_once("rdma_cm_event_")
+        .or_else(|| lower.rsplit_once("rdma cm event "))
+        .or_else(|| lower.rsplit_once("cma_handler: event: "))
+        .map(|(_, rest)| rest)?;
     let (_, event) = CM_EVENTS.iter().find(|(name, _)| rest.starts_with(name))?;
     // An unknown address: the kernel could not find the device for it, or no peer answered.
     let errno = super::errors::errno(&Lower::of(rest));
@@ -102,6 +117,32 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
             Event::Symptom(SymptomKind::PeerUnreachable)
         }
         (event, _) => event,
+    })
+}
+
+/// Why a peer rejected a connection: the reason of the `InfiniBand` connection manager (IBTA 12.6.7.2, `rdma_reject_msg`), or over
+/// iWARP an error number.
+fn rejection(lower: &str) -> Option<SymptomKind> {
+    let rest = [
+        "event_rejected",
+        "connect rejected",
+        "connection rejected",
+        "event: rejected",
+    ]
+    .iter()
+    .find_map(|label| after(lower, label))?;
+    let reason = ["status", "reason", "error"].iter().find_map(|label| {
+        let text = after(rest, label)?.trim_start_matches([' ', '=', ':', '(']);
+        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+        Some(sign * i64::try_from(number(digits)?).ok()?)
+    });
+    Some(match reason {
+        // Invalid service ID, and ECONNREFUSED: nothing listens there.
+        Some(8 | -111) => SymptomKind::NoListener,
+        // Invalid GID or LID.
+        Some(12 | 13) => SymptomKind::ConnectInvalid,
+        Some(26) => SymptomKind::MtuDiffers,
+        _ => SymptomKind::ConnectRefused,
     })
 }
 
@@ -136,6 +177,14 @@ fn efa(line: &Lower<'_>) -> Option<Event> {
     }
     let (_, kind) = EFA.iter().find(|(words, _)| lower.contains(words))?;
     Some(Event::Symptom(*kind))
+}
+
+/// The meaning of a status of EFA by its name in lower case.
+pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
+    let (_, kind) = EFA
+        .iter()
+        .find(|(words, _)| name.contains("efa_") && name.contains(words))?;
+    Some(*kind)
 }
 
 /// The event in a line.

@@ -13,6 +13,9 @@ pub(super) type Row = (&'static [&'static str], K);
 
 /// NCCL, RCCL and their plugins.
 const NCCL: &[Row] = &[
+    (&["could not find any optimal provider"], K::NoDevice),
+    (&["fi_getinfo", "provider efa output empty list"], K::NoDevice),
+    (&["provider verbs output empty list"], K::NoDevice),
     (&["no device found", "net/ib"], K::NoDevice),
     (&["unable to open device"], K::OpenFailed),
     (&["failed to open libibverbs"], K::NoLibrary),
@@ -42,7 +45,6 @@ const NCCL: &[Row] = &[
     (&["ncclremoteerror"], K::JobFailed),
     (&["unhandled system error"], K::JobFailed),
     (&["nccl error", "remote process exited"], K::JobFailed),
-    (&["net/ofi", "no nic info"], K::NoDevice),
     (&["net/ofi", "only efa provider is supported"], K::NoDevice),
     (&["net/ofi", "no eligible providers were found"], K::NoDevice),
     (&["net/ofi", "unable to find a protocol that worked"], K::NoDevice),
@@ -66,15 +68,11 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["no usable", "ib device"], K::NoDevice),
     (&["no active hca"], K::NoDevice),
     (&["no usable", "hca"], K::NoDevice),
-    (
-        &["network device", "is not available", "please use one or more"],
-        K::SettingUnmatched,
-    ),
-    (
-        &["device", "is not available, please use one or more of"],
-        K::SettingUnmatched,
-    ),
-    (&["is not enumerated as an mlx5 device"], K::NoDevice),
+    (&["is not enumerated as an mlx5 device"], K::UnsupportedAdapter),
+    (&["only supports mlx5"], K::UnsupportedAdapter),
+    (&["not a mlx5 device"], K::UnsupportedAdapter),
+    (&["not an mlx5 device"], K::UnsupportedAdapter),
+    (&["device is not supported by", "rdma"], K::UnsupportedAdapter),
     (&["gid is null"], K::NoGid),
     (&["no gid", "found"], K::NoGid),
     (&["destination is unreachable"], K::PeerUnreachable),
@@ -119,6 +117,7 @@ const STORAGE: &[Row] = &[
     (&["kiblnd", "connect error"], K::ConnectFailed),
     (&["kiblnd", "unreachable"], K::PeerUnreachable),
     (&["kiblnd", "conn race"], K::PeerClosed),
+    (&["kiblnd", "no listener"], K::NoListener),
     (&["kiblnd", "rejected"], K::ConnectRefused),
     (&["kiblnd", "timed out"], K::PeerUnreachable),
     (&["timed out rdma"], K::PeerUnreachable),
@@ -137,7 +136,6 @@ const STORAGE: &[Row] = &[
     (&["verbs rdma", "no ", "device"], K::NoDevice),
     (&["verbs rdma", "could not be started"], K::OpenFailed),
     (&["verbs rdma", "open error"], K::OpenFailed),
-    (&["svcrdma", "failed"], K::CallFailed),
     (&["rpcrdma", "connection", "closed"], K::PeerClosed),
     (&["iser", "connection establishment failed"], K::ConnectFailed),
     (&["iser", "login"], K::ConnectFailed),
@@ -167,6 +165,11 @@ const DPDK: &[Row] = &[
 
 /// perftest, libibverbs, rdma-core's tools and infiniband-diags.
 const TOOLS: &[Row] = &[
+    (&["disagrees about version of symbol"], K::ModuleMismatch),
+    (&["unknown symbol", "(err"], K::ModuleMismatch),
+    (&["module rdma_ucm not found"], K::ModuleMissing),
+    (&["module ib_", "not found"], K::ModuleMissing),
+    (&["module mlx5_ib", "not found"], K::ModuleMissing),
     (&["did not detect devices"], K::NoDevice),
     (&["unable to find the infiniband/roce device"], K::NoDevice),
     (&["ib device", "not found"], K::NoDevice),
@@ -200,6 +203,7 @@ const TOOLS: &[Row] = &[
     (&["completion with error at"], K::JobFailed),
     (&["couldn't connect to remote qp"], K::ConnectFailed),
     (&["couldn't connect to"], K::ExchangeFailed),
+    (&["could not connect to server", "rdma"], K::ExchangeFailed),
     (
         &["unable to open file descriptor for socket connection"],
         K::ExchangeFailed,
@@ -247,6 +251,10 @@ const KUBERNETES: &[Row] = &[
     (&["allocate failed", "efa"], K::ResourceUnavailable),
     (&["no devices in device pool"], K::ResourceUnavailable),
     (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
+    (
+        &["incorrect rdma subsystem network namespace"],
+        K::NetworkAttachFailed,
+    ),
     (&["rdma device", "not found"], K::ModuleMissing),
     (&["error creating new device", "rdma"], K::ModuleMissing),
     (&["no allocatable devices"], K::ResourceUnavailable),
@@ -272,13 +280,7 @@ const KUBERNETES: &[Row] = &[
 
 /// The kernel's log, pasted into a job's.
 const KERNEL: &[Row] = &[
-    (&["health compromised"], K::DeviceFatal),
-    (&["mlx5_core", "fatal error"], K::DeviceFatal),
     (&["assert_var"], K::DeviceFatal),
-    (&["will cause a leak of a command resource"], K::DeviceStalled),
-    (&["tx timeout"], K::DeviceStalled),
-    (&["netdev watchdog", "transmit queue"], K::DeviceStalled),
-    (&["admin queue", "efa"], K::DeviceStalled),
     (&["mlx5_cmd", "failed, status limits exceeded"], K::ResourceLimit),
     (&["mlx5_cmd", "failed, status no resources"], K::ResourceLimit),
     (&["mlx5_cmd", "failed, status internal error"], K::DeviceFatal),
@@ -296,15 +298,10 @@ const KERNEL: &[Row] = &[
     (&["nvidia-peermem", "error"], K::PeerMemoryError),
     (&["nvidia_peermem", "error"], K::PeerMemoryError),
     (&["nv_peer_mem", "error"], K::PeerMemoryError),
-    (&["dmar", "fault"], K::IommuFault),
-    (&["io_page_fault"], K::IommuFault),
-    (&["f_translation"], K::IommuFault),
-    (&["insufficient power on the pcie slot"], K::DeviceFatal),
-    (&["port module event[error]"], K::PortError),
 ];
 
 /// All rows.
-pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, TOOLS, KUBERNETES, KERNEL, MPI];
+pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, KERNEL, TOOLS, KUBERNETES, MPI];
 
 /// The first phrase of every row.
 static FIRST: LazyLock<Phrases> =
@@ -343,7 +340,7 @@ pub(super) fn is_decisive(kind: K) -> bool {
         K::ConnectFailed
             | K::OpenFailed
             | K::CreateFailed
-            | K::CallFailed
+            | K::Unrecognised
             | K::PeerClosed
             | K::MemlockWarning
     )

@@ -98,6 +98,19 @@ const TOPIC_BEGINNINGS: &[&str] = &[
     "nixl",
     "gdrcopy",
     "connectx",
+    "bnxt_en",
+    "ionic",
+    "mana_ib",
+    "hns_roce",
+    "lnd o2ib",
+    "invalid service id",
+    "connect rejected",
+    "verbs rdma",
+    "transfer_task",
+    "transfer_fail",
+    "store_py",
+    "multi_transport",
+    "kvcache",
     "mellanox",
     "smc-r",
     "psm2",
@@ -228,6 +241,24 @@ pub(super) const FAILURES: &[&str] = &[
     "not responding",
     "leak",
     "exception",
+    "broken",
+    "bad",
+    "stall",
+    "stalled",
+    "abnormal",
+    "giving up",
+    "gave up",
+    "disagrees",
+    "unknown symbol",
+    "link down",
+    "port down",
+    "went down",
+    "goes down",
+    "disconnect",
+    "rejecting",
+    "unhealthy",
+    "inconsistent",
+    "overrun",
 ];
 
 /// What makes the words after it documentation or advice, in lower case.
@@ -354,17 +385,12 @@ const HARMLESS: &[&str] = &[
     "destroy_process_group",
     "connection closed by localrank",
     // libfabric asks every provider.
-    "fi_getinfo: provider",
+    "returned -61 (no data available)",
     "ofi_mrail_addr_strc",
     "disabling shared memory failed",
-    // UCX offers other transports.
-    "is not available, please use one or more of",
-    "is not available, use one or more of",
     "ibv_fork_init() was disabled or failed",
     "unused env variable",
     "unused environment variable",
-    // Registers that a restricted function may not read; see the rule on kernel events.
-    "access_reg(0x805)",
     "gdrcopy library not found",
     "nvlsmemory",
 ];
@@ -395,7 +421,9 @@ impl Grade {
             .failures
             .find(lower)
             .find(|found| is_failure(lower, *found))
-            .map(|found| found.start);
+            .map(|found| found.start)
+            .or_else(|| failing_symbol(line.text))
+            .or_else(|| negative_code(lower));
         Self {
             about_rdma: is_about_rdma(lower),
             failing: failure.is_some() && !is_harmless(lower),
@@ -457,14 +485,92 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
     let is_nothing = assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
     // `timeout=20`, `timeout set to 20` are settings.
     let is_timeout = FAILURES.get(index) == Some(&"timeout");
-    let is_setting =
-        is_timeout && (assigned || [" set", " is ", " of "].iter().any(|word| rest.starts_with(word)));
+    let is_setting = is_timeout
+        && (assigned
+            || [
+                " set",
+                " is ",
+                " of ",
+                " polling",
+                " handling",
+                " interval",
+                " value",
+            ]
+            .iter()
+            .any(|word| rest.starts_with(word)));
     let continues = bytes.get(end) == Some(&b'-');
     !(negated || is_nothing || is_setting || continues)
 }
 
+/// Whether the line is a comment, a command, a part of a patch or source code, whatever level it quotes.
+fn is_source(lower: &str) -> bool {
+    const BEGINNINGS: [&str; 8] = ["#", "//", "```", "export ", "$ ", "+ ", "-  ", "| "];
+    const ENDS: [&str; 4] = [");", "{", "};", "\\n\","];
+    let trimmed = lower.trim();
+    // mercury begins its lines with `# [`.
+    let begins = BEGINNINGS.iter().any(|beginning| trimmed.starts_with(beginning));
+    begins && !trimmed.starts_with("# [") || ENDS.iter().any(|end| trimmed.ends_with(end))
+}
+
+/// A name in capitals one part of which is a failure: `TRANSFER_FAIL`, `NIXL_ERR_BACKEND`, `PORT_DOWN`; and where it is. Names of
+/// settings are left out.
+fn failing_symbol(text: &str) -> Option<usize> {
+    const PARTS: [&str; 13] = [
+        "ERR",
+        "ERROR",
+        "FAIL",
+        "FAILED",
+        "FAILURE",
+        "DOWN",
+        "ABORT",
+        "ABORTED",
+        "DISCONNECT",
+        "DISCONNECTED",
+        "UNREACHABLE",
+        "FATAL",
+        "REJECTED",
+    ];
+    const SETTINGS: [&str; 8] = [
+        "NCCL_", "TORCH_", "UCX_", "FI_LOG", "NVSHMEM_", "OMPI_", "MC_", "SLURM_",
+    ];
+    let mut place = 0;
+    for token in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        let start = place;
+        place += token.len();
+        let name = token.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let is_symbol = name.len() > 4
+            && name.contains('_')
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+            && !SETTINGS.iter().any(|setting| name.starts_with(setting));
+        if is_symbol && name.split('_').any(|part| PARTS.contains(&part)) {
+            return Some(start);
+        }
+    }
+    None
+}
+
+/// A negative number where programs print the error number of a call: `ibv_poll_cq: -5`, `returned -71`, `rc=-22`.
+fn negative_code(lower: &str) -> Option<usize> {
+    const BEFORE: [&str; 9] = [":", "=", "(", "[", "returned", "ret", "rc", "code", "with"];
+    let bytes = lower.as_bytes();
+    memchr::memchr_iter(b'-', bytes).take(64).find(|at| {
+        let digits = &bytes[at + 1..];
+        let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let ends = digits
+            .get(length)
+            .is_none_or(|byte| !is_word(*byte) && !matches!(byte, b'.' | b'-' | b'%' | b':' | b'/'));
+        // -1 is also "none": a NUMA node, a rank.
+        let code: u32 = lower[at + 1..at + 1 + length].parse().unwrap_or(0);
+        let before = lower[..*at].trim_end_matches(' ');
+        let follows = *at == 0 || !is_word(bytes[at - 1]);
+        follows && ends && (2..=133).contains(&code) && BEFORE.iter().any(|word| before.ends_with(word))
+    })
+}
+
 /// The level near the beginning of the line: `NCCL WARN`, `[error]`, `level=info`, klog's `E0331`, SPDK's `*ERROR*`.
-fn level(text: &str) -> Option<Level> {
+pub(super) fn level(text: &str) -> Option<Level> {
     let mut begin = text.len().min(240);
     while !text.is_char_boundary(begin) {
         begin -= 1;
@@ -517,7 +623,7 @@ fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> 
     /// A hint follows NCCL's prefix.
     const NEAR: usize = 120;
     let lower = line.lower.as_str();
-    if lower.find("hint:").is_some_and(|at| at < NEAR) {
+    if lower.find("hint:").is_some_and(|at| at < NEAR) || is_source(lower) {
         return true;
     }
     if level >= Some(Level::Warning) {

@@ -71,8 +71,42 @@ pub(super) fn excerpt(text: &str, at: usize) -> String {
     printable(&head.replace('\t', " "))
 }
 
-/// The host in a line of NCCL: `host:pid:tid [rank] NCCL WARN …`.
+/// The host that wrote a line: of NCCL (`host:pid:tid [rank] NCCL WARN …`), UCX (`[host:pid:tid]`) or syslog (`… host kernel: `).
 pub(super) fn host(text: &str) -> Option<String> {
+    of_nccl(text).or_else(|| of_ucx(text)).or_else(|| of_syslog(text))
+}
+
+fn is_host(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=64).contains(&name.len())
+        && name.bytes().all(plain)
+        && name.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// `[1595598109.293924] [cn007:58829:0] … UCX  ERROR …`
+fn of_ucx(text: &str) -> Option<String> {
+    text.split('[').skip(1).take(3).find_map(|part| {
+        let (inner, _) = part.split_once(']')?;
+        let mut parts = inner.split(':').map(str::trim);
+        let (host, pid) = (parts.next()?, parts.next()?);
+        let is_number = !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit());
+        (parts.next().is_some() && is_number && is_host(host)).then(|| host.to_owned())
+    })
+}
+
+/// `Sep  2 13:26:29 host kernel: …`
+fn of_syslog(text: &str) -> Option<String> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let (before, _) = text.split_once(" kernel: ")?;
+    let mut words = before.split_whitespace();
+    let dated = MONTHS.contains(&words.next()?);
+    let host = words.nth(2)?;
+    (dated && words.next().is_none() && is_host(host)).then(|| host.to_owned())
+}
+
+fn of_nccl(text: &str) -> Option<String> {
     let before = &text[..text.find(" NCCL ")?];
     // Launchers add a prefix (`[1,0]<stderr>:`). NCCL's own is the last word that ends with two numbers.
     let word = before

@@ -26,6 +26,10 @@ pub(super) enum Operation {
     CmRoute,
     /// Connect through `rdma_cm`.
     CmConnect,
+    /// Post a work request to a queue.
+    Post,
+    /// Ask a device what it supports.
+    Query,
     /// Query a GID.
     Gid,
     /// Map the adapter's doorbells or queues into a GPU.
@@ -39,8 +43,8 @@ pub(super) enum Operation {
 /// Phrases in lower case, the most specific first.
 const PHRASES: &[(&str, Operation)] = {
     use Operation::{
-        Call, CmAddress, CmConnect, CmOpen, CmRoute, Connect, Create, Gid, GpuDoorbell, Harmless, Open,
-        Register,
+        Call, CmAddress, CmConnect, CmOpen, CmRoute, Connect, Create, Gid, GpuDoorbell, Harmless, Open, Post,
+        Query, Register,
     };
     &[
         // Optional features, and calls of the way out.
@@ -53,6 +57,11 @@ const PHRASES: &[(&str, Operation)] = {
         ("ibv_destroy_", Harmless),
         ("rdma_destroy_", Harmless),
         ("advise_mr", Harmless),
+        ("set_rnr_timer", Harmless),
+        ("post_send", Post),
+        ("post_recv", Post),
+        ("post send", Post),
+        ("post recv", Post),
         // Registration of memory.
         ("ibv_reg_", Register),
         ("ibv_exp_reg_", Register),
@@ -108,6 +117,11 @@ const PHRASES: &[(&str, Operation)] = {
         ("create_srq", Create),
         ("create_dct", Create),
         ("create_comp_channel", Create),
+        ("create comp channel", Create),
+        ("completion channel", Create),
+        ("resize completion queue", Create),
+        ("resize_cq", Create),
+        ("adjust_cq", Create),
         ("alloc_pd", Create),
         ("alloc_td", Create),
         ("devx_obj_create", Create),
@@ -170,7 +184,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("devices list", Open),
         ("list devices", Open),
         ("umad port", Open),
-        ("query_device", Open),
+        ("query_port", Query),
+        ("query_device", Query),
+        ("query device", Query),
         ("rdma_open_hca", Open),
         ("alloc_context", Open),
         ("ibv_", Call),
@@ -226,27 +242,50 @@ impl Operation {
         let denied = matches!(errno, Some(Errno::EPERM | Errno::EACCES));
         Some(match (self, errno) {
             (Self::Harmless, _) => return None,
+            (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
             (Self::Register, Some(Errno::ENOMEM | Errno::EAGAIN)) => K::RegMrNoMemory,
             (Self::Register | Self::Create, Some(Errno::EIO)) | (Self::Create, Some(Errno::ENODEV)) => {
                 K::DeviceGone
             }
             (Self::Register, _) => K::RegMrFailed,
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
-            (Self::Create, None | Some(Errno::ENOMEM | Errno::EAGAIN | Errno::ENOSPC)) => K::CreateFailed,
+            (Self::Create, None) => K::CreateUnexplained,
+            (Self::Create, Some(Errno::ENOMEM | Errno::EAGAIN | Errno::ENOSPC)) => K::CreateFailed,
             (Self::Create, _) if denied => K::NotPermitted,
             (Self::Create, _) => K::CreateRefused,
-            (Self::Connect | Self::CmConnect, None) => K::ConnectFailed,
-            (Self::Connect | Self::CmConnect, Some(errno)) => K::of_connect(errno),
+            (Self::Connect, None) => K::ConnectFailed,
+            (Self::Connect, Some(errno)) => K::of_connect(errno),
+            (Self::CmConnect, errno) => match errno.map(K::of_connect) {
+                None | Some(K::ConnectFailed) => K::CmFailed,
+                Some(kind) => kind,
+            },
+            (
+                Self::CmAddress | Self::CmRoute,
+                Some(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE),
+            ) => K::ConnectRefused,
+            (Self::CmAddress, Some(Errno::EADDRINUSE)) => K::Unrecognised,
+            // The library asks for what this driver does not have.
+            (Self::Query, Some(Errno::ENOSYS))
+            | (Self::Query | Self::Open, Some(Errno::ENOTTY | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
+                K::VersionMismatch
+            }
+            (Self::Open, Some(Errno::ENODEV | Errno::ENXIO | Errno::ENOENT)) => K::DeviceAbsent,
+            // No context is left: others use them all.
+            (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC)) => K::ResourceLimit,
             // libibverbs found no /sys/class/infiniband_verbs.
             (Self::Open, Some(Errno::ENOSYS)) => K::ModuleMissing,
-            (Self::Open, _) => K::OpenFailed,
+            (Self::Open | Self::Query, _) => K::OpenFailed,
             (Self::CmOpen, _) => K::CmUnavailable,
             (Self::CmAddress, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
             (Self::CmAddress, _) => K::AddressUnresolved,
             (Self::CmRoute, _) => K::RouteUnresolved,
             (Self::Gid, _) => K::NoGid,
             (Self::Call, Some(errno)) => K::of_call(errno),
-            (Self::Call, None) => K::CallFailed,
+            (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,
+            // A full queue is the program's own flow control.
+            (Self::Post, None | Some(Errno::ENOMEM)) => K::Unrecognised,
+            (Self::Post, Some(errno)) => K::of_call(errno),
+            (Self::Call, None) => K::Unrecognised,
         })
     }
 }

@@ -4,11 +4,12 @@
 //! ([`families`](super::families)), a verbs operation with its error number, and an error number alone. A line about RDMA that
 //! looks like a failure and has none of these is kept as not recognised.
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
+use rdma_health_kernel_log::{Device, EventKind, Judgement, judge};
 use rdma_health_protocol::Errno;
 
 use super::{
-    entity::named,
+    entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
     families,
@@ -18,7 +19,7 @@ use super::{
     settings::{self, Fact},
     status::status,
 };
-use crate::symptom::{self, Symptom, SymptomKind, completion::of_syndrome};
+use crate::symptom::{self, Software, Symptom, SymptomKind, completion::of_syndrome};
 
 /// The content of a recognised line.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) enum Found {
     /// A symptom without an error number, which one of the next lines may have: `Error: Cannot allocate memory`.
     Incomplete(Operation, Box<Symptom>),
     Fact(Fact),
+    /// The kernel reports that the link of this device is up.
+    Recovered(Device),
 }
 
 /// Other words of lines that matter, in lower case.
@@ -41,6 +44,37 @@ const OTHER_ANCHORS: &[&str] = &[
     "retry",
     "flushed",
     "vendor err",
+    // The kernel's messages.
+    "port module",
+    "link down",
+    "link up",
+    "link is",
+    "offline",
+    "temp",
+    "aer:",
+    "dpc:",
+    "health",
+    "heartbeat",
+    "stall",
+    "assert_",
+    "abnormal",
+    "fault",
+    "io_page",
+    "f_trans",
+    "slot",
+    "inaccessible",
+    "containment",
+    "insufficient",
+    "firmware",
+    // Codes and names.
+    "(-",
+    "[-",
+    ": -",
+    "=-",
+    "= -",
+    "returned -",
+    "_down",
+    "disconnect",
 ];
 
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
@@ -74,6 +108,7 @@ impl Default for Recogniser {
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::Standard)
+            .kind(Some(AhoCorasickKind::DFA))
             .build(words)
             .ok();
         Self { anchors, dump: None }
@@ -104,7 +139,45 @@ impl Recogniser {
         if self.begins_dump(&line, number) {
             return None;
         }
-        let reading = read(&line)?;
+        let kernel = kernel(&line);
+        match kernel {
+            Some(Judgement::Harmless) => return None,
+            Some(Judgement::Event(ref report)) => match report.kind {
+                EventKind::LinkUp | EventKind::ModulePlugged => {
+                    return Some(Found::Recovered(report.device.clone()));
+                }
+                EventKind::Started => return None,
+                kind => {
+                    if let Some((kind, grade)) = of_event(kind)
+                        && is_of_interest(&line, &report.driver)
+                    {
+                        let mut found = symptom(&line, Reading::of(kind, 0), number);
+                        found.grade = grade.unwrap_or(found.grade);
+                        found.software = Some(Software::Kernel);
+                        match &report.device {
+                            Device::Pci(address) => found.named.function = Some(address.clone()),
+                            Device::Named(name) if found.named.device.is_none() && is_rdma_name(name) => {
+                                found.named.device = Some(name.clone());
+                            }
+                            _ => {}
+                        }
+                        return Some(Found::Symptom(Box::new(found)));
+                    }
+                }
+            },
+            _ => {}
+        }
+        let reading = match read(&line) {
+            Some(reading) => reading,
+            // An error of a driver that the table does not know.
+            None if matches!(kernel, Some(Judgement::Event(ref report)) if report.kind == EventKind::DriverError) => {
+                Reading {
+                    known: false,
+                    ..Reading::of(SymptomKind::Unrecognised, 0)
+                }
+            }
+            None => return None,
+        };
         let operation = reading.operation;
         let symptom = Box::new(symptom(&line, reading, number));
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
@@ -198,6 +271,9 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
     if !(grade.about_rdma || row.is_some()) || grade.quoted || is_harmless(lower) {
         return None;
     }
+    if let Some(offer) = offer(lower) {
+        return offer.map(|kind| Reading::of(kind, 0));
+    }
     let informs = grade.level == Some(Level::Info);
     let number = errno(line);
     if let Some((kind, at)) = row.filter(|(_, at)| !informs || families::is_of_information(lower, *at)) {
@@ -228,7 +304,20 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
         return None;
     }
     if let Some((operation, at)) = operation(lower) {
-        let kind = operation.failed(number)?;
+        let mut kind = operation.failed(number)?;
+        // These programs create their queues with plain attributes: what is missing is locked memory.
+        let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
+            || lower.contains("warn call to ibv_");
+        if kind == SymptomKind::CreateUnexplained && plain {
+            kind = SymptomKind::CreateFailed;
+        }
+        if kind == SymptomKind::Unrecognised {
+            return Some(Reading {
+                errno: number,
+                known: false,
+                ..Reading::of(kind, at)
+            });
+        }
         let awaits = number.is_none() && operation != Operation::Call;
         return Some(Reading {
             kind,
@@ -247,6 +336,110 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
         known,
         ..Reading::of(kind, 0)
     })
+}
+
+/// What the table of kernel messages says about a line; `None` for lines that cannot be the kernel's.
+fn kernel(line: &Lower<'_>) -> Option<Judgement> {
+    const WRITERS: [&str; 30] = [
+        "mlx5",
+        "mlx4",
+        "bnxt_",
+        "irdma",
+        "ice ",
+        "idpf ",
+        "i40e ",
+        "efa ",
+        "hfi1",
+        "qib",
+        "hns",
+        "qed",
+        "cxgb4",
+        "mana",
+        "ionic",
+        "erdma",
+        "ocrdma",
+        "be2net",
+        "pvrdma",
+        "infiniband ",
+        "pcieport",
+        "pci ",
+        "netdev watchdog",
+        "dmar",
+        "amd-vi",
+        "arm-smmu",
+        "peermem",
+        "peer_mem",
+        "ib_core",
+        "i40iw",
+    ];
+    let looks = WRITERS.iter().any(|writer| line.lower.contains(writer));
+    if !looks {
+        return None;
+    }
+    let whole = judge(line.text);
+    if whole != Judgement::Unknown {
+        return Some(whole);
+    }
+    // Tools that collect logs put a host and more before the line: `node1: [14280.4] mlx5_core 0000:61:00.0: …`.
+    let begins = WRITERS
+        .iter()
+        .filter_map(|writer| line.lower.find(writer))
+        .filter(|at| line.lower[..*at].ends_with(' '))
+        .min()?;
+    Some(judge(&line.text[begins..]))
+}
+
+/// The symptom that an event of the kernel shows, with its grade if it differs from the kind's.
+fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::Grade>)> {
+    use symptom::Grade::Degraded;
+    Some(match kind {
+        EventKind::AdapterHealth | EventKind::PciPower => (SymptomKind::DeviceFatal, None),
+        EventKind::AdapterTemperature => (SymptomKind::AdapterHot, None),
+        EventKind::CommandTimeout | EventKind::TxTimeout => (SymptomKind::DeviceStalled, None),
+        EventKind::FirmwareInit | EventKind::ProbeFailed => (SymptomKind::AdapterNotStarted, None),
+        EventKind::PciFatal => (SymptomKind::PciFault, None),
+        EventKind::PciNonfatal => (SymptomKind::PciFault, Some(Degraded)),
+        EventKind::IommuFault => (SymptomKind::IommuFault, None),
+        EventKind::ModuleFault => (SymptomKind::ModuleFault, None),
+        EventKind::ModuleUnplugged | EventKind::LinkDown => (SymptomKind::PortError, Some(Degraded)),
+        EventKind::ResourceLimit => (SymptomKind::ResourceLimit, None),
+        EventKind::PeerMemory => (SymptomKind::PeerMemoryError, None),
+        EventKind::DriverError | EventKind::ModulePlugged | EventKind::LinkUp | EventKind::Started => {
+            return None;
+        }
+    })
+}
+
+/// Whether a message of the PCI core can be about an RDMA adapter: it names no driver of something else.
+fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
+    let of_others = [
+        "nvme", "ahci", "xhci", "megaraid", "mpt3sas", "snd_", "e1000", "igb", "ixgbe", "tg3",
+    ];
+    !of_others.iter().any(|other| driver.starts_with(other)) || line.lower.contains("rdma")
+}
+
+/// UCX's offer of other transports or devices than those that a setting names. `Some(None)`: RDMA is among them.
+fn offer(lower: &str) -> Option<Option<SymptomKind>> {
+    let (before, offered) = lower.split_once("one or more of")?;
+    if !before.contains("is not available") {
+        return None;
+    }
+    let words = || offered.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    if before.contains("transport") {
+        const TRANSPORTS: [&str; 4] = ["rc", "dc", "ud", "ib"];
+        let is_rdma = |word: &str| {
+            TRANSPORTS.iter().any(|name| {
+                word == *name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+            })
+        };
+        return Some((!words().any(is_rdma)).then_some(SymptomKind::NoDevice));
+    }
+    let has_device = words().any(is_rdma_name);
+    Some(Some(if has_device {
+        SymptomKind::SettingUnmatched
+    } else {
+        SymptomKind::NoDevice
+    }))
 }
 
 /// A kind that the error number makes more precise.
@@ -272,7 +465,8 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
     named.errno = reading.errno;
     let kind = reading.kind;
     // A program that informs and continues: NCCL falls back to TCP.
-    let goes_on = kind == SymptomKind::NoDevice && line.lower.contains("nccl info ");
+    let goes_on = kind == SymptomKind::NoDevice && line.lower.contains("nccl info ")
+        || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
     Symptom {
         kind,
         grade: if goes_on {
@@ -286,6 +480,7 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
         text: excerpt(line.text, reading.at),
         known: reading.known,
         named,
+        software: Software::of(&line.lower),
         hosts: host(line.text).into_iter().collect(),
     }
 }

@@ -13,6 +13,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "mc_gid_index",
     "fi_",
     "nnodes ",
+    "nccl version ",
     "gid_index",
     "gid index",
     "sgix ",
@@ -54,6 +55,8 @@ pub(super) enum Fact {
     LocalChannel,
     /// A channel over the network.
     NetworkChannel,
+    /// The version of NCCL.
+    Nccl((u32, u32, u32)),
     /// The index of the GID that a program uses.
     GidIndex(u32),
 }
@@ -64,6 +67,9 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
         return Some(Fact::Setting(name, value.to_owned()));
     }
     let lower = line.lower.as_str();
+    if let Some(version) = nccl_version(lower) {
+        return Some(Fact::Nccl(version));
+    }
     if let Some(nodes) = after(lower, "nnodes ").and_then(number) {
         return Some(Fact::Nodes(u32::try_from(nodes).unwrap_or(u32::MAX)));
     }
@@ -80,6 +86,15 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
         .iter()
         .any(|word| lower.contains(word));
     gid_index(lower).filter(|_| !fails).map(Fact::GidIndex)
+}
+
+/// The version in `NCCL version 2.22.3+cuda12.5`.
+fn nccl_version(lower: &str) -> Option<(u32, u32, u32)> {
+    let rest = after(lower, "nccl version ")?;
+    let mut parts = rest
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|part| part.parse().ok());
+    Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
 /// A setting that affects RDMA: `NCCL_IB_HCA set to mlx5`, `NCCL_IB_GID_INDEX set by environment to 3.`, `UCX_TLS=rc`.

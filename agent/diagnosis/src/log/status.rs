@@ -139,7 +139,7 @@ fn by_text(lower: &str) -> Option<WcStatus> {
 }
 
 /// The vendor's error code: `vendor err 129`, `vendor_err=81`, `vend 0x51`, `vendor code=0x81`, perftest's `syndrom 0x81`.
-pub(super) fn vendor_error(lower: &str) -> Option<u32> {
+pub(crate) fn vendor_error(lower: &str) -> Option<u32> {
     let labels = ["vendor", " vend ", "syndrom "];
     labels.iter().find_map(|label| {
         let rest = after(lower, label)?;

@@ -176,7 +176,7 @@ fn calls_that_failed_are_read_with_their_error() {
         ),
         (
             "NCCL WARN Call to ibv_query_port failed with error Protocol not supported errno 93",
-            K::CallFailed,
+            K::VersionMismatch,
         ),
         (
             "fi_mr_reg failed, ret is:-12, Cannot allocate memory",

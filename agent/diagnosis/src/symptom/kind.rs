@@ -85,6 +85,8 @@ kinds! {
     ResourceLimit: Failure, "resource-limit", "the adapter's firmware refused a memory key: limits exceeded";
     CreateFailed: Failure, "create-failed", "a queue pair or completion queue could not be created";
     CreateRefused: Failure, "create-refused", "a queue pair or completion queue with these attributes is not supported by device, driver or library";
+    CreateUnexplained: Failure, "create-unexplained",
+        "a queue pair or completion queue could not be created, and the log does not show the error number";
     NoMemory: Failure, "no-memory", "an RDMA operation failed: Cannot allocate memory (ENOMEM)";
     NotPermitted: Failure, "not-permitted", "an RDMA operation is not permitted (EPERM, EACCES)";
     ConnectInvalid: Failure, "connect-invalid", "a queue pair could not be connected: Invalid argument (EINVAL)";
@@ -95,6 +97,8 @@ kinds! {
     ConnectNoDevice: Failure, "connect-no-device",
         "a queue pair could not be connected: No such device (ENODEV): the network device of the GID is not in the network namespace of the process";
     ConnectRefused: Failure, "connect-refused", "the peer rejected or reset the connection";
+    NoListener: Failure, "no-listener-answered", "no program listens at the address and port of the peer";
+    CmFailed: Failure, "cm-connect-failed", "rdma_cm could not establish a connection";
     ConnectIncompatible: Failure, "connect-incompatible", "the two ends of a connection use different link layers, InfiniBand and RoCE";
     AddressUnresolved: Failure, "address-unresolved", "rdma_cm found no RDMA device for an IP address";
     RouteUnresolved: Failure, "route-unresolved", "rdma_cm found no route to the peer";
@@ -106,8 +110,18 @@ kinds! {
     NoGid: Failure, "no-gid", "a port has no usable GID";
     DeviceAbsent: Failure, "device-absent", "an RDMA device or its file is not there (ENODEV, ENXIO, ENOENT)";
     ModuleMissing: Failure, "module-missing", "a kernel module of RDMA is not loaded";
+    ModuleMismatch: Failure, "module-mismatch", "a kernel module was built for other RDMA modules than those that are loaded";
+    VersionMismatch: Failure, "version-mismatch", "the RDMA library and the driver of the kernel do not match";
+    UnsupportedAdapter: Failure, "adapter-unsupported", "the program does not support this kind of adapter";
+    TooManyFiles: Failure, "too-many-files", "the process has too many open files (EMFILE, ENFILE)";
+    PciFault: Failure, "pci-error", "an uncorrectable PCIe error";
+    AdapterHot: Failure, "adapter-too-hot", "the adapter is too hot";
+    ModuleFault: Failure, "module-fault", "the cable or transceiver of a port is faulty";
+    AdapterNotStarted: Failure, "adapter-start-failed", "the driver could not start an adapter";
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
+    PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
+    QueueAccess: Failure, "queue-access-error", "the adapter refused a memory access of a queue pair";
     PortNotActive: Failure, "port-not-active", "the port that the job selected is not active";
     PortInitializing: Failure, "port-initializing", "the port that the job selected waits for the subnet manager";
     NoSubnetManager: Failure, "subnet-manager-silent", "the subnet manager did not answer";
@@ -140,7 +154,6 @@ kinds! {
     ProbeFailed: Failure, "probe-error", "the loopback probe failed";
     BandwidthLow: Degraded, "bandwidth-low", "RDMA works, but its bandwidth is lower than it should be";
     LatencyHigh: Degraded, "latency-high", "RDMA works, but its latency is higher than it should be";
-    CallFailed: Failure, "call-failed", "a libibverbs call failed";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
     CollectiveTimeout: Secondary, "collective-timeout", "a collective operation timed out";
@@ -173,6 +186,14 @@ impl SymptomKind {
                 | Self::GdrTooFar
                 | Self::PeerMemorySymbol
                 | Self::MemlockWarning
+                | Self::ModuleMismatch
+                | Self::VersionMismatch
+                | Self::UnsupportedAdapter
+                | Self::TooManyFiles
+                | Self::NoListener
+                | Self::ResourceUnavailable
+                | Self::AdmissionRefused
+                | Self::Unrecognised
         )
     }
 
@@ -185,6 +206,7 @@ impl SymptomKind {
             Errno::ETIMEDOUT => Self::ConnectTimedOut,
             Errno::ENODEV => Self::ConnectNoDevice,
             Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Self::ConnectRefused,
+            Errno::EMFILE | Errno::ENFILE => Self::TooManyFiles,
             Errno::EPERM | Errno::EACCES => Self::NotPermitted,
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
             Errno::EIO => Self::DeviceGone,
@@ -196,7 +218,8 @@ impl SymptomKind {
     /// device: UCX and others return it for anything.
     pub(crate) fn of_call(errno: Errno) -> Self {
         match errno {
-            Errno::ENOMEM | Errno::EAGAIN => Self::NoMemory,
+            Errno::ENOMEM => Self::NoMemory,
+            Errno::EMFILE | Errno::ENFILE => Self::TooManyFiles,
             Errno::EPERM | Errno::EACCES => Self::NotPermitted,
             Errno::ENODEV | Errno::ENXIO | Errno::ENOENT => Self::DeviceAbsent,
             Errno::ETIMEDOUT | Errno::ETIME => Self::PeerUnreachable,
@@ -205,8 +228,7 @@ impl SymptomKind {
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
             Errno::EFAULT => Self::RegMrFailed,
             Errno::ENODATA => Self::ConnectNoData,
-            Errno::ENOSYS => Self::ModuleMissing,
-            _ => Self::CallFailed,
+            _ => Self::Unrecognised,
         }
     }
 }

@@ -7,11 +7,11 @@ use rdma_health_rules::{
 
 use super::{FATAL, RETRY_EXC};
 use crate::symptom::SymptomKind::{
-    BandwidthLow, CallFailed, CmUnavailable, CollectiveTimeout, CommandRefused, ConnectInvalid,
-    ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, DeviceAbsent, DeviceFatal, DeviceGone,
-    DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMissing, NetworkAttachFailed, NoDevice,
-    NoProvider, OpenFailed, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable,
-    SocketFallback,
+    AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
+    ConnectInvalid, ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
+    DeviceFatal, DeviceGone, DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMismatch, ModuleMissing,
+    NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed,
+    ProbeTimedOut, QueueError, ResourceUnavailable, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -31,6 +31,20 @@ pub(super) static RDMA_MODULES: KnownCause = KnownCause {
         ResourceUnavailable,
     ],
     weigh: weigh::modules,
+};
+
+pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
+    id: "kernel-module-build",
+    title: "A kernel module does not match the RDMA modules that are loaded",
+    explanation: "The module was built for the RDMA modules of the kernel, and those of another driver package (MLNX_OFED, DOCA-OFED) are \
+    loaded, or the reverse. The kernel refuses to load it.",
+    next_step: "Compare where the modules come from: modinfo -n ib_core, and modinfo -n with the module that the log names. Rebuild or \
+    reinstall the module for this kernel and this driver package, run depmod -a, and load it again.",
+    rules: &[],
+    cases: &[],
+    often: &[ModuleMismatch],
+    sometimes: &[ModuleMissing],
+    weigh: weigh::logged,
 };
 
 pub(super) static VIRTUAL_FUNCTIONS: KnownCause = KnownCause {
@@ -124,7 +138,7 @@ pub(super) static PCI_ERRORS: KnownCause = KnownCause {
     next_step: "Check the kernel log for AER messages: dmesg | grep AER. Reseat or replace the adapter and its riser.",
     rules: &[&adapter_events::PCI_FAULT, &pci_link::AER_ERRORS],
     cases: &[],
-    often: &[DeviceFatal, DeviceGone],
+    often: &[PciFault, DeviceFatal, DeviceGone],
     sometimes: &[BandwidthLow, LatencyHigh, Corrupted, FATAL],
     weigh: weigh::device_present,
 };
@@ -142,8 +156,22 @@ pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
         &adapter_events::DRIVER_ERRORS,
     ],
     cases: &[],
-    often: &[DeviceFatal, DeviceGone, FATAL, Corrupted, DeviceStalled],
-    sometimes: &[ProbeTimedOut, CreateFailed, CallFailed, OpenFailed, QueueError],
+    often: &[
+        DeviceFatal,
+        DeviceGone,
+        FATAL,
+        Corrupted,
+        DeviceStalled,
+        AdapterNotStarted,
+    ],
+    sometimes: &[
+        ProbeTimedOut,
+        CreateFailed,
+        OpenFailed,
+        QueueError,
+        PciFault,
+        AdapterHot,
+    ],
     weigh: weigh::device_fault,
 };
 
@@ -167,13 +195,15 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
     next_step: "Install the same driver and firmware for all adapters of one model.",
     rules: &[&modules::DRIVER_UNEXPECTED, &modules::FIRMWARE_MIXED],
     cases: &[],
-    often: &[CommandRefused, CreateRefused],
+    often: &[CommandRefused, CreateRefused, CreateUnexplained],
     sometimes: &[
         DeviceFatal,
         RETRY_EXC,
         BandwidthLow,
         PeerMemoryError,
         DeviceStalled,
+        VersionMismatch,
+        AdapterNotStarted,
     ],
     weigh: weigh::logged,
 };

@@ -9,12 +9,13 @@ use super::{
     LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC, WR_FLUSH,
 };
 use crate::symptom::SymptomKind::{
-    AdmissionRefused, CallFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
-    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, DeviceAbsent, ExchangeFailed,
-    GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoMemory,
-    NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable,
-    PortNotActive, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
-    SettingUnmatched, SocketFallback,
+    AdmissionRefused, CmFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
+    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
+    ExchangeFailed, GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
+    NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
+    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, RdmaDisabled,
+    RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, SettingUnmatched, SocketFallback,
+    TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -28,13 +29,13 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
     rules: &[&limits::MEMLOCK_LOW],
     cases: &[],
     often: &[RegMrNoMemory, CreateFailed, MemlockWarning, NoMemory],
-    sometimes: &[RegMrFailed, LOC_PROT, ResourceLimit],
+    sometimes: &[RegMrFailed, LOC_PROT, CreateUnexplained],
     weigh: weigh::memlock,
 };
 
 pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
     id: "device-not-given",
-    title: "The node has RDMA devices that are not in the job's container",
+    title: "The RDMA devices of the node are not available to the job's container",
     explanation: "A container has only the devices that its pod requests. Without an RDMA resource in the pod, or without \
     /dev/infiniband, NCCL finds no device and uses TCP.",
     next_step: "In the pod, run ls /dev/infiniband and env | grep PCIDEVICE. Add the RDMA resource to the pod's limits.",
@@ -78,8 +79,14 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[NoLibrary, NoProvider],
-    sometimes: &[NoDevice, SocketFallback, OpenFailed, CreateRefused],
+    often: &[NoLibrary, NoProvider, VersionMismatch, CreateUnexplained],
+    sometimes: &[
+        NoDevice,
+        SocketFallback,
+        OpenFailed,
+        CreateRefused,
+        UnsupportedAdapter,
+    ],
     weigh: weigh::userspace,
 };
 
@@ -108,7 +115,7 @@ pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
         RegMrNoMemory,
         RegMrFailed,
         CreateFailed,
-        CallFailed,
+        CreateUnexplained,
         CreateRefused,
         NoMemory,
     ],
@@ -124,15 +131,16 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
     application or its library: check the buffer of the failing operation.",
     rules: &[],
     cases: &[],
-    often: &[LOC_QP_OP, LOC_LEN, LOC_ACCESS, REM_INV_REQ, REM_ACCESS],
-    sometimes: &[
-        LOC_PROT,
-        REM_OP,
-        RegMrFailed,
-        CallFailed,
-        QueueError,
-        PeerMemoryError,
+    often: &[
+        LOC_QP_OP,
+        LOC_LEN,
+        LOC_ACCESS,
+        REM_INV_REQ,
+        REM_ACCESS,
+        PostRefused,
+        QueueAccess,
     ],
+    sometimes: &[LOC_PROT, REM_OP, RegMrFailed, QueueError, PeerMemoryError],
     weigh: weigh::application,
 };
 
@@ -181,6 +189,48 @@ pub(super) static GPU_INITIATED: KnownCause = KnownCause {
     weigh: weigh::logged,
 };
 
+pub(super) static NO_LISTENER: KnownCause = KnownCause {
+    id: "no-listener",
+    title: "No program listens where the job connects to",
+    explanation: "The peer answered that no program accepts connections at this address and port (service ID): the server is not running, \
+    listens on another address or port, or a firewall rejects the TCP port over which the two ends exchange their addresses.",
+    next_step: "On the peer, check that the server runs and on which address and port it listens: rdma resource show cm_id for \
+    rdma_cm, ss -ltn for TCP. Then compare them with those in the log.",
+    rules: &[],
+    cases: &[],
+    often: &[NoListener, ExchangeFailed],
+    sometimes: &[CmFailed, ConnectRefused],
+    weigh: weigh::logged,
+};
+
+pub(super) static UNSUPPORTED_ADAPTER: KnownCause = KnownCause {
+    id: "unsupported-adapter",
+    title: "The program does not support this adapter",
+    explanation: "Some software works with the adapters of one vendor only: IBGDA and UCX's accelerated transports with those of NVIDIA \
+    (mlx5), the EFA protocols with those of AWS.",
+    next_step: "Select a transport that works with this adapter, such as NVSHMEM_REMOTE_TRANSPORT=ibrc instead of IBGDA, or use nodes with \
+    the adapter that the program requires. ibv_devinfo shows the vendor.",
+    rules: &[],
+    cases: &[],
+    often: &[UnsupportedAdapter],
+    sometimes: &[CreateRefused],
+    weigh: weigh::logged,
+};
+
+pub(super) static OPEN_FILES: KnownCause = KnownCause {
+    id: "open-files-limit",
+    title: "The process has too many open files",
+    explanation: "Each device context, completion channel and connection needs a file descriptor. Beyond RLIMIT_NOFILE, opening or \
+    creating one fails with EMFILE.",
+    next_step: "Where the job runs, compare ulimit -n with the number of open files (ls /proc/PID/fd | wc -l). Raise LimitNOFILE of its \
+    service or of the container runtime, or find what the program does not close.",
+    rules: &[],
+    cases: &[],
+    often: &[TooManyFiles],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
 pub(super) static PEER_FAILED: KnownCause = KnownCause {
     id: "peer-failed",
     title: "Another rank failed or ended first",
@@ -195,9 +245,16 @@ pub(super) static PEER_FAILED: KnownCause = KnownCause {
         JobFailed,
         ConnectRefused,
         PeerClosed,
-        ExchangeFailed,
+        CmFailed,
         QueueError,
     ],
-    sometimes: &[REM_ACCESS, CollectiveTimeout, ConnectTimedOut, PeerUnreachable],
+    sometimes: &[
+        ExchangeFailed,
+        QueueAccess,
+        REM_ACCESS,
+        CollectiveTimeout,
+        ConnectTimedOut,
+        PeerUnreachable,
+    ],
     weigh: weigh::peer_failed,
 };

@@ -4,11 +4,11 @@ use rdma_health_rules::domain::{adapter_events, bond, gids, link, network, rails
 
 use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    AddressUnresolved, BandwidthLow, CollectiveTimeout, ConnectFailed, ConnectInvalid, ConnectNoData,
-    ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent, ExchangeFailed,
-    GidChanged, LatencyHigh, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed,
-    PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, RouteUnresolved,
-    SocketFallback,
+    AdapterHot, AddressUnresolved, BandwidthLow, CmFailed, CollectiveTimeout, ConnectFailed, ConnectInvalid,
+    ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent,
+    ExchangeFailed, GidChanged, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface,
+    NoSubnetManager, PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut,
+    RouteUnresolved, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -164,6 +164,7 @@ pub(super) static FABRIC_OR_PEER: KnownCause = KnownCause {
         RouteUnresolved,
         ConnectRefused,
         ExchangeFailed,
+        CmFailed,
         PeerClosed,
         WR_FLUSH,
     ],
@@ -185,7 +186,14 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::RATE_LOW,
     ],
     cases: &[],
-    often: &[RETRY_EXC, PortError, BandwidthLow, GidChanged],
+    often: &[
+        RETRY_EXC,
+        PortError,
+        BandwidthLow,
+        GidChanged,
+        ModuleFault,
+        AdapterHot,
+    ],
     sometimes: &[WR_FLUSH, LatencyHigh, CollectiveTimeout, PeerUnreachable],
     weigh: weigh::link_quality,
 };

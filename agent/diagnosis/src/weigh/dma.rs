@@ -136,6 +136,24 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.fits(&symptom.source, &symptom.text);
     }
+    // Up to 2.22.3, NCCL did not look for nvidia_peermem in every place where current drivers show it.
+    let version = case.log.and_then(|log| log.nccl);
+    if let Some(version) = version.filter(|version| *version <= (2, 22, 3))
+        && case.seen(&[SymptomKind::GdrDisabled]).next().is_some()
+        && !matches!(case.node.peer_memory.known(), Some(PeerMemory::None))
+    {
+        let (major, minor, patch) = version;
+        scales.fits(
+            "NCCL version in the log",
+            format!("{major}.{minor}.{patch}, which does not find nvidia_peermem with all drivers"),
+        );
+        scales.next_step = Some(
+            "Use NCCL 2.23 or later: up to 2.22.3 it misses nvidia_peermem with some drivers. Check that the module is loaded: lsmod | grep \
+            peermem."
+                .into(),
+        );
+        return;
+    }
     if case.node.pci.functions.known().is_some() && case.gpus() == 0 {
         return scales.against("/sys/bus/pci/devices", "no GPU");
     }

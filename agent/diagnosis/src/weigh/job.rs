@@ -3,9 +3,18 @@
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
 
 use super::{Case, Scales, probes_passed, view};
-use crate::symptom::SymptomKind;
+use crate::symptom::{Software, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = Some(
+            "The pod requests the resource, and no node offers it. Compare the name with kubectl describe node NODE (Allocatable), and read \
+            the log of the device plugin's pod on that node: it registers the resource only if its selectors match a device."
+                .into(),
+        );
+        return;
+    }
     if case.node.hcas.unread().is_some() {
         return scales.unseen("RDMA devices of the node");
     }
@@ -63,11 +72,20 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     }
     if let Some(symptom) = case.seen(&MISSING).next() {
         scales.fits(&symptom.source, &symptom.text);
-        let module = if symptom.kind == SymptomKind::CmUnavailable {
+        let text = symptom.text.to_ascii_lowercase();
+        let module = if text.contains("issm") || text.contains("umad") {
+            "ib_umad"
+        } else if symptom.kind == SymptomKind::CmUnavailable
+            || text.contains("rdma_cm")
+            || text.contains("rdma_ucm")
+        {
             "rdma_ucm"
         } else {
             "ib_uverbs"
         };
+        scales.next_step = Some(format!(
+            "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
+        ));
         if case.node.modules.has(module) == Some(true) {
             scales.doubts("/proc/modules", format!("{module} is loaded now"));
         }
@@ -86,6 +104,9 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
 pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
         scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
+        scales.next_step = Some(
+            "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
+        );
     }
     if view::settings(case, scales, selects) {
         return;
@@ -114,6 +135,11 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
         .seen(&[SymptomKind::SettingUnmatched, SymptomKind::ConnectIncompatible])
         .next()
     {
+        if let Some(setting) = symptom.software.and_then(Software::device_setting) {
+            scales.next_step = Some(format!(
+                "Compare the names in the log with the devices that exist where the job runs (rdma link show), and correct {setting}."
+            ));
+        }
         return scales.fits(&symptom.source, &symptom.text);
     }
     let Some(wanted) = log.settings.get("NCCL_IB_HCA") else {
@@ -229,7 +255,14 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 4] = [
+    const KINDS: [SymptomKind; 11] = [
+        SymptomKind::NoListener,
+        SymptomKind::ExchangeFailed,
+        SymptomKind::UnsupportedAdapter,
+        SymptomKind::TooManyFiles,
+        SymptomKind::ModuleMismatch,
+        SymptomKind::VersionMismatch,
+        SymptomKind::AdapterNotStarted,
         SymptomKind::CommandRefused,
         SymptomKind::AdmissionRefused,
         SymptomKind::NetworkAttachFailed,

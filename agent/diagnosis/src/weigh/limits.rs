@@ -4,7 +4,10 @@ use rdma_health_node::node::VerbsDevice;
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, view};
-use crate::{job_view::AMPLE_MEMLOCK, symptom::SymptomKind};
+use crate::{
+    job_view::AMPLE_MEMLOCK,
+    symptom::{Symptom, SymptomKind},
+};
 
 pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if view::memlock(case, scales) {
@@ -70,11 +73,32 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
+    // A device without resources answers with one of these.
+    const OF_LIMITS: [Errno; 5] = [
+        Errno::ENOMEM,
+        Errno::ENOSPC,
+        Errno::EAGAIN,
+        Errno::EBUSY,
+        Errno::EDQUOT,
+    ];
+    let refused = |symptom: &&Symptom| {
+        let other = |errno: Errno| !OF_LIMITS.contains(&errno);
+        symptom.kind == SymptomKind::RegMrFailed && symptom.named.errno.is_some_and(other)
+    };
+    if let Some(symptom) = case.symptoms.iter().copied().find(refused) {
+        return scales.against(&symptom.source, "the error number is not that of a limit");
+    }
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
         scales.shows(&symptom.source, &symptom.text);
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
         scales.shows("/dev/kmsg", line);
     } else {
+        if case
+            .seen(&[SymptomKind::RegMrFailed])
+            .any(|symptom| symptom.named.errno.is_none())
+        {
+            scales.doubts("log", "no error number of a limit");
+        }
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
     }

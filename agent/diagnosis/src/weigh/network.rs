@@ -6,10 +6,10 @@ use rdma_health_node::{
     kmsg::EventKind,
     words::count_of,
 };
-use rdma_health_protocol::Gid;
+use rdma_health_protocol::{Errno, Gid};
 
 use super::{Case, Scales, only_probed, probes_passed, view};
-use crate::symptom::SymptomKind;
+use crate::symptom::{GENERAL_GID_STEP, Software, SymptomKind};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     // The port may be up again: what the log reports is not contradicted by the present state.
@@ -182,7 +182,18 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// The next step about the GID in the words of the software that failed, if it is not NCCL.
+fn gid_step(case: &Case<'_>) -> Option<String> {
+    let failed = case.symptoms.iter().find(|symptom| symptom.line.is_some())?;
+    let step = match failed.software {
+        Some(software) => software.gid_step()?,
+        None => GENERAL_GID_STEP,
+    };
+    Some(step.to_owned())
+}
+
 pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
+    scales.insisted_step = gid_step(case);
     let shown = case
         .symptoms
         .iter()
@@ -338,7 +349,18 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
         .ports()
         .into_iter()
         .find(|port| port.is_active() == Some(true));
-    let refused = case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
+    let no_device = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .any(|symptom| symptom.named.errno == Some(Errno::ENODEV));
+    let refused = no_device || case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
+    let software = case.symptoms.iter().find_map(|symptom| symptom.software);
+    if let Some(setting) = software.and_then(Software::device_setting) {
+        scales.next_step = Some(format!(
+            "In the pod, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
+            listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
+            or restrict the job to the devices that it has: {setting}."
+        ));
+    }
     if let Some(port) = active.filter(|_| refused) {
         scales.fits(
             port.file("state"),

@@ -5,13 +5,9 @@ use std::{
     fmt::Write,
 };
 
-use super::{
-    Log, TOPICS,
-    classify::of_record,
-    event::{Device, Event, EventKind},
-    record::{Form, Record, kept},
-    speaker,
-};
+use rdma_health_kernel_log::{Device, Event, EventKind, Form, Record, is_known, kept, of_record};
+
+use super::{Log, TOPICS};
 use crate::root::Records;
 
 /// Maximum number of devices of which events of one kind are kept.
@@ -103,7 +99,7 @@ impl Records for Collected {
         };
         if let Some(report) = of_record(&parsed) {
             self.event((report.kind, report.device), report.driver, record);
-        } else if speaker::is_known(parsed.text)
+        } else if is_known(parsed.text)
             && let Some(topic) = TOPICS.iter().position(|topic| parsed.text.contains(topic))
         {
             let place = self.records;

@@ -5,17 +5,11 @@
 //! function, and the other lines about IOMMU, RDMA and the GPU driver that rules need. Only records of the kernel itself count:
 //! those that a process wrote have another facility.
 
-mod classify;
 mod collect;
-mod event;
-mod origin;
-mod record;
-mod speaker;
 
-pub use classify::{Report, classify};
 use collect::{Collected, MAX_DEVICES};
-pub use event::{Device, Event, EventClass, EventKind};
-use record::split;
+use rdma_health_kernel_log::split;
+pub use rdma_health_kernel_log::{Device, Event, EventClass, EventKind, Report, classify};
 
 use serde::{Deserialize, Serialize};
 

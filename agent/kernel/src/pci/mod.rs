@@ -19,7 +19,7 @@ pub use sriov::{Sriov, VirtualFunction};
 use crate::{
     fact::{Fact, Unread},
     nvidia::NvidiaDriver,
-    root::{MAX_ATTRIBUTE, Scope},
+    root::Scope,
     source::{After, Known, Source},
 };
 
@@ -282,36 +282,13 @@ fn hexadecimal<T: TryFrom<u32>>(text: &str) -> Option<T> {
     T::try_from(u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?).ok()
 }
 
+pub use rdma_health_kernel_log::is_address;
+
 /// The NUMA node of a device; `-1` means none.
 pub(crate) fn numa_node(scope: &Scope<'_>, device: &str) -> Fact<u32> {
     scope
         .number::<i32>(&format!("{device}/numa_node"))
         .and_then(|node| u32::try_from(node).map_or(Fact::Absent, Fact::Known))
-}
-
-/// Whether a name is a PCI address: `0000:41:00.0`.
-pub fn is_address(name: &str) -> bool {
-    let hex = |part: &str, length: std::ops::RangeInclusive<usize>| {
-        length.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_hexdigit())
-    };
-    let mut parts = name.split([':', '.']);
-    let shape = (
-        parts.next(),
-        parts.next(),
-        parts.next(),
-        parts.next(),
-        parts.next(),
-    );
-    let (Some(domain), Some(bus), Some(slot), Some(function), None) = shape else {
-        return false;
-    };
-    // Virtual hosts use domains with up to eight digits.
-    hex(domain, 4..=8)
-        && hex(bus, 2..=2)
-        && hex(slot, 2..=2)
-        && hex(function, 1..=1)
-        && name.is_ascii()
-        && name.len() <= MAX_ATTRIBUTE
 }
 
 /// The last PCI address in a real path: the function of a device below it.

@@ -111,6 +111,7 @@ enum Subject {
     Symptom(SymptomKind),
     Errno(Errno),
     VendorError(u32, WcStatus),
+    Syndrome(u64),
     Line(Box<Symptom>),
     Published(Published),
 }
@@ -132,6 +133,7 @@ fn subjects(text: &str) -> Vec<Subject> {
             Meaning::Symptom(kind) => Subject::Symptom(kind),
             Meaning::Errno(errno) => Subject::Errno(errno),
             Meaning::VendorError(code, status) => Subject::VendorError(code, status),
+            Meaning::Syndrome(code) => Subject::Syndrome(code),
             // A name is not a line.
             Meaning::Line(_) if is_id => continue,
             Meaning::Line(symptom) => Subject::Line(symptom),
@@ -151,6 +153,7 @@ fn write(out: &mut impl Write, text: &str, style: Style) -> io::Result<()> {
             Subject::Symptom(kind) => write_symptom(out, kind, style)?,
             Subject::Errno(errno) => write_errno(out, errno, style)?,
             Subject::VendorError(code, status) => write_vendor_error(out, code, status, style)?,
+            Subject::Syndrome(code) => write_syndrome(out, code, style)?,
             Subject::Line(symptom) => write_line(out, &symptom, style)?,
             Subject::Published(name) => write_published(out, &name, style)?,
         }
@@ -245,6 +248,21 @@ fn write_vendor_error(out: &mut impl Write, code: u32, status: WcStatus, style: 
     );
     headline(out, Ansi::new().bold(), "vendor", &format!("{code:#x}"), &title)?;
     write_symptom(out, SymptomKind::Completion(status), style)
+}
+
+fn write_syndrome(out: &mut impl Write, code: u64, style: Style) -> io::Result<()> {
+    let title = "syndrome with which the firmware of an mlx5 adapter refuses a command";
+    headline(out, Ansi::new().bold(), "syndrome", &format!("{code:#x}"), title)?;
+    let text = "It says why the firmware refused the command that the same line of the kernel log names. The vendor publishes no list of them.";
+    plain(out, "meaning", text, style)?;
+    writeln!(out)?;
+    bold(
+        out,
+        "next step",
+        "Read the command and the status in that line (CREATE_QP … failed, status bad parameter), compare firmware and driver versions with \
+        the other adapters (rdma-health check), and search the release notes of the firmware for the syndrome.",
+        style,
+    )
 }
 
 /// What one line of a log shows.

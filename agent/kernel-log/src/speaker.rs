@@ -46,7 +46,7 @@ fn is_time_or_caller(text: &str) -> bool {
 }
 
 /// Whether a driver or subsystem of [`SPEAKERS`] says the text, and not of a process.
-pub(super) fn is_known(text: &str) -> bool {
+pub fn is_known(text: &str) -> bool {
     // A hardware error of the firmware: `{1}[Hardware Error]: …`.
     if text.starts_with('{') {
         return text.contains("[Hardware Error]");

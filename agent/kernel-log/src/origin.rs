@@ -4,8 +4,7 @@
 //! The driver must be at the start of the message: the names of processes, USB devices and the like, which a user of the
 //! machine chooses, follow the prefix of the driver that prints them.
 
-use super::event::Device;
-use crate::pci::is_address;
+use crate::event::Device;
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
 const ADAPTERS: [&str; 34] = [
@@ -209,6 +208,31 @@ pub(super) fn pci(address: &str) -> Option<Device> {
         _ => address,
     };
     is_address(&full).then(|| Device::Pci(full.to_ascii_lowercase()))
+}
+
+/// Whether a name is a PCI address: `0000:41:00.0`.
+pub fn is_address(name: &str) -> bool {
+    let hex = |part: &str, length: std::ops::RangeInclusive<usize>| {
+        length.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    let mut parts = name.split([':', '.']);
+    let shape = (
+        parts.next(),
+        parts.next(),
+        parts.next(),
+        parts.next(),
+        parts.next(),
+    );
+    let (Some(domain), Some(bus), Some(slot), Some(function), None) = shape else {
+        return false;
+    };
+    // Virtual hosts use domains with up to eight digits.
+    hex(domain, 4..=8)
+        && hex(bus, 2..=2)
+        && hex(slot, 2..=2)
+        && hex(function, 1..=1)
+        && name.is_ascii()
+        && name.len() <= 32
 }
 
 /// The device with this name; `None` if it cannot be one (`IFNAMSIZ` is 16, `IB_DEVICE_NAME_MAX` 64).

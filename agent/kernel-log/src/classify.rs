@@ -5,7 +5,7 @@
 //! the driver core (`dd.c`) and the IOMMU drivers (`intel/dmar.c`, `amd/iommu.c`, `arm-smmu-v3.c`). They are looked for without
 //! regard to case and apply to the adapters of every vendor: drivers change their wording and share their vocabulary.
 
-use super::{
+use crate::{
     event::{Device, EventKind},
     origin::{Message, Writer, pci},
     record::Record,
@@ -23,50 +23,93 @@ pub struct Report {
     pub driver: String,
 }
 
+/// What the table says about a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// An event of a device.
+    Event(Report),
+    /// A message that is known to have no consequence.
+    Harmless,
+    /// Not a message of these drivers, or one that the table does not have.
+    Unknown,
+}
+
 /// Lowest severity of a message that is an error (`LOGLEVEL_ERR`).
 const ERROR: u8 = 3;
 
 /// Recognises a message of the kernel, without the prefix of its record. It may come from a job's log, after the text that
 /// syslog or the journal add (`Sep 19 02:29:46 host kernel: `).
 pub fn classify(line: &str) -> Option<Report> {
+    match judge(line) {
+        Judgement::Event(report) => Some(report),
+        Judgement::Harmless | Judgement::Unknown => None,
+    }
+}
+
+/// The same as [`classify`], and whether the message is known to be harmless.
+pub fn judge(line: &str) -> Judgement {
     let text = match line.split_once(" kernel: ") {
         // Only a time and a host, and not a process that speaks of a kernel.
         Some((before, text)) if !before.contains(['[', '(']) => text,
         _ => line,
     };
-    let record = Record::parse(text.trim_start())?;
-    of_record(&record)
+    Record::parse(text.trim_start()).map_or(Judgement::Unknown, |record| judge_record(&record))
 }
 
 /// Recognises a record.
-pub(super) fn of_record(record: &Record<'_>) -> Option<Report> {
-    if is_about_a_process(record.text) {
-        return None;
+pub fn of_record(record: &Record<'_>) -> Option<Report> {
+    match judge_record(record) {
+        Judgement::Event(report) => Some(report),
+        Judgement::Harmless | Judgement::Unknown => None,
     }
-    let message = Message::parse(record.text)?;
+}
+
+fn judge_record(record: &Record<'_>) -> Judgement {
+    if is_about_a_process(record.text) {
+        return Judgement::Unknown;
+    }
+    let Some(message) = Message::parse(record.text) else {
+        return Judgement::Unknown;
+    };
     let lower = message.text.to_ascii_lowercase();
-    let (kind, device) = match message.writer {
-        Writer::Adapter => of_adapter(&message, &lower, record.level)?,
-        Writer::Pci => (of_pci(&lower)?, None),
-        Writer::Iommu => of_iommu(&message)?,
+    let found = match message.writer {
+        Writer::Adapter => of_adapter(&message, &lower, record.level),
+        Writer::Pci => of_pci(&lower).map(|kind| kind.map(|kind| (kind, None))),
+        Writer::Iommu => of_iommu(&message).map(Some),
         Writer::PeerMemory => {
             let is_error = ["error", "invalid"].iter().any(|word| lower.contains(word));
-            (is_error.then_some(EventKind::PeerMemory)?, None)
+            is_error.then_some(Some((EventKind::PeerMemory, None)))
         }
+    };
+    let (kind, device) = match found {
+        Some(Some(found)) => found,
+        Some(None) => return Judgement::Harmless,
+        None => return Judgement::Unknown,
     };
     let device = device
         .or_else(|| source_of_error(&message))
-        .or_else(|| message.device.clone())?;
-    Some(Report {
-        kind,
-        device,
-        driver: message.driver.to_owned(),
+        .or_else(|| message.device.clone());
+    device.map_or(Judgement::Unknown, |device| {
+        Judgement::Event(Report {
+            kind,
+            device,
+            driver: message.driver.to_owned(),
+        })
     })
+}
+
+/// A row of a table: parts that occur in this order, and what they mean; `None` is harmless.
+type Row = (&'static [&'static str], Option<EventKind>);
+
+/// The meaning of the first row that matches; `None` if none does.
+fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
+    let found = rows.iter().find(|(parts, _)| in_order(lower, parts));
+    found.map(|(_, kind)| *kind)
 }
 
 /// Phrases of adapter drivers, all parts of which occur in this order, and their meaning. The first match counts; `None` is
 /// harmless.
-const ADAPTER: &[(&[&str], Option<EventKind>)] = {
+const ADAPTER: &[Row] = {
     use EventKind::{
         AdapterHealth, AdapterTemperature, CommandTimeout, DriverError, FirmwareInit, LinkDown, LinkUp,
         ModuleFault, ModulePlugged, ModuleUnplugged, PciFatal, PciPower, ProbeFailed, ResourceLimit, Started,
@@ -83,6 +126,8 @@ const ADAPTER: &[(&[&str], Option<EventKind>)] = {
         (&["insufficient power"], Some(PciPower)),
         (&["pcie slot advertised"], None),
         (&["high temp"], Some(AdapterTemperature)),
+        (&["temp_warn"], Some(AdapterTemperature)),
+        (&["temp warn"], Some(AdapterTemperature)),
         (&["temperature", "exceed"], Some(AdapterTemperature)),
         (&["temperature", "threshold"], Some(AdapterTemperature)),
         (&["over temperature"], Some(AdapterTemperature)),
@@ -179,7 +224,21 @@ const ADAPTER: &[(&[&str], Option<EventKind>)] = {
         (&["admin queue is closed"], Some(AdapterHealth)),
         (&["firmware", "crash"], Some(AdapterHealth)),
         (&["firmware", "hang"], Some(AdapterHealth)),
+        (&["firmware", "stall"], Some(AdapterHealth)),
+        (&["fw stall"], Some(AdapterHealth)),
+        (&["fw hang"], Some(AdapterHealth)),
+        (&["fw crash"], Some(AdapterHealth)),
+        (&["heartbeat", "stall"], Some(AdapterHealth)),
+        (&["heartbeat", "fail"], Some(AdapterHealth)),
         (&["firmware", "stuck"], Some(AdapterHealth)),
+        // A device's own limits: firmware or driver answered a command with ENOMEM.
+        (&["fail", "[-12]"], Some(ResourceLimit)),
+        (&["fail", "(-12)"], Some(ResourceLimit)),
+        (&["fail", "err -12"], Some(ResourceLimit)),
+        (&["fail", "error -12"], Some(ResourceLimit)),
+        (&["abnormal ae"], Some(DriverError)),
+        (&["process_aeq", "ae "], Some(DriverError)),
+        (&["new offline"], Some(LinkDown)),
         (&["link down"], Some(LinkDown)),
         (&["link is down"], Some(LinkDown)),
         (&["link up"], Some(LinkUp)),
@@ -187,23 +246,30 @@ const ADAPTER: &[(&[&str], Option<EventKind>)] = {
     ]
 };
 
-fn of_adapter(message: &Message<'_>, lower: &str, level: Option<u8>) -> Option<(EventKind, Option<Device>)> {
+/// What an adapter's driver reports, with the function if the text names it; `Some(None)` is harmless.
+fn of_adapter(
+    message: &Message<'_>,
+    lower: &str,
+    level: Option<u8>,
+) -> Option<Option<(EventKind, Option<Device>)>> {
     // PCIe errors, which the PCI core reports in the name of the driver.
     if let Some(kind) = of_pci(lower) {
-        return Some((kind, None));
+        return Some(kind.map(|kind| (kind, None)));
     }
-    let known = ADAPTER.iter().find(|(parts, _)| in_order(lower, parts));
-    let kind = match known {
-        Some((_, kind)) => (*kind)?,
-        None if level.is_some_and(|level| level <= ERROR) => EventKind::DriverError,
-        None => return None,
+    let is_error = || {
+        level
+            .is_some_and(|level| level <= ERROR)
+            .then_some(Some(EventKind::DriverError))
     };
-    let function = if kind == EventKind::ProbeFailed {
-        probed(message)
-    } else {
-        None
-    };
-    Some((kind, function))
+    let kind = meaning(ADAPTER, lower).or_else(is_error)?;
+    Some(kind.map(|kind| {
+        let function = if kind == EventKind::ProbeFailed {
+            probed(message)
+        } else {
+            None
+        };
+        (kind, function)
+    }))
 }
 
 /// The function in `probe of 0000:14:00.0 failed with error -12`.
@@ -213,7 +279,7 @@ fn probed(message: &Message<'_>) -> Option<Device> {
 }
 
 /// Phrases about PCIe errors and lost functions. `None` is harmless.
-const PCI: &[(&[&str], Option<EventKind>)] = {
+const PCI: &[Row] = {
     use EventKind::{PciFatal, PciNonfatal};
     &[
         // A corrected error; counted in sysfs.
@@ -243,9 +309,8 @@ const PCI: &[(&[&str], Option<EventKind>)] = {
     ]
 };
 
-fn of_pci(lower: &str) -> Option<EventKind> {
-    let found = PCI.iter().find(|(parts, _)| in_order(lower, parts));
-    found.and_then(|(_, kind)| *kind)
+fn of_pci(lower: &str) -> Option<Option<EventKind>> {
+    meaning(PCI, lower)
 }
 
 /// The function behind the PCIe port that reports an error: `error message received from 0000:14:00.0`, `error received:

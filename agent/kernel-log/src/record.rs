@@ -1,19 +1,19 @@
 //! One record of the kernel log.
 
-use super::speaker;
+use crate::speaker;
 
 /// Maximum length of a record's text that is looked at, in bytes. The kernel's own limit for one message is about 1 KiB.
-pub(super) const MAX_TEXT: usize = 2048;
+const MAX_TEXT: usize = 2048;
 
 /// One record, as `/dev/kmsg` and `dmesg` show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub struct Record<'a> {
     /// Its severity (`LOGLEVEL_*`, 0 to 7); `None` if the line does not say.
-    pub(super) level: Option<u8>,
+    pub level: Option<u8>,
     /// When it was written, in seconds since boot; `None` if the line does not say.
-    pub(super) time: Option<u64>,
+    pub time: Option<u64>,
     /// Its text, at most [`MAX_TEXT`] bytes.
-    pub(super) text: &'a str,
+    pub text: &'a str,
 }
 
 impl<'a> Record<'a> {
@@ -21,7 +21,7 @@ impl<'a> Record<'a> {
     /// (`Documentation/ABI/testing/dev-kmsg`). A line without that prefix, from `dmesg`, is its own text, possibly after a time.
     ///
     /// `None` for a record that a process wrote: the kernel gives these a facility other than 0.
-    pub(super) fn parse(record: &'a str) -> Option<Self> {
+    pub fn parse(record: &'a str) -> Option<Self> {
         let first = record.lines().next().unwrap_or_default();
         if let Some((header, text)) = Header::split(first) {
             let (facility, level) = (header.priority >> 3, header.priority & 7);
@@ -85,7 +85,7 @@ impl std::fmt::Display for Header {
 /// How the records of a file begin. Only the kernel writes the beginning of a record. The text of a record may contain a
 /// line break that a process chose, so a line without the beginning that the others have is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// As in `/dev/kmsg`.
     Record,
     /// With a time, as `dmesg` writes them.
@@ -99,7 +99,7 @@ impl Form {
     const LINES: usize = 16;
 
     /// The form of a file that begins with this text.
-    pub(super) fn of_file(head: &str) -> Self {
+    pub fn of_file(head: &str) -> Self {
         let mut forms = head.lines().take(Self::LINES).map(Self::of);
         forms.find(|form| *form != Self::Plain).unwrap_or(Self::Plain)
     }
@@ -115,7 +115,7 @@ impl Form {
     }
 
     /// Whether the line is the beginning of a record of such a file.
-    pub(super) fn has(self, line: &str) -> bool {
+    pub fn has(self, line: &str) -> bool {
         self == Self::Plain || self == Self::of(line)
     }
 }
@@ -148,7 +148,7 @@ fn bounded(text: &str) -> &str {
 }
 
 /// The first line of a record for keeping: bounded, and without what the kernel and its drivers say of processes.
-pub(super) fn kept(record: &str) -> String {
+pub fn kept(record: &str) -> String {
     let first = record.lines().next().unwrap_or_default();
     let (header, text) = split(first);
     header + &speaker::without_processes(bounded(text))

@@ -1,0 +1,174 @@
+//! The software that wrote a line, and the names of its settings: each library has its own.
+
+use serde::Serialize;
+
+/// A family of programs with the same settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Software {
+    /// NCCL, RCCL and their plugins.
+    Nccl,
+    /// UCX, and what uses it: NIXL, UCC, Open MPI's `pml_ucx`.
+    Ucx,
+    /// NVSHMEM, and what uses it: `DeepEP`.
+    Nvshmem,
+    /// Mooncake's transfer engine.
+    Mooncake,
+    /// Open MPI without UCX.
+    OpenMpi,
+    /// MVAPICH and Intel MPI.
+    Mpi,
+    /// libfabric, and the plugin aws-ofi-nccl.
+    Libfabric,
+    /// Programs that connect through `rdma_cm`: NVMe over Fabrics, iSER, Lustre, NFS.
+    Storage,
+    /// perftest, and the tools of rdma-core.
+    Perftest,
+    /// DPDK.
+    Dpdk,
+    /// The kernel and its drivers.
+    Kernel,
+    /// Kubernetes and its plugins.
+    Kubernetes,
+}
+
+/// Words of each family in lower case; the first row that matches applies.
+const WORDS: &[(Software, &[&str])] = &[
+    (
+        Software::Kubernetes,
+        &[
+            "kubelet",
+            "failedscheduling",
+            "device plugin",
+            "podsecurity",
+            "multus",
+            "sriov-cni",
+            "failedcreatepodsandbox",
+        ],
+    ),
+    (Software::Libfabric, &["net/ofi", "libfabric:", "ofi_", " fi_"]),
+    (
+        Software::Nccl,
+        &[
+            "nccl warn",
+            "nccl info",
+            "nccl error",
+            "net/ib",
+            "ibvwrap",
+            "rccl",
+        ],
+    ),
+    (
+        Software::Nvshmem,
+        &["nvshmem", "ibgda", "ibrc", "deep_ep", "deepep"],
+    ),
+    (
+        Software::Mooncake,
+        &[
+            "mooncake",
+            "rdma_context.cpp",
+            "rdma_endpoint.cpp",
+            "rdma_transport.cpp",
+            "worker_pool.cpp",
+            "transfer_engine",
+            "transfer_task",
+        ],
+    ),
+    (
+        Software::Ucx,
+        &[
+            "ucx  ", "ucx ", "ucp_", "uct_", "ucs_", "nixl", "ib_mlx5", "pml_ucx",
+        ],
+    ),
+    (Software::OpenMpi, &["btl_openib", "openib", "openfabrics"]),
+    (Software::Mpi, &["mpid", "mvapich", "mpi_init", "mpir_"]),
+    (
+        Software::Storage,
+        &[
+            "nvme",
+            "spdk",
+            "nvmf",
+            "iser",
+            "lnet",
+            "o2ib",
+            "kiblnd",
+            "rpcrdma",
+            "svcrdma",
+            "verbs rdma",
+            "rdmastack",
+            "ib_srp",
+        ],
+    ),
+    (Software::Dpdk, &["mlx5_common", "mlx5_net", "eal:", "mlx5_pci"]),
+    (
+        Software::Perftest,
+        &[
+            "couldn't connect to",
+            "ib_write_",
+            "ib_send_",
+            "ib_read_",
+            "unable to init the socket",
+            "run_iter",
+            "perftest",
+        ],
+    ),
+];
+
+impl Software {
+    /// The software that a line in lower case shows.
+    pub(crate) fn of(lower: &str) -> Option<Self> {
+        let row = WORDS
+            .iter()
+            .find(|(_, words)| words.iter().any(|word| lower.contains(word)));
+        row.map(|(software, _)| *software)
+    }
+
+    /// What selects the GID; `None` where the cause's own text applies.
+    pub(crate) fn gid_step(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Nccl => return None,
+            Self::Ucx => {
+                "Unset UCX_IB_GID_INDEX, so that UCX selects the GID itself, or set it to the index of the RoCE v2 IPv4 GID of the device \
+                that the log names: show_gids lists them."
+            }
+            Self::Nvshmem => {
+                "Set NVSHMEM_IB_GID_INDEX to the index of the RoCE v2 IPv4 GID, which must be the same on all devices: show_gids lists them. \
+                NVSHMEM_HCA_LIST restricts the job to devices that have it."
+            }
+            Self::Mooncake => {
+                "Set MC_GID_INDEX to the index of the RoCE v2 IPv4 GID on the device that the log names: show_gids lists them."
+            }
+            Self::OpenMpi => {
+                "Use UCX (--mca pml ucx), which selects the GID itself, or set --mca btl_openib_gid_index to the index of the RoCE v2 IPv4 \
+                GID: show_gids lists them."
+            }
+            Self::Perftest => {
+                "Pass the index of the RoCE v2 IPv4 GID on both ends: -x INDEX; show_gids lists them."
+            }
+            Self::Libfabric | Self::Mpi => {
+                "Bind the job to the interface whose address makes the RoCE v2 IPv4 GID (FI_VERBS_IFACE, or UCX_IB_GID_INDEX if it uses UCX); \
+                show_gids lists the GIDs."
+            }
+            Self::Storage | Self::Dpdk | Self::Kernel | Self::Kubernetes => GENERAL_GID_STEP,
+        })
+    }
+
+    /// What selects the device; `None` where the cause's own text applies.
+    pub(crate) fn device_setting(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ucx => {
+                "UCX_NET_DEVICES (ucx_info -d lists the devices and transports that UCX finds) and UCX_TLS"
+            }
+            Self::Nvshmem => "NVSHMEM_HCA_LIST",
+            Self::Mooncake => "the device names in Mooncake's configuration",
+            Self::OpenMpi => "--mca btl_openib_if_include",
+            Self::Libfabric => "FI_PROVIDER and FI_VERBS_IFACE (fi_info lists what libfabric finds)",
+            Self::Perftest => "-d DEVICE (ibv_devices lists them)",
+            _ => return None,
+        })
+    }
+}
+
+/// What selects the GID in a program that is not known.
+pub(crate) const GENERAL_GID_STEP: &str = "Compare the GID that the program uses with show_gids: it must be a RoCE v2 GID of an address that \
+    the peer can reach, at the same index on all devices that it uses. Change the program's own setting for it.";
