@@ -17,7 +17,7 @@ use rdma_health_tests::tree;
 
 use super::*;
 use crate::{
-    format,
+    format, readiness,
     settings::{self, NcclVersion, Settings},
 };
 
@@ -177,7 +177,7 @@ fn what_the_user_set_is_kept_and_disagreement_is_reported() {
         "{text}"
     );
     assert!(
-        text.contains("NCCL_IB_GID_INDEX is set but empty: NCCL reads it as 0"),
+        text.contains("NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it"),
         "{text}"
     );
     assert!(
@@ -194,23 +194,28 @@ fn a_shell_evaluates_the_output_with_and_without_quotes() {
     let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
     let user = user(&[("UCX_NET_DEVICES", "a\nexport INJECTED=1 #")]);
     let text = format::shell(&settings::rdma(&rails, &access, CURRENT, &user));
-    for script in [
-        r#"eval "$TEXT"; printf '%s|%s|%s' "$NCCL_IB_HCA" "$NVSHMEM_HCA_LIST" "$INJECTED""#,
-        r#"set -f; eval $TEXT
-printf '%s|%s|%s' "$NCCL_IB_HCA" "$NVSHMEM_HCA_LIST" "$INJECTED""#,
-    ] {
-        let output = Command::new("sh")
-            .args(["-c", script])
-            .env_clear()
-            .env("TEXT", &text)
-            .output()
-            .unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            "=mlx5_1:1|mlx5_1:1|",
-            "{}\n{text}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+    let shells: [&[&str]; 4] = [&["sh"], &["dash"], &["bash", "--posix"], &["busybox", "sh"]];
+    for shell in shells {
+        for script in [
+            r#"eval "$TEXT"; printf '%s|%s|%s|%s' "$NCCL_IB_HCA" "$NVSHMEM_HCA_LIST" "$INJECTED" "$NCCL_SOCKET_IFNAME""#,
+            r#"set -f; eval $TEXT
+printf '%s|%s|%s|%s' "$NCCL_IB_HCA" "$NVSHMEM_HCA_LIST" "$INJECTED" "$NCCL_SOCKET_IFNAME""#,
+        ] {
+            let output = Command::new(shell[0])
+                .args(&shell[1..])
+                .args(["-c", script])
+                .env_clear()
+                .env("PATH", "/usr/bin:/bin")
+                .env("TEXT", &text)
+                .output()
+                .unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "=mlx5_1:1|mlx5_1:1||=eth0; touch /tmp/x $(id)`id` 'q\"",
+                "{shell:?}: {}\n{text}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
     }
 }
 
@@ -226,4 +231,162 @@ fn a_range_excludes_addresses_of_vlans_and_keeps_the_subnet_of_the_peers() {
     });
     let settings = settings::rdma(&rails, &access, CURRENT, &BTreeMap::new());
     assert_eq!(value(&settings, "NCCL_IB_ADDR_RANGE"), Some("10.0.1.0/24"));
+}
+
+#[test]
+fn a_pinned_gid_index_is_read_as_nccl_reads_it() {
+    let (node, access) = read("h100-connectx7");
+    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
+    let remarks = |index: &str, version| {
+        let user = user(&[("NCCL_IB_GID_INDEX", index)]);
+        settings::rdma(&rails, &access, version, &user).remarks.join("\n")
+    };
+    for (index, words) in [
+        ("", "set but empty"),
+        (" ", "not a number: NCCL reads it as 0"),
+        ("auto", "not a number: NCCL reads it as 0"),
+        ("5", "is 5, but mlx5_1:1 needs 3"),
+        ("0x5", "is 5, but mlx5_1:1 needs 3"),
+    ] {
+        let remarks = remarks(index, CURRENT);
+        assert!(remarks.contains(words), "{index:?}: {remarks}");
+    }
+    for right in ["3", "-1", "0x3"] {
+        assert_eq!(remarks(right, CURRENT), "", "{right}");
+    }
+    let old = remarks("-1", Some(NcclVersion(2, 18)));
+    assert!(old.contains("is -1, but mlx5_1:1 needs 3"), "{old}");
+}
+
+/// Not the visible devices: they can belong to other pods.
+#[test]
+fn malformed_sources_lead_to_no_device_at_all() {
+    let (node, access) = read("h100-connectx7");
+    for variable in [
+        ("PCIDEVICE_A", "nonsense"),
+        ("PCIDEVICE_A", ""),
+        ("PCIDEVICE_A_INFO", "{\"0000:14:00.0\": "),
+        ("PCIDEVICE_SF", "mlx5_core.sf.4"),
+        ("SRIOVNETWORK_a_RDMA_DEVICE", ","),
+    ] {
+        let given = given(&[variable]);
+        let rails = Rails::find(&node, &access, &given);
+        assert_eq!((rails.origin, rails.count()), (Origin::Given, 0), "{variable:?}");
+        let why = readiness::none_usable(&node, &rails);
+        assert!(why.contains(variable.0), "{why}");
+        let missing = readiness::missing(&node, &rails, &given, None);
+        assert!(
+            missing.iter().any(|one| one.prospect == Prospect::Never),
+            "{missing:?}"
+        );
+    }
+}
+
+#[test]
+fn a_gpu_that_a_dra_driver_describes_is_not_a_missing_nic() {
+    let (node, access) = read("h100-connectx7");
+    let functions = node.pci.functions.known().unwrap();
+    let (gpu, _) = functions.iter().find(|(_, one)| one.role == Role::Gpu).unwrap();
+    let mut given = Given::default();
+    given.add_metadata(
+        "gpu.nvidia.com-metadata.json",
+        &format!(
+            r#"{{"requests":[{{"devices":[{{"attributes":{{"resource.kubernetes.io/pciBusID":{{"string":"{gpu}"}}}}}}]}}]}}"#
+        ),
+    );
+    assert_eq!(given.grants.len(), 1);
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!((rails.origin, rails.count()), (Origin::Visible, 8));
+}
+
+#[test]
+fn a_function_for_other_traffic_is_not_waited_for() {
+    let (node, mut access) = read("h100-connectx7");
+    access.uverbs = Fact::Known([("mlx5_2".to_owned(), "uverbs2".to_owned())].into());
+    access.nodes = Fact::Known(Vec::new());
+    let given = given(&[
+        ("PCIDEVICE_A", "0000:14:00.0"),
+        ("PCIDEVICE_B", "0000:33:00.0,0000:00:1f.0"),
+        (
+            "PCIDEVICE_B_INFO",
+            r#"{"0000:33:00.0":{"generic":{}},"0000:00:1f.0":{"generic":{}}}"#,
+        ),
+    ]);
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!(rails.count(), 1);
+    assert_eq!(rails.refused.len(), 2, "{:?}", rails.refused);
+    assert!(rails.refused.iter().all(|refused| refused.why.contains("isRdma")));
+    assert_eq!(readiness::missing(&node, &rails, &given, None), []);
+    assert_eq!(readiness::missing(&node, &rails, &given, Some(2)).len(), 1);
+}
+
+/// Two plugins of different vendors name the same function, and one names another.
+#[test]
+fn a_function_that_two_plugins_name_is_used_once() {
+    let (node, access) = read("h100-connectx7");
+    let given = given(&[
+        ("PCIDEVICE_NVIDIA_COM_RAIL", "0000:14:00.0"),
+        ("PCIDEVICE_OPENSHIFT_IO_RAIL", "0000:14:00.0,0000:33:00.0"),
+    ]);
+    let rails = Rails::find(&node, &access, &given);
+    let ports: Vec<_> = rails.rails.iter().map(|rail| rail.port.to_string()).collect();
+    assert_eq!(ports, ["mlx5_1:1", "mlx5_2:1"]);
+}
+
+#[test]
+fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
+    let (mut node, access) = read("h100-connectx7");
+    let hcas = node.hcas.known().unwrap().clone();
+    let model = hcas["mlx5_1"].clone();
+    let many = (0..64).map(|n| {
+        let mut hca = (*model).clone();
+        hca.name = format!("mlx5_{n}");
+        hca.pci_address = Fact::Known(format!("0001:{n:02x}:00.0"));
+        (hca.name.clone(), std::sync::Arc::new(hca))
+    });
+    node.facts.hcas = Fact::Known(many.collect());
+    let addresses: Vec<_> = (0..64).map(|n| format!("0001:{n:02x}:00.0")).collect();
+    let given = given(&[("PCIDEVICE_A", &addresses.join(","))]);
+    let mut access = access;
+    access.uverbs = Fact::Absent;
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!(rails.count(), 64, "{:?}", rails.refused);
+    let settings = settings::rdma(&rails, &access, CURRENT, &BTreeMap::new());
+    let ports = |name: &str| value(&settings, name).unwrap().split(',').count();
+    assert_eq!((ports("NCCL_IB_HCA"), ports("UCX_NET_DEVICES")), (32, 64));
+    assert!(
+        settings
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("at most 32 ports; 32 are left out"))
+    );
+}
+
+#[test]
+fn nvshmem_gets_the_variable_without_which_it_ignores_the_list() {
+    let (node, access) = read("h100-connectx7");
+    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
+    let settings = settings::rdma(&rails, &access, CURRENT, &BTreeMap::new());
+    assert_eq!(value(&settings, "NVSHMEM_HCA_LIST"), Some("mlx5_1:1"));
+    assert_eq!(value(&settings, "NVSHMEM_ENABLE_NIC_PE_MAPPING"), Some("1"));
+    assert_eq!(value(&settings, "NVSHMEM_IB_ADDR_FAMILY"), Some("AF_INET"));
+}
+
+#[test]
+fn tcp_on_a_node_with_efa_does_not_go_through_the_plugin() {
+    let (node, access) = read("efa-p5");
+    let efa = settings::tcp(&node, &access, "TCP was requested", &BTreeMap::new());
+    assert_eq!(value(&efa, "NCCL_NET"), Some("Socket"));
+    let (node, access) = read("h100-connectx7");
+    let other = settings::tcp(&node, &access, "TCP was requested", &BTreeMap::new());
+    assert_eq!(value(&other, "NCCL_NET"), None);
+    assert_eq!(value(&other, "NCCL_IB_DISABLE"), Some("1"));
+}
+
+#[test]
+fn a_value_for_kubernetes_is_not_expanded() {
+    let (node, mut access) = read("h100-connectx7");
+    access.default_netdev = Fact::Known("$(PATH)".into());
+    let text = format::yaml(&settings::tcp(&node, &access, "", &BTreeMap::new()));
+    assert!(text.contains("value: \"=$$(PATH)\""), "{text}");
 }
