@@ -81,6 +81,7 @@ fn a_job_gets_settings_for_the_devices_of_its_pod() {
             a_device_that_is_created_ends_the_waiting,
             each_device_passes_a_loopback,
             a_low_memlock_limit_is_reported_at_once,
+            the_first_process_of_a_container_ends_on_a_signal,
             ucx_accepts_the_settings,
             a_pod_with_its_own_network_uses_its_own_gids,
         ]
@@ -210,6 +211,28 @@ fn a_low_memlock_limit_is_reported_at_once(stage: &Stage<'_>) {
     // With the privilege, the limit does not matter.
     let privileged = format!("ulimit -l 64; {}", stage.given("wait --timeout 1m"));
     assert_eq!(stage.node.run_within(SOON, &privileged).unwrap().status, 0);
+}
+
+fn the_first_process_of_a_container_ends_on_a_signal(stage: &Stage<'_>) {
+    stage.node.check("ip link set eth1 down").unwrap();
+    let job = stage
+        .node
+        .spawn(&format!(
+            "unshare --pid --fork {} & wait $!",
+            stage.given("wait --timeout 10m")
+        ))
+        .unwrap();
+    let end = std::time::Instant::now() + SOON;
+    while !job.stderr().unwrap().contains("waiting for rxe1:1") {
+        assert!(std::time::Instant::now() < end, "{}", job.stderr().unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    stage
+        .node
+        .check("kill -TERM $(pgrep -n -f 'rdma-health wait')")
+        .unwrap();
+    assert_eq!(job.wait(SOON).unwrap(), 128 + 15, "{}", job.stderr().unwrap());
+    stage.node.check("ip link set eth1 up").unwrap();
 }
 
 /// `ucx_info` opens the devices that the settings name, and warns about variables that UCX does not know.

@@ -12,3 +12,4 @@ pub mod given;
 pub mod rails;
 pub mod readiness;
 pub mod settings;
+pub mod user;

@@ -3,15 +3,15 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
-use std::{
-    collections::BTreeMap,
-    net::{Ipv4Addr, Ipv6Addr},
-};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rdma_health_node::{Node, access::Access};
 use serde::Serialize;
 
-use crate::rails::{Rail, Rails};
+use crate::{
+    rails::{Rail, Rails},
+    user::User,
+};
 
 /// The most ports that NCCL uses (`MAX_IB_DEVS`).
 const NCCL_MOST: usize = 32;
@@ -33,7 +33,7 @@ pub struct NcclVersion(pub u32, pub u32);
 impl NcclVersion {
     /// The first one that chooses the GID index for each device itself.
     const CHOOSES_GID: Self = Self(2, 21);
-    /// The first one that reads the number of the rail in `NCCL_IB_HCA`.
+    /// The first one that reads the number of the rail in `NCCL_IB_HCA` (from 2.30.7 on; 2.30.3 and 2.30.4 ignore it).
     const READS_RAILS: Self = Self(2, 30);
 
     /// Parses `2.21.5-1`, the form of `NCCL_VERSION` in NVIDIA's images.
@@ -70,7 +70,7 @@ pub struct Settings {
 
 /// Collects settings without overriding the user's.
 struct Draft<'a> {
-    user: &'a BTreeMap<String, String>,
+    user: &'a User,
     settings: Vec<Setting>,
     remarks: Vec<String>,
 }
@@ -78,12 +78,14 @@ struct Draft<'a> {
 impl Draft<'_> {
     fn set(&mut self, name: &'static str, value: impl Into<String>, reason: impl Into<String>) {
         let (value, reason) = (value.into(), reason.into());
-        let kept = self.user.get(name).cloned();
-        if let Some(kept) = kept.as_ref().filter(|kept| **kept != value) {
+        let set = self.user.get(name);
+        if let Some((kept, file)) = set.filter(|(kept, _)| *kept != value) {
+            let place = file.map_or_else(|| "already set".to_owned(), |file| format!("set in {file}"));
             self.remarks.push(format!(
-                "{name} is already set to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
+                "{name} is {place} to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
             ));
         }
+        let kept = set.map(|(kept, _)| kept.to_owned());
         self.settings.push(Setting {
             name,
             value,
@@ -98,12 +100,7 @@ impl Draft<'_> {
 }
 
 /// The settings for RDMA over these rails.
-pub fn rdma(
-    rails: &Rails<'_>,
-    access: &Access,
-    nccl: Option<NcclVersion>,
-    user: &BTreeMap<String, String>,
-) -> Settings {
+pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user: &User) -> Settings {
     let mut draft = Draft {
         user,
         settings: Vec::new(),
@@ -161,7 +158,7 @@ pub fn rdma(
 }
 
 /// The settings for TCP; `reason` is why RDMA is not used.
-pub fn tcp(node: &Node, access: &Access, reason: &str, user: &BTreeMap<String, String>) -> Settings {
+pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings {
     let mut draft = Draft {
         user,
         settings: Vec::new(),
@@ -334,17 +331,17 @@ fn sockets(draft: &mut Draft<'_>, netdev: &str, reason: &str) {
 /// What the user has set that works differently than it looks.
 fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     let user = draft.user;
-    if let Some(index) = user.get("NCCL_IB_GID_INDEX") {
+    if let Some(index) = user.value("NCCL_IB_GID_INDEX") {
         let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
         pinned_index(draft, rails, index, is_old);
     }
     if user
-        .get("NCCL_IB_DISABLE")
+        .value("NCCL_IB_DISABLE")
         .is_some_and(|value| value.trim() == "1")
     {
         draft.remark("NCCL_IB_DISABLE=1 is set: NCCL uses TCP although RDMA would work");
     }
-    if let Some(list) = user.get("NCCL_IB_HCA")
+    if let Some(list) = user.value("NCCL_IB_HCA")
         && !list.trim_start_matches('^').starts_with('=')
     {
         for prefix in list

@@ -13,6 +13,7 @@ use rdma_health_job::{
     rails::{Origin, Rails, Refused},
     readiness::{self, none_usable},
     settings::{self, NcclVersion, Settings},
+    user::User,
 };
 use rdma_health_kernel::{
     Root, access,
@@ -62,7 +63,7 @@ pub(super) struct Job {
     node: Node,
     access: Access,
     given: Given,
-    variables: BTreeMap<String, String>,
+    user: User,
 }
 
 /// Why RDMA cannot be used; the message names every device and its reason.
@@ -113,12 +114,13 @@ impl PodArguments {
                 Fact::Unread { unread } => given.unread(unread.to_string()),
             }
         }
+        let user = user(variables, &root, &mut given.problems);
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
         Ok(Job {
             node: Node::new(collector.facts()),
             access,
             given,
-            variables,
+            user,
         })
     }
 }
@@ -154,12 +156,12 @@ impl JobArguments {
     /// # Errors
     /// [`Unusable`] if the mode is RDMA and no port can be used.
     pub(super) fn settle<'a>(&self, job: &'a Job) -> anyhow::Result<(Settings, Rails<'a>)> {
-        let nccl = self.nccl(&job.variables)?;
+        let nccl = self.nccl(job.user.variables())?;
         let rails = job.rails();
-        let tcp = |reason: &str| settings::tcp(&job.node, &job.access, reason, &job.variables);
+        let tcp = |reason: &str| settings::tcp(&job.node, &job.access, reason, &job.user);
         let settings = match self.mode {
             Mode::Tcp => tcp("TCP was requested"),
-            _ if !rails.is_empty() => settings::rdma(&rails, &job.access, nccl, &job.variables),
+            _ if !rails.is_empty() => settings::rdma(&rails, &job.access, nccl, &job.user),
             Mode::Rdma => return Err(Unusable(none_usable(&job.node, &rails)).into()),
             Mode::Auto => {
                 let why = none_usable(&job.node, &rails);
@@ -199,4 +201,27 @@ pub(super) fn report_refused(rails: &Rails<'_>) {
             anstream::eprintln!("rdma-health: {}", printable(&line));
         }
     }
+}
+
+/// The variables, and NCCL's configuration files in the order in which NCCL reads them.
+fn user(variables: BTreeMap<String, String>, root: &Root, problems: &mut Vec<String>) -> User {
+    let named = |name: &str| variables.get(name).filter(|value| !value.is_empty());
+    let of_user = match (named("NCCL_CONF_FILE"), named("HOME")) {
+        (Some(file), _) => Some(file.clone()),
+        (None, Some(home)) => Some(format!("{home}/.nccl.conf")),
+        (None, None) => None,
+    };
+    let mut user = User::new(variables);
+    for file in of_user.into_iter().chain(["/etc/nccl.conf".into()]) {
+        let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.into());
+        let file = absolute.display().to_string();
+        match access::optional_file(root, &file) {
+            Fact::Known(text) => user.add_nccl_configuration(&file, &text),
+            Fact::Absent => {}
+            Fact::Unread { unread } => {
+                problems.push(format!("{unread}; what it sets for NCCL may be overridden"));
+            }
+        }
+    }
+    user
 }

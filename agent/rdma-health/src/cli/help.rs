@@ -130,6 +130,11 @@ const WAIT: &[Example] = &[
     ),
 ];
 
+const COPY: &[Example] = &[(
+    "In an init container that mounts a volume at /shared",
+    "rdma-health copy /shared",
+)];
+
 const BASELINE: &[Example] = &[
     (
         "Record the state of a healthy node",
@@ -221,6 +226,7 @@ pub(super) fn examples(command: &str) -> impl Iterator<Item = Example> {
         "env" => ENV,
         "run" => RUN,
         "wait" => WAIT,
+        "copy" => COPY,
         "baseline" => BASELINE,
         "agent" => AGENT,
         "alive" => ALIVE,

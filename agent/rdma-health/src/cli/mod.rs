@@ -6,6 +6,7 @@ mod agent;
 mod alive;
 mod baseline;
 mod check;
+mod copy;
 mod devices;
 mod documents;
 mod env;
@@ -89,6 +90,10 @@ enum Command {
     /// limit is enough. Prints what it waits for. If something is still missing after the timeout, prints what and why for each device.
     /// Without given devices, waits for one usable port.
     Wait(wait::Arguments),
+    /// Copy this program to a directory
+    ///
+    /// For an init container of this image, which has no cp: it copies the program to a volume, and the job's container runs it there.
+    Copy(copy::Arguments),
     /// Print a configuration that records the node's current state as expected
     ///
     /// Nothing is judged: run rdma-health check first, and record a healthy node.
@@ -236,6 +241,7 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
         Command::Env(arguments) => env::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Wait(arguments) => wait::run(&arguments),
+        Command::Copy(arguments) => copy::run(&arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Agent(arguments) => agent::run(arguments),

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use rdma_health_job::format;
+use rdma_health_job::{format, settings::Transport};
 use rdma_health_node::words::{printable, size};
 
 use super::{
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for remark in &settings.remarks {
         anstream::eprintln!("rdma-health: {}", printable(remark));
     }
-    raise_memlock();
+    raise_memlock(settings.transport);
     // clap requires one.
     let (program, rest) = arguments.command.split_first().context("no command")?;
     let mut command = Command::new(program);
@@ -53,9 +53,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Err(command.exec()).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// Raises the memlock limit as far as allowed, and reports if it stays limited.
-fn raise_memlock() {
-    if let Some(most) = memlock::raise().filter(|_| !memlock::is_exempt()) {
+/// Raises the memlock limit as far as allowed, and reports if it stays limited and matters.
+fn raise_memlock(transport: Transport) {
+    let limit = memlock::raise().filter(|_| transport == Transport::Rdma && !memlock::is_exempt());
+    if let Some(most) = limit {
         anstream::eprintln!(
             "rdma-health: the memlock limit stays at {}: registering more memory fails with ENOMEM unless the container has \
              CAP_IPC_LOCK; run rdma-health explain memlock-low",

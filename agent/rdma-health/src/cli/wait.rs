@@ -11,13 +11,17 @@ use std::{
 
 use clap::Args;
 use rdma_health_config::Config;
-use rdma_health_helper::Helper;
+use rdma_health_helper::{Failure, Helper, Place};
 use rdma_health_job::rails::{Prospect, Rails, Refused};
 use rdma_health_node::{
     failure::in_words,
     words::{count, printable, size},
 };
-use tokio::{sync::mpsc as async_mpsc, time::timeout};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc as async_mpsc,
+    time::timeout,
+};
 
 use super::{
     HelperArguments,
@@ -53,6 +57,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    end_on_signals()?;
     let start = Instant::now();
     let deadline = start + arguments.timeout;
     let readings = readings(arguments.pod.clone());
@@ -205,8 +210,11 @@ fn address(gid: std::net::Ipv6Addr) -> String {
 
 /// Measures each port until it has passed once.
 struct Prober {
-    runtime: tokio::runtime::Runtime,
+    /// `None` only while it is dropped.
+    runtime: Option<tokio::runtime::Runtime>,
     helper: Helper,
+    /// Whether the helper is a program, and not a socket.
+    is_program: bool,
     passed: BTreeSet<(String, u8)>,
 }
 
@@ -216,13 +224,15 @@ impl Prober {
             .enable_all()
             .build()?;
         let place = place(&arguments.helper.given().unwrap_or_default());
+        let is_program = matches!(place, Place::Program(_));
         let helper = {
             let _context = runtime.enter();
             Helper::keep(place, async_mpsc::channel(1).0)
         };
         Ok(Self {
-            runtime,
+            runtime: Some(runtime),
             helper,
+            is_program,
             passed: BTreeSet::new(),
         })
     }
@@ -237,10 +247,10 @@ impl Prober {
             }
             match self.measure(rail.port.hca.name.as_str(), rail.port.number, deadline) {
                 None => drop(self.passed.insert(key)),
-                Some(why) => failed.push(Refused {
+                Some((why, prospect)) => failed.push(Refused {
                     what: rail.port.to_string(),
                     why: format!("loopback probe: {why}"),
-                    prospect: Prospect::Later,
+                    prospect,
                 }),
             }
         }
@@ -248,19 +258,66 @@ impl Prober {
     }
 
     /// Why the probe of a port failed.
-    fn measure(&self, device: &str, port: u8, deadline: Instant) -> Option<String> {
+    fn measure(&self, device: &str, port: u8, deadline: Instant) -> Option<(String, Prospect)> {
         let mut request = probe_request(&Config::default().probe, device, port);
         request.byte_budget = PROBE_BYTES;
         // Other pods can use the port as well.
         request.even_if_busy = true;
         let patience = deadline.saturating_duration_since(Instant::now());
+        let runtime = self.runtime.as_ref()?;
         let probe = self.helper.probe(request);
-        match self.runtime.block_on(async { timeout(patience, probe).await }) {
-            Err(_) => Some("it did not end in time".into()),
-            Ok(Err(failure)) => Some(failure.to_string()),
-            Ok(Ok(report)) => report
-                .failure
-                .map(|failure| format!("failed at {}: {}", report.stage.name(), in_words(&failure))),
+        let later = |why: String| Some((why, Prospect::Later));
+        match runtime.block_on(async { timeout(patience, probe).await }) {
+            Err(_) => later("it did not end in time".into()),
+            Ok(Err(failure)) => {
+                // A program that is missing stays missing; a socket can appear.
+                let never = self.is_program
+                    && matches!(
+                        failure,
+                        Failure::Unreachable(_) | Failure::WrongVersion { .. } | Failure::NotLoaded(_)
+                    );
+                let prospect = if never { Prospect::Never } else { Prospect::Later };
+                Some((failure.to_string(), prospect))
+            }
+            Ok(Ok(report)) => {
+                let failure = report.failure?;
+                later(format!(
+                    "failed at {}: {}",
+                    report.stage.name(),
+                    in_words(&failure)
+                ))
+            }
         }
     }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A helper that hangs must not delay the exit.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Ends the program on SIGTERM and SIGINT. The kernel ignores them in the first process of a container unless it handles them.
+fn end_on_signals() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let context = runtime.enter();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    drop(context);
+    thread::spawn(move || {
+        let number = runtime.block_on(async {
+            tokio::select! {
+                _ = terminate.recv() => SignalKind::terminate(),
+                _ = interrupt.recv() => SignalKind::interrupt(),
+            }
+        });
+        // The status that a shell shows for a process that a signal ended.
+        std::process::exit(128 + number.as_raw_value());
+    });
+    Ok(())
 }

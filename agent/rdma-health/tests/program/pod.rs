@@ -224,7 +224,7 @@ fn a_probe_without_its_helper_is_reported_with_what_to_install() {
     let arguments = [
         "wait",
         "--timeout",
-        "1s",
+        "1h",
         "--memlock",
         "0",
         "--probe",
@@ -256,4 +256,41 @@ fn a_wrong_value_of_a_flag_is_an_error_and_not_a_verdict() {
     }
     let nowhere = run(&["wait", "--root", text(Path::new("/nowhere"))]);
     assert_eq!(nowhere.status.code(), Some(3));
+}
+
+#[test]
+fn nccls_configuration_files_are_not_overridden() {
+    let tree = node();
+    fs::create_dir_all(tree.path().join("etc")).unwrap();
+    fs::write(tree.path().join("etc/nccl.conf"), "NCCL_SOCKET_IFNAME=bond0\n").unwrap();
+    let output = pod(&tree, &["env"], &[RAIL]);
+    let text = out(&output);
+    assert!(!text.contains("export NCCL_SOCKET_IFNAME"), "{text}");
+    assert!(
+        text.contains("NCCL_SOCKET_IFNAME is set in /etc/nccl.conf to 'bond0'"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_copy_of_the_program_runs_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in ["new", "replaced"] {
+        let output = run(&["copy", text(folder.path())]);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    }
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let version = Command::new(folder.path().join("rdma-health"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    assert!(out(&version).starts_with("rdma-health "));
+    let output = run(&["copy", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        err(&output).contains("cannot write /nowhere/rdma-health"),
+        "{}",
+        err(&output)
+    );
 }
