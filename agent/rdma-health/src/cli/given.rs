@@ -193,9 +193,9 @@ impl Job {
     }
 }
 
-/// Reports on stderr which given devices are not used, and why.
+/// Reports on stderr which given devices are not used, and why. If none is used, the reason was reported already.
 pub(super) fn report_refused(rails: &Rails<'_>) {
-    if rails.origin == Origin::Given {
+    if rails.origin == Origin::Given && !rails.is_empty() {
         for refused in &rails.refused {
             let line = format!("{} is not used: {}", refused.what, refused.why);
             anstream::eprintln!("rdma-health: {}", printable(&line));

@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             return progress.ready(&rails);
         }
         let hopeless = missing.iter().any(|refused| refused.prospect == Prospect::Never);
-        progress.show(missing);
+        progress.update(missing, !hopeless);
         if hopeless || Instant::now() >= deadline {
             return Ok(progress.give_up(arguments.timeout));
         }
@@ -140,8 +140,8 @@ impl Progress {
         }
     }
 
-    /// Prints what changed.
-    fn show(&mut self, missing: Vec<Refused>) {
+    /// Takes what is missing now. Prints what changed, if it is waited for.
+    fn update(&mut self, missing: Vec<Refused>, waits: bool) {
         let mut now: BTreeMap<String, String> = BTreeMap::new();
         for refused in missing {
             let why = now.entry(refused.what).or_default();
@@ -150,13 +150,15 @@ impl Progress {
             }
             why.push_str(&refused.why);
         }
-        for (what, why) in &now {
-            if self.missing.get(what) != Some(why) {
-                self.line(&format!("waiting for {what}: {why}"));
+        if waits {
+            for (what, why) in &now {
+                if self.missing.get(what) != Some(why) {
+                    self.line(&format!("waiting for {what}: {why}"));
+                }
             }
-        }
-        for what in self.missing.keys().filter(|what| !now.contains_key(*what)) {
-            self.line(&format!("{what} is ready"));
+            for what in self.missing.keys().filter(|what| !now.contains_key(*what)) {
+                self.line(&format!("{what} is ready"));
+            }
         }
         self.missing = now;
     }
