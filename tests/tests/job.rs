@@ -146,7 +146,7 @@ fn a_link_that_comes_up_ends_the_waiting(stage: &Stage<'_>) {
 fn an_address_that_is_assigned_ends_the_waiting(stage: &Stage<'_>) {
     stage.node.check("ip addr flush dev eth1").unwrap();
     let job = stage.waiting("waiting for rxe1:1: no RoCE v2 GID with a routable address");
-    let ended = stage.node.run(&stage.given("wait --timeout 1s")).unwrap();
+    let ended = stage.node.run(&stage.given("wait --timeout 10s")).unwrap();
     assert_eq!(ended.status, 2);
     assert!(
         ended
@@ -184,7 +184,7 @@ fn each_device_passes_a_loopback(stage: &Stage<'_>) {
     let script = format!(
         "chmod 0 /dev/infiniband/uverbs1; setpriv --reuid 65534 --clear-groups --inh-caps -all --bounding-set -all {}; \
          status=$?; chmod 666 /dev/infiniband/uverbs1; exit $status",
-        stage.given("wait --probe --timeout 3s --memlock 0")
+        stage.given("wait --probe --timeout 10s --memlock 0")
     );
     let output = stage.node.run_within(SOON, &script).unwrap();
     assert_eq!(output.status, 2, "{}", output.stderr_text());
@@ -242,19 +242,20 @@ fn the_first_process_of_a_container_ends_on_a_signal(stage: &Stage<'_>) {
 fn ucx_accepts_the_settings(stage: &Stage<'_>) {
     for (mode, device, transport) in [("rdma", "rxe1:1", "rc_verbs/rxe1:1"), ("tcp", "eth0", "tcp/eth0")] {
         let script = format!(
-            "ip route replace default dev eth0; eval \"$({})\"; ucx_info -c; ucx_info -e -u t -D net; ip route del default",
+            "ip route replace default dev eth0; eval \"$({})\"; ucx_info -c; ucx_info -p -w -u t; ip route del default",
             stage.given(&format!("env --mode {mode}"))
         );
         let output = stage.node.run_within(SOON, &script).unwrap();
         let (text, errors) = (output.stdout_text(), output.stderr_text());
         assert!(text.contains(&format!("UCX_NET_DEVICES={device}\n")), "{text}");
         assert!(text.contains(transport), "{mode}: {text}\n{errors}");
+        assert!(text.contains("UCP worker"), "{mode}: {text}\n{errors}");
         for stream in [&text, &errors] {
             assert!(!stream.contains(" WARN "), "{mode}: {stream}");
         }
     }
     // The check above can fail.
-    let script = "UCX_NO_SUCH=1 UCX_NET_DEVICES=rxe7:1 ucx_info -e -u t 2>&1";
+    let script = "UCX_NO_SUCH=1 UCX_NET_DEVICES=rxe7:1 ucx_info -p -w -u t 2>&1";
     let output = stage.node.run_within(SOON, script).unwrap();
     for words in ["unused env variable: UCX_NO_SUCH", "'rxe7:1' is not available"] {
         assert!(output.stdout_text().contains(words), "{}", output.stdout_text());
