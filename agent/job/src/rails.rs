@@ -224,8 +224,11 @@ fn no_device(node: &Node, grant: &Grant) -> (String, Prospect) {
     )
 }
 
+/// The GID that a connection should use, and all GIDs of this network namespace.
+type Gids<'a> = (Option<&'a Gid>, Vec<Gid>);
+
 /// The best GID of a usable port, and all GIDs of this network namespace; or why the port cannot be used.
-fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<(Option<&'a Gid>, Vec<Gid>), (String, Prospect)> {
+fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<Gids<'a>, (String, Prospect)> {
     let later = |why: &str| (why.to_owned(), Prospect::Later);
     let state = port.state.known().map_or("unread", |state| state.name.as_str());
     if port.is_active() != Some(true) {
