@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Reads again and again in a thread of its own: a reading that hangs must not outlast the deadline. The thread ends with
+/// Reads again and again in a separate thread: a reading that hangs must not outlast the deadline. The thread ends with
 /// the program.
 fn readings(pod: PodArguments) -> Receiver<anyhow::Result<Job>> {
     // No reading is made in advance, so none is old when it is used.
