@@ -38,8 +38,8 @@ pub fn environment_file(settings: &Settings) -> String {
 pub fn yaml(settings: &Settings) -> String {
     let mut text = String::new();
     for setting in new(settings) {
-        // A JSON string is a YAML string.
-        let value = serde_json::Value::from(setting.value.as_str());
+        // A JSON string is a YAML string. Kubernetes replaces `$(NAME)` in it, and `$$` by `$`.
+        let value = serde_json::Value::from(one_line(&setting.value).replace('$', "$$"));
         let _ = writeln!(text, "- name: {}\n  value: {value}", setting.name);
     }
     if text.is_empty() {
@@ -72,7 +72,7 @@ pub fn json(settings: &Settings, rails: &Rails<'_>, problems: &[String]) -> Stri
         refused: rails
             .refused
             .iter()
-            .map(|Refused { what, why }| Unusable {
+            .map(|Refused { what, why, .. }| Unusable {
                 device: what,
                 reason: why,
             })

@@ -1,19 +1,23 @@
 //! The devices that a pod was given, from what each allocator leaves in the pod.
 //!
 //! - sriov-network-device-plugin: `PCIDEVICE_RESOURCE=ADDRESS,…`, and `PCIDEVICE_RESOURCE_INFO` with a JSON object
-//!   `{"ADDRESS": {"rdma": {"rdma_dev": "mlx5_6", …}}}`; versions before March 2025 have no `rdma_dev`.
+//!   `{"ADDRESS": {"rdma": {"rdma_dev": "mlx5_6", …}}}`; versions before March 2025 have no `rdma_dev`. A resource without
+//!   `isRdma` has no `rdma` at all.
 //! - dra-driver-sriov: `SRIOVNETWORK_PCI_ADDRESSES=ADDRESS,…` and `SRIOVNETWORK_DEVICE_RDMA_DEVICE=mlx5_6`.
 //! - Device metadata of DRA drivers (KEP-5304): JSON documents with attributes, several versions in one file.
 //! - Multus: the network status annotation, if the pod mounts it.
 //!
 //! The plugin for shared RDMA devices leaves nothing but device nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rdma_health_protocol::text::excerpt;
 use serde_json::{Deserializer, Map, Value};
 
 /// Maximum number of devices that are used; NCCL uses at most 32 ports.
 const MAX_GRANTS: usize = 256;
+/// Number of characters of a value that a message quotes.
+const QUOTED: usize = 64;
 
 /// One device that the pod was given; at least one of the names is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct Grant {
     pub device: Option<String>,
     /// Its network device in the pod.
     pub netdev: Option<String>,
+    /// Whether its resource is one for RDMA, if the source shows it.
+    pub for_rdma: Option<bool>,
     /// The variable or file that names it.
     pub source: String,
 }
@@ -35,26 +41,40 @@ pub struct Given {
     pub grants: Vec<Grant>,
     /// What could not be understood: the source, what is wrong, and what was expected.
     pub problems: Vec<String>,
+    /// Whether some device of this pod is not in `grants` because what names it could not be understood.
+    pub incomplete: bool,
 }
 
 impl Given {
     /// What environment variables name.
     pub fn in_environment(variables: &BTreeMap<String, String>) -> Self {
         let mut given = Self::default();
+        let mut subfunctions = Subfunctions::default();
         for (name, value) in variables {
             if name.starts_with("PCIDEVICE_") {
-                match name.strip_suffix("_INFO") {
-                    Some(_) if value.trim_start().starts_with('{') => given.plugin_information(name, value),
-                    _ => given.addresses(name, value),
+                let base = name.strip_suffix("_INFO");
+                // The name of a resource can itself end in "_INFO".
+                let information = base
+                    .is_some_and(|base| value.trim_start().starts_with('{') || variables.contains_key(base));
+                if information {
+                    given.plugin_information(name, value, &mut subfunctions);
+                } else {
+                    given.addresses(name, value, &mut subfunctions);
                 }
             } else if name == "SRIOVNETWORK_PCI_ADDRESSES" {
-                given.addresses(name, value);
+                given.addresses(name, value, &mut subfunctions);
             } else if name.starts_with("SRIOVNETWORK_") && name.ends_with("_RDMA_DEVICE") {
-                given.add(Grant {
-                    device: Some(value.trim().to_owned()),
-                    source: name.clone(),
-                    ..Grant::default()
-                });
+                given.rdma_devices(name, value);
+            }
+        }
+        for (id, name) in subfunctions.named {
+            if !subfunctions.resolved.contains(&id) {
+                given.malformed(
+                    &name,
+                    &format!(
+                        "names the subfunction {id}, but {name}_INFO does not name its RDMA device: update the device plugin"
+                    ),
+                );
             }
         }
         given
@@ -74,8 +94,8 @@ impl Given {
                     );
                 }
             }
-            Some(Err(error)) => self.problem(file, &format!("is not JSON: {error}")),
-            None => self.problem(file, "is empty"),
+            Some(Err(error)) => self.malformed(file, &format!("is not JSON: {error}")),
+            None => self.malformed(file, "is empty"),
         }
     }
 
@@ -83,61 +103,105 @@ impl Given {
     pub fn add_network_status(&mut self, file: &str, text: &str) {
         let networks = match serde_json::from_str::<Value>(text) {
             Ok(Value::Array(networks)) => networks,
-            Ok(_) => return self.problem(file, "is not a list of networks"),
-            Err(error) => return self.problem(file, &format!("is not JSON: {error}")),
+            Ok(_) => return self.malformed(file, "is not a list of networks"),
+            Err(error) => return self.malformed(file, &format!("is not JSON: {error}")),
         };
         for network in &networks {
             let pci = &network["device-info"]["pci"];
             let Some(address) = pci["pci-address"].as_str() else {
                 continue;
             };
+            if !is_pci_address(address) {
+                self.not_an_address(file, address);
+                continue;
+            }
             let netdev = network["interface"].as_str().map(str::to_owned);
             // Several RDMA devices are separated by commas.
             let devices = pci["rdma-device"].as_str().unwrap_or_default();
             for device in devices.split(',').map(str::trim) {
                 self.add(Grant {
-                    pci_address: Some(address.to_owned()),
+                    pci_address: Some(address.to_ascii_lowercase()),
                     device: Some(device.to_owned()).filter(|device| !device.is_empty()),
                     netdev: netdev.clone(),
                     source: file.to_owned(),
+                    ..Grant::default()
                 });
             }
         }
     }
 
+    /// A file or variable that names devices and could not be read.
+    pub fn unread(&mut self, what: String) {
+        self.incomplete = true;
+        self.note(what);
+    }
+
     /// A list of PCI addresses, or of auxiliary devices (`mlx5_core.sf.4`).
-    fn addresses(&mut self, name: &str, value: &str) {
-        for item in value.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+    fn addresses(&mut self, name: &str, value: &str, subfunctions: &mut Subfunctions) {
+        let mut items = value
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .peekable();
+        if items.peek().is_none() {
+            return self.malformed(name, "is empty, expected a PCI address like 0000:41:00.2");
+        }
+        for item in items {
             if is_pci_address(item) {
                 self.add(Grant {
                     pci_address: Some(item.to_ascii_lowercase()),
                     source: name.to_owned(),
                     ..Grant::default()
                 });
-            } else if !is_auxiliary(item) {
-                self.problem(
-                    name,
-                    &format!("has \"{item}\", expected a PCI address like 0000:41:00.2"),
-                );
+            } else if is_auxiliary(item) && subfunctions.named.len() < MAX_GRANTS {
+                subfunctions.named.insert(item.to_owned(), name.to_owned());
+            } else {
+                self.not_an_address(name, item);
             }
         }
     }
 
-    fn plugin_information(&mut self, name: &str, value: &str) {
+    /// Names of RDMA devices, separated by commas.
+    fn rdma_devices(&mut self, name: &str, value: &str) {
+        let mut devices = value
+            .split(',')
+            .map(str::trim)
+            .filter(|device| !device.is_empty())
+            .peekable();
+        if devices.peek().is_none() {
+            return self.malformed(name, "is empty, expected an RDMA device like mlx5_6");
+        }
+        for device in devices {
+            self.add(Grant {
+                device: Some(device.to_owned()),
+                for_rdma: Some(true),
+                source: name.to_owned(),
+                ..Grant::default()
+            });
+        }
+    }
+
+    fn plugin_information(&mut self, name: &str, value: &str, subfunctions: &mut Subfunctions) {
         let devices: Map<String, Value> = match serde_json::from_str(value) {
             Ok(devices) => devices,
-            Err(error) => return self.problem(name, &format!("is not a JSON object of devices: {error}")),
+            Err(error) => return self.malformed(name, &format!("is not a JSON object of devices: {error}")),
         };
         for (id, providers) in &devices {
             let device = providers["rdma"]["rdma_dev"].as_str().map(str::to_owned);
             let pci_address = is_pci_address(id).then(|| id.to_ascii_lowercase());
+            if is_auxiliary(id) && device.is_some() && subfunctions.resolved.len() < MAX_GRANTS {
+                subfunctions.resolved.insert(id.clone());
+            }
             if device.is_some() || pci_address.is_some() {
                 self.add(Grant {
                     pci_address,
                     device,
-                    netdev: None,
+                    for_rdma: Some(providers["rdma"].is_object()),
                     source: name.to_owned(),
+                    ..Grant::default()
                 });
+            } else if !is_auxiliary(id) {
+                self.not_an_address(name, id);
             }
         }
     }
@@ -155,10 +219,12 @@ impl Given {
                             "dra.net/pciAddress",
                             "pciAddress",
                         ])
-                        .map(|address| address.to_ascii_lowercase()),
+                        .map(|address| address.to_ascii_lowercase())
+                        .filter(|address| is_pci_address(address)),
                         device: named(&["dra.net/rdmaDevice", "rdmaDevice"]),
-                        netdev: named(&["dra.net/ifName", "interfaceName"]),
+                        netdev: network_name(object).or_else(|| named(&["dra.net/ifName", "interfaceName"])),
                         source: file.to_owned(),
+                        ..Grant::default()
                     };
                     if grant.pci_address.is_some() || grant.device.is_some() || grant.netdev.is_some() {
                         self.add(grant);
@@ -189,6 +255,7 @@ impl Given {
             known.pci_address = known.pci_address.take().or(grant.pci_address);
             known.device = known.device.take().or(grant.device);
             known.netdev = known.netdev.take().or(grant.netdev);
+            known.for_rdma = known.for_rdma.or(grant.for_rdma);
         } else if self.grants.len() < MAX_GRANTS {
             self.grants.push(grant);
         } else {
@@ -197,12 +264,44 @@ impl Given {
         }
     }
 
+    fn not_an_address(&mut self, source: &str, found: &str) {
+        let found = excerpt(found, QUOTED);
+        self.malformed(
+            source,
+            &format!("has \"{found}\", expected a PCI address like 0000:41:00.2"),
+        );
+    }
+
+    /// Something that names a device could not be understood.
+    fn malformed(&mut self, source: &str, what: &str) {
+        self.incomplete = true;
+        self.problem(source, what);
+    }
+
     fn problem(&mut self, source: &str, what: &str) {
-        let problem = format!("{source} {what}");
+        self.note(format!("{source} {what}"));
+    }
+
+    fn note(&mut self, problem: String) {
         if !self.problems.contains(&problem) && self.problems.len() < MAX_GRANTS {
             self.problems.push(problem);
         }
     }
+}
+
+/// Subfunctions have no PCI address: only the `_INFO` variable leads to their RDMA devices.
+#[derive(Debug, Default)]
+struct Subfunctions {
+    /// Each that a variable names, with the variable.
+    named: BTreeMap<String, String>,
+    /// Those whose RDMA device is known.
+    resolved: BTreeSet<String>,
+}
+
+/// The name of a device's interface in this pod: a driver may rename it, and `networkData` then has the new name.
+fn network_name(device: &Map<String, Value>) -> Option<String> {
+    let name = device.get("networkData")?.get("interfaceName")?.as_str()?;
+    Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The text of an attribute: `{"string": "…"}`, or a plain string.

@@ -124,3 +124,57 @@ fn a_hostile_number_of_devices_is_bounded() {
     assert_eq!(given.grants.len(), MAX_GRANTS);
     assert_eq!(given.problems.len(), 1, "{:?}", given.problems);
 }
+
+#[test]
+fn what_names_devices_but_cannot_be_understood_makes_the_list_incomplete() {
+    for (name, value) in [
+        ("PCIDEVICE_A", "0000:41:00.2,x"),
+        ("PCIDEVICE_A", " , "),
+        ("PCIDEVICE_A_INFO", "{"),
+        ("SRIOVNETWORK_PCI_ADDRESSES", "41:00.2"),
+    ] {
+        let given = environment(&[(name, value)]);
+        assert!(
+            given.incomplete && !given.problems.is_empty(),
+            "{name}={value}: {given:?}"
+        );
+    }
+    // With the other variable, it is known to be the plugin's information and not a resource of that name.
+    let given = environment(&[("PCIDEVICE_A", "0000:41:00.2"), ("PCIDEVICE_A_INFO", "x")]);
+    assert!(given.problems[0].contains("not a JSON object"), "{given:?}");
+    let given = environment(&[("PCIDEVICE_B_INFO", "0000:41:00.2")]);
+    assert_eq!(names(&given), [(Some("0000:41:00.2"), None)]);
+    // A file that describes something else names no device.
+    let mut given = Given::default();
+    given.add_metadata(
+        "cpu.json",
+        r#"{"requests":[{"devices":[{"attributes":{"model":{"string":"x"}}}]}]}"#,
+    );
+    assert!(!given.incomplete);
+}
+
+#[test]
+fn a_message_quotes_no_more_than_a_part_of_a_value() {
+    let given = environment(&[("PCIDEVICE_A", &"\u{1b}x".repeat(100_000))]);
+    assert_eq!(given.problems.len(), 1);
+    assert!(given.problems[0].len() < 1000, "{}", given.problems[0].len());
+    assert!(!given.problems[0].contains('\u{1b}'));
+}
+
+#[test]
+fn the_driver_for_sriov_names_several_rdma_devices_of_one_function() {
+    let given = environment(&[("SRIOVNETWORK_0000_08_00_5_RDMA_DEVICE", "mlx5_5,mlx5_6")]);
+    assert_eq!(names(&given), [(None, Some("mlx5_5")), (None, Some("mlx5_6"))]);
+}
+
+#[test]
+fn the_interface_of_a_dra_device_is_that_of_the_pod() {
+    let mut given = Given::default();
+    given.add_metadata(
+        "m.json",
+        r#"{"requests":[{"devices":[{"attributes":{"dra.net/ifName":{"string":"ens1f0v2"},"dra.net/rdmaDevice":{"string":"mlx5_6"}},
+            "networkData":{"interfaceName":"net1","ips":["10.0.1.2/24"]}}]}]}"#,
+    );
+    assert_eq!(names(&given), [(None, Some("mlx5_6"))]);
+    assert_eq!(given.grants[0].netdev.as_deref(), Some("net1"));
+}

@@ -2,7 +2,7 @@
 //! given.
 //!
 //! [`given`] parses what device plugins and drivers leave in a pod. [`rails`] finds the ports of these devices on the node
-//! and refuses those that cannot carry traffic, with the reason. [`settings`] derives the variables, each with its reason.
+//! and refuses those that cannot carry traffic, with the reason. [`readiness`] decides whether a job can start. [`settings`] derives the variables, each with its reason.
 //! [`format`] writes them. No I/O.
 
 #![forbid(unsafe_code)]
@@ -10,4 +10,6 @@
 pub mod format;
 pub mod given;
 pub mod rails;
+pub mod readiness;
 pub mod settings;
+pub mod user;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{Node, Port, access::Access, infiniband::Hca};
+use rdma_health_node::{Node, Port, access::Access, infiniband::Hca, pci::Role};
 use rdma_health_protocol::{Gid, GidType, best_gid};
 
 use crate::given::{Given, Grant};
@@ -51,12 +51,29 @@ pub struct Refused {
     pub what: String,
     /// The reason.
     pub why: String,
+    /// Whether this can change.
+    pub prospect: Prospect,
+}
+
+/// Whether a device that cannot be used now can be used later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prospect {
+    /// It can: a link comes up, an address is assigned, a driver is loaded.
+    Later,
+    /// Not in this container.
+    Never,
+    /// It is not meant for RDMA traffic of this job, so the job does not need it.
+    NotNeeded,
 }
 
 impl<'a> Rails<'a> {
     /// Finds the ports of the given devices; without given devices, those that this container can open.
+    ///
+    /// If devices were given but none of them could be understood, there is none: the visible devices can belong to others.
     pub fn find(node: &'a Node, access: &Access, given: &Given) -> Self {
-        let origin = if given.grants.is_empty() {
+        // DRA drivers describe GPUs in the same form.
+        let grants: Vec<_> = given.grants.iter().filter(|grant| !is_gpu(node, grant)).collect();
+        let origin = if grants.is_empty() && !given.incomplete {
             Origin::Visible
         } else {
             Origin::Given
@@ -68,11 +85,18 @@ impl<'a> Rails<'a> {
             refused: Vec::new(),
         };
         let devices = match origin {
-            Origin::Given => rails.given(node, given),
+            Origin::Given => rails.given(node, &grants),
             Origin::Visible => rails.visible(node),
         };
-        for (hca, source) in devices {
-            rails.take(node, access, hca, &source);
+        for (hca, grant) in devices {
+            rails.take(node, access, hca, grant);
+        }
+        if grants.is_empty() && given.incomplete {
+            rails.refuse(
+                "what this pod was given".into(),
+                given.problems.join("; "),
+                Prospect::Never,
+            );
         }
         let adapters: BTreeSet<_> = node.hcas().map(|hca| hca.adapter()).collect();
         for rail in &mut rails.rails {
@@ -89,24 +113,26 @@ impl<'a> Rails<'a> {
         self.rails.is_empty() && self.efa.is_empty()
     }
 
-    fn given(&mut self, node: &'a Node, given: &Given) -> Vec<(&'a Hca, String)> {
-        let mut found: Vec<(&Hca, String)> = Vec::new();
-        for grant in &given.grants {
+    /// Number of ports and devices to use.
+    pub fn count(&self) -> usize {
+        self.rails.len() + self.efa.len()
+    }
+
+    fn given<'g>(&mut self, node: &'a Node, grants: &[&'g Grant]) -> Vec<(&'a Hca, Option<&'g Grant>)> {
+        let mut found: Vec<(&Hca, Option<&Grant>)> = Vec::new();
+        for grant in grants {
             let hcas: Vec<&Hca> = node
                 .hcas()
                 .map(|hca| &**hca)
                 .filter(|hca| is(node, hca, grant))
                 .collect();
             if hcas.is_empty() {
-                self.refuse(
-                    format!("{} ({})", name(grant), grant.source),
-                    "no RDMA device on this node belongs to it: the function does not support RDMA, its driver is not loaded, or \
-                     it is in another network namespace",
-                );
+                let (why, prospect) = no_device(node, grant);
+                self.refuse(format!("{} ({})", name(grant), grant.source), why, prospect);
             }
             for hca in hcas {
                 if !found.iter().any(|(known, _)| known.name == hca.name) {
-                    found.push((hca, grant.source.clone()));
+                    found.push((hca, Some(grant)));
                 }
             }
         }
@@ -114,25 +140,34 @@ impl<'a> Rails<'a> {
     }
 
     /// Every device; on a node with GPUs only the best NIC of each GPU, so that NICs for storage and management stay out.
-    fn visible(&mut self, node: &'a Node) -> Vec<(&'a Hca, String)> {
+    fn visible<'g>(&mut self, node: &'a Node) -> Vec<(&'a Hca, Option<&'g Grant>)> {
         let topology = node.topology();
         let best: BTreeSet<_> = topology.gpus.iter().filter_map(|gpu| gpu.best_nic).collect();
         let mut found = Vec::new();
         for hca in node.hcas() {
             let address = hca.pci_address.known().map(String::as_str);
             if best.is_empty() || address.is_some_and(|address| best.contains(address)) {
-                found.push((&**hca, String::new()));
+                found.push((&**hca, None));
             } else {
-                self.refuse(hca.name.clone(), "not the nearest NIC of any GPU");
+                let why = "not the nearest NIC of any GPU".to_owned();
+                self.refuse(hca.name.clone(), why, Prospect::NotNeeded);
             }
         }
         found
     }
 
     /// Adds the usable ports of a device.
-    fn take(&mut self, node: &'a Node, access: &Access, hca: &'a Hca, source: &str) {
+    fn take(&mut self, node: &'a Node, access: &Access, hca: &'a Hca, grant: Option<&Grant>) {
         if let Some(missing) = missing_node(access, hca) {
-            return self.refuse(hca.name.clone(), &missing);
+            let (why, prospect) = match grant.map(|grant| grant.for_rdma) {
+                Some(Some(false)) => (
+                    format!("{missing}: its resource has no isRdma in the device plugin's configuration"),
+                    Prospect::NotNeeded,
+                ),
+                Some(_) => (missing, Prospect::Later),
+                None => (missing, Prospect::NotNeeded),
+            };
+            return self.refuse(hca.name.clone(), why, prospect);
         }
         let is_efa = hca.driver.known().is_some_and(|driver| driver == "efa");
         if is_efa {
@@ -145,35 +180,71 @@ impl<'a> Rails<'a> {
                     gid,
                     gids,
                     number: 0,
-                    source: source.to_owned(),
+                    source: grant.map_or_else(String::new, |grant| grant.source.clone()),
                 }),
-                Err(why) => self.refuse(port.to_string(), &why),
+                Err((why, prospect)) => self.refuse(port.to_string(), why, prospect),
             }
         }
     }
 
-    fn refuse(&mut self, what: String, why: &str) {
-        self.refused.push(Refused {
-            what,
-            why: why.to_owned(),
-        });
+    fn refuse(&mut self, what: String, why: String, prospect: Prospect) {
+        self.refused.push(Refused { what, why, prospect });
     }
 }
 
+/// Whether a device that was given is a GPU.
+fn is_gpu(node: &Node, grant: &Grant) -> bool {
+    let functions = node.pci.functions.known();
+    let function = functions.zip(grant.pci_address.as_ref());
+    function
+        .and_then(|(functions, address)| functions.get(address))
+        .is_some_and(|function| function.role == Role::Gpu)
+}
+
+/// Why no RDMA device belongs to a grant.
+fn no_device(node: &Node, grant: &Grant) -> (String, Prospect) {
+    if let Some(unread) = node.hcas.unread() {
+        return (
+            format!("RDMA devices could not be read: {unread}"),
+            Prospect::Later,
+        );
+    }
+    if grant.for_rdma == Some(false) {
+        return (
+            "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
+                .into(),
+            Prospect::NotNeeded,
+        );
+    }
+    (
+        "no RDMA device on this node belongs to it: the function does not exist or does not support RDMA, its driver is not \
+         loaded, or it is in another network namespace"
+            .into(),
+        Prospect::Later,
+    )
+}
+
+/// The GID that a connection should use, and all GIDs of this network namespace.
+type Gids<'a> = (Option<&'a Gid>, Vec<Gid>);
+
 /// The best GID of a usable port, and all GIDs of this network namespace; or why the port cannot be used.
-fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<(Option<&'a Gid>, Vec<Gid>), String> {
+fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<Gids<'a>, (String, Prospect)> {
+    let later = |why: &str| (why.to_owned(), Prospect::Later);
     let state = port.state.known().map_or("unread", |state| state.name.as_str());
     if port.is_active() != Some(true) {
-        return Err(format!("its state is {state}, expected ACTIVE"));
+        return Err(later(&format!("its state is {state}, expected ACTIVE")));
     }
     if port.is_iwarp() {
-        return Err("iWARP, which these libraries do not support".into());
+        return Err((
+            "iWARP, which these libraries do not support".into(),
+            Prospect::Never,
+        ));
     }
     if port.is_infiniband() {
         return Ok((None, Vec::new()));
     }
     let Some(all) = port.gids() else {
-        return Err("its GID table could not be read".into());
+        return Err(later("its GID table could not be read"));
     };
     let here = |gid: &&'a Gid| match (port.netdev_of(gid), access.netdevs.known()) {
         (Some(netdev), Some(netdevs)) => netdevs.iter().any(|here| here == netdev),
@@ -185,12 +256,12 @@ fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<(Option<&'a Gid>, Vec<
     let best = best_gid(&gids).filter(reachable).map(|gid| gid.index);
     match best.and_then(|index| all.iter().find(|gid| gid.index == index)) {
         Some(gid) => Ok((Some(gid), gids)),
-        None if gids.is_empty() && !all.is_empty() => {
-            Err("all its GIDs belong to network devices outside this network namespace".into())
-        }
-        None => {
-            Err("no RoCE v2 GID with a routable address: its network device has no IP address yet".into())
-        }
+        None if gids.is_empty() && !all.is_empty() => Err(later(
+            "all its GIDs belong to network devices outside this network namespace",
+        )),
+        None => Err(later(
+            "no RoCE v2 GID with a routable address: its network device has no IP address yet",
+        )),
     }
 }
 

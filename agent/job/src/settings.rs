@@ -3,15 +3,15 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
-use std::{
-    collections::BTreeMap,
-    net::{Ipv4Addr, Ipv6Addr},
-};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use rdma_health_node::access::Access;
+use rdma_health_node::{Node, access::Access};
 use serde::Serialize;
 
-use crate::rails::{Rail, Rails};
+use crate::{
+    rails::{Rail, Rails},
+    user::User,
+};
 
 /// The most ports that NCCL uses (`MAX_IB_DEVS`).
 const NCCL_MOST: usize = 32;
@@ -33,7 +33,7 @@ pub struct NcclVersion(pub u32, pub u32);
 impl NcclVersion {
     /// The first one that chooses the GID index for each device itself.
     const CHOOSES_GID: Self = Self(2, 21);
-    /// The first one that reads the number of the rail in `NCCL_IB_HCA`.
+    /// The first one that reads the number of the rail in `NCCL_IB_HCA` (from 2.30.7 on; 2.30.3 and 2.30.4 ignore it).
     const READS_RAILS: Self = Self(2, 30);
 
     /// Parses `2.21.5-1`, the form of `NCCL_VERSION` in NVIDIA's images.
@@ -70,7 +70,7 @@ pub struct Settings {
 
 /// Collects settings without overriding the user's.
 struct Draft<'a> {
-    user: &'a BTreeMap<String, String>,
+    user: &'a User,
     settings: Vec<Setting>,
     remarks: Vec<String>,
 }
@@ -78,12 +78,14 @@ struct Draft<'a> {
 impl Draft<'_> {
     fn set(&mut self, name: &'static str, value: impl Into<String>, reason: impl Into<String>) {
         let (value, reason) = (value.into(), reason.into());
-        let kept = self.user.get(name).cloned();
-        if let Some(kept) = kept.as_ref().filter(|kept| **kept != value) {
+        let set = self.user.get(name);
+        if let Some((kept, file)) = set.filter(|(kept, _)| *kept != value) {
+            let place = file.map_or_else(|| "already set".to_owned(), |file| format!("set in {file}"));
             self.remarks.push(format!(
-                "{name} is already set to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
+                "{name} is {place} to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
             ));
         }
+        let kept = set.map(|(kept, _)| kept.to_owned());
         self.settings.push(Setting {
             name,
             value,
@@ -98,12 +100,7 @@ impl Draft<'_> {
 }
 
 /// The settings for RDMA over these rails.
-pub fn rdma(
-    rails: &Rails<'_>,
-    access: &Access,
-    nccl: Option<NcclVersion>,
-    user: &BTreeMap<String, String>,
-) -> Settings {
+pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user: &User) -> Settings {
     let mut draft = Draft {
         user,
         settings: Vec::new(),
@@ -119,14 +116,16 @@ pub fn rdma(
             all.clone(),
             "the same ports; UCX needs the port number",
         );
-        draft.set("NVSHMEM_HCA_LIST", all, "the same ports");
-        if ports.len() > 1 {
-            draft.set(
-                "NVSHMEM_ENABLE_NIC_PE_MAPPING",
-                "1",
-                "several ports: each GPU uses the nearest",
-            );
-        }
+        draft.set(
+            "NVSHMEM_HCA_LIST",
+            all,
+            "the same ports; the processes of a node use them in turn",
+        );
+        draft.set(
+            "NVSHMEM_ENABLE_NIC_PE_MAPPING",
+            "1",
+            "NVSHMEM ignores NVSHMEM_HCA_LIST without it",
+        );
     }
     if !rails.efa.is_empty() {
         let names: Vec<_> = rails.efa.iter().map(|hca| hca.name.as_str()).collect();
@@ -150,7 +149,7 @@ pub fn rdma(
             "no default route was found: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME are left to the libraries",
         );
     }
-    pitfalls(&mut draft, rails);
+    pitfalls(&mut draft, rails, nccl);
     Settings {
         transport: Transport::Rdma,
         settings: draft.settings,
@@ -159,22 +158,34 @@ pub fn rdma(
 }
 
 /// The settings for TCP; `reason` is why RDMA is not used.
-pub fn tcp(access: &Access, reason: &str, user: &BTreeMap<String, String>) -> Settings {
+pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings {
     let mut draft = Draft {
         user,
         settings: Vec::new(),
         remarks: Vec::new(),
     };
     draft.set("NCCL_IB_DISABLE", "1", reason);
-    draft.set("UCX_TLS", "^ib", "UCX without RDMA transports");
+    let is_efa = |driver: &String| driver == "efa";
+    if node.hcas().any(|hca| hca.driver.known().is_some_and(is_efa)) {
+        draft.set(
+            "NCCL_NET",
+            "Socket",
+            "NCCL's own sockets: the plugin aws-ofi-nccl ignores NCCL_IB_DISABLE",
+        );
+    }
     if let Some(netdev) = access.default_netdev.known() {
         sockets(
             &mut draft,
             netdev,
             "the interface of the default route carries the traffic",
         );
-        draft.set("UCX_NET_DEVICES", netdev.clone(), "the same interface");
+        draft.set(
+            "UCX_NET_DEVICES",
+            netdev.clone(),
+            "the same interface, so that UCX uses no RDMA device",
+        );
     } else {
+        draft.set("UCX_TLS", "^ib", "UCX without RDMA transports");
         draft.remark("no default route was found: the libraries choose the interface");
     }
     Settings {
@@ -207,50 +218,70 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     }
 }
 
-/// How NCCL finds the GID: by address family, version and range, never by an index that differs between devices.
+/// How the libraries find the GID: by address family, version and range, never by an index that differs between devices.
 fn gid(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     let chosen: Vec<_> = rails.rails.iter().filter_map(|rail| rail.gid).collect();
-    let Some(first) = chosen.first() else { return };
-    if nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID) {
-        if chosen.iter().all(|gid| gid.index == first.index) {
-            draft.set(
-                "NCCL_IB_GID_INDEX",
-                first.index.to_string(),
-                "NCCL before 2.21 needs it; this index is right for every port here",
-            );
-        } else {
-            let all: Vec<_> = rails
-                .rails
-                .iter()
-                .filter_map(|rail| Some(format!("{} needs {}", rail.port, rail.gid?.index)))
-                .collect();
-            draft.remark(format!(
-                "NCCL before 2.21 uses one GID index for all ports, and no index is right for all: {}. Update NCCL, or use one port",
-                all.join(", ")
-            ));
-        }
+    if chosen.is_empty() {
         return;
+    }
+    let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
+    if is_old {
+        gid_index(draft, rails);
     }
     let ipv4 = chosen.iter().filter(|gid| gid.is_ipv4_mapped()).count();
     if ipv4 != 0 && ipv4 != chosen.len() {
         return draft.remark(
-            "some ports have only IPv4 GIDs and others only IPv6 GIDs: NCCL uses one address family for all",
+            "some ports have only IPv4 GIDs and others only IPv6 GIDs: NCCL and NVSHMEM use one address family for all",
         );
     }
     let family = if ipv4 > 0 { "AF_INET" } else { "AF_INET6" };
+    let range = range(rails, ipv4 > 0);
+    if !is_old {
+        draft.set(
+            "NCCL_IB_ADDR_FAMILY",
+            family,
+            "the address family of the GIDs; NCCL then finds the index on each port",
+        );
+        draft.set("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, which is routable");
+        if let Some((range, reason)) = &range {
+            draft.set("NCCL_IB_ADDR_RANGE", range.clone(), *reason);
+        }
+    }
     draft.set(
-        "NCCL_IB_ADDR_FAMILY",
+        "NVSHMEM_IB_ADDR_FAMILY",
         family,
-        "the address family of the GIDs; NCCL then finds the index on each port",
+        "NVSHMEM finds the index in the same way",
     );
-    draft.set("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, which is routable");
-    if let Some((range, reason)) = range(rails, ipv4 > 0) {
-        draft.set("NCCL_IB_ADDR_RANGE", range, reason);
+    if let Some((range, reason)) = range {
+        draft.set("NVSHMEM_IB_ADDR_RANGE", range, reason);
     }
 }
 
+/// For an NCCL that does not find the GID itself: one index, if it is right for all ports.
+fn gid_index(draft: &mut Draft<'_>, rails: &Rails<'_>) {
+    let chosen: Vec<_> = rails.rails.iter().filter_map(|rail| rail.gid).collect();
+    let Some(first) = chosen.first() else { return };
+    if chosen.iter().all(|gid| gid.index == first.index) {
+        draft.set(
+            "NCCL_IB_GID_INDEX",
+            first.index.to_string(),
+            "NCCL before 2.21 needs it; this index is right for every port here",
+        );
+        return;
+    }
+    let all: Vec<_> = rails
+        .rails
+        .iter()
+        .filter_map(|rail| Some(format!("{} needs {}", rail.port, rail.gid?.index)))
+        .collect();
+    draft.remark(format!(
+        "NCCL before 2.21 uses one GID index for all ports, and no index is right for all: {}. Update NCCL, or use one port",
+        all.join(", ")
+    ));
+}
+
 /// The smallest network with the chosen GIDs of all ports, if some port has other GIDs that it excludes.
-fn range(rails: &Rails<'_>, ipv4: bool) -> Option<(String, String)> {
+fn range(rails: &Rails<'_>, ipv4: bool) -> Option<(String, &'static str)> {
     let address = |gid: &rdma_health_protocol::Gid| gid.gid;
     let chosen: Vec<_> = rails
         .rails
@@ -287,7 +318,7 @@ fn range(rails: &Rails<'_>, ipv4: bool) -> Option<(String, String)> {
     };
     Some((
         text,
-        "the ports have addresses of other networks as well, for example of VLANs, which NCCL must not choose".into(),
+        "the ports have addresses of other networks as well, for example of VLANs, which must not be chosen",
     ))
 }
 
@@ -298,29 +329,19 @@ fn sockets(draft: &mut Draft<'_>, netdev: &str, reason: &str) {
 }
 
 /// What the user has set that works differently than it looks.
-fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>) {
+fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     let user = draft.user;
-    match user.get("NCCL_IB_GID_INDEX").map(|value| value.trim()) {
-        Some("") => draft.remark("NCCL_IB_GID_INDEX is set but empty: NCCL reads it as 0, which is a link-local RoCE v1 GID; unset it"),
-        Some(index) => {
-            for rail in &rails.rails {
-                if let Some(gid) = rail.gid.filter(|gid| gid.index.to_string() != index) {
-                    draft.remark(format!(
-                        "NCCL_IB_GID_INDEX is {index}, but {} needs {}; unset it, so that NCCL finds the index on each port",
-                        rail.port, gid.index
-                    ));
-                }
-            }
-        }
-        None => {}
+    if let Some(index) = user.value("NCCL_IB_GID_INDEX") {
+        let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
+        pinned_index(draft, rails, index, is_old);
     }
     if user
-        .get("NCCL_IB_DISABLE")
+        .value("NCCL_IB_DISABLE")
         .is_some_and(|value| value.trim() == "1")
     {
         draft.remark("NCCL_IB_DISABLE=1 is set: NCCL uses TCP although RDMA would work");
     }
-    if let Some(list) = user.get("NCCL_IB_HCA")
+    if let Some(list) = user.value("NCCL_IB_HCA")
         && !list.trim_start_matches('^').starts_with('=')
     {
         for prefix in list
@@ -342,4 +363,53 @@ fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>) {
             }
         }
     }
+}
+
+/// A GID index for all ports. NCCL ignores an empty one, and reads what is not a number as 0 (`ncclLoadParam` calls `strtoll`).
+fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: bool) {
+    const ZERO: &str = "0, usually a link-local RoCE v1 GID";
+    if value.is_empty() {
+        return draft.remark(if is_old {
+            format!("NCCL_IB_GID_INDEX is set but empty: NCCL before 2.21 then uses {ZERO}; unset it")
+        } else {
+            format!(
+                "NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it, and older versions use {ZERO}; unset it"
+            )
+        });
+    }
+    let Some(index) = integer(value) else {
+        return draft.remark(format!(
+            "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; unset it"
+        ));
+    };
+    // A negative index leaves the choice to NCCL.
+    if index < 0 && !is_old {
+        return;
+    }
+    for rail in &rails.rails {
+        if let Some(gid) = rail.gid.filter(|gid| i64::from(gid.index) != index) {
+            draft.remark(format!(
+                "NCCL_IB_GID_INDEX is {index}, but {} needs {}; unset it, so that NCCL finds the index on each port",
+                rail.port, gid.index
+            ));
+        }
+    }
+}
+
+/// A decimal or hexadecimal number with an optional sign.
+fn integer(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => digits.parse(),
+    };
+    // "--1" and "+-1" are not numbers.
+    number
+        .ok()
+        .filter(|number| *number >= 0)
+        .map(|number| sign * number)
 }

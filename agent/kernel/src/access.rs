@@ -67,6 +67,11 @@ pub fn file(root: &Root, path: &str) -> Fact<String> {
     Scope::new(root).required_file(path)
 }
 
+/// The file at this path; absent if it does not exist.
+pub fn optional_file(root: &Root, path: &str) -> Fact<String> {
+    Scope::new(root).optional_file(path)
+}
+
 /// `resourceclaims/CLAIM/REQUEST/DRIVER-metadata.json`, and likewise in `resourceclaimtemplates`.
 fn metadata(scope: &Scope<'_>) -> Vec<(String, Fact<String>)> {
     let below = |directory: &String| {

@@ -1,18 +1,28 @@
-//! What `env` and `run` share: the devices that this pod was given, and the settings for them.
+//! What `env`, `run` and `wait` share: the devices that this pod was given, and the settings for them.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use rdma_health_job::{
     given::Given,
-    rails::{Origin, Rails},
+    rails::{Origin, Rails, Refused},
+    readiness::{self, none_usable},
     settings::{self, NcclVersion, Settings},
+    user::User,
 };
-use rdma_health_kernel::{Root, access};
+use rdma_health_kernel::{
+    Root, access,
+    collector::{Collector, Refresh},
+};
 use rdma_health_node::{Fact, Node, access::Access, words::printable};
 
-use super::gather::read_kernel;
+/// How long reading the node may take; sources that have not answered by then are unread.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether a job uses RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,6 +43,13 @@ pub(super) struct JobArguments {
     /// Version of NCCL: older versions need other variables [default: the version set in the image (NVIDIA images set it), otherwise a recent one]
     #[arg(long, value_name = "VERSION")]
     nccl_version: Option<String>,
+    #[command(flatten)]
+    pod: PodArguments,
+}
+
+/// Where to find what this pod was given.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PodArguments {
     /// File with the Multus annotation k8s.v1.cni.cncf.io/network-status, mounted from the downward API
     #[arg(long, value_name = "FILE")]
     network_status: Option<PathBuf>,
@@ -46,7 +63,7 @@ pub(super) struct Job {
     node: Node,
     access: Access,
     given: Given,
-    variables: BTreeMap<String, String>,
+    user: User,
 }
 
 /// Why RDMA cannot be used; the message names every device and its reason.
@@ -61,41 +78,62 @@ impl std::fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-impl JobArguments {
-    /// Reads what the pod was given. Reports on stderr what could not be understood.
-    pub(super) fn read(&self) -> anyhow::Result<Job> {
+impl PodArguments {
+    /// Prepares to read, once or repeatedly.
+    pub(super) fn collector(&self) -> anyhow::Result<Collector> {
+        Ok(Collector::new(self.open()?, Vec::new()))
+    }
+
+    fn open(&self) -> anyhow::Result<Root> {
+        Root::open(&self.root)
+            .with_context(|| format!("cannot read the root directory {}", self.root.display()))
+    }
+
+    /// Reads what the pod was given and what the node has.
+    pub(super) fn read(&self, collector: &mut Collector) -> anyhow::Result<Job> {
+        // A variable that is not text is one that cannot be understood, and not one that is not set.
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let variables: BTreeMap<_, _> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .map(|(name, value)| (text(name), text(value)))
             .collect();
-        let root = Root::open(&self.root)
-            .with_context(|| format!("cannot read the root directory {}", self.root.display()))?;
+        let root = self.open()?;
         let access = Access::read(&root);
         let mut given = Given::in_environment(&variables);
         for (file, content) in &access.metadata {
             match content {
                 Fact::Known(text) => given.add_metadata(file, text),
                 Fact::Absent => {}
-                Fact::Unread { unread } => given.problems.push(unread.to_string()),
+                Fact::Unread { unread } => given.unread(unread.to_string()),
             }
         }
         if let Some(file) = &self.network_status {
             let file = std::path::absolute(file)?.display().to_string();
             match access::file(&root, &file) {
                 Fact::Known(text) => given.add_network_status(&file, &text),
-                Fact::Absent => given.problems.push(format!("{file} does not exist")),
-                Fact::Unread { unread } => given.problems.push(unread.to_string()),
+                Fact::Absent => given.unread(format!("{file} does not exist")),
+                Fact::Unread { unread } => given.unread(unread.to_string()),
             }
         }
-        // Before any failure: it may be the reason for it.
-        for problem in &given.problems {
-            anstream::eprintln!("rdma-health: {}", printable(problem));
-        }
+        let user = user(variables, &root, &mut given.problems);
+        collector.refresh(Refresh::All, Instant::now() + PATIENCE);
         Ok(Job {
-            node: read_kernel(root, Vec::new()).0,
+            node: Node::new(collector.facts()),
             access,
             given,
-            variables,
+            user,
         })
+    }
+}
+
+impl JobArguments {
+    /// Reads what the pod was given. Reports on stderr what could not be understood.
+    pub(super) fn read(&self) -> anyhow::Result<Job> {
+        let job = self.pod.read(&mut self.pod.collector()?)?;
+        // Before any failure: it may be the reason for it.
+        for problem in job.problems() {
+            anstream::eprintln!("rdma-health: {}", printable(problem));
+        }
+        Ok(job)
     }
 
     /// The version of NCCL, if it is known.
@@ -118,15 +156,15 @@ impl JobArguments {
     /// # Errors
     /// [`Unusable`] if the mode is RDMA and no port can be used.
     pub(super) fn settle<'a>(&self, job: &'a Job) -> anyhow::Result<(Settings, Rails<'a>)> {
-        let nccl = self.nccl(&job.variables)?;
-        let rails = Rails::find(&job.node, &job.access, &job.given);
-        let tcp = |reason: &str| settings::tcp(&job.access, reason, &job.variables);
+        let nccl = self.nccl(job.user.variables())?;
+        let rails = job.rails();
+        let tcp = |reason: &str| settings::tcp(&job.node, &job.access, reason, &job.user);
         let settings = match self.mode {
             Mode::Tcp => tcp("TCP was requested"),
-            _ if !rails.is_empty() => settings::rdma(&rails, &job.access, nccl, &job.variables),
-            Mode::Rdma => return Err(Unusable(why(&job.node, &rails)).into()),
+            _ if !rails.is_empty() => settings::rdma(&rails, &job.access, nccl, &job.user),
+            Mode::Rdma => return Err(Unusable(none_usable(&job.node, &rails)).into()),
             Mode::Auto => {
-                let why = why(&job.node, &rails);
+                let why = none_usable(&job.node, &rails);
                 anstream::eprintln!(
                     "rdma-health: falling back to TCP, which is much slower: {}",
                     printable(&why)
@@ -139,15 +177,25 @@ impl JobArguments {
 }
 
 impl Job {
+    /// The ports that the job can use.
+    pub(super) fn rails(&self) -> Rails<'_> {
+        Rails::find(&self.node, &self.access, &self.given)
+    }
+
+    /// Why the job cannot start yet; empty if it can.
+    pub(super) fn missing(&self, rails: &Rails<'_>, at_least: Option<usize>) -> Vec<Refused> {
+        readiness::missing(&self.node, rails, &self.given, at_least)
+    }
+
     /// What could not be understood of what the pod was given.
     pub(super) fn problems(&self) -> &[String] {
         &self.given.problems
     }
 }
 
-/// Reports on stderr which given devices are not used, and why.
+/// Reports on stderr which given devices are not used, and why. If none is used, the reason was reported already.
 pub(super) fn report_refused(rails: &Rails<'_>) {
-    if rails.origin == Origin::Given {
+    if rails.origin == Origin::Given && !rails.is_empty() {
         for refused in &rails.refused {
             let line = format!("{} is not used: {}", refused.what, refused.why);
             anstream::eprintln!("rdma-health: {}", printable(&line));
@@ -155,18 +203,25 @@ pub(super) fn report_refused(rails: &Rails<'_>) {
     }
 }
 
-/// Why no port can be used, in one line.
-fn why(node: &Node, rails: &Rails<'_>) -> String {
-    if let Some(unread) = node.hcas.unread() {
-        return format!("RDMA devices could not be read: {unread}");
+/// The variables, and NCCL's configuration files in the order in which NCCL reads them.
+fn user(variables: BTreeMap<String, String>, root: &Root, problems: &mut Vec<String>) -> User {
+    let named = |name: &str| variables.get(name).filter(|value| !value.is_empty());
+    let of_user = match (named("NCCL_CONF_FILE"), named("HOME")) {
+        (Some(file), _) => Some(file.clone()),
+        (None, Some(home)) => Some(format!("{home}/.nccl.conf")),
+        (None, None) => None,
+    };
+    let mut user = User::new(variables);
+    for file in of_user.into_iter().chain(["/etc/nccl.conf".into()]) {
+        let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.into());
+        let file = absolute.display().to_string();
+        match access::optional_file(root, &file) {
+            Fact::Known(text) => user.add_nccl_configuration(&file, &text),
+            Fact::Absent => {}
+            Fact::Unread { unread } => {
+                problems.push(format!("{unread}; what it sets for NCCL may be overridden"));
+            }
+        }
     }
-    if rails.refused.is_empty() {
-        return "this container sees no RDMA device".into();
-    }
-    let refused: Vec<_> = rails
-        .refused
-        .iter()
-        .map(|refused| format!("{}: {}", refused.what, refused.why))
-        .collect();
-    refused.join("; ")
+    user
 }

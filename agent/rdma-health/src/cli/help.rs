@@ -115,6 +115,26 @@ const RUN: &[Example] = &[
     ),
 ];
 
+const WAIT: &[Example] = &[
+    (
+        "Wait at most 5 minutes for every device of this pod",
+        "rdma-health wait",
+    ),
+    (
+        "Also measure a loopback RDMA WRITE on each port (needs rdma-health-verbs)",
+        "rdma-health wait --probe --timeout 2m",
+    ),
+    (
+        "With the plugin for shared devices: wait for two ports",
+        "rdma-health wait --ports 2",
+    ),
+];
+
+const COPY: &[Example] = &[(
+    "In an init container that mounts a volume at /shared",
+    "rdma-health copy /shared",
+)];
+
 const BASELINE: &[Example] = &[
     (
         "Record the state of a healthy node",
@@ -205,6 +225,8 @@ pub(super) fn examples(command: &str) -> impl Iterator<Item = Example> {
         "topology" => TOPOLOGY,
         "env" => ENV,
         "run" => RUN,
+        "wait" => WAIT,
+        "copy" => COPY,
         "baseline" => BASELINE,
         "agent" => AGENT,
         "alive" => ALIVE,
@@ -236,7 +258,7 @@ pub(super) struct ExitStatus {
 }
 
 /// The commands whose exit status is a verdict.
-pub(super) const VERDICTS: [(&str, ExitStatus); 4] = [
+pub(super) const VERDICTS: [(&str, ExitStatus); 5] = [
     (
         "env",
         ExitStatus {
@@ -249,6 +271,14 @@ pub(super) const VERDICTS: [(&str, ExitStatus); 4] = [
         ExitStatus {
             brief: "0 to 255 that of the command; 2 RDMA cannot be used (--mode rdma), 3 error",
             detail: "A wrong command line is 3, too.",
+        },
+    ),
+    (
+        "wait",
+        ExitStatus {
+            brief: "0 the devices can be used, 2 something is missing, 3 error",
+            detail: "What cannot change, such as the memlock limit of a container, is reported at once. A wrong command line is \
+                     3, too.",
         },
     ),
     (

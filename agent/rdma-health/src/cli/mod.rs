@@ -6,6 +6,7 @@ mod agent;
 mod alive;
 mod baseline;
 mod check;
+mod copy;
 mod devices;
 mod documents;
 mod env;
@@ -19,6 +20,7 @@ mod guides;
 mod help;
 mod job;
 mod man;
+mod memlock;
 mod names;
 mod probe;
 #[cfg(feature = "agent")]
@@ -28,6 +30,7 @@ mod run;
 mod snapshot;
 mod topology;
 mod values;
+mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -81,6 +84,16 @@ enum Command {
     /// Raises the memlock limit as far as allowed and replaces itself with the command, which gets signals directly and whose
     /// exit status is the exit status.
     Run(run::Arguments),
+    /// Wait until the RDMA devices of this pod can be used
+    ///
+    /// For an init container. Waits until every device that this pod was given has a link and a GID, and checks that the memlock
+    /// limit is enough. Prints what it waits for. If something is still missing after the timeout, prints what and why for each device.
+    /// Without given devices, waits for one usable port.
+    Wait(wait::Arguments),
+    /// Copy this program to a directory
+    ///
+    /// For an init container of this image, which has no cp: it copies the program to a volume, and the job's container runs it there.
+    Copy(copy::Arguments),
     /// Print a configuration that records the node's current state as expected
     ///
     /// Nothing is judged: run rdma-health check first, and record a healthy node.
@@ -227,6 +240,8 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Env(arguments) => env::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Wait(arguments) => wait::run(&arguments),
+        Command::Copy(arguments) => copy::run(&arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Agent(arguments) => agent::run(arguments),

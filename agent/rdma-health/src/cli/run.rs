@@ -8,13 +8,13 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use rdma_health_job::format;
+use rdma_health_job::{format, settings::Transport};
 use rdma_health_node::words::{printable, size};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     env::unusable,
     given::{JobArguments, report_refused},
+    memlock,
 };
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for remark in &settings.remarks {
         anstream::eprintln!("rdma-health: {}", printable(remark));
     }
-    raise_memlock();
+    raise_memlock(settings.transport);
     // clap requires one.
     let (program, rest) = arguments.command.split_first().context("no command")?;
     let mut command = Command::new(program);
@@ -53,26 +53,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Err(command.exec()).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// Raises the memlock limit to the hard limit, or to unlimited with the privilege for it; libraries that register more memory
-/// than the limit fail with ENOMEM.
-fn raise_memlock() {
-    let unlimited = Rlimit {
-        current: None,
-        maximum: None,
-    };
-    if setrlimit(Resource::Memlock, unlimited).is_ok() {
-        return;
-    }
-    let limit = getrlimit(Resource::Memlock);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    if setrlimit(Resource::Memlock, raised).is_err() || limit.maximum.is_some() {
-        let most = limit.maximum.map_or_else(|| "unlimited".into(), size);
+/// Raises the memlock limit as far as allowed, and reports if it stays limited and matters.
+fn raise_memlock(transport: Transport) {
+    let limit = memlock::raise().filter(|_| transport == Transport::Rdma && !memlock::is_exempt());
+    if let Some(most) = limit {
         anstream::eprintln!(
-            "rdma-health: the memlock limit stays at {most}: registering more memory fails with ENOMEM unless the container has \
-             CAP_IPC_LOCK; run rdma-health explain memlock-low"
+            "rdma-health: the memlock limit stays at {}: registering more memory fails with ENOMEM unless the container has \
+             CAP_IPC_LOCK; run rdma-health explain memlock-low",
+            size(most)
         );
     }
 }

@@ -16,6 +16,12 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a size such as 64KiB or 1GB, or a number of bytes".into())
 }
 
+/// [`size`], or 0.
+pub(super) fn size_or_zero(text: &str) -> Result<u64, String> {
+    config::parse_size(text)
+        .ok_or_else(|| "expected a size such as 64KiB or 1GB, a number of bytes, or 0".into())
+}
+
 /// Size of one message of a probe.
 pub(super) fn message_size(text: &str) -> Result<u32, String> {
     let bytes = size(text)?;
@@ -46,6 +52,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// Time that a probe of one port may take.
 pub(super) fn probe_time(text: &str) -> Result<Duration, String> {
     duration_within(text, Duration::from_millis(1), Duration::from_secs(600))
+}
+
+/// Time to wait for devices.
+pub(super) fn wait_time(text: &str) -> Result<Duration, String> {
+    duration_within(text, Duration::from_secs(1), Duration::from_secs(24 * 60 * 60))
 }
 
 /// A duration between two others.

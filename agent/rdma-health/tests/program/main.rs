@@ -8,6 +8,7 @@ mod environment;
 mod help;
 mod job;
 mod metrics;
+mod pod;
 mod snapshot;
 
 use std::{
