@@ -30,4 +30,4 @@ mod source;
 
 pub use fact::{Fact, Unread, UnreadKind};
 pub use facts::{Facts, SourceStatus};
-pub use root::{Root, Scope};
+pub use root::{Privileged, Root, Scope};

@@ -13,7 +13,8 @@ mod record;
 mod speaker;
 
 pub use classify::{Report, classify};
-use collect::{Collected, MAX_DEVICES};
+pub(crate) use collect::{Collected, relevant};
+use collect::MAX_DEVICES;
 pub use event::{Device, Event, EventClass, EventKind};
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,8 @@ use crate::{
     source::{Known, Source},
 };
 
-const KMSG: &str = "/dev/kmsg";
+/// The device of the kernel log.
+pub(crate) const KMSG: &str = "/dev/kmsg";
 
 /// Words that mark a line that is kept although it is not an event.
 const TOPICS: [&str; 20] = [

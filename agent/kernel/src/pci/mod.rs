@@ -17,7 +17,7 @@ pub use config::{Acs, Capabilities, PortType};
 pub use sriov::{Sriov, VirtualFunction};
 
 use crate::{
-    fact::{Fact, Unread},
+    fact::{Errno, Fact, Unread, UnreadKind},
     nvidia::NvidiaDriver,
     root::{MAX_ATTRIBUTE, Scope},
     source::{After, Known, Source},
@@ -204,9 +204,16 @@ impl Function {
         let path = format!("{DEVICES}/{address}");
         let file = |name: &str| format!("{path}/{name}");
         let config_path = file("config");
+        let physical_function = scope.link_name(&file("physfn"));
         let capabilities = scope
             .binary(&config_path)
             .and_then(|bytes| match Capabilities::parse(&bytes) {
+                // A virtual function has none of these capabilities that matters.
+                Some(cut) if !cut.complete && physical_function.is_absent() => scope.fail(Unread {
+                    source: config_path.clone(),
+                    kind: UnreadKind::Errno(Errno::PERM),
+                    detail: "only root may read more than its first 64 bytes".into(),
+                }),
                 Some(capabilities) => Fact::Known(capabilities),
                 None => scope.malformed(
                     &config_path,
@@ -229,7 +236,7 @@ impl Function {
             link: Link::read(scope, &path),
             capabilities,
             sriov: Sriov::read(scope, &path),
-            physical_function: scope.link_name(&file("physfn")),
+            physical_function,
             aer: Aer::read(scope, &path),
             slot: Fact::Absent,
         }
@@ -312,6 +319,33 @@ pub fn is_address(name: &str) -> bool {
         && hex(function, 1..=1)
         && name.is_ascii()
         && name.len() <= MAX_ATTRIBUTE
+}
+
+/// The address of the function whose configuration space the file at `path` is.
+pub(crate) fn of_config(path: &str) -> Option<&str> {
+    let address = path.strip_prefix(DEVICES)?.strip_prefix('/')?.strip_suffix("/config")?;
+    is_address(address).then_some(address)
+}
+
+/// Excerpts of the configuration spaces of the functions and bridges that may be relevant to RDMA, at most `most`, for a process
+/// that may not read them. Virtual functions are left out: these have no capability of their own that matters.
+pub fn spaces(scope: &Scope<'_>, most: usize) -> Fact<Vec<(String, Vec<u8>)>> {
+    const BRIDGE: u32 = 0x0604;
+    let matters = |address: &&String| {
+        let path = format!("{DEVICES}/{address}");
+        let class = scope.parsed(&format!("{path}/class"), "a hexadecimal class", hexadecimal::<u32>);
+        let class = class.known().copied().unwrap_or_default();
+        let matters = matches!(class >> 16, 0x02 | 0x03 | 0x12) || class >> 8 == BRIDGE;
+        matters && scope.link(&format!("{path}/physfn")).known().is_none()
+    };
+    scope.entries(DEVICES).map(|addresses| {
+        let addresses = addresses.iter().filter(|address| is_address(address)).filter(matters);
+        let found = addresses.filter_map(|address| {
+            let space = scope.binary(&format!("{DEVICES}/{address}/config"));
+            Some((address.clone(), config::excerpt(space.known()?)?))
+        });
+        found.take(most).collect()
+    })
 }
 
 /// The last PCI address in a real path: the function of a device below it.
