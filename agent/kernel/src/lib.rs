@@ -18,6 +18,7 @@ pub mod iommu;
 pub mod kmsg;
 pub mod limits;
 pub mod modules;
+pub mod netlink;
 pub mod network;
 pub mod nvidia;
 pub mod pattern;

@@ -140,6 +140,13 @@ impl Root {
         self.live
     }
 
+    /// Whether there is anything that answers netlink questions: the kernel of a running machine, or a recording of one. A tree of files
+    /// has none.
+    pub(crate) fn answers_netlink(&self) -> bool {
+        let is_netlink = |(question, _): (&Question, &Answer)| matches!(question, Question::Netlink { .. });
+        self.live || self.recording.as_ref().is_some_and(|recording| recording.iter().any(is_netlink))
+    }
+
     /// For how many seconds a source had not responded when this was recorded; `None` if it had.
     pub(crate) fn hung(&self, source: &str) -> Option<u64> {
         self.recording.as_ref()?.hung.get(source).copied()
