@@ -92,7 +92,11 @@ pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
             }),
         }),
         links: Arc::new(Links {
-            netdevs: Fact::Known((0..devices).map(|n| (format!("eth{n}"), ethernet_link())).collect()),
+            netdevs: Fact::Known(
+                (0..devices)
+                    .map(|n| (format!("eth{n}"), ethernet_link()))
+                    .collect(),
+            ),
         }),
         devlink: Arc::new(Devlink {
             devices: Fact::Known((0..devices).map(|n| (address(n), devlink_device())).collect()),
@@ -165,8 +169,12 @@ pub fn empty(absent: bool) -> View {
         left_out: Vec::new(),
         nvidia_driver: fact(absent),
     });
-    node.links = Arc::new(Links { netdevs: fact(absent) });
-    node.devlink = Arc::new(Devlink { devices: fact(absent) });
+    node.links = Arc::new(Links {
+        netdevs: fact(absent),
+    });
+    node.devlink = Arc::new(Devlink {
+        devices: fact(absent),
+    });
     node.peer_memory = fact(absent);
     node.limits = Arc::new(Limits {
         own: fact(absent),
@@ -214,7 +222,11 @@ fn devlink_device() -> devlink::Device {
     };
     let versions = |version: &str| BTreeMap::from([("fw".to_owned(), version.to_owned())]);
     devlink::Device {
-        reporters: vec![reporter("fw", None), reporter("tx", Some(1)), reporter("tx", Some(2))],
+        reporters: vec![
+            reporter("fw", None),
+            reporter("tx", Some(1)),
+            reporter("tx", Some(2)),
+        ],
         firmware: Fact::Known(devlink::Firmware {
             running: versions("28.39.3560"),
             stored: versions("28.41.1000"),
@@ -270,6 +282,7 @@ fn function(role: Role) -> Function {
         physical_function: Fact::Absent,
         aer: Fact::Absent,
         slot: Fact::Absent,
+        aperture: Fact::Known(128 << 30),
     }
 }
 

@@ -120,7 +120,8 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
             "{helper} serve --socket /run/root.sock --allow-uid {AGENT} --host /"
         ))
         .unwrap();
-    node.wait_until(Duration::from_secs(60), "test -S /run/root.sock").unwrap();
+    node.wait_until(Duration::from_secs(60), "test -S /run/root.sock")
+        .unwrap();
     node.check("chmod 666 /run/root.sock").unwrap();
     let agent = |options: &str| -> Value {
         let check = format!(
@@ -145,7 +146,10 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
     assert_eq!(of(&helped, "pci"), of(&root, "pci"));
     assert!(of(&root, "pci").to_string().contains("\"complete\":true"));
     let unread = of(&helped, "sources").to_string();
-    assert!(!unread.contains("kmsg") && !unread.contains("/config"), "{unread}");
+    assert!(
+        !unread.contains("kmsg") && !unread.contains("/config"),
+        "{unread}"
+    );
     let rules = |report: &Value| {
         let findings = report["findings"].as_array().unwrap().iter();
         let found = findings.map(|finding| format!("{} {}", finding["severity"], finding["message"]));

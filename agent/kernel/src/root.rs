@@ -144,7 +144,11 @@ impl Root {
     /// has none.
     pub(crate) fn answers_netlink(&self) -> bool {
         let is_netlink = |(question, _): (&Question, &Answer)| matches!(question, Question::Netlink { .. });
-        self.live || self.recording.as_ref().is_some_and(|recording| recording.iter().any(is_netlink))
+        self.live
+            || self
+                .recording
+                .as_ref()
+                .is_some_and(|recording| recording.iter().any(is_netlink))
     }
 
     /// For how many seconds a source had not responded when this was recorded; `None` if it had.

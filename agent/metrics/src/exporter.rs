@@ -8,7 +8,9 @@ use rdma_health_view::View;
 
 use super::{
     counters,
-    families::{agent, devices, kernel_log, links, node, node_exporter, pci, ports, probes, process, verdict},
+    families::{
+        agent, devices, kernel_log, links, node, node_exporter, pci, ports, probes, process, verdict,
+    },
     table::write,
     text::Sink,
 };

@@ -64,7 +64,11 @@ mod hexadecimal {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = bounded::text::<_, { 2 * MAX_SPACE }>(deserializer)?;
-        let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let digit = |byte: &u8| {
+            char::from(*byte)
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        };
         let byte = |pair: &[u8]| match pair {
             [high, low] => Some(digit(high)? << 4 | digit(low)?),
             _ => None,
@@ -83,7 +87,11 @@ mod tests {
     #[test]
     fn more_than_the_bounds_is_refused() {
         let part = |records: Vec<String>| {
-            let part = LogPart { records, next: 1, more: false };
+            let part = LogPart {
+                records,
+                next: 1,
+                more: false,
+            };
             serde_json::from_str::<LogPart>(&serde_json::to_string(&part).unwrap())
         };
         assert!(part(vec!["x".repeat(MAX_RECORD); 2]).is_ok());
@@ -97,7 +105,10 @@ mod tests {
             ("0000:00:00.0".into(), "é0".into()),
         ] {
             let json = serde_json::json!({"address": address, "space": digits});
-            assert!(serde_json::from_value::<PciSpace>(json.clone()).is_err(), "{json}");
+            assert!(
+                serde_json::from_value::<PciSpace>(json.clone()).is_err(),
+                "{json}"
+            );
         }
     }
 

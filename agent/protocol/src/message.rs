@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectRequest, Device, LogPart, MAX_RUNTIMES, MAX_SPACES, OfferRequest, OfferedEnd, PciSpace, ProbeReport,
-    ProbeRequest, RuntimeLimits, bounded,
+    ConnectRequest, Device, LogPart, MAX_RUNTIMES, MAX_SPACES, OfferRequest, OfferedEnd, PciSpace,
+    ProbeReport, ProbeRequest, RuntimeLimits, bounded,
 };
 
 /// The most devices of a node, virtual functions included.

@@ -6,8 +6,8 @@ use serde::Serialize;
 use crate::{
     Expectations, Policy, Remedy, Severity, Writer,
     domain::{
-        adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost, measured,
-        modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
+        adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost,
+        measured, modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
     },
     draft::Draft,
 };

@@ -13,8 +13,8 @@ mod record;
 mod speaker;
 
 pub use classify::{Report, classify};
-pub(crate) use collect::{Collected, relevant};
 use collect::MAX_DEVICES;
+pub(crate) use collect::{Collected, relevant};
 pub use event::{Device, Event, EventClass, EventKind};
 
 use serde::{Deserialize, Serialize};

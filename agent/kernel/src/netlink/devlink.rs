@@ -12,7 +12,7 @@ use super::{
     wire::{Kind, Schema, text},
 };
 use crate::{
-    fact::{Fact, Unread, UnreadKind},
+    fact::{Errno, Fact, Unread, UnreadKind},
     root::Scope,
     source::{After, Known, Source},
 };
@@ -25,6 +25,8 @@ const MAX_REPORTERS: usize = 256;
 const MAX_VERSIONS: usize = 64;
 
 const FAMILY: &str = "devlink";
+/// What the kernel answers for a function without devlink, and for a driver that does not support a question.
+const NOT_SUPPORTED: [Errno; 2] = [Errno::NODEV, Errno::OPNOTSUPP];
 const BUS_NAME: u16 = 1;
 const DEV_NAME: u16 = 2;
 
@@ -84,24 +86,35 @@ impl Source for Devlink {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         if let Some(obstacle) = obstacle(scope, known) {
-            return Self { devices: obstacle.map(|()| BTreeMap::new()) };
+            return Self {
+                devices: obstacle.map(|()| BTreeMap::new()),
+            };
         }
         let netlink = Netlink::new(scope);
-        let reporters = netlink.ask::<ReporterMessage>("health-reporter-get", "", || Question {
-            family: FAMILY,
-            commands: (52, 52),
-            dump: true,
-            attributes: Vec::new(),
-            schema: REPORTER,
-        });
+        let reporters =
+            netlink.ask::<ReporterMessage>("health-reporter-get", "", &NOT_SUPPORTED, || Question {
+                family: FAMILY,
+                commands: (52, 52),
+                dump: true,
+                attributes: Vec::new(),
+                schema: REPORTER,
+            });
         let mut devices: BTreeMap<String, Device> = match reporters {
             Fact::Known(messages) => grouped(messages, &known.functions),
             Fact::Absent => BTreeMap::new(),
-            Fact::Unread { unread } => return Self { devices: (*unread).into() },
+            Fact::Unread { unread } => {
+                return Self {
+                    devices: (*unread).into(),
+                };
+            }
         };
         // Virtual functions have the firmware of their physical function.
-        let is_physical =
-            |address: &&String| scope.link(&format!("/sys/bus/pci/devices/{address}/physfn")).known().is_none();
+        let is_physical = |address: &&String| {
+            scope
+                .link(&format!("/sys/bus/pci/devices/{address}/physfn"))
+                .known()
+                .is_none()
+        };
         let physical: Vec<_> = known.functions.iter().filter(is_physical).collect();
         if physical.len() > MAX_FUNCTIONS {
             let _: Fact<()> = scope.fail(Unread {
@@ -111,23 +124,30 @@ impl Source for Devlink {
             });
         }
         for address in physical.into_iter().take(MAX_FUNCTIONS) {
-            let info = netlink.ask::<InfoMessage>("info-get", &format!("pci/{address}"), || Question {
-                family: FAMILY,
-                commands: (51, 51),
-                dump: false,
-                attributes: vec![text(BUS_NAME, "pci"), text(DEV_NAME, address)],
-                schema: INFO,
-            });
+            let info =
+                netlink.ask::<InfoMessage>("info-get", &format!("pci/{address}"), &NOT_SUPPORTED, || {
+                    Question {
+                        family: FAMILY,
+                        commands: (51, 51),
+                        dump: false,
+                        attributes: vec![text(BUS_NAME, "pci"), text(DEV_NAME, address)],
+                        schema: INFO,
+                    }
+                });
             let firmware = info.and_then(|messages| messages.into_iter().next().map(Firmware::from).into());
             if !firmware.is_absent() {
                 devices.entry(address.clone()).or_default().firmware = firmware;
             }
         }
-        Self { devices: Fact::Known(devices) }
+        Self {
+            devices: Fact::Known(devices),
+        }
     }
 
     fn unread(why: &Unread) -> Self {
-        Self { devices: why.clone().into() }
+        Self {
+            devices: why.clone().into(),
+        }
     }
 }
 
@@ -149,7 +169,9 @@ fn grouped(messages: Vec<ReporterMessage>, functions: &BTreeSet<String>) -> BTre
         }
     }
     for device in devices.values_mut() {
-        device.reporters.sort_by(|a, b| (&a.name, a.port).cmp(&(&b.name, b.port)));
+        device
+            .reporters
+            .sort_by(|a, b| (&a.name, a.port).cmp(&(&b.name, b.port)));
     }
     devices
 }
@@ -191,9 +213,14 @@ struct ReporterNest {
     recoveries: u64,
 }
 
-const VERSION: Schema = &[(103, "info-version-name", Kind::Text), (104, "info-version-value", Kind::Text)];
-const INFO: Schema =
-    &[(101, "info-version-running", Kind::List(VERSION)), (102, "info-version-stored", Kind::List(VERSION))];
+const VERSION: Schema = &[
+    (103, "info-version-name", Kind::Text),
+    (104, "info-version-value", Kind::Text),
+];
+const INFO: Schema = &[
+    (101, "info-version-running", Kind::List(VERSION)),
+    (102, "info-version-stored", Kind::List(VERSION)),
+];
 
 #[derive(Debug, Deserialize)]
 struct InfoMessage {
@@ -230,7 +257,11 @@ mod tests {
 
     #[test]
     fn only_a_version_that_the_next_reset_changes_is_pending() {
-        let versions = |list: &[(&str, &str)]| list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let versions = |list: &[(&str, &str)]| {
+            list.iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect()
+        };
         let firmware = Firmware {
             running: versions(&[("fw", "28.39.1002"), ("fw.psid", "MT_0"), ("fw.mgmt", "1")]),
             stored: versions(&[("fw", "28.41.1000"), ("fw.psid", "MT_0"), ("fw.bundle_id", "7")]),

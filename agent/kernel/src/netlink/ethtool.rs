@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     Netlink, Question, obstacle,
@@ -21,6 +21,8 @@ use crate::{
 const MAX_NETDEVS: usize = 256;
 
 const FAMILY: &str = "ethtool";
+/// What the kernel answers for a driver that does not support a question.
+const NOT_SUPPORTED: [Errno; 1] = [Errno::OPNOTSUPP];
 /// `ETHTOOL_FLAG_STATS`: the reply has statistics.
 const FLAG_STATS: u32 = 1 << 2;
 
@@ -94,7 +96,9 @@ impl Source for Links {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         if let Some(obstacle) = obstacle(scope, known) {
-            return Self { netdevs: obstacle.map(|()| BTreeMap::new()) };
+            return Self {
+                netdevs: obstacle.map(|()| BTreeMap::new()),
+            };
         }
         if known.netdevs.len() > MAX_NETDEVS {
             let _: Fact<()> = scope.fail(Unread {
@@ -106,20 +110,26 @@ impl Source for Links {
         let netlink = Netlink::new(scope);
         let mut netdevs = BTreeMap::new();
         for netdev in known.netdevs.iter().take(MAX_NETDEVS) {
-            let state = netlink.ask::<State>("linkstate-get", netdev, || question(netdev, &LINKSTATE, 0));
+            let state = state(&netlink, netdev);
             if let Some(unread) = state.unread()
                 && netdevs.is_empty()
                 && is_for_all(unread)
             {
-                return Self { netdevs: unread.clone().into() };
+                return Self {
+                    netdevs: unread.clone().into(),
+                };
             }
             netdevs.insert(netdev.clone(), Link::read(&netlink, netdev, state));
         }
-        Self { netdevs: Fact::Known(netdevs) }
+        Self {
+            netdevs: Fact::Known(netdevs),
+        }
     }
 
     fn unread(why: &Unread) -> Self {
-        Self { netdevs: why.clone().into() }
+        Self {
+            netdevs: why.clone().into(),
+        }
     }
 }
 
@@ -127,17 +137,24 @@ impl Source for Links {
 fn is_for_all(unread: &Unread) -> bool {
     match &unread.kind {
         UnreadKind::NotCollected => true,
-        UnreadKind::Errno(errno) => {
-            [Errno::OPNOTSUPP, Errno::PERM, Errno::ACCESS, Errno::PROTONOSUPPORT, Errno::AFNOSUPPORT].contains(errno)
-        }
+        UnreadKind::Errno(errno) => [
+            Errno::OPNOTSUPP,
+            Errno::PERM,
+            Errno::ACCESS,
+            Errno::PROTONOSUPPORT,
+            Errno::AFNOSUPPORT,
+        ]
+        .contains(errno),
         _ => false,
     }
 }
 
 impl Link {
     fn read(netlink: &Netlink<'_, '_>, netdev: &str, state: Fact<Vec<State>>) -> Self {
-        let fec = netlink.ask::<FecMessage>("fec-get", netdev, || question(netdev, &FEC, FLAG_STATS));
-        let pause = netlink.ask::<PauseMessage>("pause-get", netdev, || question(netdev, &PAUSE, FLAG_STATS));
+        let fec = || question(netdev, &FEC, FLAG_STATS);
+        let fec: Fact<Vec<FecMessage>> = netlink.ask("fec-get", netdev, &NOT_SUPPORTED, fec);
+        let pause = || question(netdev, &PAUSE, FLAG_STATS);
+        let pause: Fact<Vec<PauseMessage>> = netlink.ask("pause-get", netdev, &NOT_SUPPORTED, pause);
         let state = state.and_then(only);
         Self {
             down_reason: state.as_ref().and_then(|state| state.reason().into()),
@@ -146,6 +163,13 @@ impl Link {
             pause: pause.and_then(only).map(Pause::from),
         }
     }
+}
+
+/// The state of a link.
+pub(super) fn state<T: DeserializeOwned>(netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Vec<T>> {
+    netlink.ask("linkstate-get", netdev, &NOT_SUPPORTED, || {
+        question(netdev, &LINKSTATE, 0)
+    })
 }
 
 /// The one message of a reply; absent if there is none.
@@ -198,10 +222,15 @@ impl State {
         let substate = self.ext_substate.unwrap_or_default();
         let known = usize::try_from(state).ok().and_then(|state| REASONS.get(state));
         let Some((reason, details)) = known else {
-            return Some(DownReason { reason: format!("reason {state} of a later kernel"), detail: None });
+            return Some(DownReason {
+                reason: format!("reason {state} of a later kernel"),
+                detail: None,
+            });
         };
         // The numbers begin with 1.
-        let detail = usize::try_from(substate).ok().and_then(|number| details.get(number.checked_sub(1)?));
+        let detail = usize::try_from(substate)
+            .ok()
+            .and_then(|number| details.get(number.checked_sub(1)?));
         Some(DownReason {
             reason: (*reason).to_owned(),
             detail: detail.map(|detail| (*detail).to_owned()),
@@ -316,7 +345,11 @@ const PAUSE: Command = Command {
     schema: &[
         (3, "rx", Kind::Number),
         (4, "tx", Kind::Number),
-        (5, "stats", Kind::Nest(&[(2, "tx-frames", Kind::Number), (3, "rx-frames", Kind::Number)])),
+        (
+            5,
+            "stats",
+            Kind::Nest(&[(2, "tx-frames", Kind::Number), (3, "rx-frames", Kind::Number)]),
+        ),
     ],
 };
 
@@ -362,21 +395,36 @@ mod tests {
     #[test]
     fn reasons_have_the_words_of_ethtool() {
         assert_eq!(reason(json!({"link": 1})), None);
-        assert_eq!(reason(json!({"link": 0, "ext-state": 4})).as_deref(), Some("No cable"));
+        assert_eq!(
+            reason(json!({"link": 0, "ext-state": 4})).as_deref(),
+            Some("No cable")
+        );
         let training = json!({"link": 0, "ext-state": 1, "ext-substate": 4});
-        assert_eq!(reason(training).as_deref(), Some("Link training failure, Remote side is not ready yet"));
+        assert_eq!(
+            reason(training).as_deref(),
+            Some("Link training failure, Remote side is not ready yet")
+        );
         for (state, substate) in [(0, 0), (0, 200), (4, 1)] {
             let found = reason(json!({"ext-state": state, "ext-substate": substate})).unwrap();
             assert!(["Autoneg", "No cable"].contains(&found.as_str()), "{found}");
         }
-        assert_eq!(reason(json!({"ext-state": 77})).as_deref(), Some("reason 77 of a later kernel"));
+        assert_eq!(
+            reason(json!({"ext-state": 77})).as_deref(),
+            Some("reason 77 of a later kernel")
+        );
     }
 
     #[test]
     fn statistics_count_the_port_and_not_its_lanes() {
-        let message = json!({"active": 50, "stats": {"corrected": [9, 4, 5], "uncorr": [1, 0, 1], "corr-bits": []}});
+        let message =
+            json!({"active": 50, "stats": {"corrected": [9, 4, 5], "uncorr": [1, 0, 1], "corr-bits": []}});
         let fec = Fec::from(serde_json::from_value::<FecMessage>(message).unwrap());
-        let expected = Fec { mode: Some("RS".into()), corrected: Some(9), uncorrectable: Some(1), corrected_bits: None };
+        let expected = Fec {
+            mode: Some("RS".into()),
+            corrected: Some(9),
+            uncorrectable: Some(1),
+            corrected_bits: None,
+        };
         assert_eq!(fec, expected);
     }
 }

@@ -51,9 +51,20 @@ pub(super) struct Client {
 impl Client {
     /// The messages of the kernel's reply. `source` names the question in errors.
     pub(super) fn ask(&mut self, source: &str, question: Question) -> Result<Vec<Value>, Failure> {
-        let Question { family, commands, dump, attributes, schema } = question;
+        let Question {
+            family,
+            commands,
+            dump,
+            attributes,
+            schema,
+        } = question;
         let family = self.family(source, family)?;
-        let request = Request { family, command: commands.0, dump, attributes };
+        let request = Request {
+            family,
+            command: commands.0,
+            dump,
+            attributes,
+        };
         self.exchange(source, &request, commands.1, schema)
     }
 
@@ -73,7 +84,13 @@ impl Client {
             dump: false,
             attributes: vec![text(FAMILY_NAME, name)],
         };
-        let unread = |kind, detail| Failure::Unread(Box::new(Unread { source: source.to_owned(), kind, detail }));
+        let unread = |kind, detail| {
+            Failure::Unread(Box::new(Unread {
+                source: source.to_owned(),
+                kind,
+                detail,
+            }))
+        };
         let messages = match self.exchange(source, &request, NEW_FAMILY, FAMILY) {
             Err(Failure::Errno(Errno::NOENT)) => {
                 let detail = format!("this kernel has no netlink family {name}");
@@ -84,7 +101,10 @@ impl Client {
         let number = messages.first().and_then(|message| message["family-id"].as_u64());
         let number = number.and_then(|number| u16::try_from(number).ok());
         let number = number.ok_or_else(|| {
-            unread(UnreadKind::Malformed, format!("the kernel reports no number of the family {name}"))
+            unread(
+                UnreadKind::Malformed,
+                format!("the kernel reports no number of the family {name}"),
+            )
         })?;
         self.families.insert(name, number);
         Ok(number)
@@ -183,8 +203,13 @@ mod tests {
     fn a_family_that_the_kernel_does_not_have_is_reported() {
         let mut client = Client::default();
         let failure = client.family("question", "no_such_family").unwrap_err();
-        let Failure::Unread(unread) = failure else { panic!("{failure:?}") };
-        assert_eq!(unread.to_string(), "question: this kernel has no netlink family no_such_family (EOPNOTSUPP)");
+        let Failure::Unread(unread) = failure else {
+            panic!("{failure:?}")
+        };
+        assert_eq!(
+            unread.to_string(),
+            "question: this kernel has no netlink family no_such_family (EOPNOTSUPP)"
+        );
         assert_eq!(client.family("question", "nlctrl").unwrap(), 16);
     }
 }

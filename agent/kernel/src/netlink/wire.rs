@@ -130,11 +130,15 @@ impl<'a> Reply<'a> {
     pub(super) fn add(&mut self, datagram: &[u8]) -> Result<bool, Failure> {
         self.bytes += datagram.len();
         if self.bytes > MAX_REPLY {
-            return Err(self.unread(UnreadKind::TooLong, format!("it is longer than {MAX_REPLY} bytes")));
+            return Err(self.unread(
+                UnreadKind::TooLong,
+                format!("it is longer than {MAX_REPLY} bytes"),
+            ));
         }
         let mut rest = datagram;
         while !rest.is_empty() {
-            let message = NetlinkBuffer::new_checked(rest).map_err(|_| self.malformed("a message is cut off"))?;
+            let message =
+                NetlinkBuffer::new_checked(rest).map_err(|_| self.malformed("a message is cut off"))?;
             // `new_checked` compares it with the buffer and the header.
             let length = usize::try_from(message.length()).unwrap_or(usize::MAX);
             let body = rest.get(16..length).unwrap_or_default();
@@ -241,7 +245,10 @@ impl<'a> Reply<'a> {
 
     /// The reply has not ended in time.
     pub(super) fn late(&self) -> Failure {
-        self.unread(UnreadKind::Errno(Errno::TIMEDOUT), "the kernel's reply did not end in time".into())
+        self.unread(
+            UnreadKind::Errno(Errno::TIMEDOUT),
+            "the kernel's reply did not end in time".into(),
+        )
     }
 }
 

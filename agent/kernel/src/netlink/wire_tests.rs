@@ -7,14 +7,17 @@ use super::*;
 
 const ETHTOOL: u16 = 21;
 const STATE: Schema = &[
-    (1, "header", Kind::Nest(&[(1, "dev-index", Kind::Number), (2, "dev-name", Kind::Text)])),
+    (
+        1,
+        "header",
+        Kind::Nest(&[(1, "dev-index", Kind::Number), (2, "dev-name", Kind::Text)]),
+    ),
     (2, "link", Kind::Number),
     (5, "ext-state", Kind::Number),
     (20, "entries", Kind::List(&[(1, "value", Kind::Numbers)])),
 ];
 /// What Linux 6.18 with virtio_net answered to `linkstate-get` of eth0 with sequence number 7: the message, and the acknowledgement.
-const MESSAGE: &str =
-    "3400000015000000070000003b240000060100001800018008000100040000000900020065746830000000000500020001000000";
+const MESSAGE: &str = "3400000015000000070000003b240000060100001800018008000100040000000900020065746830000000000500020001000000";
 const DONE: &str = "2400000002000001070000003b240000000000002c000000150005000700000000000000";
 /// What it answered to `fec-get` of eth0: its driver does not support it.
 const NOT_SUPPORTED: &str = "4000000002000000070000003b240000a1ffffff2c0000001500050007000000000000001d01000018000180090002006574\
@@ -44,14 +47,23 @@ fn the_reply_of_a_kernel_is_a_document() {
     assert!(reply.add(&bytes(DONE)).unwrap());
     let expected = json!({"header": {"dev-index": 4, "dev-name": "eth0"}, "link": 1});
     assert_eq!(reply.into_messages(), [expected]);
-    assert_eq!(self::reply().add(&bytes(NOT_SUPPORTED)), Err(Failure::Errno(Errno::OPNOTSUPP)));
+    assert_eq!(
+        self::reply().add(&bytes(NOT_SUPPORTED)),
+        Err(Failure::Errno(Errno::OPNOTSUPP))
+    );
 }
 
 #[test]
 fn a_request_is_what_the_program_ethtool_sends() {
     let header = nest(1, &[text(2, "eth0"), number(3, 4)]);
-    let request = Request { family: ETHTOOL, command: 6, dump: false, attributes: vec![header] };
-    let expected = "2c000000150005000700000000000000060100001800018009000200657468300000000008000300 04000000";
+    let request = Request {
+        family: ETHTOOL,
+        command: 6,
+        dump: false,
+        attributes: vec![header],
+    };
+    let expected =
+        "2c000000150005000700000000000000060100001800018009000200657468300000000008000300 04000000";
     assert_eq!(request.bytes(7), bytes(expected));
 }
 
@@ -80,7 +92,10 @@ fn what_no_kernel_sends_is_refused_with_a_reason() {
         (changed(24, 0x07), "dev-index with 3 bytes"),
     ] {
         let found = refused(&datagram);
-        assert!(found.contains(reason) && found.contains("linkstate-get eth0"), "{found}");
+        assert!(
+            found.contains(reason) && found.contains("linkstate-get eth0"),
+            "{found}"
+        );
     }
     let mut error = bytes(NOT_SUPPORTED);
     error[16..20].copy_from_slice(&i32::MIN.to_ne_bytes());
@@ -100,7 +115,9 @@ fn a_reply_without_end_stops_at_a_bound() {
         bytes += message.len();
         assert!(bytes <= MAX_REPLY);
     };
-    let Failure::Unread(unread) = failure else { panic!("{failure:?}") };
+    let Failure::Unread(unread) = failure else {
+        panic!("{failure:?}")
+    };
     assert_eq!(unread.kind, UnreadKind::TooLong);
 }
 
@@ -112,7 +129,12 @@ fn a_deep_nest_is_not_followed_beyond_the_schema() {
         for _ in 0..16_000 {
             nested = nest(number, &[nested]);
         }
-        let request = Request { family: ETHTOOL, command: 6, dump: false, attributes: vec![nested] };
+        let request = Request {
+            family: ETHTOOL,
+            command: 6,
+            dump: false,
+            attributes: vec![nested],
+        };
         // Refused or passed over; only the stack could tell.
         let _ = reply().add(&request.bytes(7));
     }

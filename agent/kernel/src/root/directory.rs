@@ -96,7 +96,10 @@ impl Ask for ReadFile<'_> {
         }
         read_again(&file, self.buffer, self.limit)?;
         if self.buffer.len() <= UNPRIVILEGED_SPACE
-            && let Some(space) = root.privileged.as_ref().and_then(|helper| helper.space(self.path))
+            && let Some(space) = root
+                .privileged
+                .as_ref()
+                .and_then(|helper| helper.space(self.path))
         {
             self.buffer.clear();
             self.buffer.extend_from_slice(&space?);

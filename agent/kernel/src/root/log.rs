@@ -139,10 +139,15 @@ impl LogFollower {
                 (directory.open_at(kmsg::KMSG, OFlags::RDONLY)?, 0)
             }
         };
-        let mut part = LogPart { next: from, ..LogPart::default() };
+        let mut part = LogPart {
+            next: from,
+            ..LogPart::default()
+        };
         let mut add = |number: u64, record: &[u8]| {
             let record = String::from_utf8_lossy(record);
-            if number >= from && let Some(kept) = kmsg::relevant(&record) {
+            if number >= from
+                && let Some(kept) = kmsg::relevant(&record)
+            {
                 part.records.push(kept);
             }
             part.next = part.next.max(number.saturating_add(1));
@@ -204,7 +209,10 @@ mod tests {
         let (mut from, mut seen) = (0, Vec::new());
         loop {
             let part = follower.read(&root, from).unwrap();
-            assert!(part.records.len() <= MAX_LOG_RECORDS && part.next > from, "{from}");
+            assert!(
+                part.records.len() <= MAX_LOG_RECORDS && part.next > from,
+                "{from}"
+            );
             (from, seen) = (part.next, [seen, part.records].concat());
             if !part.more {
                 break;
@@ -212,7 +220,13 @@ mod tests {
         }
         assert_eq!((from, seen.len()), (3000, 1500));
         assert!(seen.iter().all(|record| record.contains("timed out")));
-        assert_eq!(follower.read(&root, from).unwrap(), LogPart { next: 3000, ..LogPart::default() });
+        assert_eq!(
+            follower.read(&root, from).unwrap(),
+            LogPart {
+                next: 3000,
+                ..LogPart::default()
+            }
+        );
         write(0..3003);
         let part = follower.read(&root, from).unwrap();
         assert_eq!((part.records.len(), part.next, part.more), (2, 3003, false));

@@ -84,7 +84,10 @@ impl Privileged {
                 changed
             }
             Err(unread) => {
-                let changed = answers.log_failed.as_ref().is_some_and(|earlier| *earlier != unread);
+                let changed = answers
+                    .log_failed
+                    .as_ref()
+                    .is_some_and(|earlier| *earlier != unread);
                 if changed {
                     answers.log_failed = Some(unread);
                 }
@@ -137,7 +140,11 @@ mod tests {
     const CONFIG: &str = "/sys/bus/pci/devices/0000:41:00.0/config";
 
     fn why() -> Unread {
-        Unread { source: "x".into(), kind: UnreadKind::Malformed, detail: "y".into() }
+        Unread {
+            source: "x".into(),
+            kind: UnreadKind::Malformed,
+            detail: "y".into(),
+        }
     }
 
     fn tree(space: &[u8]) -> tempfile::TempDir {
@@ -160,7 +167,10 @@ mod tests {
         let privileged = Arc::new(Privileged::default());
         let short = tree(&[1; 64]);
         assert!(matches!(read(short.path(), &privileged), Err(Failure::Unread(_))));
-        let space = PciSpace { address: "0000:41:00.0".into(), space: vec![2; 100] };
+        let space = PciSpace {
+            address: "0000:41:00.0".into(),
+            space: vec![2; 100],
+        };
         assert!(privileged.set_spaces(Ok(vec![space.clone()])));
         assert!(!privileged.set_spaces(Ok(vec![space])));
         assert_eq!(read(short.path(), &privileged).unwrap(), vec![2; 100]);
@@ -175,12 +185,22 @@ mod tests {
     #[test]
     fn the_log_is_what_came_in_parts_or_why_none_came() {
         let part = |number: u64| {
-            let record = format!("3,{number},{number}000000,-;mlx5_core 0000:14:00.0: device's health compromised");
-            Ok(LogPart { records: vec![record, " REPEATED=99".into()], next: number + 1, more: false })
+            let record =
+                format!("3,{number},{number}000000,-;mlx5_core 0000:14:00.0: device's health compromised");
+            Ok(LogPart {
+                records: vec![record, " REPEATED=99".into()],
+                next: number + 1,
+                more: false,
+            })
         };
         let privileged = Privileged::default();
-        let Err(Failure::Unread(unread)) = privileged.log("/dev/kmsg") else { panic!("not asked yet") };
-        assert_eq!((unread.source.as_str(), unread.kind), ("/dev/kmsg", UnreadKind::NotCollected));
+        let Err(Failure::Unread(unread)) = privileged.log("/dev/kmsg") else {
+            panic!("not asked yet")
+        };
+        assert_eq!(
+            (unread.source.as_str(), unread.kind),
+            ("/dev/kmsg", UnreadKind::NotCollected)
+        );
         assert!(privileged.add_log(Err(why())) && !privileged.add_log(Err(why())));
         assert!(matches!(privileged.log("/dev/kmsg"), Err(Failure::Unread(unread)) if unread.detail == "y"));
         assert!(privileged.add_log(part(4)) && privileged.add_log(part(9)));
@@ -188,7 +208,10 @@ mod tests {
         let saved = privileged.log("/dev/kmsg").unwrap();
         assert_eq!(saved.matches("health compromised").count(), 2);
         assert!(!saved.contains("REPEATED"), "{saved}");
-        assert!(!privileged.add_log(Ok(LogPart { next: 3, ..LogPart::default() })));
+        assert!(!privileged.add_log(Ok(LogPart {
+            next: 3,
+            ..LogPart::default()
+        })));
         assert_eq!(privileged.log_from(), 10, "the log does not begin again");
         assert!(!privileged.add_log(Err(why())));
         assert_eq!(privileged.log("/dev/kmsg").unwrap(), saved);

@@ -215,15 +215,16 @@ impl<'a> Scope<'a> {
         self.document(&source, answer)
     }
 
-    /// The same for netlink, where a driver that does not support a question, or has no object of this name, answers so.
+    /// The same for netlink, where some errors say that there is no such thing.
     pub(crate) fn netlink<T: DeserializeOwned>(
         &self,
         question: Question,
+        absent: &[Errno],
         live: impl FnMut() -> Result<Vec<u8>, Failure>,
     ) -> Fact<T> {
         let source = question.to_string();
         match self.root.ask(AskService { question, live }) {
-            Err(Failure::Errno(Errno::OPNOTSUPP | Errno::NODEV)) => Fact::Absent,
+            Err(Failure::Errno(errno)) if absent.contains(&errno) => Fact::Absent,
             answer => self.document(&source, answer),
         }
     }

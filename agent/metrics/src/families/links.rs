@@ -37,8 +37,8 @@ table! {
     Counter "rdma_port_fec_uncorrectable_blocks_total" [""] {}
         "Number of blocks that forward error correction could not correct. Their packets are lost."
         => value(|link| link.fec.known()?.uncorrectable);
-    Counter "rdma_port_fec_corrected_bits_total" [""] {}
-        "Number of bits that forward error correction corrected."
+    Counter "rdma_port_fec_corrections_total" [""] {}
+        "Number of corrections of single bits by forward error correction."
         => value(|link| link.fec.known()?.corrected_bits);
     Counter "rdma_port_pause_frames_total" [""] {"direction"}
         "Number of pause frames of link-level flow control, by direction: rx or tx."
@@ -116,7 +116,11 @@ pub(crate) fn reporters(node: &Node) -> Vec<Labelled<Reporters>> {
         for reporter in &device.reporters {
             names.entry(&reporter.name).or_default().add(reporter);
         }
-        found.extend(names.into_iter().map(|(name, of)| REPORTERS.labelled(&[address, name], of)));
+        found.extend(
+            names
+                .into_iter()
+                .map(|(name, of)| REPORTERS.labelled(&[address, name], of)),
+        );
     }
     found
 }
@@ -124,5 +128,7 @@ pub(crate) fn reporters(node: &Node) -> Vec<Labelled<Reporters>> {
 /// The physical functions.
 pub(crate) fn firmware(node: &Node) -> Vec<Labelled<&Device>> {
     let devices = node.physical_devlink_devices();
-    devices.map(|(address, device)| FIRMWARE.labelled(&[address], device)).collect()
+    devices
+        .map(|(address, device)| FIRMWARE.labelled(&[address], device))
+        .collect()
 }

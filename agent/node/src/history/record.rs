@@ -55,7 +55,9 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
-                let uncorrectable = node.ethernet_link(port).and_then(|link| link.fec.known()?.uncorrectable);
+                let uncorrectable = node
+                    .ethernet_link(port)
+                    .and_then(|link| link.fec.known()?.uncorrectable);
                 past.see(port, uncorrectable, booting, now);
             }
         }

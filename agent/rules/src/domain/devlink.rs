@@ -30,7 +30,11 @@ pub static HEALTH_REPORTER_ERROR: Rule = Rule {
 fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
     let devices = node.devlink.devices.known().into_iter().flatten();
     let found = devices.filter_map(|(address, device)| {
-        let broken: Vec<&Reporter> = device.reporters.iter().filter(|reporter| reporter.in_error).collect();
+        let broken: Vec<&Reporter> = device
+            .reporters
+            .iter()
+            .filter(|reporter| reporter.in_error)
+            .collect();
         let first = broken.first()?;
         let subject = Subject::device(node.name_of_function(address));
         let others = match broken.len() - 1 {
@@ -44,9 +48,15 @@ fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
         let finding = Draft::new(&HEALTH_REPORTER_ERROR, subject, message);
         Some(broken.iter().take(8).fold(finding, |finding, reporter| {
             let port = reporter.port.map_or(String::new(), |port| format!("/{port}"));
-            let source = format!("devlink health show pci/{address}{port} reporter {}", reporter.name);
+            let source = format!(
+                "devlink health show pci/{address}{port} reporter {}",
+                reporter.name
+            );
             let (errors, recoveries) = (reporter.errors, reporter.recoveries);
-            finding.evidence(source, format!("state error, {errors} errors, {recoveries} recovered"))
+            finding.evidence(
+                source,
+                format!("state error, {errors} errors, {recoveries} recovered"),
+            )
         }))
     });
     found.collect()
@@ -76,12 +86,18 @@ fn firmware_pending(node: &Node, _: &Expectations) -> Vec<Draft> {
         let pending: Vec<_> = device.firmware.known()?.pending().collect();
         let (_, running, stored) = pending.first()?;
         let subject = Subject::device(node.name_of_function(address));
-        let message = format!("{subject} ({address}) runs firmware {running}; the next reset starts {stored}");
+        let message =
+            format!("{subject} ({address}) runs firmware {running}; the next reset starts {stored}");
         let finding = Draft::new(&FIRMWARE_PENDING, subject, message);
-        Some(pending.iter().take(8).fold(finding, |finding, (name, running, stored)| {
-            let source = format!("devlink dev info pci/{address}: {name}");
-            finding.evidence(source, format!("running {running}, stored {stored}"))
-        }))
+        Some(
+            pending
+                .iter()
+                .take(8)
+                .fold(finding, |finding, (name, running, stored)| {
+                    let source = format!("devlink dev info pci/{address}: {name}");
+                    finding.evidence(source, format!("running {running}, stored {stored}"))
+                }),
+        )
     });
     found.collect()
 }

@@ -84,7 +84,9 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             ),
         };
         let phys = port.phys_state.known();
-        let reason = node.ethernet_link(port.kernel).and_then(|link| link.down_reason.known());
+        let reason = node
+            .ethernet_link(port.kernel)
+            .and_then(|link| link.down_reason.known());
         let physically = match (phys, reason) {
             (Some(phys), Some(reason)) => format!(" (physical state {}; reason: {reason})", phys.name),
             (Some(phys), None) => format!(" (physical state {})", phys.name),

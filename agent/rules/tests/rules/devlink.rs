@@ -35,7 +35,12 @@ fn reporter(address: &str, name: &str, state: u8) -> String {
 }
 
 fn reporters(all: &[String]) -> (&'static str, &'static str, &'static str, String) {
-    ("devlink", "health-reporter-get", "", format!("[{}]", all.join(",")))
+    (
+        "devlink",
+        "health-reporter-get",
+        "",
+        format!("[{}]", all.join(",")),
+    )
 }
 
 #[test]
@@ -51,9 +56,18 @@ fn a_reporter_in_error_is_a_finding_and_one_that_recovered_is_not() {
     let node = answering(&[reporters(&all)], |_| {});
     assert_eq!(of(&node, &auto(), "health-reporter-error"), ["mlx5_0 warning"]);
     let finding = findings(&node, &auto(), "health-reporter-error").remove(0);
-    assert!(finding.message.contains("fw_fatal of mlx5_0 (0000:18:00.0) is in error"), "{}", finding.message);
+    assert!(
+        finding
+            .message
+            .contains("fw_fatal of mlx5_0 (0000:18:00.0) is in error"),
+        "{}",
+        finding.message
+    );
     assert_eq!(finding.evidence[0].value, "state error, 3 errors, 2 recovered");
-    assert_eq!(of(&node, &profile(Profile::TcpOnly), "health-reporter-error"), ["mlx5_0 info"]);
+    assert_eq!(
+        of(&node, &profile(Profile::TcpOnly), "health-reporter-error"),
+        ["mlx5_0 info"]
+    );
 }
 
 #[test]
@@ -65,7 +79,10 @@ fn firmware_that_the_next_reset_starts_is_named() {
         let (running, stored) = (version("28.39.1002"), version(stored));
         let document = format!(r#"[{{"info-version-running": {running}, "info-version-stored": {stored}}}]"#);
         answering(
-            &[reporters(&[]), ("devlink", "info-get", "pci/0000:18:00.0", document)],
+            &[
+                reporters(&[]),
+                ("devlink", "info-get", "pci/0000:18:00.0", document),
+            ],
             |_| {},
         )
     };
@@ -73,7 +90,10 @@ fn firmware_that_the_next_reset_starts_is_named() {
     let node = info("28.41.1000");
     assert_eq!(of(&node, &auto(), "firmware-pending"), ["mlx5_0 info"]);
     let message = message(&node, &auto(), "firmware-pending");
-    assert!(message.ends_with("runs firmware 28.39.1002; the next reset starts 28.41.1000"), "{message}");
+    assert!(
+        message.ends_with("runs firmware 28.39.1002; the next reset starts 28.41.1000"),
+        "{message}"
+    );
 }
 
 /// The network device of an RDMA device.
@@ -98,7 +118,10 @@ fn the_reason_of_a_link_that_is_down_stands_in_the_finding() {
     let node = state(r#"[{"link": 0, "ext-state": 0, "ext-substate": 1, "ext-down-cnt": 4}]"#);
     let finding = findings(&node, &auto(), "port-down").remove(0);
     let message = &finding.message;
-    assert!(message.contains("(physical state Disabled; reason: Autoneg, No partner detected)"), "{message}");
+    assert!(
+        message.contains("(physical state Disabled; reason: Autoneg, No partner detected)"),
+        "{message}"
+    );
     let source = format!("ethtool {netdev}, why the link is down");
     assert!(finding.evidence.iter().any(|evidence| evidence.source == source));
     let node = state(r#"[{"link": 0}]"#);
@@ -113,7 +136,8 @@ fn message_of_port_down(node: &Node) -> String {
 fn blocks_that_cannot_be_corrected_count_from_the_first_one() {
     let (netdev, other) = (netdev("mlx5_0"), netdev("mlx5_1"));
     let at = |time: u64, uncorrectable: u64| {
-        let fec = format!(r#"[{{"active": 50, "stats": {{"corrected": [9], "uncorr": [{uncorrectable}, 1]}}}}]"#);
+        let fec =
+            format!(r#"[{{"active": 50, "stats": {{"corrected": [9], "uncorr": [{uncorrectable}, 1]}}}}]"#);
         let up = r#"[{"link": 1}]"#.to_owned();
         let answers = [
             ("ethtool", "linkstate-get", netdev.as_str(), up.clone()),
@@ -134,7 +158,11 @@ fn blocks_that_cannot_be_corrected_count_from_the_first_one() {
     };
     assert!(judged(7).is_empty());
     let found = judged(8).remove(0);
-    assert!(found.message.contains("fec_uncorrectable by 1"), "{}", found.message);
+    assert!(
+        found.message.contains("fec_uncorrectable by 1"),
+        "{}",
+        found.message
+    );
     assert!(found.evidence[0].source.contains(&netdev), "{:?}", found.evidence);
 }
 
@@ -145,7 +173,17 @@ fn an_old_kernel_is_reported_once_and_a_tree_of_files_says_nothing() {
     assert!(node.links.netdevs.is_absent() && node.devlink.devices.is_absent());
     // Something was recorded, and not these questions.
     let node = answering(&[reporters(&[])], |_| {});
-    let kinds: Vec<_> = node.links.netdevs.unread().into_iter().map(|unread| unread.kind.name()).collect();
+    let kinds: Vec<_> = node
+        .links
+        .netdevs
+        .unread()
+        .into_iter()
+        .map(|unread| unread.kind.name())
+        .collect();
     assert_eq!(kinds, ["not_collected"]);
-    assert_eq!(node.sources["links"].unread.len(), 1, "one for all network devices");
+    assert_eq!(
+        node.sources["links"].unread.len(),
+        1,
+        "one for all network devices"
+    );
 }
