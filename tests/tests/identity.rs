@@ -145,6 +145,10 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
     assert!(!of(&root, "kernel_log")["lines"].as_array().unwrap().is_empty());
     assert_eq!(of(&helped, "pci"), of(&root, "pci"));
     assert!(of(&root, "pci").to_string().contains("\"complete\":true"));
+    // Netlink needs no privilege.
+    let links = of(&helped, "links");
+    assert_eq!(links, of(&root, "links"));
+    assert!(links["netdevs"].as_object().is_some_and(|links| !links.is_empty()), "{links}");
     let unread = of(&helped, "sources").to_string();
     assert!(
         !unread.contains("kmsg") && !unread.contains("/config"),

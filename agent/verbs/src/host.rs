@@ -34,7 +34,7 @@ pub fn runtimes(host: Option<&Path>) -> Result<Vec<RuntimeLimits>, HelperError> 
 /// # Errors
 /// The kernel's, if the functions could not be listed.
 pub fn pci_spaces(own: &Path) -> Result<Vec<PciSpace>, HelperError> {
-    let failed = |errno| failed("pci-spaces", errno);
+    let failed = |errno| failed("listing /sys/bus/pci/devices", errno);
     let root = open(own).map_err(failed)?;
     match pci::spaces(&Scope::new(&root), MAX_SPACES) {
         Fact::Known(spaces) => Ok(spaces
@@ -56,7 +56,7 @@ pub fn pci_spaces(own: &Path) -> Result<Vec<PciSpace>, HelperError> {
 /// The kernel's.
 pub fn kernel_log(own: &Path, follower: &mut LogFollower, from: u64) -> Result<LogPart, HelperError> {
     let part = open(own).and_then(|root| follower.read(&root, from));
-    part.map_err(|errno| failed("kernel-log", errno))
+    part.map_err(|errno| failed("reading /dev/kmsg", errno))
 }
 
 fn open(path: &Path) -> Result<Root, Errno> {

@@ -116,8 +116,8 @@ impl Desk {
         match ask {
             Ask::Devices => self.query(id, Query::Devices, "ibv_get_device_list"),
             Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
-            Ask::PciSpaces => self.query(id, Query::PciSpaces, "pci-spaces"),
-            Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "kernel-log"),
+            Ask::PciSpaces => self.query(id, Query::PciSpaces, "listing /sys/bus/pci/devices"),
+            Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "reading /dev/kmsg"),
             Ask::Probe(request) => {
                 let device = request.path.from.device.clone();
                 let Some(turn) = Turn::take(&self.probing) else {
