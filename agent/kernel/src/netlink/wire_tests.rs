@@ -135,7 +135,7 @@ fn a_deep_nest_is_not_followed_beyond_the_schema() {
             dump: false,
             attributes: vec![nested],
         };
-        // Refused or passed over; only the stack could tell.
+        // Refused or passed over; a deep recursion would overflow the stack.
         let _ = reply().add(&request.bytes(7));
     }
 }

@@ -297,7 +297,7 @@ fn parse_speed(text: &str) -> Option<Fact<u32>> {
 
 /// The size of the largest memory region in a file `resource`, which has a line with start, end and flags for each region; `None` in it
 /// if there is none.
-#[allow(clippy::option_option)] // the outer one is for a line that is no region
+#[allow(clippy::option_option)] // the outer one is for a malformed line
 fn largest_region(text: &str) -> Option<Option<u64>> {
     const MEMORY: u64 = 0x200;
     let mut largest = None;

@@ -18,8 +18,8 @@ use crate::{
     recording::Failure,
 };
 
-/// What the helper has answered so far; shared by the reader and by what asks the helper. Its answers stay when it fails later: that
-/// it does not answer is a finding of its own.
+/// What the helper has answered so far; shared by the reader and by what asks the helper. Its answers stay when it fails later:
+/// `helper-unhealthy` reports that failure.
 #[derive(Debug)]
 pub struct Privileged(Mutex<Answers>);
 
@@ -96,7 +96,7 @@ impl Privileged {
         }
     }
 
-    /// The excerpt of a configuration space that the helper has read; `None` if the file at `path` is no such space, or the
+    /// The excerpt of a configuration space that the helper has read; `None` if the file at `path` is not such a space, or the
     /// helper read no more of it.
     pub(super) fn space(&self, path: &str) -> Option<Result<Arc<[u8]>, Failure>> {
         let address = pci::of_config(path)?;
