@@ -148,7 +148,12 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
     // Netlink needs no privilege.
     let links = of(&helped, "links");
     assert_eq!(links, of(&root, "links"));
-    assert!(links["netdevs"].as_object().is_some_and(|links| !links.is_empty()), "{links}");
+    assert!(
+        links["netdevs"]
+            .as_object()
+            .is_some_and(|links| !links.is_empty()),
+        "{links}"
+    );
     let unread = of(&helped, "sources").to_string();
     assert!(
         !unread.contains("kmsg") && !unread.contains("/config"),

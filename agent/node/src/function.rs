@@ -115,16 +115,21 @@ fn lends(driver: &str) -> bool {
 }
 
 impl Node {
+    /// What devlink reports of functions, in order of address.
+    pub fn devlink_devices(&self) -> impl Iterator<Item = (&str, &Device)> {
+        let devices = self.devlink.devices.known().into_iter().flatten();
+        devices.map(|(address, device)| (address.as_str(), device))
+    }
+
     /// What devlink reports of the functions that are not virtual, in order of address.
     pub fn physical_devlink_devices(&self) -> impl Iterator<Item = (&str, &Device)> {
-        let devices = self.devlink.devices.known().into_iter().flatten();
         let is_virtual = |address: &str| {
             let functions = self.pci.functions.known();
             let function = functions.and_then(|functions| functions.get(address));
             function.is_some_and(|function| function.physical_function.known().is_some())
         };
-        let physical = devices.filter(move |(address, _)| !is_virtual(address));
-        physical.map(|(address, device)| (address.as_str(), device))
+        self.devlink_devices()
+            .filter(move |(address, _)| !is_virtual(address))
     }
 
     /// The name of a function in findings: its first RDMA device, otherwise its address.

@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use crate::{
         Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, LogPart, MAX_DEVICES,
-        MAX_LOG_RECORDS, MAX_SPACE, MAX_SPACES, Message, OfferRequest, Path, PciSpace, Peer, Port, ProbeRequest, RegionAddress, RemotePort, Reply, Request, Response,
-        Role,
+        MAX_LOG_RECORDS, MAX_SPACE, MAX_SPACES, Message, OfferRequest, Path, PciSpace, Peer, Port,
+        ProbeRequest, RegionAddress, RemotePort, Reply, Request, Response, Role,
     };
 
     fn request() -> Request {

@@ -28,8 +28,7 @@ pub static HEALTH_REPORTER_ERROR: Rule = Rule {
 };
 
 fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let devices = node.devlink.devices.known().into_iter().flatten();
-    let found = devices.filter_map(|(address, device)| {
+    let found = node.devlink_devices().filter_map(|(address, device)| {
         let broken: Vec<&Reporter> = device
             .reporters
             .iter()
