@@ -207,10 +207,11 @@ const LINKSTATE: Command = Command {
 };
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 struct State {
-    ext_state: Option<u64>,
-    ext_substate: Option<u64>,
+    #[serde(rename = "ext-state")]
+    reason: Option<u64>,
+    #[serde(rename = "ext-substate")]
+    detail: Option<u64>,
     #[serde(rename = "ext-down-cnt")]
     downs: Option<u64>,
 }
@@ -218,8 +219,8 @@ struct State {
 impl State {
     /// The kernel reports it only while there is no link.
     fn reason(&self) -> Option<DownReason> {
-        let state = self.ext_state?;
-        let substate = self.ext_substate.unwrap_or_default();
+        let state = self.reason?;
+        let substate = self.detail.unwrap_or_default();
         let known = usize::try_from(state).ok().and_then(|state| REASONS.get(state));
         let Some((reason, details)) = known else {
             return Some(DownReason {

@@ -99,20 +99,20 @@ impl Capabilities {
 /// The part of a configuration space that [`Capabilities`] come from, and nothing else: the standard header, and the PCI Express
 /// and ACS capabilities at fixed places. `None` if the kernel shows no more than the header.
 pub(super) fn excerpt(space: &[u8]) -> Option<Vec<u8>> {
-    const EXPRESS_AT: usize = 0x40;
+    const EXPRESS_AT: u8 = 0x40;
     const EXPRESS_LENGTH: usize = 0x14;
     const ACS_AT: usize = 0x100;
     if space.len() <= HEADER {
         return None;
     }
     let mut part = space[..HEADER].to_vec();
-    part.resize(EXPRESS_AT + EXPRESS_LENGTH, 0);
+    let express_at = usize::from(EXPRESS_AT);
+    part.resize(express_at + EXPRESS_LENGTH, 0);
     part[LIST] = 0;
     if let Some(capability) = express(space).and_then(|at| space.get(at..at + EXPRESS_LENGTH)) {
-        part[EXPRESS_AT..].copy_from_slice(capability);
-        part[EXPRESS_AT + 1] = 0;
-        // Fits into a byte.
-        part[LIST] = EXPRESS_AT as u8;
+        part[express_at..].copy_from_slice(capability);
+        part[express_at + 1] = 0;
+        part[LIST] = EXPRESS_AT;
     }
     if let Some(acs) = acs(space) {
         part.resize(ACS_AT, 0);
