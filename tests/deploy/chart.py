@@ -41,7 +41,7 @@ VARIANTS = {
         "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
         "webConfig": {"secret": "rdma-health-web"},
         "kubernetes": {"patchNodes": True},
-        "agent": {"privilege": "full", "seLinuxType": "spc_t", "config": {"probe": {"interval": "5m"}}},
+        "agent": {"seLinuxType": "spc_t", "config": {"probe": {"interval": "5m"}}},
         "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": [{"name": "x"}]},
         "podLabels": {"a": "b"}, "podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}},
     },
@@ -55,6 +55,7 @@ VARIANTS = {
 REFUSED = [
     ({"agnet": {}}, "agnet"),
     ({"agent": {"port": "14791"}}, "port"),
+    ({"agent": {"privilege": "full"}}, "privilege"),
     ({"agent": {"config": {"root": "/"}}}, "root"),
     ({"helper": {"deviceAccess": "maybe"}}, "deviceAccess"),
     ({"image": {"digest": "latest"}}, "digest"),

@@ -10,6 +10,8 @@ use rdma_health_kernel::Facts;
 use rdma_health_node::{
     Fact, Node, SourceStatus, Unread, UnreadKind,
     cmdline::IommuArguments,
+    devlink::{self, Devlink},
+    ethtool::{self, Links},
     fact::Errno,
     host::Host,
     infiniband::{Counter, Guid, Hca, LinkLayer, Netdev, Port, PortCode, Rate},
@@ -89,6 +91,16 @@ pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
                 open: true,
             }),
         }),
+        links: Arc::new(Links {
+            netdevs: Fact::Known(
+                (0..devices)
+                    .map(|n| (format!("eth{n}"), ethernet_link()))
+                    .collect(),
+            ),
+        }),
+        devlink: Arc::new(Devlink {
+            devices: Fact::Known((0..devices).map(|n| (address(n), devlink_device())).collect()),
+        }),
         limits: Arc::new(limits()),
         kernel_log: Arc::new(Fact::Known(kmsg::Log {
             events: vec![kmsg::Event {
@@ -157,6 +169,12 @@ pub fn empty(absent: bool) -> View {
         left_out: Vec::new(),
         nvidia_driver: fact(absent),
     });
+    node.links = Arc::new(Links {
+        netdevs: fact(absent),
+    });
+    node.devlink = Arc::new(Devlink {
+        devices: fact(absent),
+    });
     node.peer_memory = fact(absent);
     node.limits = Arc::new(Limits {
         own: fact(absent),
@@ -170,6 +188,50 @@ pub fn empty(absent: bool) -> View {
     view.verdict = Arc::new(judge(&view.node, &Expectations::default()));
     view.read_errors.clear();
     view
+}
+
+fn ethernet_link() -> ethtool::Link {
+    ethtool::Link {
+        down_reason: Fact::Known(ethtool::DownReason {
+            reason: "No cable".into(),
+            detail: None,
+        }),
+        downs: Fact::Known(4),
+        fec: Fact::Known(ethtool::Fec {
+            mode: Some("RS".into()),
+            corrected: Some(9),
+            uncorrectable: Some(0),
+            corrected_bits: Some(11),
+        }),
+        pause: Fact::Known(ethtool::Pause {
+            rx: true,
+            tx: true,
+            rx_frames: Some(5),
+            tx_frames: Some(6),
+        }),
+    }
+}
+
+fn devlink_device() -> devlink::Device {
+    let reporter = |name: &str, port| devlink::Reporter {
+        name: name.into(),
+        port,
+        in_error: name == "tx",
+        errors: 3,
+        recoveries: 2,
+    };
+    let versions = |version: &str| BTreeMap::from([("fw".to_owned(), version.to_owned())]);
+    devlink::Device {
+        reporters: vec![
+            reporter("fw", None),
+            reporter("tx", Some(1)),
+            reporter("tx", Some(2)),
+        ],
+        firmware: Fact::Known(devlink::Firmware {
+            running: versions("28.39.3560"),
+            stored: versions("28.41.1000"),
+        }),
+    }
 }
 
 fn address(n: u64) -> String {
@@ -220,6 +282,7 @@ fn function(role: Role) -> Function {
         physical_function: Fact::Absent,
         aer: Fact::Absent,
         slot: Fact::Absent,
+        aperture: Fact::Known(128 << 30),
     }
 }
 

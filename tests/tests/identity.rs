@@ -8,6 +8,7 @@ use rdma_health_tests::{
     run_acts,
     virtual_node::{Job, Options, VirtualNode, built},
 };
+use serde_json::Value;
 
 /// What a container runtime makes: own mounts and processes, no capabilities, no new privileges.
 const CONTAINER: &str = "unshare --mount --pid --fork --mount-proc sh -c";
@@ -27,6 +28,7 @@ fn the_agents_identity_opens_nothing() {
         [
             the_agent_finds_no_secret_of_a_pod,
             the_helper_answers_the_agent_and_no_other_user,
+            the_agent_knows_with_the_helper_what_root_knows,
         ]
     );
 }
@@ -107,4 +109,61 @@ fn the_helper_answers_the_agent_and_no_other_user(node: &VirtualNode) {
     for job in [pod, runtime, serve] {
         let _ = job.signal("KILL");
     }
+}
+
+/// What only root may read is PCIe ACS and the kernel log. A container has no `/dev/kmsg` either.
+fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
+    let (program, helper) = (built("rdma-health").unwrap(), built("rdma-health-verbs").unwrap());
+    let (program, helper) = (program.display(), helper.display());
+    let serve = node
+        .spawn(&format!(
+            "{helper} serve --socket /run/root.sock --allow-uid {AGENT} --host /"
+        ))
+        .unwrap();
+    node.wait_until(Duration::from_secs(60), "test -S /run/root.sock")
+        .unwrap();
+    node.check("chmod 666 /run/root.sock").unwrap();
+    let agent = |options: &str| -> Value {
+        let check = format!(
+            "{CONTAINER} 'mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; exec {UNPRIVILEGED} --reuid {AGENT} \
+             --regid {AGENT} {program} check --output json {options}'"
+        );
+        serde_json::from_slice(&node.run(&check).unwrap().stdout).unwrap()
+    };
+    let root = node.run(&format!("{program} check --output json")).unwrap();
+    let root: Value = serde_json::from_slice(&root.stdout).unwrap();
+    // The control: without the helper, the agent reports that it did not read them.
+    let alone = agent("--helper /bin/false");
+    let unread = alone["node"]["sources"].to_string();
+    assert!(
+        unread.contains("/dev/kmsg") && unread.contains("/config"),
+        "{unread}"
+    );
+    let helped = agent("--helper-socket /run/root.sock");
+    let of = |report: &Value, part: &str| report["node"][part].clone();
+    assert_eq!(of(&helped, "kernel_log"), of(&root, "kernel_log"));
+    assert!(!of(&root, "kernel_log")["lines"].as_array().unwrap().is_empty());
+    assert_eq!(of(&helped, "pci"), of(&root, "pci"));
+    assert!(of(&root, "pci").to_string().contains("\"complete\":true"));
+    // Netlink needs no privilege.
+    let links = of(&helped, "links");
+    assert_eq!(links, of(&root, "links"));
+    assert!(
+        links["netdevs"]
+            .as_object()
+            .is_some_and(|links| !links.is_empty()),
+        "{links}"
+    );
+    let unread = of(&helped, "sources").to_string();
+    assert!(
+        !unread.contains("kmsg") && !unread.contains("/config"),
+        "{unread}"
+    );
+    let rules = |report: &Value| {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let found = findings.map(|finding| format!("{} {}", finding["severity"], finding["message"]));
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&helped), rules(&root));
+    let _ = serve.signal("KILL");
 }

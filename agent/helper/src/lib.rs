@@ -23,8 +23,8 @@ use std::{
 
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
-    Ask, AsyncEvent, Device, Errno, HelperError, PROTOCOL_VERSION, ProbeReport, ProbeRequest, Reply,
-    RuntimeLimits,
+    Ask, AsyncEvent, Device, Errno, HelperError, LogPart, PROTOCOL_VERSION, PciSpace, ProbeReport,
+    ProbeRequest, Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -230,6 +230,28 @@ impl Helper {
         }
     }
 
+    /// The configuration spaces of PCI functions, as far as readers use them.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn pci_spaces(&self) -> Result<Vec<PciSpace>, Failure> {
+        match self.call(Ask::PciSpaces, QUERY_DEADLINE).await? {
+            Reply::PciSpaces(spaces) => Ok(spaces),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The next part of the kernel log, from the record `from` on.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn kernel_log(&self, from: u64) -> Result<LogPart, Failure> {
+        match self.call(Ask::KernelLog(from), QUERY_DEADLINE).await? {
+            Reply::KernelLog(part) => Ok(part),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Runs one probe.
     ///
     /// # Errors
@@ -264,6 +286,8 @@ fn unexpected(reply: &Reply) -> Failure {
     let answer = match reply {
         Reply::Devices(_) => "devices",
         Reply::Runtimes(_) => "runtimes",
+        Reply::PciSpaces(_) => "configuration spaces",
+        Reply::KernelLog(_) => "a kernel log",
         Reply::Probe(_) => "a probe report",
         Reply::Offer(_) => "an end",
         Reply::Connect(_) => "a connection",

@@ -78,6 +78,12 @@ sources! {
     /// Subnets, ARP settings and flow control of the network devices of RDMA ports.
     #[serde(default)]
     network: crate::network::Network;
+    /// The links of network devices of RDMA ports.
+    #[serde(default)]
+    links: crate::netlink::ethtool::Links;
+    /// What drivers report of the health and firmware of RDMA devices.
+    #[serde(default)]
+    devlink: crate::netlink::devlink::Devlink;
     /// Memlock limits.
     limits: crate::limits::Limits;
     /// What the kernel logged about IOMMU, RDMA and GPU driver.

@@ -18,6 +18,7 @@ pub mod iommu;
 pub mod kmsg;
 pub mod limits;
 pub mod modules;
+pub mod netlink;
 pub mod network;
 pub mod nvidia;
 pub mod pattern;
@@ -30,4 +31,4 @@ mod source;
 
 pub use fact::{Fact, Unread, UnreadKind};
 pub use facts::{Facts, SourceStatus};
-pub use root::{Root, Scope};
+pub use root::{Privileged, Root, Scope};

@@ -5,6 +5,7 @@
 
 pub(crate) mod directory;
 mod log;
+mod privileged;
 mod scope;
 mod service;
 
@@ -14,7 +15,9 @@ use rustix::fs::{OFlags, fstatfs};
 
 use crate::recording::{Answer, Failure, Question, Recorder, Recording};
 use directory::{Directory, ReadFile};
+pub use log::LogFollower;
 pub(crate) use log::Records;
+pub use privileged::Privileged;
 pub(crate) use scope::Miss;
 pub use scope::Scope;
 
@@ -40,6 +43,8 @@ pub struct Root {
     recording: Option<Arc<Recording>>,
     /// Records the answers.
     recorder: Option<Arc<Recorder>>,
+    /// What a privileged helper reads for this process.
+    privileged: Option<Arc<Privileged>>,
 }
 
 /// A question as a reader asks it: with the form in which the reader takes the answer.
@@ -77,6 +82,7 @@ impl Root {
             partial: false,
             recording: None,
             recorder: None,
+            privileged: None,
         })
     }
 
@@ -101,6 +107,7 @@ impl Root {
             partial: true,
             recording: Some(recording),
             recorder: None,
+            privileged: None,
         }
     }
 
@@ -109,6 +116,15 @@ impl Root {
     pub fn answering(self, recording: Arc<Recording>) -> Self {
         Self {
             recording: Some(recording),
+            ..self
+        }
+    }
+
+    /// Sets what a privileged helper reads where the kernel refuses this process.
+    #[must_use]
+    pub fn with_privileged(self, privileged: Arc<Privileged>) -> Self {
+        Self {
+            privileged: Some(privileged),
             ..self
         }
     }
@@ -122,6 +138,17 @@ impl Root {
     /// once when it is opened, because another check could hang.
     pub fn is_live(&self) -> bool {
         self.live
+    }
+
+    /// Whether there is anything that answers netlink questions: the kernel of a running machine, or a recording of one. A tree of files
+    /// has none.
+    pub(crate) fn answers_netlink(&self) -> bool {
+        let is_netlink = |(question, _): (&Question, &Answer)| matches!(question, Question::Netlink { .. });
+        self.live
+            || self
+                .recording
+                .as_ref()
+                .is_some_and(|recording| recording.iter().any(is_netlink))
     }
 
     /// For how many seconds a source had not responded when this was recorded; `None` if it had.

@@ -5,7 +5,7 @@ mod markdown;
 use rdma_health_instrument::{Entry, Group};
 
 use super::families::{
-    agent, counters, devices, kernel_log, node, node_exporter, pci, ports, probes, process, verdict,
+    agent, counters, devices, kernel_log, links, node, node_exporter, pci, ports, probes, process, verdict,
 };
 
 pub use markdown::{markdown, text};
@@ -37,7 +37,10 @@ pub fn groups(counted: &[&'static Entry]) -> Vec<Group> {
                 .entries()
                 .chain(devices::VERBS.entries())
                 .chain(kernel_log::EVENTS.entries())
-                .chain(ports::PORTS.entries()),
+                .chain(ports::PORTS.entries())
+                .chain(links::LINKS.entries())
+                .chain(links::REPORTERS.entries())
+                .chain(links::FIRMWARE.entries()),
         ),
         group("Port counters", counters::NOTE, counters::entries()),
         group(

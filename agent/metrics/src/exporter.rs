@@ -8,7 +8,9 @@ use rdma_health_view::View;
 
 use super::{
     counters,
-    families::{agent, devices, kernel_log, node, node_exporter, pci, ports, probes, process, verdict},
+    families::{
+        agent, devices, kernel_log, links, node, node_exporter, pci, ports, probes, process, verdict,
+    },
     table::write,
     text::Sink,
 };
@@ -82,6 +84,9 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
 
     let ports = ports::ports(node);
     write(&ports::PORTS, &ports, sink);
+    write(&links::LINKS, &links::links(node), sink);
+    write(&links::REPORTERS, &links::reporters(node), sink);
+    write(&links::FIRMWARE, &links::firmware(node), sink);
     let counters = counters::collect(&ports);
     counters.write(&ports, sink);
     if options.node_exporter_names {

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod counters;
 pub(crate) mod devices;
 pub(crate) mod kernel_log;
+pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod node_exporter;
 pub(crate) mod pci;

@@ -6,6 +6,7 @@ use rdma_health_kernel::{
     cmdline,
     infiniband::Hca,
     iommu::{DomainType, Group},
+    netlink::devlink::Device,
     pci::{self, Role},
 };
 use serde::Serialize;
@@ -115,6 +116,30 @@ fn lends(driver: &str) -> bool {
 }
 
 impl Node {
+    /// What devlink reports of functions, in order of address.
+    pub fn devlink_devices(&self) -> impl Iterator<Item = (&str, &Device)> {
+        let devices = self.devlink.devices.known().into_iter().flatten();
+        devices.map(|(address, device)| (address.as_str(), device))
+    }
+
+    /// What devlink reports of the functions that are not virtual, in order of address.
+    pub fn physical_devlink_devices(&self) -> impl Iterator<Item = (&str, &Device)> {
+        let is_virtual = |address: &str| {
+            let functions = self.pci.functions.known();
+            let function = functions.and_then(|functions| functions.get(address));
+            function.is_some_and(|function| function.physical_function.known().is_some())
+        };
+        self.devlink_devices()
+            .filter(move |(address, _)| !is_virtual(address))
+    }
+
+    /// The name of a function in findings: its first RDMA device, otherwise its address.
+    pub fn name_of_function<'a>(&'a self, address: &'a str) -> &'a str {
+        let mut hcas = self.hcas();
+        let hca = hcas.find(|hca| hca.pci_address.known().is_some_and(|own| own == address));
+        hca.map_or(address, |hca| &hca.name)
+    }
+
     /// Every relevant PCI function: those with RDMA devices, then GPUs, bridges and network functions that support RDMA,
     /// each in order of address.
     ///

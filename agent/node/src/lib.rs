@@ -25,5 +25,7 @@ pub use node::Node;
 pub use port::Port;
 pub use rdma_health_kernel::{
     Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, limits,
-    modules, network, nvidia, pattern, pci, process,
+    modules,
+    netlink::{devlink, ethtool},
+    network, nvidia, pattern, pci, process,
 };

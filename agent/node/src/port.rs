@@ -2,7 +2,10 @@
 
 use std::{fmt, ops::Deref};
 
-use rdma_health_kernel::infiniband::{self, CLASS, Hca};
+use rdma_health_kernel::{
+    infiniband::{self, CLASS, Hca},
+    netlink::ethtool::Link,
+};
 use rdma_health_protocol::{Device, Gid, LinkLayer, Port as VerbsPort, best_gid};
 
 use crate::{Node, history::PortHistory, node::VerbsDevice};
@@ -156,6 +159,11 @@ impl Node {
             kernel,
             verbs: verbs.and_then(|device| device.ports.iter().find(|port| port.number == *number)),
         })
+    }
+
+    /// What ethtool reports of the link of a port with a network device, if it is known.
+    pub fn ethernet_link(&self, port: &infiniband::Port) -> Option<&Link> {
+        self.links.netdevs.known()?.get(&port.netdev.known()?.name)
     }
 
     /// Every port that is active.

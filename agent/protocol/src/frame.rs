@@ -101,9 +101,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, MAX_DEVICES, Message,
-        OfferRequest, Path, Peer, Port, ProbeRequest, RegionAddress, RemotePort, Reply, Request, Response,
-        Role,
+        Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, LogPart, MAX_DEVICES,
+        MAX_LOG_RECORDS, MAX_SPACE, MAX_SPACES, Message, OfferRequest, Path, PciSpace, Peer, Port,
+        ProbeRequest, RegionAddress, RemotePort, Reply, Request, Response, Role,
     };
 
     fn request() -> Request {
@@ -231,6 +231,25 @@ mod tests {
     fn the_largest_node_fits_into_a_frame() {
         for (devices, gids) in [(256, 256), (MAX_DEVICES, 10)] {
             let message = answer(vec![Ok(full(gids)); devices]);
+            let frame = encode(&message).unwrap();
+            assert!(read::<Message>(&mut frame.as_slice()).unwrap() == message);
+        }
+    }
+
+    /// As long as the records are that readers keep, each of backslashes, which JSON doubles.
+    #[test]
+    fn the_largest_answers_of_a_privileged_helper_fit_into_a_frame() {
+        let space = PciSpace {
+            address: "10000:e1:00.1".into(),
+            space: vec![0xff; MAX_SPACE],
+        };
+        let log = LogPart {
+            records: vec!["\\".repeat(2048); MAX_LOG_RECORDS],
+            next: u64::MAX,
+            more: true,
+        };
+        for reply in [Reply::PciSpaces(vec![space; MAX_SPACES]), Reply::KernelLog(log)] {
+            let message = Message::Response(Response { id: u64::MAX, reply });
             let frame = encode(&message).unwrap();
             assert!(read::<Message>(&mut frame.as_slice()).unwrap() == message);
         }

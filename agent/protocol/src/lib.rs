@@ -13,6 +13,7 @@ mod errno;
 mod facts;
 pub mod frame;
 mod gid;
+mod host;
 mod message;
 mod path;
 mod probe;
@@ -26,6 +27,7 @@ pub use end::{
 pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
 pub use gid::best_gid;
+pub use host::{LogPart, MAX_LOG_RECORDS, MAX_RECORD, MAX_SPACE, MAX_SPACES, PciSpace};
 pub use message::{
     Ask, AsyncEvent, AsyncEventKind, Greeting, HelperError, MAX_DEVICES, Message, Reply, Request, Response,
 };
@@ -35,4 +37,4 @@ pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
 pub use status::WcStatus;
 
 /// The version of the conversation. Both sides refuse any other: the two binaries come from one image.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectRequest, Device, MAX_RUNTIMES, OfferRequest, OfferedEnd, ProbeReport, ProbeRequest, RuntimeLimits,
-    bounded,
+    ConnectRequest, Device, LogPart, MAX_RUNTIMES, MAX_SPACES, OfferRequest, OfferedEnd, PciSpace,
+    ProbeReport, ProbeRequest, RuntimeLimits, bounded,
 };
 
 /// The most devices of a node, virtual functions included.
@@ -28,6 +28,10 @@ pub enum Ask {
     Devices,
     /// The memlock limits of container runtimes and the kubelet. `ENOSYS` from a helper that does not see the host's `/proc`.
     Runtimes,
+    /// The configuration spaces of bridges, network functions and accelerators, as far as the agent's reader uses them.
+    PciSpaces,
+    /// The kernel log from this sequence number on.
+    KernelLog(u64),
     /// Run one loopback probe; one at a time.
     Probe(ProbeRequest),
     /// Open one end of a connection.
@@ -78,6 +82,10 @@ pub enum Reply {
     ),
     /// To [`Ask::Runtimes`], in order of process id.
     Runtimes(#[serde(deserialize_with = "bounded::list::<_, _, MAX_RUNTIMES>")] Vec<RuntimeLimits>),
+    /// To [`Ask::PciSpaces`], in order of address.
+    PciSpaces(#[serde(deserialize_with = "bounded::list::<_, _, MAX_SPACES>")] Vec<PciSpace>),
+    /// To [`Ask::KernelLog`].
+    KernelLog(LogPart),
     /// To [`Ask::Probe`] and [`Ask::Measure`]. What the end that responds measured is `None`.
     Probe(Box<ProbeReport>),
     /// To [`Ask::Offer`]: the end, or how far it got.

@@ -3,9 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rdma_health_config as config;
-use rdma_health_helper::{Failure, Place};
+use rdma_health_helper::{Failure, Helper, Place};
+use rdma_health_kernel::Privileged;
 use rdma_health_node::{Fact, Unread, UnreadKind, limits::Runtime, node::VerbsDevice};
 use rdma_health_protocol::{Device, HelperError, Path, ProbeRequest, RuntimeLimits};
+
+/// The most parts of the kernel log that are asked for at once.
+const MAX_LOG_PARTS: usize = 128;
 
 /// Where the settings say; else the helper that belongs to this program.
 pub(crate) fn place(settings: &config::Helper) -> Place {
@@ -42,6 +46,22 @@ pub(crate) fn runtimes_fact(
         Ok(runtimes) => Some(Fact::Known(runtimes?.into_iter().map(Runtime::from).collect())),
         Err(failure) => Some(unread(&failure).into()),
     }
+}
+
+/// Asks the helper for what only a privileged process may read. Returns whether it answered anything new.
+pub(crate) async fn ask_privileged(helper: &Helper, privileged: &Privileged) -> bool {
+    let spaces = helper.pci_spaces().await;
+    let mut changed = privileged.set_spaces(spaces.map_err(|failure| unread(&failure)));
+    // As many parts as the largest buffer of a kernel has. The rest of a flood comes with the next question.
+    for _ in 0..MAX_LOG_PARTS {
+        let part = helper.kernel_log(privileged.log_from()).await;
+        let more = part.as_ref().is_ok_and(|part| part.more);
+        changed |= privileged.add_log(part.map_err(|failure| unread(&failure)));
+        if !more {
+            break;
+        }
+    }
+    changed
 }
 
 fn unread(failure: &Failure) -> Unread {

@@ -6,8 +6,8 @@ use serde::Serialize;
 use crate::{
     Expectations, Policy, Remedy, Severity, Writer,
     domain::{
-        adapter_events, bond, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost, measured,
-        modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
+        adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost,
+        measured, modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
     },
     draft::Draft,
 };
@@ -162,6 +162,8 @@ pub static CATALOGUE: &[&Rule] = &[
     &modules::DRIVER_UNEXPECTED,
     &modules::FIRMWARE_MIXED,
     &modules::SOFTROCE_IN_USE,
+    &devlink::HEALTH_REPORTER_ERROR,
+    &devlink::FIRMWARE_PENDING,
     &adapter_events::ADAPTER_FAILED,
     &adapter_events::ADAPTER_TIMEOUT,
     &adapter_events::ADAPTER_NOT_STARTED,

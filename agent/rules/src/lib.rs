@@ -18,6 +18,7 @@ pub mod domain {
     //! The rules, one module per domain; each function is the judgement of one rule.
     pub mod adapter_events;
     pub mod bond;
+    pub mod devlink;
     pub mod gids;
     pub mod gpu_driver;
     pub mod gpudirect;

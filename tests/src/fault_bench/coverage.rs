@@ -20,6 +20,14 @@ pub const NOT_INJECTED: &[(&str, &str)] = &[
             of each must be named in its place",
     ),
     (
+        "health-reporter-error",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
+        "firmware-pending",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
         "probe-failed",
         "says that a probe failed, not why: `memlock-own`, `uverbs-closed` and `device-removed-in-probe` inject it, and the \
             cause of each must be named in its place",

@@ -2,7 +2,7 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{adapter_events, lost, modules, pci_link, pci_rate, reading, sriov},
+    domain::{adapter_events, devlink, lost, modules, pci_link, pci_rate, reading, sriov},
 };
 
 use super::{FATAL, RETRY_EXC};
@@ -154,6 +154,7 @@ pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
         &adapter_events::ADAPTER_TIMEOUT,
         &adapter_events::ADAPTER_NOT_STARTED,
         &adapter_events::DRIVER_ERRORS,
+        &devlink::HEALTH_REPORTER_ERROR,
     ],
     cases: &[],
     often: &[
@@ -193,7 +194,11 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
     title: "Driver or firmware differs from the expected version or from the other adapters",
     explanation: "One adapter behaves differently from the others: its features differ, and faults appear on one rail only.",
     next_step: "Install the same driver and firmware for all adapters of one model.",
-    rules: &[&modules::DRIVER_UNEXPECTED, &modules::FIRMWARE_MIXED],
+    rules: &[
+        &modules::DRIVER_UNEXPECTED,
+        &modules::FIRMWARE_MIXED,
+        &devlink::FIRMWARE_PENDING,
+    ],
     cases: &[],
     often: &[CommandRefused, CreateRefused, CreateUnexplained],
     sometimes: &[

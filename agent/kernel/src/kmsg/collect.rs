@@ -16,6 +16,18 @@ pub(crate) const MAX_DEVICES: usize = 256;
 const FIRST_LINES: usize = 8;
 const LAST_LINES: usize = 24;
 
+/// The record as it is kept; `None` if it is not about a device or topic that readers use.
+pub(crate) fn relevant(record: &str) -> Option<String> {
+    let parsed = Record::parse(record)?;
+    (of_record(&parsed).is_some() || topic(&parsed).is_some()).then(|| kept(record))
+}
+
+/// The topic of a record, by its place in [`TOPICS`].
+fn topic(record: &Record<'_>) -> Option<usize> {
+    let topic = || TOPICS.iter().position(|topic| record.text.contains(topic));
+    is_known(record.text).then(topic)?
+}
+
 /// The records so far. Of each topic it keeps the first and the last lines, and of each kind of event on each device the first
 /// and the last one and how many there are.
 #[derive(Debug, Default)]
@@ -99,9 +111,7 @@ impl Records for Collected {
         };
         if let Some(report) = of_record(&parsed) {
             self.event((report.kind, report.device), report.driver, record);
-        } else if is_known(parsed.text)
-            && let Some(topic) = TOPICS.iter().position(|topic| parsed.text.contains(topic))
-        {
+        } else if let Some(topic) = topic(&parsed) {
             let place = self.records;
             let record = kept(record);
             self.topics.entry(topic).or_default().add(Kept { place, record });

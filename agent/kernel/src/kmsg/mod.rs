@@ -7,7 +7,8 @@
 
 mod collect;
 
-use collect::{Collected, MAX_DEVICES};
+use collect::MAX_DEVICES;
+pub(crate) use collect::{Collected, relevant};
 use rdma_health_kernel_log::split;
 pub use rdma_health_kernel_log::{Device, Event, EventClass, EventKind, Report, classify};
 
@@ -19,7 +20,8 @@ use crate::{
     source::{Known, Source},
 };
 
-const KMSG: &str = "/dev/kmsg";
+/// The device of the kernel log.
+pub(crate) const KMSG: &str = "/dev/kmsg";
 
 /// Words that mark a line that is kept although it is not an event.
 const TOPICS: [&str; 20] = [

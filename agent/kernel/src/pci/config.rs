@@ -1,9 +1,17 @@
 //! The PCI configuration space: the capabilities that affect peer-to-peer traffic.
 //!
 //! Source: `/sys/bus/pci/devices/ADDRESS/config`, laid out as in the PCI Express Base Specification and
-//! `include/uapi/linux/pci_regs.h`. Without `CAP_SYS_ADMIN` the kernel returns only the first 64 bytes.
+//! `include/uapi/linux/pci_regs.h`. Without `CAP_SYS_ADMIN` the kernel returns only the first 64 bytes; then a privileged helper
+//! reads it.
 
 use serde::{Deserialize, Serialize};
+
+/// Length of the standard header in bytes.
+const HEADER: usize = 64;
+/// Where the header has the place of the first capability.
+const LIST: usize = 0x34;
+/// The number of the ACS capability.
+const ACS: u32 = 0x0d;
 
 /// Facts in the configuration space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +79,7 @@ impl Acs {
 impl Capabilities {
     /// Parses a configuration space of 64, 256 or 4096 bytes; `None` if it is shorter than the standard header.
     pub fn parse(space: &[u8]) -> Option<Self> {
-        if space.len() < 64 {
+        if space.len() < HEADER {
             return None;
         }
         let express = express(space);
@@ -79,13 +87,40 @@ impl Capabilities {
         let flags = express.and_then(|offset| word(space, offset + 2));
         let size = |code: u16| 128_u32 << (code & 0b111).min(5);
         Some(Self {
-            complete: space.len() > 64,
+            complete: space.len() > HEADER,
             max_read_request: control.map(|control| size(control >> 12)),
             max_payload: control.map(|control| size(control >> 5)),
             acs: acs(space),
             port_type: flags.map(PortType::of),
         })
     }
+}
+
+/// The part of a configuration space that [`Capabilities`] come from, and nothing else: the standard header, and the PCI Express
+/// and ACS capabilities at fixed places. `None` if the kernel shows no more than the header.
+pub(super) fn excerpt(space: &[u8]) -> Option<Vec<u8>> {
+    const EXPRESS_AT: u8 = 0x40;
+    const EXPRESS_LENGTH: usize = 0x14;
+    const ACS_AT: usize = 0x100;
+    if space.len() <= HEADER {
+        return None;
+    }
+    let mut part = space[..HEADER].to_vec();
+    let express_at = usize::from(EXPRESS_AT);
+    part.resize(express_at + EXPRESS_LENGTH, 0);
+    part[LIST] = 0;
+    if let Some(capability) = express(space).and_then(|at| space.get(at..at + EXPRESS_LENGTH)) {
+        part[express_at..].copy_from_slice(capability);
+        part[express_at + 1] = 0;
+        part[LIST] = EXPRESS_AT;
+    }
+    if let Some(acs) = acs(space) {
+        part.resize(ACS_AT, 0);
+        part.extend((1 << 16 | ACS).to_le_bytes());
+        part.extend(acs.capability.to_le_bytes());
+        part.extend(acs.control.to_le_bytes());
+    }
+    Some(part)
 }
 
 fn word(space: &[u8], offset: usize) -> Option<u16> {
@@ -104,7 +139,6 @@ fn double_word(space: &[u8], offset: usize) -> Option<u32> {
 fn express(space: &[u8]) -> Option<usize> {
     const STATUS: usize = 0x06;
     const HAS_LIST: u16 = 1 << 4;
-    const LIST: usize = 0x34;
     const EXPRESS: u8 = 0x10;
     if word(space, STATUS)? & HAS_LIST == 0 {
         return None;
@@ -125,7 +159,6 @@ fn express(space: &[u8]) -> Option<usize> {
 /// The ACS extended capability.
 fn acs(space: &[u8]) -> Option<Acs> {
     const FIRST: usize = 0x100;
-    const ACS: u32 = 0x0d;
     let mut offset = FIRST;
     for _ in 0..480 {
         let header = double_word(space, offset)?;
@@ -186,6 +219,19 @@ mod tests {
         assert_eq!(Capabilities::parse(&[0; 63]), None);
     }
 
+    #[test]
+    fn an_excerpt_has_no_serial_number() {
+        let mut space = port();
+        // A Device Serial Number capability before ACS, which holds the MAC address of a NIC.
+        space[0x100..0x104].copy_from_slice(&0x1402_0003_u32.to_le_bytes());
+        space[0x104..0x10c].copy_from_slice(&[0xb8, 0x59, 0x9f, 0xff, 0xfe, 0xaa, 0xbb, 0xcc]);
+        space[0x140..0x144].copy_from_slice(&0x1482_0001_u32.to_le_bytes());
+        let part = excerpt(&space).unwrap();
+        assert_eq!(Capabilities::parse(&part), Capabilities::parse(&space));
+        assert!(!part.windows(3).any(|bytes| bytes == [0xb8, 0x59, 0x9f]));
+        assert_eq!(excerpt(&space[..64]), None);
+    }
+
     /// Sizes are among those that PCI Express knows, and access control has its registers in the space.
     fn assert_stands_in(space: &[u8]) -> Result<(), TestCaseError> {
         let Some(found) = Capabilities::parse(space) else {
@@ -213,6 +259,19 @@ mod tests {
         fn any_bytes_give_only_what_stands_in_them(space in proptest::collection::vec(any::<u8>(), 0..4200)) {
             prop_assert_eq!(Capabilities::parse(&space).is_some(), space.len() >= 64);
             assert_stands_in(&space)?;
+        }
+
+        /// Readers find in an excerpt what they find in the whole.
+        #[test]
+        fn an_excerpt_says_the_same(
+            offset in prop_oneof![Just(0x34), Just(0x40), Just(0x60), Just(0x68), Just(0x100), Just(0x148), 0..4092_usize],
+            value: [u8; 4],
+        ) {
+            let mut space = port();
+            space[offset..offset + 4].copy_from_slice(&value);
+            let part = excerpt(&space).unwrap();
+            prop_assert_eq!(Capabilities::parse(&part), Capabilities::parse(&space));
+            prop_assert!(part.len() <= rdma_health_protocol::MAX_SPACE);
         }
 
         /// Wherever a pointer of either list leads, also back to itself, what is reported is there.

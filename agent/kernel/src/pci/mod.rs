@@ -17,7 +17,7 @@ pub use config::{Acs, Capabilities, PortType};
 pub use sriov::{Sriov, VirtualFunction};
 
 use crate::{
-    fact::{Fact, Unread},
+    fact::{Errno, Fact, Unread, UnreadKind},
     nvidia::NvidiaDriver,
     root::Scope,
     source::{After, Known, Source},
@@ -68,6 +68,10 @@ pub struct Function {
     /// The name of its slot, as printed on the machine; absent if the firmware names none.
     #[serde(default)]
     pub slot: Fact<String>,
+    /// Size of its largest memory region in bytes: of a GPU, as much of its memory as others can reach at once (BAR1 of NVIDIA's);
+    /// absent for all that are not GPUs.
+    #[serde(default)]
+    pub aperture: Fact<u64>,
 }
 
 /// The role of a PCI function for RDMA.
@@ -204,9 +208,16 @@ impl Function {
         let path = format!("{DEVICES}/{address}");
         let file = |name: &str| format!("{path}/{name}");
         let config_path = file("config");
+        let physical_function = scope.link_name(&file("physfn"));
         let capabilities = scope
             .binary(&config_path)
             .and_then(|bytes| match Capabilities::parse(&bytes) {
+                // A virtual function has none of these capabilities that matters.
+                Some(cut) if !cut.complete && physical_function.is_absent() => scope.fail(Unread {
+                    source: config_path.clone(),
+                    kind: UnreadKind::Errno(Errno::PERM),
+                    detail: "only root may read more than its first 64 bytes".into(),
+                }),
                 Some(capabilities) => Fact::Known(capabilities),
                 None => scope.malformed(
                     &config_path,
@@ -229,9 +240,15 @@ impl Function {
             link: Link::read(scope, &path),
             capabilities,
             sriov: Sriov::read(scope, &path),
-            physical_function: scope.link_name(&file("physfn")),
+            physical_function,
             aer: Aer::read(scope, &path),
             slot: Fact::Absent,
+            aperture: match role {
+                Role::Gpu => scope
+                    .parsed(&file("resource"), "the regions of a function", largest_region)
+                    .and_then(Fact::from),
+                Role::Rdma | Role::Bridge | Role::Capable => Fact::Absent,
+            },
         }
     }
 }
@@ -278,6 +295,25 @@ fn parse_speed(text: &str) -> Option<Fact<u32>> {
     Some(Fact::Known(whole.checked_mul(1000)?.checked_add(tenth * 100)?))
 }
 
+/// The size of the largest memory region in a file `resource`, which has a line with start, end and flags for each region; `None` in it
+/// if there is none.
+#[allow(clippy::option_option)] // the outer one is for a malformed line
+fn largest_region(text: &str) -> Option<Option<u64>> {
+    const MEMORY: u64 = 0x200;
+    let mut largest = None;
+    for line in text.lines() {
+        let mut numbers = line
+            .split_whitespace()
+            .map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        let (start, end, flags) = (numbers.next()??, numbers.next()??, numbers.next()??);
+        // An unused region is all zeroes.
+        if flags & MEMORY != 0 && end > start {
+            largest = largest.max(Some((end - start).saturating_add(1)));
+        }
+    }
+    Some(largest)
+}
+
 fn hexadecimal<T: TryFrom<u32>>(text: &str) -> Option<T> {
     T::try_from(u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?).ok()
 }
@@ -289,6 +325,43 @@ pub(crate) fn numa_node(scope: &Scope<'_>, device: &str) -> Fact<u32> {
     scope
         .number::<i32>(&format!("{device}/numa_node"))
         .and_then(|node| u32::try_from(node).map_or(Fact::Absent, Fact::Known))
+}
+
+/// The address of the function whose configuration space the file at `path` is.
+pub(crate) fn of_config(path: &str) -> Option<&str> {
+    let address = path
+        .strip_prefix(DEVICES)?
+        .strip_prefix('/')?
+        .strip_suffix("/config")?;
+    is_address(address).then_some(address)
+}
+
+/// Excerpts of the configuration spaces of the functions and bridges that may be relevant to RDMA, at most `most`, for a process
+/// that may not read them. Virtual functions are left out: these have no capability of their own that matters.
+pub fn spaces(scope: &Scope<'_>, most: usize) -> Fact<Vec<(String, Vec<u8>)>> {
+    const BRIDGE: u32 = 0x0604;
+    let matters = |address: &&String| {
+        let path = format!("{DEVICES}/{address}");
+        let class = scope.parsed(
+            &format!("{path}/class"),
+            "a hexadecimal class",
+            hexadecimal::<u32>,
+        );
+        let class = class.known().copied().unwrap_or_default();
+        let matters = matches!(class >> 16, 0x02 | 0x03 | 0x12) || class >> 8 == BRIDGE;
+        matters && scope.link(&format!("{path}/physfn")).known().is_none()
+    };
+    scope.entries(DEVICES).map(|addresses| {
+        let addresses = addresses
+            .iter()
+            .filter(|address| is_address(address))
+            .filter(matters);
+        let found = addresses.filter_map(|address| {
+            let space = scope.binary(&format!("{DEVICES}/{address}/config"));
+            Some((address.clone(), config::excerpt(space.known()?)?))
+        });
+        found.take(most).collect()
+    })
 }
 
 /// The last PCI address in a real path: the function of a device below it.
@@ -349,6 +422,26 @@ mod tests {
         assert_eq!(parse_speed("Unknown"), Some(Fact::Absent));
         assert_eq!(parse_speed("Unknown speed"), Some(Fact::Absent));
         assert_eq!(parse_speed("fast"), None);
+    }
+
+    #[test]
+    fn the_aperture_of_a_gpu_is_its_largest_memory_region() {
+        // An H100: registers, 128 GiB of memory, NVLink, and an unused region.
+        let h100 = "0x00000000a3000000 0x00000000a3ffffff 0x0000000000040200\n\
+            0x0000236000000000 0x0000237fffffffff 0x000000000014220c\n\
+            0x0000000000000000 0x0000000000000000 0x0000000000000000\n\
+            0x0000238040000000 0x0000238041ffffff 0x000000000014220c\n\
+            0x0000000000003000 0x000000000000307f 0x0000000000040101\n";
+        assert_eq!(largest_region(h100), Some(Some(128 << 30)));
+        assert_eq!(largest_region(""), Some(None));
+        assert_eq!(
+            largest_region("0x0 0xffffffffffffffff 0x200"),
+            Some(Some(u64::MAX))
+        );
+        assert_eq!(largest_region("0x5 0x1 0x200"), Some(None));
+        for malformed in ["0x0 0x1", "a b c", "0x0 0x1 0x10000000000000000"] {
+            assert_eq!(largest_region(malformed), None, "{malformed}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One pass of reading, which turns answers into facts.
 
-use std::{cell::RefCell, marker::PhantomData};
+use std::{cell::RefCell, marker::PhantomData, sync::Arc};
 
 use rdma_health_protocol::text::excerpt;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use super::{
     service::AskService,
 };
 use crate::{
-    fact::{Fact, Unread, UnreadKind},
+    fact::{Errno, Fact, Unread, UnreadKind},
     recording::{Failure, Question, Target},
 };
 
@@ -212,10 +212,28 @@ impl<'a> Scope<'a> {
     ) -> Fact<T> {
         let source = question.to_string();
         let answer = self.root.ask(AskService { question, live });
-        self.optional_fact(&source, MAX_FILE, answer)
+        self.document(&source, answer)
+    }
+
+    /// The same for netlink, where some errors say that there is no such thing.
+    pub(crate) fn netlink<T: DeserializeOwned>(
+        &self,
+        question: Question,
+        absent: &[Errno],
+        live: impl FnMut() -> Result<Vec<u8>, Failure>,
+    ) -> Fact<T> {
+        let source = question.to_string();
+        match self.root.ask(AskService { question, live }) {
+            Err(Failure::Errno(errno)) if absent.contains(&errno) => Fact::Absent,
+            answer => self.document(&source, answer),
+        }
+    }
+
+    fn document<T: DeserializeOwned>(&self, source: &str, answer: Result<Arc<[u8]>, Failure>) -> Fact<T> {
+        self.optional_fact(source, MAX_FILE, answer)
             .and_then(|bytes| match serde_json::from_slice(&bytes) {
                 Ok(value) => Fact::Known(value),
-                Err(error) => self.malformed(&source, &String::from_utf8_lossy(&bytes), &error.to_string()),
+                Err(error) => self.malformed(source, &String::from_utf8_lossy(&bytes), &error.to_string()),
             })
     }
 }

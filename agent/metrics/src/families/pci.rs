@@ -53,6 +53,9 @@ table! {
     Gauge "rdma_pci_max_payload_bytes" ["bytes"] {}
         "Maximum payload size of a PCI function in bytes."
         => value(|function| function.pci.capabilities.known()?.max_payload);
+    Gauge "rdma_pci_gpu_aperture_bytes" ["bytes"] {}
+        "Size of the largest memory region of a GPU in bytes (BAR1 of NVIDIA's): as much of its memory as GPUDirect can map at once."
+        => value(|function| function.pci.aperture.known().copied());
     Gauge "rdma_pci_acs_redirect" [""] {}
         "Whether ACS redirects peer-to-peer traffic of a PCI function to the root complex; only for functions with ACS."
         => value(|function| Some(function.pci.capabilities.known()?.acs?.redirects()));

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{infiniband::Hca, iommu::DomainType};
 pub use clock::Clock;
+pub use record::FEC_UNCORRECTABLE;
 pub use series::{Sample, Series};
 
 /// Version of the JSON form.

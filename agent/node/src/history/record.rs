@@ -8,7 +8,7 @@ use crate::Node;
 use rdma_health_kernel::infiniband::{Hca, Port};
 
 /// The counters whose rise is evaluated.
-const COUNTERS: [&str; 9] = [
+const COUNTERS: [&str; 10] = [
     "excessive_buffer_overrun_errors",
     "link_downed",
     "link_error_recovery",
@@ -17,8 +17,12 @@ const COUNTERS: [&str; 9] = [
     "port_rcv_errors",
     "port_xmit_discards",
     "roce_slow_restart",
+    "rx_icrc_encapsulated",
     "symbol_error",
 ];
+
+/// The name in the history of the blocks that forward error correction could not correct, which no file of the port counts.
+pub const FEC_UNCORRECTABLE: &str = "fec_uncorrectable";
 
 /// Samples of a port's counters: every five minutes, for a little over an hour.
 const PORT_SAMPLES: (u64, u64) = (300, 4200);
@@ -51,7 +55,10 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
-                past.see(port, booting, now);
+                let uncorrectable = node
+                    .ethernet_link(port)
+                    .and_then(|link| link.fec.known()?.uncorrectable);
+                past.see(port, uncorrectable, booting, now);
             }
         }
         for probe in &node.probes {
@@ -168,11 +175,12 @@ impl History {
 }
 
 impl PortHistory {
-    fn see(&mut self, port: &Port, booting: bool, now: u64) {
+    fn see(&mut self, port: &Port, uncorrectable: Option<u64>, booting: bool, now: u64) {
         let counters = || port.counters.iter().chain(&port.hw_counters);
         let watched = counters().filter(|counter| COUNTERS.contains(&&*counter.name));
         let values = watched
             .filter_map(|counter| Some((counter.name.to_string(), *counter.value.known()?)))
+            .chain(uncorrectable.map(|count| (FEC_UNCORRECTABLE.to_owned(), count)))
             .collect();
         let (spacing, keep) = PORT_SAMPLES;
         self.counters.push(Sample { time: now, values }, spacing, keep);

@@ -19,7 +19,7 @@ use anyhow::Context;
 use rdma_health_config::{self as config, Config, NodeName, Overrides};
 use rdma_health_helper::{Failure, Helper, Place, State as HelperState};
 use rdma_health_kernel::{
-    Root,
+    Privileged, Root,
     collector::{Collector, Refresh},
 };
 use rdma_health_kubernetes::{self as kubernetes, NodeLabels};
@@ -34,7 +34,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::helper::place;
+use crate::helper::{ask_privileged, place};
 use events::Event;
 use liveness::Liveness;
 use metrics::Metrics;
@@ -69,10 +69,12 @@ struct Agent {
     reader: Reader,
     state: State,
     helper: Helper,
-    /// Where the helper is.
-    place: Place,
+    /// What the helper reads for the agent; `None` if it may read no more than the agent.
+    privileged: Option<Arc<Privileged>>,
     /// Asks for the helper's answer about all devices, which may come late: the kernel's facts do not wait for it.
     ask_helper: Notify,
+    /// Asks for a reading that uses what the helper has answered.
+    read_again: Notify,
     exporter: Exporter,
     metrics: Metrics,
     config: watch::Sender<Config>,
@@ -119,15 +121,24 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         Some(path) => Some(Liveness::bind(&path).await?),
         None => None,
     };
-    let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
     let place = place(&config.helper);
+    let (root, privileged) = match place {
+        Place::Socket(_) => {
+            let privileged = Arc::new(Privileged::default());
+            (root.with_privileged(Arc::clone(&privileged)), Some(privileged))
+        }
+        // A helper that the agent starts sees what the agent sees.
+        Place::Program(_) => (root, None),
+    };
+    let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let agent = Arc::new(Agent {
         reader,
         state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
         helper: Helper::keep(place.clone(), verbs_events),
-        place,
+        privileged,
         ask_helper: Notify::new(),
+        read_again: Notify::new(),
         exporter,
         metrics,
         config: watch::Sender::new(config),
@@ -227,9 +238,14 @@ async fn keep_reading(
     let mut config = agent.config.subscribe();
     let mut interval = full_interval(&mut config);
     let mut pending: Option<Refresh> = Some(Refresh::All);
+    // A reading because of the helper's answer must not ask for the next answer.
+    let mut ask = true;
     loop {
         if let Some(what) = pending.take() {
-            agent.ask_helper.notify_one();
+            if ask {
+                agent.ask_helper.notify_one();
+            }
+            ask = true;
             let Some(reading) = agent.read(what, PATIENCE).await else {
                 return;
             };
@@ -237,6 +253,10 @@ async fn keep_reading(
         }
         select! {
             _ = interval.tick() => pending = Some(Refresh::All),
+            () = agent.read_again.notified() => {
+                pending = Some(Refresh::All);
+                ask = false;
+            }
             Some(event) = kernel.recv() => {
                 agent.metrics.event(event.name());
                 pending = Some(if event == Event::Device { Refresh::All } else { Refresh::Ports });
@@ -259,12 +279,14 @@ async fn keep_reading(
         // Let the rest of a burst arrive, and read as much as the widest message asks for.
         sleep(SETTLE).await;
         while let Ok(event) = kernel.try_recv() {
+            ask = true;
             agent.metrics.event(event.name());
             if event == Event::Device {
                 pending = Some(Refresh::All);
             }
         }
         while let Ok(event) = verbs.try_recv() {
+            ask = true;
             agent.metrics.event("verbs");
             if scope_of(event.kind) == Refresh::All {
                 pending = Some(Refresh::All);
@@ -295,9 +317,11 @@ async fn keep_asking(agent: Arc<Agent>) {
     loop {
         agent.ask_helper.notified().await;
         agent.state.verbs(agent.helper.devices().await);
-        // A helper that the agent starts sees what the agent sees.
-        if matches!(agent.place, Place::Socket(_)) {
+        if let Some(privileged) = &agent.privileged {
             agent.state.runtimes(agent.helper.runtimes().await);
+            if ask_privileged(&agent.helper, privileged).await {
+                agent.read_again.notify_one();
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use clap::Args;
 use rdma_health_config::{self as config, Config, Overrides};
 use rdma_health_helper::{Helper, Place};
 use rdma_health_kernel::{
-    Root,
+    Privileged, Root,
     collector::{Collector, Refresh},
 };
 use rdma_health_node::{Fact, Node, node::Probe, words::printable};
@@ -26,7 +26,7 @@ use super::{
     HelperArguments,
     environment::{CONFIG, ROOT},
 };
-use crate::helper::{place, probe_request, runtimes_fact, verbs_fact};
+use crate::helper::{ask_privileged, place, probe_request, runtimes_fact, verbs_fact};
 
 /// How long reading the node may take; sources that have not answered by then are reported as unread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,6 +82,11 @@ impl NodeArguments {
         config: &Config,
     ) -> anyhow::Result<(Node, BTreeMap<String, u64>)> {
         let live = root.is_live();
+        let place = place(self.helper.given().as_ref().unwrap_or(&config.helper));
+        let root = match &place {
+            Place::Socket(_) if live => root.with_privileged(privileged(place.clone())?),
+            _ => root,
+        };
         let (mut node, hung) = self.read_kernel(root, config);
         if !live {
             anyhow::ensure!(
@@ -95,13 +100,7 @@ impl NodeArguments {
         if node.hcas().next().is_none() && !probe {
             return Ok((node, hung));
         }
-        let place = place(self.helper.given().as_ref().unwrap_or(&config.helper));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(ask_helper(place, probe, config, &mut node));
-        // A helper that hangs must not delay the exit.
-        runtime.shutdown_background();
+        with_runtime(ask_helper(place, probe, config, &mut node))?;
         Ok((node, hung))
     }
 
@@ -158,6 +157,26 @@ pub(super) fn load(file: &Path) -> anyhow::Result<Snapshot> {
         Ok(Snapshot::read(BufReader::new(File::open(file)?))?)
     };
     read().with_context(|| format!("cannot read the snapshot {}", file.display()))
+}
+
+/// What the helper behind a socket may read and this process may not. A helper that this program starts may read no more.
+fn privileged(place: Place) -> anyhow::Result<Arc<Privileged>> {
+    let privileged = Arc::new(Privileged::default());
+    with_runtime(async {
+        let helper = Helper::keep(place, mpsc::channel(1).0);
+        ask_privileged(&helper, &privileged).await;
+    })?;
+    Ok(privileged)
+}
+
+fn with_runtime(future: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(future);
+    // A helper that hangs must not delay the exit.
+    runtime.shutdown_background();
+    Ok(())
 }
 
 /// Adds what libibverbs says and, on request, a probe of every port that may be active.

@@ -30,9 +30,10 @@ pub static PORT_DOWN: Rule = Rule {
         the adapters of the GPUs and no port of the node is ACTIVE.",
     remedy: Remedy {
         any: "Check the cable, the switch port and the network device, and read the messages of the driver: \
-            journalctl -k | grep DEVICE. Physical state Disabled means that the port was switched off.",
+            journalctl -k | grep DEVICE. Physical state Disabled means that the port was switched off. A reason in the \
+            finding is the driver's own.",
         openshift: "Check the NodeNetworkConfigurationPolicy and what nmstate reports: oc get nns NODE -o yaml",
-        host: "ip link show NETDEV; ip link set NETDEV up. Show why the link does not come up: mlxlink -d DEVICE",
+        host: "ip link show NETDEV; ip link set NETDEV up. Show why the link does not come up: ethtool NETDEV; mlxlink -d DEVICE",
         ..Remedy::all("")
     },
     false_alarms: "A port that never came up is a spare port, not a broken one, unless it is expected or its equals are \
@@ -95,7 +96,15 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             },
         };
         let phys = port.phys_state.known();
-        let physically = phys.map_or_else(String::new, |phys| format!(" (physical state {})", phys.name));
+        let reason = node
+            .ethernet_link(port.kernel)
+            .and_then(|link| link.down_reason.known());
+        let physically = match (phys, reason) {
+            (Some(phys), Some(reason)) => format!(" (physical state {}; reason: {reason})", phys.name),
+            (Some(phys), None) => format!(" (physical state {})", phys.name),
+            (None, Some(reason)) => format!(" (reason: {reason})"),
+            (None, None) => String::new(),
+        };
         let message = format!("{port} is {}{physically}, expected ACTIVE: {why}", state.name);
         let of_a_pod = why != LISTED && port.is_ethernet() && is_elsewhere(&port);
         let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
@@ -112,6 +121,9 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             && let Some(operstate) = netdev.operstate.known()
         {
             finding = finding.evidence(format!("/sys/class/net/{}/operstate", netdev.name), operstate);
+        }
+        if let (Some(netdev), Some(reason)) = (port.netdev.known(), reason) {
+            finding = finding.evidence(format!("ethtool {}, why the link is down", netdev.name), reason);
         }
         Some(finding)
     });

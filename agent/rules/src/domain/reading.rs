@@ -24,7 +24,7 @@ pub static FACTS_UNREADABLE: Rule = Rule {
         nothing. Single files fail often, because many drivers do not support every counter.",
     remedy: Remedy::all(
         "Check file and reason in the evidence. EACCES or EPERM: run as root on the node, or in the verbs container \
-         of the pod; an agent with agent.privilege=none may not read these. hung: the driver or device does not \
+         of the pod; with helper.deviceAccess=resource it may not read these. hung: the driver or device does not \
          answer; read the kernel log. helper: libibverbs could not open the device; its provider (rdma-core) may be \
          missing, or /dev/infiniband not accessible.",
     ),

@@ -1,6 +1,10 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
-use rdma_health_node::{Node, Port, history::PortHistory, words::duration};
+use rdma_health_node::{
+    Node, Port,
+    history::{FEC_UNCORRECTABLE, PortHistory},
+    words::duration,
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft,
@@ -116,6 +120,8 @@ pub static COUNTER_ERRORS: Rule = Rule {
     explanation: "Since an earlier reading, counters rose faster than on a healthy link: symbol_error and \
         link_error_recovery (signal quality: cable, transceiver), port_rcv_errors (packets that arrived damaged), \
         local_link_integrity_errors and excessive_buffer_overrun_errors (any rise; flow control or hardware), \
+        fec_uncorrectable (any rise of the blocks that forward error correction gave up: cable, transceiver), \
+        rx_icrc_encapsulated (any rise; packets damaged inside an adapter or switch), \
         port_xmit_discards and roce_slow_restart (congestion: PFC, ECN), local_ack_timeout_err (missing \
         acknowledgements). Packets are sent again and bandwidth drops, or connections break. The limits are in \
         expect.thresholds.",
@@ -134,7 +140,7 @@ pub static COUNTER_ERRORS: Rule = Rule {
 /// A counter, how much it may rise, and in how many seconds.
 type Limit = (&'static str, u32, u64);
 
-fn limits(thresholds: &Thresholds) -> [Limit; 8] {
+fn limits(thresholds: &Thresholds) -> [Limit; 10] {
     [
         ("symbol_error", thresholds.symbol_errors_per_hour, HOUR),
         ("link_error_recovery", thresholds.link_recoveries_per_minute, 60),
@@ -145,6 +151,8 @@ fn limits(thresholds: &Thresholds) -> [Limit; 8] {
         // Any rise counts.
         ("excessive_buffer_overrun_errors", 0, HOUR),
         ("local_link_integrity_errors", 0, HOUR),
+        (FEC_UNCORRECTABLE, 0, HOUR),
+        ("rx_icrc_encapsulated", 0, HOUR),
     ]
 }
 
@@ -182,7 +190,12 @@ struct Rise {
 
 fn rise_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) -> Option<Rise> {
     let (name, limit, unit) = *limit;
-    let value = counter(port, name)?;
+    let is_fec = name == FEC_UNCORRECTABLE;
+    let value = if is_fec {
+        node.ethernet_link(port.kernel)?.fec.known()?.uncorrectable?
+    } else {
+        counter(port, name)?
+    };
     // A burst shows in a few minutes; what is counted by the hour needs an hour.
     let window = if unit == HOUR { HOUR + 300 } else { 900 };
     let (rise, seconds) = past.counters.rise(name, value, node.time, 60, window)?;
@@ -191,7 +204,10 @@ fn rise_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) -
     let directory = if is_standard { "counters" } else { "hw_counters" };
     (rise > allowed).then(|| Rise {
         words: format!("{name} by {rise} in {} (limit {allowed})", duration(seconds)),
-        file: port.file(&format!("{directory}/{name}")),
+        file: match port.netdev.known().filter(|_| is_fec) {
+            Some(netdev) => format!("ethtool -I --show-fec {}: uncorrectable_blocks", netdev.name),
+            None => port.file(&format!("{directory}/{name}")),
+        },
         value,
     })
 }

@@ -8,6 +8,7 @@
 mod adapter_events;
 mod addresses;
 mod devices;
+mod devlink;
 mod host;
 mod iommu;
 mod links;
@@ -123,6 +124,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("adapter_events.rs"),
         include_str!("addresses.rs"),
         include_str!("devices.rs"),
+        include_str!("devlink.rs"),
         include_str!("host.rs"),
         include_str!("iommu.rs"),
         include_str!("links.rs"),

@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | `run` | reads requests | with the stream; then the process exits |
 //! | `outbox` | writes frames | never |
-//! | `query` | lists devices, reads limits | never |
+//! | `query` | lists devices, reads what only root may | never |
 //! | `probe` | one probe, one at a time | with it |
 //! | `end` | one end of a connection | when it has measured, or is asked nothing |
 //! | `events` | watches devices | never |
@@ -30,6 +30,7 @@ use std::{
     thread,
 };
 
+use rdma_health_kernel::root::LogFollower;
 use rdma_health_protocol::{
     Ask, END_IDLE, Greeting, HelperError, Message, PROTOCOL_VERSION, Reply, Request, Response,
     frame::{self, FrameError},
@@ -115,6 +116,8 @@ impl Desk {
         match ask {
             Ask::Devices => self.query(id, Query::Devices, "ibv_get_device_list"),
             Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
+            Ask::PciSpaces => self.query(id, Query::PciSpaces, "listing /sys/bus/pci/devices"),
+            Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "reading /dev/kmsg"),
             Ask::Probe(request) => {
                 let device = request.path.from.device.clone();
                 let Some(turn) = Turn::take(&self.probing) else {
@@ -142,6 +145,8 @@ impl Desk {
 enum Query {
     Devices,
     Runtimes,
+    PciSpaces,
+    KernelLog(u64),
 }
 
 fn refuse(outbox: &Outbox, id: u64, device: Option<String>, call: &str, errno: Errno) {
@@ -170,10 +175,15 @@ impl Drop for Turn {
 }
 
 fn answer_queries(waiting: &Receiver<(u64, Query)>, outbox: &Outbox, host: Option<&Path>) {
+    // What this process sees itself.
+    let own = Path::new("/");
+    let mut log = LogFollower::default();
     for (id, query) in waiting {
         let reply = match query {
             Query::Devices => devices::all().map(Reply::Devices),
             Query::Runtimes => host::runtimes(host).map(Reply::Runtimes),
+            Query::PciSpaces => host::pci_spaces(own).map(Reply::PciSpaces),
+            Query::KernelLog(from) => host::kernel_log(own, &mut log, from).map(Reply::KernelLog),
         };
         let reply = reply.unwrap_or_else(Reply::Failed);
         respond(outbox, id, reply);

@@ -1,0 +1,277 @@
+//! What a driver says of its device's health, and which firmware runs and which one the next reset starts.
+//!
+//! Source: the generic netlink family `devlink` (`Documentation/networking/devlink/devlink-health.rst` and `devlink-info.rst`,
+//! `Documentation/netlink/specs/devlink.yaml`). Reading needs no privilege.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Netlink, Question, obstacle,
+    wire::{Kind, Schema, text},
+};
+use crate::{
+    fact::{Errno, Fact, Unread, UnreadKind},
+    root::Scope,
+    source::{After, Known, Source},
+};
+
+/// Maximum number of functions that are asked for their firmware.
+const MAX_FUNCTIONS: usize = 64;
+/// Maximum number of reporters of a function.
+const MAX_REPORTERS: usize = 256;
+/// Maximum number of versions of a function.
+const MAX_VERSIONS: usize = 64;
+
+const FAMILY: &str = "devlink";
+/// What the kernel answers for a function without devlink, and for a driver that does not support a question.
+const NOT_SUPPORTED: [Errno; 2] = [Errno::NODEV, Errno::OPNOTSUPP];
+const BUS_NAME: u16 = 1;
+const DEV_NAME: u16 = 2;
+
+/// What devlink shows of the PCI functions of RDMA devices.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Devlink {
+    /// By PCI address; absent in a tree of files. A function whose driver does not support devlink is left out.
+    pub devices: Fact<BTreeMap<String, Device>>,
+}
+
+/// One PCI function.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// What its driver watches.
+    pub reporters: Vec<Reporter>,
+    /// Versions of its firmware; absent if the driver does not report them.
+    pub firmware: Fact<Firmware>,
+}
+
+/// A part of a device that its driver watches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reporter {
+    /// Its name: `fw`, `fw_fatal`, `tx`, `rx`, `vnic`.
+    pub name: String,
+    /// The devlink port that it watches; `None` for the whole function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u64>,
+    /// Whether it is in the state error: an error is not yet recovered.
+    pub in_error: bool,
+    /// Number of errors since the driver was loaded.
+    pub errors: u64,
+    /// Number of errors that the driver recovered from.
+    pub recoveries: u64,
+}
+
+/// The versions of a function's firmware, by the names that devlink-info.rst lists (`fw`, `fw.version`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firmware {
+    /// What runs.
+    pub running: BTreeMap<String, String>,
+    /// What the next reset starts.
+    pub stored: BTreeMap<String, String>,
+}
+
+impl Firmware {
+    /// Versions that the next reset changes: name, running and stored version.
+    pub fn pending(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.stored.iter().filter_map(|(name, stored)| {
+            let running = self.running.get(name)?;
+            (running != stored).then_some((name.as_str(), running.as_str(), stored.as_str()))
+        })
+    }
+}
+
+impl Source for Devlink {
+    const AFTER: After = After::Devices;
+
+    fn read(scope: &Scope<'_>, known: &Known) -> Self {
+        if let Some(obstacle) = obstacle(scope, known) {
+            return Self {
+                devices: obstacle.map(|()| BTreeMap::new()),
+            };
+        }
+        if known.functions.is_empty() {
+            return Self {
+                devices: Fact::Known(BTreeMap::new()),
+            };
+        }
+        let netlink = Netlink::new(scope);
+        let reporters =
+            netlink.ask::<ReporterMessage>("health-reporter-get", "", &NOT_SUPPORTED, || Question {
+                family: FAMILY,
+                commands: (52, 52),
+                dump: true,
+                attributes: Vec::new(),
+                schema: REPORTER,
+            });
+        let mut devices: BTreeMap<String, Device> = match reporters {
+            Fact::Known(messages) => grouped(messages, &known.functions),
+            Fact::Absent => BTreeMap::new(),
+            Fact::Unread { unread } => {
+                return Self {
+                    devices: (*unread).into(),
+                };
+            }
+        };
+        // Virtual functions have the firmware of their physical function.
+        let is_physical = |address: &&String| {
+            scope
+                .link(&format!("/sys/bus/pci/devices/{address}/physfn"))
+                .known()
+                .is_none()
+        };
+        let physical: Vec<_> = known.functions.iter().filter(is_physical).collect();
+        if physical.len() > MAX_FUNCTIONS {
+            let _: Fact<()> = scope.fail(Unread {
+                source: "netlink devlink info-get".into(),
+                kind: UnreadKind::TooLong,
+                detail: format!("only the first {MAX_FUNCTIONS} functions are asked about"),
+            });
+        }
+        for address in physical.into_iter().take(MAX_FUNCTIONS) {
+            let info =
+                netlink.ask::<InfoMessage>("info-get", &format!("pci/{address}"), &NOT_SUPPORTED, || {
+                    Question {
+                        family: FAMILY,
+                        commands: (51, 51),
+                        dump: false,
+                        attributes: vec![text(BUS_NAME, "pci"), text(DEV_NAME, address)],
+                        schema: INFO,
+                    }
+                });
+            let firmware = info.and_then(|messages| messages.into_iter().next().map(Firmware::from).into());
+            if !firmware.is_absent() {
+                devices.entry(address.clone()).or_default().firmware = firmware;
+            }
+        }
+        Self {
+            devices: Fact::Known(devices),
+        }
+    }
+
+    fn unread(why: &Unread) -> Self {
+        Self {
+            devices: why.clone().into(),
+        }
+    }
+}
+
+/// The reporters of these functions.
+fn grouped(messages: Vec<ReporterMessage>, functions: &BTreeSet<String>) -> BTreeMap<String, Device> {
+    let mut devices: BTreeMap<String, Device> = BTreeMap::new();
+    let ours = |message: &ReporterMessage| message.bus_name == "pci" && functions.contains(&message.dev_name);
+    for message in messages.into_iter().filter(ours) {
+        let device = devices.entry(message.dev_name).or_default();
+        if device.reporters.len() < MAX_REPORTERS {
+            let reporter = message.health_reporter;
+            device.reporters.push(Reporter {
+                name: reporter.name,
+                port: message.port_index,
+                in_error: reporter.state != 0,
+                errors: reporter.errors,
+                recoveries: reporter.recoveries,
+            });
+        }
+    }
+    for device in devices.values_mut() {
+        device
+            .reporters
+            .sort_by(|a, b| (&a.name, a.port).cmp(&(&b.name, b.port)));
+    }
+    devices
+}
+
+const REPORTER: Schema = &[
+    (BUS_NAME, "bus-name", Kind::Text),
+    (DEV_NAME, "dev-name", Kind::Text),
+    (3, "port-index", Kind::Number),
+    (
+        114,
+        "health-reporter",
+        Kind::Nest(&[
+            (115, "health-reporter-name", Kind::Text),
+            (116, "health-reporter-state", Kind::Number),
+            (117, "health-reporter-err-count", Kind::Number),
+            (118, "health-reporter-recover-count", Kind::Number),
+        ]),
+    ),
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct ReporterMessage {
+    bus_name: String,
+    dev_name: String,
+    port_index: Option<u64>,
+    health_reporter: ReporterNest,
+}
+
+#[derive(Debug, Deserialize)]
+struct ReporterNest {
+    #[serde(rename = "health-reporter-name")]
+    name: String,
+    #[serde(rename = "health-reporter-state")]
+    state: u64,
+    #[serde(default, rename = "health-reporter-err-count")]
+    errors: u64,
+    #[serde(default, rename = "health-reporter-recover-count")]
+    recoveries: u64,
+}
+
+const VERSION: Schema = &[
+    (103, "info-version-name", Kind::Text),
+    (104, "info-version-value", Kind::Text),
+];
+const INFO: Schema = &[
+    (101, "info-version-running", Kind::List(VERSION)),
+    (102, "info-version-stored", Kind::List(VERSION)),
+];
+
+#[derive(Debug, Deserialize)]
+struct InfoMessage {
+    #[serde(default, rename = "info-version-running")]
+    running: Vec<Version>,
+    #[serde(default, rename = "info-version-stored")]
+    stored: Vec<Version>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    #[serde(rename = "info-version-name")]
+    name: String,
+    #[serde(rename = "info-version-value")]
+    value: String,
+}
+
+impl From<InfoMessage> for Firmware {
+    fn from(message: InfoMessage) -> Self {
+        let versions = |versions: Vec<Version>| {
+            let versions = versions.into_iter().take(MAX_VERSIONS);
+            versions.map(|version| (version.name, version.value)).collect()
+        };
+        Self {
+            running: versions(message.running),
+            stored: versions(message.stored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_version_that_the_next_reset_changes_is_pending() {
+        let versions = |list: &[(&str, &str)]| {
+            list.iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect()
+        };
+        let firmware = Firmware {
+            running: versions(&[("fw", "28.39.1002"), ("fw.psid", "MT_0"), ("fw.mgmt", "1")]),
+            stored: versions(&[("fw", "28.41.1000"), ("fw.psid", "MT_0"), ("fw.bundle_id", "7")]),
+        };
+        let pending: Vec<_> = firmware.pending().collect();
+        assert_eq!(pending, [("fw", "28.39.1002", "28.41.1000")]);
+    }
+}

@@ -1,0 +1,219 @@
+//! What a privileged helper has read for this process: answers to questions that the tree refuses it.
+//!
+//! The kernel shows an unprivileged process only the first 64 bytes of a PCI configuration space, and a container has no
+//! `/dev/kmsg`. The helper's answers take the place of these files, so that readers, recordings and snapshots do not differ.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rdma_health_protocol::{LogPart, MAX_SPACES, PciSpace};
+
+use super::Records;
+use crate::{
+    fact::{Unread, UnreadKind},
+    kmsg::Collected,
+    pci,
+    recording::Failure,
+};
+
+/// What the helper has answered so far; shared by the reader and by what asks the helper. Its answers stay when it fails later:
+/// `helper-unhealthy` reports that failure.
+#[derive(Debug)]
+pub struct Privileged(Mutex<Answers>);
+
+#[derive(Debug)]
+struct Answers {
+    /// Excerpts of configuration spaces by PCI address.
+    spaces: Result<BTreeMap<String, Arc<[u8]>>, Unread>,
+    log: Collected,
+    /// The sequence number of the next record of the log.
+    next: u64,
+    /// Why no part of the log could be read so far.
+    log_failed: Option<Unread>,
+}
+
+impl Default for Privileged {
+    fn default() -> Self {
+        let unasked = Unread {
+            source: "rdma-health-verbs".into(),
+            kind: UnreadKind::NotCollected,
+            detail: "the verbs helper, which may read it, has not answered yet".into(),
+        };
+        Self(Mutex::new(Answers {
+            spaces: Err(unasked.clone()),
+            log: Collected::default(),
+            next: 0,
+            log_failed: Some(unasked),
+        }))
+    }
+}
+
+impl Privileged {
+    /// Takes the configuration spaces, or why there are none; then earlier ones stay. Returns whether anything changed.
+    pub fn set_spaces(&self, spaces: Result<Vec<PciSpace>, Unread>) -> bool {
+        let spaces = spaces.map(|spaces| {
+            let spaces = spaces.into_iter().take(MAX_SPACES);
+            spaces.map(|found| (found.address, found.space.into())).collect()
+        });
+        let mut answers = self.lock();
+        let changed = answers.spaces != spaces && (spaces.is_ok() || answers.spaces.is_err());
+        if changed {
+            answers.spaces = spaces;
+        }
+        changed
+    }
+
+    /// The sequence number of the record of the kernel log to ask for.
+    pub fn log_from(&self) -> u64 {
+        self.lock().next
+    }
+
+    /// Takes the next part of the kernel log, or why it could not be read; then earlier parts stay. Returns whether anything
+    /// changed.
+    pub fn add_log(&self, part: Result<LogPart, Unread>) -> bool {
+        let mut answers = self.lock();
+        match part {
+            Ok(part) => {
+                let changed = answers.log_failed.take().is_some() || !part.records.is_empty();
+                // What a record of the kernel starts with is a number; other lines have a meaning in a saved log.
+                let records = part.records.iter().filter(|record| !record.starts_with(' '));
+                records.for_each(|record| answers.log.add(record));
+                answers.next = answers.next.max(part.next);
+                changed
+            }
+            Err(unread) => {
+                let changed = answers
+                    .log_failed
+                    .as_ref()
+                    .is_some_and(|earlier| *earlier != unread);
+                if changed {
+                    answers.log_failed = Some(unread);
+                }
+                changed
+            }
+        }
+    }
+
+    /// The excerpt of a configuration space that the helper has read; `None` if the file at `path` is not such a space, or the
+    /// helper read no more of it.
+    pub(super) fn space(&self, path: &str) -> Option<Result<Arc<[u8]>, Failure>> {
+        let address = pci::of_config(path)?;
+        match &self.lock().spaces {
+            Ok(spaces) => spaces.get(address).cloned().map(Ok),
+            Err(unread) => Some(Err(failure(path, unread))),
+        }
+    }
+
+    /// The relevant records of the kernel log, as a file.
+    pub(super) fn log(&self, path: &str) -> Result<String, Failure> {
+        let answers = self.lock();
+        match &answers.log_failed {
+            None => Ok(answers.log.saved()),
+            Some(unread) => Err(failure(path, unread)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        // Each change leaves whole answers, also after a panic elsewhere.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The helper's failure as that of the file which it was to read.
+fn failure(path: &str, unread: &Unread) -> Failure {
+    Failure::Unread(Box::new(Unread {
+        source: path.into(),
+        kind: unread.kind.clone(),
+        detail: unread.detail.clone(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::root::{MAX_ATTRIBUTE, Root};
+
+    const CONFIG: &str = "/sys/bus/pci/devices/0000:41:00.0/config";
+
+    fn why() -> Unread {
+        Unread {
+            source: "x".into(),
+            kind: UnreadKind::Malformed,
+            detail: "y".into(),
+        }
+    }
+
+    fn tree(space: &[u8]) -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        let path = tree.path().join(&CONFIG[1..]);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, space).unwrap();
+        tree
+    }
+
+    fn read(path: &Path, privileged: &Arc<Privileged>) -> Result<Vec<u8>, Failure> {
+        let root = Root::open(path).unwrap().with_privileged(Arc::clone(privileged));
+        let mut buffer = Vec::new();
+        root.read(CONFIG, &mut buffer, MAX_ATTRIBUTE)?;
+        Ok(buffer)
+    }
+
+    #[test]
+    fn the_helpers_answer_replaces_only_what_the_kernel_cut() {
+        let privileged = Arc::new(Privileged::default());
+        let short = tree(&[1; 64]);
+        assert!(matches!(read(short.path(), &privileged), Err(Failure::Unread(_))));
+        let space = PciSpace {
+            address: "0000:41:00.0".into(),
+            space: vec![2; 100],
+        };
+        assert!(privileged.set_spaces(Ok(vec![space.clone()])));
+        assert!(!privileged.set_spaces(Ok(vec![space])));
+        assert_eq!(read(short.path(), &privileged).unwrap(), vec![2; 100]);
+        // A process that may read it believes its own eyes.
+        assert_eq!(read(tree(&[3; 256]).path(), &privileged).unwrap(), vec![3; 256]);
+        assert!(!privileged.set_spaces(Err(why())), "it may be restarted");
+        assert!(read(short.path(), &privileged).is_ok());
+        privileged.set_spaces(Ok(Vec::new()));
+        assert_eq!(read(short.path(), &privileged).unwrap(), vec![1; 64]);
+    }
+
+    #[test]
+    fn the_log_is_what_came_in_parts_or_why_none_came() {
+        let part = |number: u64| {
+            let record =
+                format!("3,{number},{number}000000,-;mlx5_core 0000:14:00.0: device's health compromised");
+            Ok(LogPart {
+                records: vec![record, " REPEATED=99".into()],
+                next: number + 1,
+                more: false,
+            })
+        };
+        let privileged = Privileged::default();
+        let Err(Failure::Unread(unread)) = privileged.log("/dev/kmsg") else {
+            panic!("not asked yet")
+        };
+        assert_eq!(
+            (unread.source.as_str(), unread.kind),
+            ("/dev/kmsg", UnreadKind::NotCollected)
+        );
+        assert!(privileged.add_log(Err(why())) && !privileged.add_log(Err(why())));
+        assert!(matches!(privileged.log("/dev/kmsg"), Err(Failure::Unread(unread)) if unread.detail == "y"));
+        assert!(privileged.add_log(part(4)) && privileged.add_log(part(9)));
+        assert_eq!(privileged.log_from(), 10);
+        let saved = privileged.log("/dev/kmsg").unwrap();
+        assert_eq!(saved.matches("health compromised").count(), 2);
+        assert!(!saved.contains("REPEATED"), "{saved}");
+        assert!(!privileged.add_log(Ok(LogPart {
+            next: 3,
+            ..LogPart::default()
+        })));
+        assert_eq!(privileged.log_from(), 10, "the log does not begin again");
+        assert!(!privileged.add_log(Err(why())));
+        assert_eq!(privileged.log("/dev/kmsg").unwrap(), saved);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a privileged helper reads of the host for an agent that may not: PCI configuration spaces and the kernel log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded;
+
+/// The most PCI functions of an answer.
+pub const MAX_SPACES: usize = 2048;
+/// The most records of the kernel log in one answer.
+pub const MAX_LOG_RECORDS: usize = 1024;
+/// Maximum length of a PCI address in bytes (`10000:e1:00.1`).
+const MAX_ADDRESS: usize = 16;
+/// Maximum length of an excerpt of a configuration space in bytes.
+pub const MAX_SPACE: usize = 512;
+/// Maximum length of a record of the kernel log in bytes.
+pub const MAX_RECORD: usize = 4096;
+
+/// An excerpt of the configuration space of a PCI function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PciSpace {
+    /// Its address on the node.
+    #[serde(deserialize_with = "bounded::text::<_, MAX_ADDRESS>")]
+    pub address: String,
+    /// The standard header, and the capabilities that the agent's reader uses.
+    #[serde(with = "hexadecimal")]
+    pub space: Vec<u8>,
+}
+
+/// A part of the kernel log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPart {
+    /// Records about devices, as `/dev/kmsg` shows them, oldest first. All others are left out.
+    #[serde(deserialize_with = "records")]
+    pub records: Vec<String>,
+    /// The sequence number to continue with.
+    pub next: u64,
+    /// Whether more records are there already.
+    pub more: bool,
+}
+
+fn records<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Record(#[serde(deserialize_with = "bounded::text::<_, MAX_RECORD>")] String);
+    let records = bounded::list::<_, Record, MAX_LOG_RECORDS>(deserializer)?;
+    Ok(records.into_iter().map(|Record(record)| record).collect())
+}
+
+/// Bytes as two hexadecimal digits each.
+mod hexadecimal {
+    use std::fmt::Write;
+
+    use serde::{Deserializer, Serializer, de::Error};
+
+    use super::{MAX_SPACE, bounded};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        serializer.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = bounded::text::<_, { 2 * MAX_SPACE }>(deserializer)?;
+        let digit = |byte: &u8| {
+            char::from(*byte)
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        };
+        let byte = |pair: &[u8]| match pair {
+            [high, low] => Some(digit(high)? << 4 | digit(low)?),
+            _ => None,
+        };
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+        bytes.ok_or_else(|| D::Error::custom("not pairs of hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn more_than_the_bounds_is_refused() {
+        let part = |records: Vec<String>| {
+            let part = LogPart {
+                records,
+                next: 1,
+                more: false,
+            };
+            serde_json::from_str::<LogPart>(&serde_json::to_string(&part).unwrap())
+        };
+        assert!(part(vec!["x".repeat(MAX_RECORD); 2]).is_ok());
+        assert!(part(vec!["x".repeat(MAX_RECORD + 1)]).is_err());
+        assert!(part(vec![String::new(); MAX_LOG_RECORDS + 1]).is_err());
+        for (address, digits) in [
+            ("0".repeat(17), "00".to_owned()),
+            ("0000:00:00.0".into(), "0".repeat(2 * MAX_SPACE + 2)),
+            ("0000:00:00.0".into(), "0".into()),
+            ("0000:00:00.0".into(), "0g".into()),
+            ("0000:00:00.0".into(), "é0".into()),
+        ] {
+            let json = serde_json::json!({"address": address, "space": digits});
+            assert!(
+                serde_json::from_value::<PciSpace>(json.clone()).is_err(),
+                "{json}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_space_survives_the_wire(space in proptest::collection::vec(any::<u8>(), 0..MAX_SPACE)) {
+            let sent = PciSpace { address: "0000:41:00.0".into(), space };
+            let json = serde_json::to_string(&sent).unwrap();
+            prop_assert_eq!(serde_json::from_str::<PciSpace>(&json).unwrap(), sent);
+        }
+    }
+}
