@@ -83,6 +83,9 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
             seen.name = words(&seen.name);
         }
     }
+    if let Some(observed) = &mut history.observed {
+        observed.problems = keyed(&mut observed.problems, words);
+    }
     history.functions = keyed(&mut history.functions, words);
     history.ports = keyed(&mut history.ports, |key| match key.rsplit_once(':') {
         Some((identity, port)) => format!("{}:{port}", words(identity)),
