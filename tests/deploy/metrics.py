@@ -10,7 +10,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 known = set(re.findall(r"^\| `([a-z_0-9:]+)`", (ROOT / "docs/metrics.md").read_text(), re.M))
-labels = {"cluster", "namespace", "node", "instance", "job", "daemonset"}  # added by Prometheus and the monitors
+labels = {"cluster", "namespace", "node", "instance", "job", "daemonset", "alertname", "alertstate"}  # added by Prometheus and the monitors
 label_names = set()
 for line in (ROOT / "docs/metrics.md").read_text().splitlines():
     cells = [cell.strip() for cell in line.split("|")]
