@@ -8,19 +8,65 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// Checks the text of a scrape with `promtool check metrics`: its syntax, and the conventions for names and types.
+/// The path of promtool.
 ///
 /// # Errors
-/// With what promtool complains about, or if it cannot be downloaded (`tests/promtool`).
-pub fn check(text: &str) -> Result<()> {
+/// If it cannot be downloaded (`tests/promtool`).
+pub fn program() -> Result<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("promtool");
     let found = Command::new(script).stderr(Stdio::inherit()).output()?;
     ensure!(
         found.status.success(),
         "promtool is missing and could not be downloaded"
     );
-    let promtool = String::from_utf8(found.stdout)?;
-    let mut child = Command::new(promtool.trim_end())
+    Ok(String::from_utf8(found.stdout)?.trim_end().to_owned())
+}
+
+/// The path of Debian's Alertmanager.
+///
+/// # Errors
+/// If it cannot be downloaded (`tests/alertmanager`).
+pub fn alertmanager() -> Result<std::path::PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("alertmanager");
+    let found = Command::new(script).stderr(Stdio::inherit()).output()?;
+    ensure!(
+        found.status.success(),
+        "Alertmanager is missing and could not be downloaded"
+    );
+    Ok(Path::new(String::from_utf8(found.stdout)?.trim_end()).join("prometheus-alertmanager"))
+}
+
+/// Imports an OpenMetrics text into a database of Prometheus, whose OpenMetrics parser is strict.
+///
+/// # Errors
+/// With what promtool complains about, or if it cannot be downloaded.
+pub fn import(text: &str) -> Result<()> {
+    // Only samples with a time can be imported.
+    let timed = text.lines().map(|line| match line.starts_with('#') {
+        true => format!("{line}\n"),
+        false => format!("{line} 1790000000\n"),
+    });
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("metrics");
+    std::fs::write(&file, timed.collect::<String>())?;
+    let output = Command::new(program()?)
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .args([&file, &folder.path().join("blocks")])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "promtool: {}",
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+    );
+    Ok(())
+}
+
+/// Checks the text of a scrape with `promtool check metrics`: its syntax, and the conventions for names and types.
+///
+/// # Errors
+/// With what promtool complains about, or if it cannot be downloaded (`tests/promtool`).
+pub fn check(text: &str) -> Result<()> {
+    let mut child = Command::new(program()?)
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -25,7 +25,14 @@ pub trait Handler: Send + Sync + 'static {
     const PAGES: &'static [Page];
 
     /// The page at this path, which is the path of one of [`PAGES`](Self::PAGES).
-    fn answer(&self, path: &'static str) -> impl Future<Output = Answer> + Send;
+    fn answer(&self, path: &'static str, asked: &Asked<'_>) -> impl Future<Output = Answer> + Send;
+}
+
+/// What a request asks for, in addition to the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// The formats that the client accepts: its header `Accept`, or nothing.
+    pub accept: &'a str,
 }
 
 /// A page's content, independent of HTTP encoding.

@@ -10,7 +10,7 @@ use hyper::{
 };
 use tokio::time::timeout;
 
-use super::{Answer, Handler, Metrics, Page, answer::HTML, gzip};
+use super::{Answer, Asked, Handler, Metrics, Page, answer::HTML, gzip};
 
 /// Timeout of the handler.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -47,13 +47,18 @@ pub(super) async fn answer<H: Handler, B>(handler: &H, request: &Request<B>) -> 
         Some(_) if !readable => {
             Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported")
         }
-        Some(page) => match timeout(DEADLINE, handler.answer(page.path)).await {
-            Ok(answer) => answer,
-            Err(_) => Answer::text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the agent did not respond in time",
-            ),
-        },
+        Some(page) => {
+            let accept = request.headers().get(header::ACCEPT);
+            let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let asked = Asked { accept };
+            match timeout(DEADLINE, handler.answer(page.path, &asked)).await {
+                Ok(answer) => answer,
+                Err(_) => Answer::text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the agent did not respond in time",
+                ),
+            }
+        }
     };
     respond(answer, request.headers(), page.is_some() && !readable)
 }
@@ -69,7 +74,7 @@ fn respond(answer: Answer, asked: &HeaderMap, wrong_method: bool) -> Response<Fu
     let mut set = |name, value| drop(headers.insert(name, HeaderValue::from_static(value)));
     set(header::CONTENT_TYPE, answer.content_type);
     set(header::CACHE_CONTROL, "no-store");
-    set(header::VARY, "Accept-Encoding");
+    set(header::VARY, "Accept, Accept-Encoding");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if encoded {
         set(header::CONTENT_ENCODING, "gzip");

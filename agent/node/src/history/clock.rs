@@ -85,6 +85,9 @@ impl History {
 
     /// Applies `change` to every time.
     fn times(&mut self, mut change: impl FnMut(&mut u64)) {
+        if let Some(observed) = &mut self.observed {
+            observed.times(&mut change);
+        }
         for boot in &mut self.boots {
             change(&mut boot.first);
             change(&mut boot.last);

@@ -9,6 +9,7 @@ mod bounds;
 mod clock;
 mod record;
 mod series;
+mod since;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use crate::{infiniband::Hca, iommu::DomainType};
 pub use clock::Clock;
 pub use record::FEC_UNCORRECTABLE;
 pub use series::{Sample, Series};
+pub use since::{Missing, Observed, Since};
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -55,6 +57,9 @@ pub struct History {
     /// The clock at the last reading; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
+    /// The problems that were observed; `None` before the first reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// One boot of the node.
@@ -149,6 +154,7 @@ impl Default for History {
             ports: BTreeMap::new(),
             functions: BTreeMap::new(),
             clock: None,
+            observed: None,
         }
     }
 }

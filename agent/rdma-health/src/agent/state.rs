@@ -1,14 +1,16 @@
 //! Puts the node together from what was read, what the helper says and what the probes found, and judges it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
+use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
 use rdma_health_helper::Failure;
 use rdma_health_node::{
     Fact, Node,
-    history::History,
+    history::{History, Missing},
     limits::Runtime,
     node::{Probe, VerbsDevice},
 };
@@ -21,6 +23,9 @@ use tracing::{info, warn};
 
 use super::reader::Reading;
 use crate::helper::{runtimes_fact, verbs_fact};
+
+/// How long after its start an agent may not have read and probed everything that it did before.
+const SETTLING: Duration = Duration::from_secs(600);
 
 /// What publishers show, and the parts it is made of.
 #[derive(Debug)]
@@ -37,6 +42,10 @@ struct Parts {
     probes: BTreeMap<Path, Arc<Probe>>,
     history: Arc<History>,
     expectations: Expectations,
+    /// When the agent started.
+    started: Instant,
+    /// The problems that were recorded last, and whether those that are missing are over.
+    observed: Option<(BTreeSet<String>, Missing)>,
 }
 
 impl State {
@@ -47,6 +56,8 @@ impl State {
             probes: BTreeMap::new(),
             history: Arc::new(history),
             expectations,
+            started: Instant::now(),
+            observed: None,
         };
         Self {
             parts: Mutex::new(parts),
@@ -126,18 +137,18 @@ impl State {
             }
             None => (Reading::from(&**shown.as_ref()?), false),
         };
-        let verdict = shown
+        let judged = shown
             .as_ref()
             .filter(|view| judge == Judge::Changes && !forgot && view.revision == reading.revision)
-            .map(|view| Arc::clone(&view.verdict));
-        let judged = verdict.is_none();
-        let view = Arc::new(parts.view(reading, verdict));
+            .map(|view| (Arc::clone(&view.verdict), Arc::clone(&view.diagnosis)));
+        let is_new = judged.is_none();
+        let view = Arc::new(parts.view(reading, judged));
         self.view.send_if_modified(|shown| {
             *shown = Some(Arc::clone(&view));
-            judged
+            is_new
         });
         drop(parts);
-        if judged {
+        if is_new {
             log_changes(shown.as_ref().map(|view| &*view.verdict), &view.verdict);
         }
         Some(view)
@@ -169,7 +180,8 @@ impl Parts {
         self.probes.len() < before
     }
 
-    fn view(&self, reading: Reading, verdict: Option<Arc<Verdict>>) -> View {
+    /// The view of a reading, with what was judged of it, if that is still valid.
+    fn view(&mut self, reading: Reading, judged: Option<(Arc<Verdict>, Arc<Diagnosis>)>) -> View {
         let mut node = reading.node;
         node.verbs = self.verbs.clone();
         if let Some(runtimes) = &self.runtimes {
@@ -177,12 +189,41 @@ impl Parts {
         }
         node.probes = self.probes.values().cloned().collect();
         node.history = Some(Arc::clone(&self.history));
+        let (verdict, diagnosis) = judged.unwrap_or_else(|| {
+            let verdict = judge(&node, &self.expectations);
+            let diagnosis = diagnose(&node, &verdict.findings, None);
+            (Arc::new(verdict), Arc::new(diagnosis))
+        });
+        self.observe(&verdict, &diagnosis);
+        node.history = Some(Arc::clone(&self.history));
         View {
-            verdict: verdict.unwrap_or_else(|| Arc::new(judge(&node, &self.expectations))),
+            verdict,
+            diagnosis,
             node,
             read_errors: reading.read_errors,
             reader_threads: reading.reader_threads,
             revision: reading.revision,
+        }
+    }
+}
+
+impl Parts {
+    /// Remembers since when there have been which problems.
+    fn observe(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
+        let missing = if self.started.elapsed() < SETTLING {
+            Missing::NotJudgedYet
+        } else {
+            Missing::Over
+        };
+        let findings = verdict.findings.iter().map(Finding::key);
+        let keys: BTreeSet<String> = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
+        let observed = Some((keys, missing));
+        // The history is shared with what is shown, so that each change copies it.
+        if self.observed != observed {
+            if let Some((keys, _)) = &observed {
+                Arc::make_mut(&mut self.history).observe(keys, missing, now());
+            }
+            self.observed = observed;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "agent")]
 mod agent;
+mod alerts;
 #[cfg(feature = "agent")]
 mod alive;
 mod baseline;

@@ -21,6 +21,7 @@ fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
     let mut view = View {
         node,
         verdict: std::sync::Arc::new(verdict),
+        diagnosis: std::sync::Arc::new(diagnosis.clone()),
         read_errors: Vec::new(),
         reader_threads: 1,
         revision: 0,

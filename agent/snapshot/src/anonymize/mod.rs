@@ -90,6 +90,9 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
             seen.netdev = seen.netdev.take().map(|name| words(&name));
         }
     }
+    if let Some(observed) = &mut history.observed {
+        observed.problems = keyed(&mut observed.problems, words);
+    }
     history.functions = keyed(&mut history.functions, words);
     history.ports = keyed(&mut history.ports, |key| match key.rsplit_once(':') {
         Some((identity, port)) => format!("{}:{port}", words(identity)),

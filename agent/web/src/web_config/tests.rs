@@ -43,7 +43,7 @@ impl Handler for Agent {
         },
     ];
 
-    async fn answer(&self, _: &'static str) -> Answer {
+    async fn answer(&self, _: &'static str, _: &Asked<'_>) -> Answer {
         Answer::text(StatusCode::OK, "rdma_devices 2")
     }
 }
