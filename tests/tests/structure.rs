@@ -39,6 +39,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         &["instrument", "node", "protocol", "rules", "time", "view"],
     ),
     ("job", &["node", "protocol"]),
+    ("preflight", &["rules"]),
     ("report", &["diagnosis", "node", "protocol", "rules", "view"]),
     (
         "kubernetes",
@@ -47,6 +48,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "file",
             "instrument",
             "node",
+            "preflight",
             "protocol",
             "rules",
             "time",

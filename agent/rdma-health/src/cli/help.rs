@@ -115,6 +115,22 @@ const RUN: &[Example] = &[
     ),
 ];
 
+const INSTALL: &[Example] = &[(
+    "In an init container: copy this program to a shared volume",
+    "rdma-health install /opt/rdma-health",
+)];
+
+const PREFLIGHT: &[Example] = &[
+    (
+        "Why do the RDMA pods of a namespace not start?",
+        "rdma-health preflight --namespace team-a",
+    ),
+    (
+        "Would this job start?",
+        "rdma-health preflight --namespace team-a --file job.yaml",
+    ),
+];
+
 const BASELINE: &[Example] = &[
     (
         "Record the state of a healthy node",
@@ -205,6 +221,8 @@ pub(super) fn examples(command: &str) -> impl Iterator<Item = Example> {
         "topology" => TOPOLOGY,
         "env" => ENV,
         "run" => RUN,
+        "install" => INSTALL,
+        "preflight" => PREFLIGHT,
         "baseline" => BASELINE,
         "agent" => AGENT,
         "alive" => ALIVE,
@@ -236,7 +254,7 @@ pub(super) struct ExitStatus {
 }
 
 /// The commands whose exit status is a verdict.
-pub(super) const VERDICTS: [(&str, ExitStatus); 4] = [
+pub(super) const VERDICTS: [(&str, ExitStatus); 5] = [
     (
         "env",
         ExitStatus {
@@ -257,6 +275,13 @@ pub(super) const VERDICTS: [(&str, ExitStatus); 4] = [
             brief: "0 ok, 1 warning, 2 critical, 3 unknown or error",
             detail: "Unknown means that no problem was found, but some checks could not run. A wrong command line is 3, too, so \
                      that monitoring does not report it as a critical node.",
+        },
+    ),
+    (
+        "preflight",
+        ExitStatus {
+            brief: "0 nothing found, 1 warning, 2 critical, 3 not everything checked, or error",
+            detail: "A wrong command line is 3, too.",
         },
     ),
     (

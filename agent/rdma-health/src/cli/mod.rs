@@ -17,9 +17,12 @@ mod given;
 #[cfg(test)]
 mod guides;
 mod help;
+mod install;
 mod job;
 mod man;
 mod names;
+#[cfg(feature = "agent")]
+mod preflight;
 mod probe;
 #[cfg(feature = "agent")]
 mod remove_conditions;
@@ -81,6 +84,17 @@ enum Command {
     /// Raises the memlock limit as far as allowed and replaces itself with the command, which gets signals directly and whose
     /// exit status is the exit status.
     Run(run::Arguments),
+    /// Copy this program into a directory
+    ///
+    /// For an init container that shares the directory with a container whose image does not contain this program.
+    Install(install::Arguments),
+    /// Find out why an RDMA pod will not start in a namespace
+    ///
+    /// Asks the API server for what such a pod needs: network attachments and their resources on the nodes, the service account and
+    /// its SCC, the PodSecurity level, quotas and the memlock limit. Explains pods that are pending and pods that were refused. Changes nothing.
+    /// What may not be read is reported as not checked.
+    #[cfg(feature = "agent")]
+    Preflight(preflight::Arguments),
     /// Print a configuration that records the node's current state as expected
     ///
     /// Nothing is judged: run rdma-health check first, and record a healthy node.
@@ -227,6 +241,9 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Env(arguments) => env::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
+        #[cfg(feature = "agent")]
+        Command::Preflight(arguments) => preflight::run(arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Agent(arguments) => agent::run(arguments),

@@ -9,6 +9,8 @@ mod help;
 mod job;
 mod metrics;
 mod snapshot;
+#[cfg(feature = "agent")]
+mod workload;
 
 use std::{
     fs,
