@@ -226,7 +226,10 @@ impl Api {
             };
             count += items.len();
             if count > most {
-                return Err(Failure::Malformed(format!("there are more than {most} {}", permission.resource)));
+                return Err(Failure::Malformed(format!(
+                    "there are more than {most} {}",
+                    permission.resource
+                )));
             }
             std::mem::take(items).into_iter().for_each(&mut each);
             next = match page["metadata"]["continue"].as_str().unwrap_or_default() {
@@ -237,15 +240,27 @@ impl Api {
     }
 
     /// Reads one object.
-    pub(super) async fn get(&mut self, permission: Permission, name: &str, path: &str) -> Result<Value, Failure> {
+    pub(super) async fn get(
+        &mut self,
+        permission: Permission,
+        name: &str,
+        path: &str,
+    ) -> Result<Value, Failure> {
         let answer = self.request(permission, name, "GET", path, "", None).await?;
         parse(&answer)
     }
 
     /// Creates an object, or asks a question in the form of one. Returns the server's object.
-    pub(super) async fn create(&mut self, permission: Permission, path: &str, body: &Value) -> Result<Value, Failure> {
+    pub(super) async fn create(
+        &mut self,
+        permission: Permission,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, Failure> {
         let kind = "application/json";
-        let answer = self.request(permission, "", "POST", path, kind, Some(body)).await?;
+        let answer = self
+            .request(permission, "", "POST", path, kind, Some(body))
+            .await?;
         parse(&answer)
     }
 
@@ -416,10 +431,15 @@ impl Api {
 /// The part of a query that asks for the next page.
 fn continuation(token: &str) -> Result<String, Failure> {
     // The token is base64url, which needs no escaping in a query; reject anything else.
-    if token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b)) {
+    if token
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b))
+    {
         Ok(format!("&continue={token}"))
     } else {
-        Err(Failure::Malformed("the continue token contains unexpected characters".into()))
+        Err(Failure::Malformed(
+            "the continue token contains unexpected characters".into(),
+        ))
     }
 }
 

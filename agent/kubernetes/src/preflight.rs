@@ -36,7 +36,11 @@ const ATTACHMENTS: &str = "/apis/k8s.cni.cncf.io/v1";
 ///
 /// # Errors
 /// If the API server cannot be reached. A list that may not be read is part of the result.
-pub async fn read_cluster(access: Access, namespace: &str, objects: &[Value]) -> Result<(Cluster, Vec<Workload>), Failure> {
+pub async fn read_cluster(
+    access: Access,
+    namespace: &str,
+    objects: &[Value],
+) -> Result<(Cluster, Vec<Workload>), Failure> {
     let mut api = Api::new(access, Arc::new(Metrics::new(&Registry::new())));
     let get = Permission {
         verb: "get",
@@ -44,7 +48,10 @@ pub async fn read_cluster(access: Access, namespace: &str, objects: &[Value]) ->
     };
     let mut cluster = Cluster {
         namespace: namespace.to_owned(),
-        namespace_object: match api.get(get, namespace, &format!("/api/v1/namespaces/{namespace}")).await {
+        namespace_object: match api
+            .get(get, namespace, &format!("/api/v1/namespaces/{namespace}"))
+            .await
+        {
             Ok(found) => Listed::Read(vec![found]),
             Err(failure) if failure.status() == Some(404) => Listed::Read(Vec::new()),
             Err(failure @ Failure::Refused(_)) => Listed::NotRead(in_words(&failure)),
@@ -72,23 +79,53 @@ pub async fn read_cluster(access: Access, namespace: &str, objects: &[Value]) ->
             .flat_map(|object| Workload::in_object(object, namespace, true))
             .collect();
     }
-    let namespaces: BTreeSet<_> = workloads.iter().flat_map(Workload::attachment_namespaces).collect();
+    let namespaces: BTreeSet<_> = workloads
+        .iter()
+        .flat_map(Workload::attachment_namespaces)
+        .collect();
     for namespace in namespaces.into_iter().chain([namespace.to_owned()]) {
         // It is part of a path.
-        let valid = !namespace.is_empty() && namespace.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
+        let valid = !namespace.is_empty()
+            && namespace
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
         let listed = if valid {
             let plural = "network-attachment-definitions";
-            list(&mut api, plural, "NetworkAttachmentDefinition", &format!("{ATTACHMENTS}/namespaces/{namespace}/{plural}")).await
+            list(
+                &mut api,
+                plural,
+                "NetworkAttachmentDefinition",
+                &format!("{ATTACHMENTS}/namespaces/{namespace}/{plural}"),
+            )
+            .await
         } else {
             Listed::NotRead("this is not a valid name of a namespace".into())
         };
         cluster.attachments.insert(namespace, listed);
     }
     cluster.nodes = list(&mut api, "nodes", "Node", "/api/v1/nodes").await;
-    cluster.quotas = list(&mut api, "resourcequotas", "ResourceQuota", &format!("{core}/resourcequotas")).await;
-    cluster.service_accounts = list(&mut api, "serviceaccounts", "ServiceAccount", &format!("{core}/serviceaccounts")).await;
+    cluster.quotas = list(
+        &mut api,
+        "resourcequotas",
+        "ResourceQuota",
+        &format!("{core}/resourcequotas"),
+    )
+    .await;
+    cluster.service_accounts = list(
+        &mut api,
+        "serviceaccounts",
+        "ServiceAccount",
+        &format!("{core}/serviceaccounts"),
+    )
+    .await;
     let plural = "securitycontextconstraints";
-    cluster.sccs = list(&mut api, plural, "SecurityContextConstraints", &format!("/apis/security.openshift.io/v1/{plural}")).await;
+    cluster.sccs = list(
+        &mut api,
+        plural,
+        "SecurityContextConstraints",
+        &format!("/apis/security.openshift.io/v1/{plural}"),
+    )
+    .await;
     let plural = "mutatingwebhookconfigurations";
     let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
     cluster.webhooks = list(&mut api, plural, "MutatingWebhookConfiguration", &path).await;
@@ -163,14 +200,23 @@ async fn may_use(api: &mut Api, namespace: &str, account: &str, scc: &str) -> Re
         },
     });
     let path = format!("/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews");
-    let answer = api.create(permission, &path, &review).await.map_err(|failure| in_words(&failure))?;
-    answer["status"]["allowed"].as_bool().ok_or_else(|| "the answer to the review is not valid".into())
+    let answer = api
+        .create(permission, &path, &review)
+        .await
+        .map_err(|failure| in_words(&failure))?;
+    answer["status"]["allowed"]
+        .as_bool()
+        .ok_or_else(|| "the answer to the review is not valid".into())
 }
 
 /// Why something could not be read. A refusal names what is missing itself.
 fn in_words(failure: &Failure) -> String {
     match failure {
-        Failure::Refused(refusal) => format!("{} ({})", shorten(&single_line(&refusal.message), 300), refusal.code),
+        Failure::Refused(refusal) => format!(
+            "{} ({})",
+            shorten(&single_line(&refusal.message), 300),
+            refusal.code
+        ),
         other => other.to_string(),
     }
 }

@@ -41,13 +41,16 @@ pub fn preflight(cluster: &Cluster, manifests: &[Workload]) -> Report {
     } else {
         manifests
     };
-    for workload in workloads.iter().filter(|one| one.exists) {
+    for workload in workloads
+        .iter()
+        .filter(|one| one.exists && one.uses_rdma(cluster))
+    {
         pending::check(cluster, workload, &mut report);
     }
     // The pods of a controller repeat its template.
     let of_controller = |one: &Workload| {
         let owner = one.owner.as_ref();
-        owner.is_some_and(|(kind, name)| workloads.iter().any(|other| other.kind == *kind && other.name == *name))
+        owner.is_some_and(|(kind, name)| controller(workloads, kind, name).is_some())
     };
     for workload in workloads.iter().filter(|one| !of_controller(one)) {
         if manifests.is_empty() && !workload.uses_rdma(cluster) {
@@ -67,16 +70,31 @@ pub fn preflight(cluster: &Cluster, manifests: &[Workload]) -> Report {
     report
 }
 
-/// Everything in the namespace that has pods.
+/// The workload with this kind and name. A ReplicaSet has the name of its Deployment and a hash.
+fn controller<'a>(workloads: &'a [Workload], kind: &str, name: &str) -> Option<&'a Workload> {
+    let (kind, name) = match name.rsplit_once('-') {
+        Some((deployment, _)) if kind == "ReplicaSet" => ("Deployment", deployment),
+        _ => (kind, name),
+    };
+    workloads
+        .iter()
+        .find(|other| other.kind == kind && other.name == name)
+}
+
+/// Everything in the namespace that has pods and has not ended.
 fn workloads(cluster: &Cluster, report: &mut Report) -> Vec<Workload> {
     let mut all = Vec::new();
-    let named = cluster.controllers.iter().map(|(name, listed)| (name.as_str(), listed));
+    let named = cluster
+        .controllers
+        .iter()
+        .map(|(name, listed)| (name.as_str(), listed));
     for (name, listed) in named.chain([("pods", &cluster.pods)]) {
         if let Listed::NotRead(why) = listed {
             report.not_checked(&format!("{name} of the namespace"), why);
         }
         let found = listed.items().iter();
-        all.extend(found.flat_map(|object| Workload::in_object(object, &cluster.namespace, true)));
+        let of_object = found.flat_map(|object| Workload::in_object(object, &cluster.namespace, true));
+        all.extend(of_object.filter(|workload| !workload.has_ended()));
     }
     all
 }

@@ -70,7 +70,11 @@ impl Usage {
             let holders = self.holders.entry(resource).or_default();
             if holders.len() < MOST_HOLDERS {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                holders.push(format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])));
+                holders.push(format!(
+                    "{}/{}",
+                    text(&metadata["namespace"]),
+                    text(&metadata["name"])
+                ));
             }
         }
     }
@@ -185,22 +189,29 @@ impl Cluster {
 
     fn add_binding(&mut self, binding: &Value, objects: &[Value]) {
         let role = objects.iter().find(|object| {
-            object["kind"] == binding["roleRef"]["kind"] && object["metadata"]["name"] == binding["roleRef"]["name"]
+            object["kind"] == binding["roleRef"]["kind"]
+                && object["metadata"]["name"] == binding["roleRef"]["name"]
         });
         let list = |value: &Value| -> Vec<String> {
             let all = value.as_array().into_iter().flatten();
             all.filter_map(|item| item.as_str().map(str::to_owned)).collect()
         };
-        let rules = role.into_iter().flat_map(|role| role["rules"].as_array().into_iter().flatten());
+        let rules = role
+            .into_iter()
+            .flat_map(|role| role["rules"].as_array().into_iter().flatten());
         let sccs: Vec<_> = rules
             .filter(|rule| {
                 list(&rule["verbs"]).iter().any(|verb| verb == "use")
-                    && list(&rule["resources"]).iter().any(|name| name == "securitycontextconstraints")
+                    && list(&rule["resources"])
+                        .iter()
+                        .any(|name| name == "securitycontextconstraints")
             })
             .flat_map(|rule| list(&rule["resourceNames"]))
             .collect();
         for subject in binding["subjects"].as_array().into_iter().flatten() {
-            let (Some("ServiceAccount"), Some(account)) = (subject["kind"].as_str(), subject["name"].as_str()) else {
+            let (Some("ServiceAccount"), Some(account)) =
+                (subject["kind"].as_str(), subject["name"].as_str())
+            else {
                 continue;
             };
             for scc in &sccs {

@@ -95,7 +95,10 @@ pub(crate) fn networks(annotation: &str, namespace: &str) -> Result<Vec<Network>
             })
             .collect();
     }
-    let items = annotation.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let items = annotation
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty());
     Ok(items
         .map(|item| {
             let item = item.split('@').next().unwrap_or_default();

@@ -57,7 +57,11 @@ fn cluster() -> Cluster {
         pods: Listed::Read(Vec::new()),
         controllers: [("statefulsets".to_owned(), Listed::Read(vec![job()]))].into(),
         attachments: [("team-a".to_owned(), Listed::Read(RAILS.map(attachment).to_vec()))].into(),
-        nodes: Listed::Read(vec![node("gpu-01"), node("gpu-02"), json!({"metadata": {"name": "cpu-01"}})]),
+        nodes: Listed::Read(vec![
+            node("gpu-01"),
+            node("gpu-02"),
+            json!({"metadata": {"name": "cpu-01"}}),
+        ]),
         quotas: Listed::Read(Vec::new()),
         events: Listed::Read(Vec::new()),
         service_accounts: Listed::Read(vec![json!({"metadata": {"name": "h-kim-sa"}})]),
@@ -107,7 +111,9 @@ fn job() -> Value {
 fn set_job(cluster: &mut Cluster, change: impl FnOnce(&mut Value)) {
     let mut job = job();
     change(&mut job);
-    cluster.controllers.insert("statefulsets".into(), Listed::Read(vec![job]));
+    cluster
+        .controllers
+        .insert("statefulsets".into(), Listed::Read(vec![job]));
 }
 
 fn pod_spec(job: &mut Value) -> &mut Value {
@@ -136,7 +142,14 @@ fn read(list: &mut Listed) -> &mut Vec<Value> {
 #[test]
 fn a_job_with_everything_it_needs_has_no_finding() {
     let report = run(&cluster());
-    assert_eq!((report.exit_status(), &report.findings[..], &report.not_checked[..]), (0, &[][..], &[][..]));
+    assert_eq!(
+        (
+            report.exit_status(),
+            &report.findings[..],
+            &report.not_checked[..]
+        ),
+        (0, &[][..], &[][..])
+    );
     assert_eq!(report.workloads, ["StatefulSet team-a/h-kim"]);
 }
 
@@ -144,22 +157,36 @@ fn a_job_with_everything_it_needs_has_no_finding() {
 fn an_attachment_with_a_wrong_resource_is_named_with_the_right_one() {
     let mut cluster = cluster();
     let attachments = cluster.attachments.get_mut("team-a").unwrap();
-    read(attachments)[0]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"] = "openshift.io/eno5np0rmda".into();
+    read(attachments)[0]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"] =
+        "openshift.io/eno5np0rmda".into();
     let report = run(&cluster);
     let found = one(&report, "resource-unknown");
     assert_eq!(found.severity, Severity::Critical);
-    assert!(found.summary.contains("no node has the resource openshift.io/eno5np0rmda"), "{found:?}");
-    assert!(found.remedy.contains("did you mean openshift.io/eno5np0rdma?"), "{found:?}");
-    one(&report, "resource-not-requested");
-    assert_eq!(report.exit_status(), 2);
+    assert!(
+        found
+            .summary
+            .contains("no node has the resource openshift.io/eno5np0rmda"),
+        "{found:?}"
+    );
+    assert!(
+        found.remedy.contains("did you mean openshift.io/eno5np0rdma?"),
+        "{found:?}"
+    );
+    assert_eq!(
+        (report.findings.len(), report.exit_status()),
+        (1, 2),
+        "{report:#?}"
+    );
 }
 
 fn pending(message: &str) -> Value {
     let mut pod = job()["spec"]["template"].clone();
     pod["kind"] = "Pod".into();
     pod["metadata"]["name"] = "h-kim-0".into();
-    pod["metadata"]["ownerReferences"] = json!([{"kind": "StatefulSet", "name": "h-kim", "controller": true}]);
-    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
+    pod["metadata"]["ownerReferences"] =
+        json!([{"kind": "StatefulSet", "name": "h-kim", "controller": true}]);
+    let condition =
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
     pod["status"] = json!({"phase": "Pending", "conditions": [condition]});
     pod
 }
@@ -180,23 +207,42 @@ fn a_pending_pod_is_explained_by_who_holds_the_devices() {
     let mut ended = holder.clone();
     ended["metadata"]["name"] = "ended".into();
     ended["status"]["phase"] = "Succeeded".into();
-    [&holder, &ended].map(|pod| usage.add(pod));
+    usage.add(&holder);
+    usage.add(&ended);
     cluster.usage = Some(Ok(usage));
     let report = run(&cluster);
     let found = one(&report, "pod-pending");
     assert_eq!(found.subject, "Pod team-a/h-kim-0");
-    assert!(found.summary.contains("every openshift.io/eno5np0rdma that it could use is taken"), "{found:?}");
-    assert!(found.evidence.contains(&format!("scheduler: {INSUFFICIENT}")), "{found:?}");
-    assert!(found.evidence.contains(&"held by: team-b/train-0".to_owned()), "{found:?}");
+    assert!(
+        found
+            .summary
+            .contains("every openshift.io/eno5np0rdma that it could use is taken"),
+        "{found:?}"
+    );
+    assert!(
+        found.evidence.contains(&format!("scheduler: {INSUFFICIENT}")),
+        "{found:?}"
+    );
+    assert!(
+        found.evidence.contains(&"held by: team-b/train-0".to_owned()),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_pending_pod_is_explained_by_a_resource_that_no_node_has() {
     let mut cluster = cluster();
-    read(&mut cluster.pods).push(pending("0/1 nodes are available: 1 Insufficient openshift.io/eno5np0."));
+    read(&mut cluster.pods).push(pending(
+        "0/1 nodes are available: 1 Insufficient openshift.io/eno5np0.",
+    ));
     let report = run(&cluster);
     let found = one(&report, "pod-pending");
-    assert!(found.summary.ends_with("no node has the resource openshift.io/eno5np0"), "{found:?}");
+    assert!(
+        found
+            .summary
+            .ends_with("no node has the resource openshift.io/eno5np0"),
+        "{found:?}"
+    );
     assert!(found.remedy.contains("openshift.io/eno5np0rdma"), "{found:?}");
     // A plugin that found no healthy device.
     let mut cluster = self::cluster();
@@ -205,21 +251,40 @@ fn a_pending_pod_is_explained_by_a_resource_that_no_node_has() {
     }
     read(&mut cluster.pods).push(pending(INSUFFICIENT));
     let report = run(&cluster);
-    assert!(one(&report, "pod-pending").summary.contains("have 0 of it"), "{report:#?}");
+    assert!(
+        one(&report, "pod-pending").summary.contains("have 0 of it"),
+        "{report:#?}"
+    );
     one(&report, "resource-empty");
 }
 
 #[test]
 fn an_account_without_scc_gets_the_command_that_grants_one() {
     let mut cluster = cluster();
-    cluster.scc_use.values_mut().for_each(|allowed| *allowed = Ok(false));
+    cluster
+        .scc_use
+        .values_mut()
+        .for_each(|allowed| *allowed = Ok(false));
     let report = run(&cluster);
     let found = one(&report, "scc-missing");
-    assert!(found.summary.contains("h-kim-sa may not use any SCC that allows capability IPC_LOCK"), "{found:?}");
+    assert!(
+        found
+            .summary
+            .contains("h-kim-sa may not use any SCC that allows capability IPC_LOCK"),
+        "{found:?}"
+    );
     assert_eq!(found.evidence, ["SCCs that allow it: nccl-scc, privileged"]);
-    assert!(found.remedy.ends_with("oc adm policy add-scc-to-user nccl-scc -z h-kim-sa -n team-a"), "{found:?}");
+    assert!(
+        found
+            .remedy
+            .ends_with("oc adm policy add-scc-to-user nccl-scc -z h-kim-sa -n team-a"),
+        "{found:?}"
+    );
     // The SCC itself can name the account or a group.
-    for (field, name) in [("users", "system:serviceaccount:team-a:h-kim-sa"), ("groups", "system:serviceaccounts:team-a")] {
+    for (field, name) in [
+        ("users", "system:serviceaccount:team-a:h-kim-sa"),
+        ("groups", "system:serviceaccounts:team-a"),
+    ] {
         let mut cluster = cluster.clone();
         read(&mut cluster.sccs)[2][field] = json!([name]);
         assert_eq!(run(&cluster).exit_status(), 0, "{field}");
@@ -227,7 +292,12 @@ fn an_account_without_scc_gets_the_command_that_grants_one() {
     // No SCC is sufficient.
     read(&mut cluster.sccs).truncate(1);
     let report = run(&cluster);
-    assert!(one(&report, "scc-missing").remedy.contains("scc-rdma-workload.yaml"), "{report:#?}");
+    assert!(
+        one(&report, "scc-missing")
+            .remedy
+            .contains("scc-rdma-workload.yaml"),
+        "{report:#?}"
+    );
     // Not on OpenShift.
     cluster.sccs = Listed::NotInstalled;
     assert_eq!(run(&cluster).exit_status(), 0);
@@ -246,7 +316,11 @@ const REFUSED: &str = "create Pod h-kim-0 in StatefulSet h-kim failed error: pod
 #[test]
 fn events_of_refused_pods_are_explained() {
     for (message, rule, words) in [
-        (REFUSED, "refused-by-scc", "h-kim-sa may use allows the capability IPC_LOCK"),
+        (
+            REFUSED,
+            "refused-by-scc",
+            "h-kim-sa may use allows the capability IPC_LOCK",
+        ),
         (
             "pods \"h-kim-0\" is forbidden: violates PodSecurity \"restricted:latest\": unrestricted capabilities (container \
              \"job\" must not include \"IPC_LOCK\" in securityContext.capabilities.add)",
@@ -267,10 +341,18 @@ fn events_of_refused_pods_are_explained() {
         ),
     ] {
         let mut cluster = cluster();
-        read(&mut cluster.events).extend([event("StatefulSet", "h-kim", message), event("StatefulSet", "h-kim", message)]);
+        read(&mut cluster.events).extend([
+            event("StatefulSet", "h-kim", message),
+            event("StatefulSet", "h-kim", message),
+        ]);
         let report = run(&cluster);
         let found = one(&report, rule);
         assert!(found.summary.contains(words), "{found:?}");
+        // Of a Deployment, through its ReplicaSet.
+        let mut replaced = cluster.clone();
+        set_job(&mut replaced, |job| job["kind"] = "Deployment".into());
+        replaced.events = Listed::Read(vec![event("ReplicaSet", "h-kim-7c9f", message)]);
+        one(&run(&replaced), rule);
         // The pods exist now: the event is old.
         set_job(&mut cluster, |job| job["status"]["replicas"] = 2.into());
         assert_eq!(run(&cluster).exit_status(), 0, "{rule}");
@@ -287,7 +369,12 @@ fn events_about_the_network_of_a_pod_are_explained_while_it_waits() {
     pod["status"] = json!({"phase": "Pending"});
     read(&mut cluster.pods).push(pod);
     let report = run(&cluster);
-    assert!(one(&report, "attachment-without-resource").summary.contains("got no device"), "{report:#?}");
+    assert!(
+        one(&report, "attachment-without-resource")
+            .summary
+            .contains("got no device"),
+        "{report:#?}"
+    );
 }
 
 #[test]
@@ -299,13 +386,31 @@ fn attachments_that_do_not_exist_or_name_no_resource() {
     annotations.clear();
     let report = run(&cluster);
     let found = one(&report, "attachment-missing");
-    assert!(found.summary.contains("team-a/eno5np0-network does not exist"), "{found:?}");
+    assert!(
+        found.summary.contains("team-a/eno5np0-network does not exist"),
+        "{found:?}"
+    );
     assert!(found.evidence[1].contains("eno6np0-network"), "{found:?}");
     let found = one(&report, "attachment-without-resource");
-    assert!(found.summary.contains("team-a/eno6np0-network names no resource, so its CNI plugin sriov"), "{found:?}");
-    assert!(found.remedy.contains("kubectl -n team-a annotate network-attachment-definition eno6np0-network"), "{found:?}");
+    assert!(
+        found
+            .summary
+            .contains("team-a/eno6np0-network names no resource, so its CNI plugin sriov"),
+        "{found:?}"
+    );
+    assert!(
+        found
+            .remedy
+            .contains("kubectl -n team-a annotate network-attachment-definition eno6np0-network"),
+        "{found:?}"
+    );
     cluster.attachments.insert("team-a".into(), Listed::NotInstalled);
-    assert!(run(&cluster).findings.iter().any(|one| one.rule == "multus-missing"));
+    assert!(
+        run(&cluster)
+            .findings
+            .iter()
+            .any(|one| one.rule == "multus-missing")
+    );
 }
 
 #[test]
@@ -320,7 +425,8 @@ fn a_macvlan_attachment_needs_no_resource_and_a_chain_with_sriov_does() {
         let attachments = read(cluster.attachments.get_mut("team-a").unwrap());
         attachments.push(json!({"metadata": {"name": "more"}, "spec": {"config": config}}));
         set_job(&mut cluster, |job| {
-            let annotation = &mut job["spec"]["template"]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"];
+            let annotation =
+                &mut job["spec"]["template"]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"];
             *annotation = format!("{}, team-a/more@net9", annotation.as_str().unwrap()).into();
         });
         assert_eq!(run(&cluster).exit_status(), expected, "{config}");
@@ -333,12 +439,20 @@ fn a_pod_without_the_resources_of_its_attachments() {
     set_job(&mut cluster, |job| {
         let resources = &mut pod_spec(job)["containers"][0]["resources"];
         for kind in ["requests", "limits"] {
-            resources[kind].as_object_mut().unwrap().remove("openshift.io/eno8np0rdma");
+            resources[kind]
+                .as_object_mut()
+                .unwrap()
+                .remove("openshift.io/eno8np0rdma");
         }
     });
     let report = run(&cluster);
     let found = one(&report, "resource-not-requested");
-    assert!(found.summary.contains("need 1 of openshift.io/eno8np0rdma, but the containers request 0"), "{found:?}");
+    assert!(
+        found
+            .summary
+            .contains("need 1 of openshift.io/eno8np0rdma, but the containers request 0"),
+        "{found:?}"
+    );
     // The SR-IOV network operator adds them.
     let injector = json!({"metadata": {"name": "network-resources-injector-config"}});
     cluster.webhooks = Listed::Read(vec![injector]);
@@ -367,7 +481,11 @@ fn memlock_without_ipc_lock_depends_on_the_nodes() {
     set_job(&mut cluster, |job| {
         pod_spec(job)["containers"][0]["securityContext"].take();
     });
-    assert_eq!(run(&cluster).exit_status(), 0, "the agents report no problem with limits");
+    assert_eq!(
+        run(&cluster).exit_status(),
+        0,
+        "the agents report no problem with limits"
+    );
     let conditions = &mut read(&mut cluster.nodes)[1]["status"]["conditions"];
     *conditions = json!([{"type": "RDMALimitsProblem", "status": "True", "message": "CRI-O: containers may lock 8 MiB"}]);
     let report = run(&cluster);
@@ -381,9 +499,16 @@ fn memlock_without_ipc_lock_depends_on_the_nodes() {
 #[test]
 fn ipc_lock_has_no_effect_without_root() {
     let mut cluster = cluster();
-    set_job(&mut cluster, |job| pod_spec(job)["containers"][0]["securityContext"]["runAsUser"] = 1000.into());
+    set_job(&mut cluster, |job| {
+        pod_spec(job)["containers"][0]["securityContext"]["runAsUser"] = 1000.into()
+    });
     let report = run(&cluster);
-    assert!(one(&report, "ipc-lock-without-root").summary.contains("container job"), "{report:#?}");
+    assert!(
+        one(&report, "ipc-lock-without-root")
+            .summary
+            .contains("container job"),
+        "{report:#?}"
+    );
 }
 
 #[test]
@@ -395,9 +520,17 @@ fn quotas_count_the_pods_that_do_not_exist_yet() {
     cluster.quotas = Listed::Read(vec![quota]);
     let report = run(&cluster);
     let found = one(&report, "quota-exceeded");
-    assert!(found.summary.contains("requests.nvidia.com/gpu: 2 more pods need 16"), "{found:?}");
+    assert!(
+        found
+            .summary
+            .contains("requests.nvidia.com/gpu: 2 more pods need 16"),
+        "{found:?}"
+    );
     assert_eq!(found.evidence, ["ResourceQuota gpus: 16 of 24 used"]);
-    assert!(one(&report, "quota-needs-value").summary.contains("requests.cpu"), "{report:#?}");
+    assert!(
+        one(&report, "quota-needs-value").summary.contains("requests.cpu"),
+        "{report:#?}"
+    );
     set_job(&mut cluster, |job| {
         job["status"]["replicas"] = 1.into();
         pod_spec(job)["containers"][0]["resources"]["requests"]["cpu"] = "500m".into();
@@ -416,8 +549,15 @@ fn pod_security_refuses_ipc_lock_even_if_an_scc_allows_it() {
         if expected > 0 {
             let found = one(&report, "pod-security");
             assert!(found.summary.contains("capability IPC_LOCK"), "{found:?}");
-            assert_eq!(found.summary.contains("capabilities.drop"), level == "restricted", "{found:?}");
-            assert!(found.remedy.contains("kubectl label namespace team-a"), "{found:?}");
+            assert_eq!(
+                found.summary.contains("capabilities.drop"),
+                level == "restricted",
+                "{found:?}"
+            );
+            assert!(
+                found.remedy.contains("kubectl label namespace team-a"),
+                "{found:?}"
+            );
         }
     }
 }
@@ -444,7 +584,10 @@ fn nodes_that_do_not_fit() {
     let found = rule(&|cluster| gone(&mut read(&mut cluster.nodes)[0], "openshift.io/eno5np0rdma"));
     assert_eq!(found.rule, "nodes-too-few");
     let found = rule(&|cluster| read(&mut cluster.nodes)[0]["spec"]["unschedulable"] = true.into());
-    assert_eq!((found.rule, &found.evidence[..]), ("nodes-too-few", &["gpu-01: cordoned".to_owned()][..]));
+    assert_eq!(
+        (found.rule, &found.evidence[..]),
+        ("nodes-too-few", &["gpu-01: cordoned".to_owned()][..])
+    );
     let found = rule(&|cluster| {
         set_job(cluster, |job| {
             pod_spec(job)["tolerations"].take();
@@ -463,13 +606,23 @@ fn nodes_that_do_not_fit() {
         }
         cluster.usage = Some(Ok(usage));
     });
-    assert_eq!((found.rule, found.severity), ("resources-in-use", Severity::Warning));
-    assert!(found.evidence.iter().any(|one| one.contains("team-b/gpu-01")), "{found:?}");
+    assert_eq!(
+        (found.rule, found.severity),
+        ("resources-in-use", Severity::Warning)
+    );
+    assert!(
+        found.evidence.iter().any(|one| one.contains("team-b/gpu-01")),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn what_may_not_be_read_is_listed_and_is_not_a_pass() {
-    let no = |what: &str| Listed::NotRead(format!("{what} is forbidden: User \"u\" cannot list resource \"{what}\""));
+    let no = |what: &str| {
+        Listed::NotRead(format!(
+            "{what} is forbidden: User \"u\" cannot list resource \"{what}\""
+        ))
+    };
     let mut cluster = cluster();
     cluster.nodes = no("nodes");
     cluster.sccs = no("securitycontextconstraints");
@@ -478,7 +631,11 @@ fn what_may_not_be_read_is_listed_and_is_not_a_pass() {
     cluster.service_accounts = no("serviceaccounts");
     cluster.namespace_object = no("namespaces");
     let report = run(&cluster);
-    assert_eq!((report.exit_status(), report.findings.len()), (3, 0), "{report:#?}");
+    assert_eq!(
+        (report.exit_status(), report.findings.len()),
+        (3, 0),
+        "{report:#?}"
+    );
     let whats: Vec<_> = report.not_checked.iter().map(|one| one.what.as_str()).collect();
     assert_eq!(
         whats,
@@ -496,7 +653,11 @@ fn what_may_not_be_read_is_listed_and_is_not_a_pass() {
     cluster.pods = no("pods");
     cluster.usage = Some(Err("pods is forbidden".into()));
     let report = run(&cluster);
-    assert_eq!((report.exit_status(), report.not_checked.len()), (3, 3), "{report:#?}");
+    assert_eq!(
+        (report.exit_status(), report.not_checked.len()),
+        (3, 3),
+        "{report:#?}"
+    );
 }
 
 #[test]
@@ -515,12 +676,19 @@ fn a_manifest_is_checked_with_the_objects_that_it_brings() {
     });
     let account = json!({"kind": "ServiceAccount", "metadata": {"name": "h-kim-sa"}});
     let objects = [job(), account, role, binding, attachment("eno5np0")];
-    let workloads: Vec<_> = objects.iter().flat_map(|one| Workload::in_object(one, "team-a", false)).collect();
+    let workloads: Vec<_> = objects
+        .iter()
+        .flat_map(|one| Workload::in_object(one, "team-a", false))
+        .collect();
     let report = preflight(&cluster, &workloads);
     assert_eq!(report.findings.len(), 2, "{report:#?}");
     cluster.add_manifests(&objects);
     let report = preflight(&cluster, &workloads);
-    assert_eq!((report.exit_status(), report.workloads.len()), (0, 1), "{report:#?}");
+    assert_eq!(
+        (report.exit_status(), report.workloads.len()),
+        (0, 1),
+        "{report:#?}"
+    );
 }
 
 #[test]
@@ -528,22 +696,61 @@ fn every_controller_has_its_pods() {
     let template = job()["spec"]["template"].clone();
     let object = |kind: &str, spec: Value| json!({"kind": kind, "metadata": {"name": "x"}, "spec": spec});
     for (object, pods) in [
-        (object("Job", json!({"parallelism": 3, "template": template})), vec![3]),
-        (object("CronJob", json!({"jobTemplate": {"spec": {"template": template}}})), vec![1]),
         (
-            object("JobSet", json!({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 4, "template": template}}}]})),
+            object("Job", json!({"parallelism": 3, "template": template})),
+            vec![3],
+        ),
+        (
+            object(
+                "CronJob",
+                json!({"jobTemplate": {"spec": {"template": template}}}),
+            ),
+            vec![1],
+        ),
+        (
+            object(
+                "JobSet",
+                json!({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 4, "template": template}}}]}),
+            ),
             vec![8],
         ),
         (
-            object("PyTorchJob", json!({"pytorchReplicaSpecs": {"Master": {"template": template}, "Worker": {"replicas": 3, "template": template}}})),
+            object(
+                "PyTorchJob",
+                json!({"pytorchReplicaSpecs": {"Master": {"template": template}, "Worker": {"replicas": 3, "template": template}}}),
+            ),
             vec![1, 3],
         ),
         (json!({"kind": "List", "items": [job(), job()]}), vec![2, 2]),
         (object("ConfigMap", json!(null)), vec![]),
     ] {
         let found = Workload::in_object(&object, "team-a", false);
-        assert_eq!(found.iter().map(|one| one.pods).collect::<Vec<_>>(), pods, "{}", object["kind"]);
+        assert_eq!(
+            found.iter().map(|one| one.pods).collect::<Vec<_>>(),
+            pods,
+            "{}",
+            object["kind"]
+        );
     }
+}
+
+#[test]
+fn what_has_ended_is_not_checked() {
+    let mut cluster = cluster();
+    cluster.attachments.clear();
+    set_job(&mut cluster, |job| {
+        job["kind"] = "Job".into();
+        job["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    });
+    let mut pod = pending("");
+    pod["status"] = json!({"phase": "Succeeded"});
+    read(&mut cluster.pods).push(pod);
+    let report = run(&cluster);
+    assert_eq!(
+        (report.exit_status(), report.workloads.len()),
+        (0, 0),
+        "{report:#?}"
+    );
 }
 
 #[test]
@@ -556,7 +763,11 @@ fn a_namespace_without_rdma_has_nothing_to_check() {
     let report = run(&cluster);
     assert_eq!((report.exit_status(), report.workloads.len()), (0, 0));
     cluster.namespace_object = Listed::Read(Vec::new());
-    assert!(one(&run(&cluster), "namespace-missing").remedy.contains("create namespace team-a"));
+    assert!(
+        one(&run(&cluster), "namespace-missing")
+            .remedy
+            .contains("create namespace team-a")
+    );
 }
 
 /// No object of the server, and no manifest, makes it panic: every value is replaced by values of other types.
@@ -566,13 +777,28 @@ fn malformed_objects_are_survived() {
         found.push(here.to_owned());
         match value {
             Value::Object(all) => all.iter().for_each(|(key, value)| {
-                places(value, &format!("{here}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+                places(
+                    value,
+                    &format!("{here}/{}", key.replace('~', "~0").replace('/', "~1")),
+                    found,
+                );
             }),
-            Value::Array(all) => all.iter().enumerate().for_each(|(i, value)| places(value, &format!("{here}/{i}"), found)),
+            Value::Array(all) => all
+                .iter()
+                .enumerate()
+                .for_each(|(i, value)| places(value, &format!("{here}/{i}"), found)),
             _ => {}
         }
     }
-    let others = [json!(null), json!(-1), json!(u64::MAX), json!("a/b,Insufficient \u{7}"), json!([[]]), json!({"": {}}), json!("1e309")];
+    let others = [
+        json!(null),
+        json!(-1),
+        json!(u64::MAX),
+        json!("a/b,Insufficient \u{7}"),
+        json!([[]]),
+        json!({"": {}}),
+        json!("1e309"),
+    ];
     let lists: [fn(&mut Cluster) -> &mut Vec<Value>; 4] = [
         |cluster| read(cluster.controllers.get_mut("statefulsets").unwrap()),
         |cluster| read(&mut cluster.nodes),

@@ -35,7 +35,9 @@ impl Workload {
     pub fn in_object(object: &Value, namespace: &str, exists: bool) -> Vec<Self> {
         let kind = object["kind"].as_str().unwrap_or_default();
         if let Some(items) = object["items"].as_array().filter(|_| kind.ends_with("List")) {
-            let all = items.iter().flat_map(|item| Self::in_object(item, namespace, exists));
+            let all = items
+                .iter()
+                .flat_map(|item| Self::in_object(item, namespace, exists));
             return all.collect();
         }
         let spec = &object["spec"];
@@ -63,10 +65,14 @@ impl Workload {
         let number = |value: &Value| value.as_u64().unwrap_or(1);
         match kind {
             "Pod" => new(object, 1).into_iter().collect(),
-            "Job" => new(&spec["template"], number(&spec["parallelism"])).into_iter().collect(),
+            "Job" => new(&spec["template"], number(&spec["parallelism"]))
+                .into_iter()
+                .collect(),
             "CronJob" => {
                 let job = &spec["jobTemplate"]["spec"];
-                new(&job["template"], number(&job["parallelism"])).into_iter().collect()
+                new(&job["template"], number(&job["parallelism"]))
+                    .into_iter()
+                    .collect()
             }
             "JobSet" => {
                 let jobs = spec["replicatedJobs"].as_array().into_iter().flatten();
@@ -89,6 +95,16 @@ impl Workload {
                 replicas.chain(own).collect()
             }
         }
+    }
+
+    /// Whether its pods have ended, and no further ones will start.
+    pub(crate) fn has_ended(&self) -> bool {
+        let conditions = self.status["conditions"].as_array().into_iter().flatten();
+        matches!(self.status["phase"].as_str(), Some("Succeeded" | "Failed"))
+            || conditions.into_iter().any(|one| {
+                let kind = one["type"].as_str().unwrap_or_default();
+                one["status"] == "True" && matches!(kind, "Complete" | "Completed" | "Succeeded" | "Failed")
+            })
     }
 
     /// `StatefulSet team-a/train`.

@@ -108,8 +108,15 @@ fn check_attachment(
         }
     };
     let first = std::iter::once(&config["type"]);
-    let chained = config["plugins"].as_array().into_iter().flatten().map(|one| &one["type"]);
-    let device = first.chain(chained).filter_map(Value::as_str).find(|kind| NEED_DEVICE.contains(kind));
+    let chained = config["plugins"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| &one["type"]);
+    let device = first
+        .chain(chained)
+        .filter_map(Value::as_str)
+        .find(|kind| NEED_DEVICE.contains(kind));
     let resource = &attachment["metadata"]["annotations"][RESOURCE_NAME];
     if let Some(kind) = device.filter(|_| resource.as_str().is_none_or(str::is_empty)) {
         report.add(critical(
@@ -137,19 +144,26 @@ fn check_requests(
     let requested = pod::devices(&workload.spec);
     for (resource, number) in &implied {
         let has = requested.get(resource).copied().unwrap_or(0);
-        if has >= *number {
+        // A resource that no node has is a mistake in the attachment: requesting it would not help.
+        let unknown =
+            matches!(cluster.nodes, Listed::Read(_)) && cluster.allocatable(resource).next().is_none();
+        if has >= *number || unknown {
             continue;
         }
         let mut finding = critical(
             "resource-not-requested",
             format!("the networks need {number} of {resource}, but the containers request {has}"),
-            vec![format!("annotation {NETWORKS}: {number} attachments of {resource}")],
+            vec![format!(
+                "annotation {NETWORKS}: {number} attachments of {resource}"
+            )],
             format!("add {resource}: \"{number}\" to requests and limits of the container that uses RDMA"),
         );
         // The webhook changes pods, not templates.
         if cluster.injects_resources() && !workload.exists {
             finding.severity = Severity::Info;
-            finding.evidence.push("the webhook network-resources-injector adds it to new pods".into());
+            finding
+                .evidence
+                .push("the webhook network-resources-injector adds it to new pods".into());
         } else if let (Listed::NotRead(why), false) = (&cluster.webhooks, workload.exists) {
             finding.severity = Severity::Warning;
             finding.evidence.push(format!(
@@ -160,7 +174,10 @@ fn check_requests(
     }
     for (resource, number) in &requested {
         let used = implied.get(resource).copied().unwrap_or(0);
-        let own = cluster.attachments.get(&workload.namespace).map_or(&[][..], Listed::items);
+        let own = cluster
+            .attachments
+            .get(&workload.namespace)
+            .map_or(&[][..], Listed::items);
         let fitting = own
             .iter()
             .filter(|one| one["metadata"]["annotations"][RESOURCE_NAME] == *resource)

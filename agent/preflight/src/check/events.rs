@@ -2,7 +2,7 @@
 
 use rdma_health_rules::Severity;
 
-use super::{pending::still_has_it, security};
+use super::{controller, pending::still_waits, security};
 use crate::{
     cluster::{Cluster, Listed},
     report::{Finding, Report},
@@ -69,13 +69,20 @@ pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Repo
     for event in cluster.events.items() {
         let object = &event["involvedObject"];
         let message = event["message"].as_str().unwrap_or_default();
-        if !still_has_it(workloads, object) {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let Some(workload) = controller(workloads, text("kind"), text("name")) else {
+            continue;
+        };
+        if !workload.uses_rdma(cluster) || !still_waits(workload) {
             continue;
         }
-        let text = |field: &str| object[field].as_str().unwrap_or_default();
         let subject = format!("{} {}/{}", text("kind"), cluster.namespace, text("name"));
         // Other parts of the message, such as the name of the next pod, differ each time.
-        let said = vec![format!("event {}: {}", event["reason"].as_str().unwrap_or_default(), shorten(message))];
+        let said = vec![format!(
+            "event {}: {}",
+            event["reason"].as_str().unwrap_or_default(),
+            shorten(message)
+        )];
         let finding = |rule, summary: String, remedy: String| Finding {
             rule,
             severity: Severity::Critical,
@@ -85,12 +92,18 @@ pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Repo
             remedy,
         };
         let found = if message.contains("unable to validate against any security context constraint") {
-            let workload = workloads.iter().find(|one| one.kind == text("kind") && one.name == text("name"));
             Some(refused_by_scc(cluster, workload, message, &finding))
         } else {
-            MESSAGES.iter().find(|(part, ..)| message.contains(part)).map(|(_, rule, summary, remedy)| {
-                finding(rule, (*summary).into(), remedy.replace("NAMESPACE", &cluster.namespace))
-            })
+            MESSAGES
+                .iter()
+                .find(|(part, ..)| message.contains(part))
+                .map(|(_, rule, summary, remedy)| {
+                    finding(
+                        rule,
+                        (*summary).into(),
+                        remedy.replace("NAMESPACE", &cluster.namespace),
+                    )
+                })
         };
         let Some(found) = found else { continue };
         let known = |one: &Finding| one.rule == found.rule && one.subject == found.subject;
@@ -102,14 +115,17 @@ pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Repo
 
 fn refused_by_scc(
     cluster: &Cluster,
-    workload: Option<&Workload>,
+    workload: &Workload,
     message: &str,
     finding: &impl Fn(&'static str, String, String) -> Finding,
 ) -> Finding {
     let mut capabilities: Vec<&str> = message
         .split("Invalid value: \"")
         .skip(1)
-        .filter_map(|part| part.split_once('"').filter(|(_, rest)| rest.starts_with(": capability may not be added")))
+        .filter_map(|part| {
+            part.split_once('"')
+                .filter(|(_, rest)| rest.starts_with(": capability may not be added"))
+        })
         .map(|(name, _)| name)
         .collect();
     capabilities.sort_unstable();
@@ -119,15 +135,11 @@ fn refused_by_scc(
     } else {
         format!("the capability {}", capabilities.join(", "))
     };
-    let account = workload.map_or("SERVICEACCOUNT", Workload::account);
-    let remedy = match workload {
-        Some(workload) => security::grant(cluster, workload),
-        None => security::grant_command("rdma-ipc-lock", account, &cluster.namespace),
-    };
+    let account = workload.account();
     finding(
         "refused-by-scc",
         format!("OpenShift refuses the pod: no SCC that service account {account} may use allows {what}"),
-        remedy,
+        security::grant(cluster, workload),
     )
 }
 

@@ -16,7 +16,10 @@ const LIMITS: &str = "RDMALimitsProblem";
 pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report) {
     let spec = &workload.spec;
     let devices = pod::devices(spec);
-    if !devices.keys().any(|name| is_rdma(name) || cluster.is_of_an_attachment(name)) {
+    if !devices
+        .keys()
+        .any(|name| is_rdma(name) || cluster.is_of_an_attachment(name))
+    {
         return;
     }
     let privileged = |container: &Value| container["securityContext"]["privileged"] == true;
@@ -49,7 +52,9 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
             add(
                 "ipc-lock-without-root",
                 Severity::Warning,
-                format!("container {first} adds IPC_LOCK but does not run as root, so the capability has no effect"),
+                format!(
+                    "container {first} adds IPC_LOCK but does not run as root, so the capability has no effect"
+                ),
                 vec!["runAsUser or runAsNonRoot".into()],
                 "run as root in the container, give the program a file capability (setcap cap_ipc_lock+ep), or raise the memlock \
                  limit on the nodes (docs/openshift.md)",
@@ -69,7 +74,11 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
             remedy,
         );
     };
-    let has_devices = |node: &&Value| devices.keys().any(|name| allocatable(node, name).is_some_and(|number| number > 0));
+    let has_devices = |node: &&Value| {
+        devices
+            .keys()
+            .any(|name| allocatable(node, name).is_some_and(|number| number > 0))
+    };
     let condition = |node: &Value| {
         let all = node["status"]["conditions"].as_array().into_iter().flatten();
         all.into_iter().find(|one| one["type"] == LIMITS).cloned()
@@ -92,7 +101,8 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         add(
             "memlock-low",
             Severity::Critical,
-            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM".into(),
+            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM"
+                .into(),
             low,
             remedy,
         );
@@ -104,7 +114,9 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                 "no container adds IPC_LOCK, and the memlock limit is unknown on {} node(s), for example {first}",
                 unknown.len()
             ),
-            vec![format!("the condition {LIMITS} of the rdma-health agent is missing there")],
+            vec![format!(
+                "the condition {LIMITS} of the rdma-health agent is missing there"
+            )],
             remedy,
         );
     }

@@ -1,21 +1,21 @@
 //! Why an existing pod does not run.
 
-use rdma_health_rules::Severity;
-use serde_json::Value;
-
 use super::{list, resources::unavailable};
 use crate::{
     cluster::{Cluster, Listed},
     report::{Finding, Report},
     workload::Workload,
 };
+use rdma_health_rules::Severity;
 
 pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report) {
     if workload.status["phase"] != "Pending" {
         return;
     }
     let conditions = workload.status["conditions"].as_array().into_iter().flatten();
-    let scheduled = conditions.into_iter().find(|one| one["type"] == "PodScheduled" && one["status"] == "False");
+    let scheduled = conditions
+        .into_iter()
+        .find(|one| one["type"] == "PodScheduled" && one["status"] == "False");
     let Some(message) = scheduled.and_then(|one| one["message"].as_str()) else {
         return;
     };
@@ -35,7 +35,12 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         // `cpu` and `memory` have no domain.
         if !resource.contains('/') {
             let summary = format!("the pod waits: nodes do not have enough free {resource}");
-            add(report, summary, Vec::new(), format!("request less {resource}, or free some"));
+            add(
+                report,
+                summary,
+                Vec::new(),
+                format!("request less {resource}, or free some"),
+            );
             continue;
         }
         match &cluster.nodes {
@@ -45,7 +50,12 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                     "ask an administrator for: kubectl get nodes -o custom-columns='NODE:.metadata.name,N:.status.allocatable.{}'",
                     resource.replace('.', "\\.")
                 );
-                add(report, format!("the pod waits: nodes do not have enough {resource}"), Vec::new(), remedy);
+                add(
+                    report,
+                    format!("the pod waits: nodes do not have enough {resource}"),
+                    Vec::new(),
+                    remedy,
+                );
             }
             _ if cluster.allocatable(resource).any(|(_, number)| number > 0) => {
                 let evidence = match &cluster.usage {
@@ -57,17 +67,32 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                     None => Vec::new(),
                 };
                 let summary = format!("the pod waits: every {resource} that it could use is taken");
-                add(report, summary, evidence, "wait until a pod that holds one ends, or stop it".into());
+                add(
+                    report,
+                    summary,
+                    evidence,
+                    "wait until a pod that holds one ends, or stop it".into(),
+                );
             }
             _ => {
                 let (why, evidence, remedy) = unavailable(cluster, resource);
-                add(report, format!("the pod waits for {resource}: {why}"), evidence, remedy);
+                add(
+                    report,
+                    format!("the pod waits for {resource}: {why}"),
+                    evidence,
+                    remedy,
+                );
             }
         }
     }
     if missing.is_empty() {
         let remedy = format!("kubectl -n {} describe pod {}", workload.namespace, workload.name);
-        add(report, "the pod waits: the scheduler found no node for it".into(), Vec::new(), remedy);
+        add(
+            report,
+            "the pod waits: the scheduler found no node for it".into(),
+            Vec::new(),
+            remedy,
+        );
     }
 }
 
@@ -75,7 +100,11 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
 fn insufficient(message: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for part in message.split("Insufficient ").skip(1) {
-        let name = part.split([',', ' ']).next().unwrap_or_default().trim_end_matches('.');
+        let name = part
+            .split([',', ' '])
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('.');
         if !name.is_empty() && !found.iter().any(|known| known == name) {
             found.push(name.to_owned());
         }
@@ -83,14 +112,8 @@ fn insufficient(message: &str) -> Vec<String> {
     found
 }
 
-/// Whether the object of an event still has the problem that the event reports.
-pub(super) fn still_has_it(workloads: &[Workload], object: &Value) -> bool {
-    let (kind, name) = (&object["kind"], &object["name"]);
-    let found = workloads.iter().find(|one| *kind == *one.kind && *name == *one.name);
-    let Some(workload) = found else {
-        // A ReplicaSet, for example, which is not listed.
-        return kind != "Pod";
-    };
+/// Whether pods of a workload are still missing or waiting, so that an earlier event about it matters.
+pub(super) fn still_waits(workload: &Workload) -> bool {
     if workload.exists {
         return workload.status["phase"] == "Pending";
     }

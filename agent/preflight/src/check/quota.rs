@@ -18,7 +18,9 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         return report.not_checked("quotas of the namespace", why);
     }
     // Pods that exist are in `used` already.
-    let existing = workload.status["replicas"].as_u64().or_else(|| workload.status["active"].as_u64());
+    let existing = workload.status["replicas"]
+        .as_u64()
+        .or_else(|| workload.status["active"].as_u64());
     let new = workload.pods.saturating_sub(existing.unwrap_or(0));
     if new == 0 {
         return;
@@ -30,7 +32,9 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         }
         let name = quota["metadata"]["name"].as_str().unwrap_or("?");
         for (resource, hard) in quota["spec"]["hard"].as_object().into_iter().flatten() {
-            let Some(hard) = quantity::value(hard) else { continue };
+            let Some(hard) = quantity::value(hard) else {
+                continue;
+            };
             let used = quantity::value(&quota["status"]["used"][resource]).unwrap_or(0.0);
             let each = match of_pod(workload, resource) {
                 Need::Nothing => continue,

@@ -80,7 +80,11 @@ pub(super) fn unavailable(cluster: &Cluster, resource: &str) -> (String, Vec<Str
         .map(|name| (strsim::jaro_winkler(name, resource), *name))
         .filter(|(alike, _)| *alike >= ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    let has = if known.is_empty() { "none".into() } else { list(&known) };
+    let has = if known.is_empty() {
+        "none".into()
+    } else {
+        list(&known)
+    };
     let remedy = match nearest {
         Some((_, name)) => format!("did you mean {name}? Correct the name, also in the annotation of the network attachment"),
         None => "correct the name, or configure the device plugin (on OpenShift: SriovNetworkNodePolicy) to offer this resource".into(),
@@ -94,7 +98,11 @@ pub(super) fn unavailable(cluster: &Cluster, resource: &str) -> (String, Vec<Str
 
 /// `gpu-01 has 4, gpu-02 has 0`.
 fn on_nodes(cluster: &Cluster, resource: &str) -> String {
-    list(cluster.allocatable(resource).map(|(node, number)| format!("{} has {number}", name(node))))
+    list(
+        cluster
+            .allocatable(resource)
+            .map(|(node, number)| format!("{} has {number}", name(node))),
+    )
 }
 
 fn name(node: &Value) -> &str {
@@ -108,7 +116,11 @@ fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u6
         all.all(|(resource, number)| allocatable(node, resource).is_some_and(|has| has >= *number))
     };
     let complete: Vec<_> = cluster.nodes.items().iter().filter(has_all).collect();
-    let asks = list(wanted.iter().map(|(resource, number)| format!("{number} {resource}")));
+    let asks = list(
+        wanted
+            .iter()
+            .map(|(resource, number)| format!("{number} {resource}")),
+    );
     let mut add = |rule, severity, summary, evidence, remedy: &str| {
         report.add(Finding {
             rule,
@@ -120,7 +132,9 @@ fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u6
         });
     };
     if complete.is_empty() {
-        let each = wanted.keys().map(|resource| format!("{resource}: {}", on_nodes(cluster, resource)));
+        let each = wanted
+            .keys()
+            .map(|resource| format!("{resource}: {}", on_nodes(cluster, resource)));
         return add(
             "resources-on-different-nodes",
             Severity::Critical,
@@ -129,14 +143,21 @@ fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u6
             "use rails that are on the same nodes as the GPUs, or configure the missing ones there",
         );
     }
-    let closed: Vec<_> = complete.iter().filter_map(|node| Some((name(node), excluded(workload, node)?))).collect();
+    let closed: Vec<_> = complete
+        .iter()
+        .filter_map(|node| Some((name(node), excluded(workload, node)?)))
+        .collect();
     let open = complete.len() - closed.len();
     if open == 0 {
         return add(
             "nodes-excluded",
             Severity::Critical,
             format!("no node that has all of the resources accepts the pod ({asks})"),
-            closed.iter().take(8).map(|(node, why)| format!("{node}: {why}")).collect(),
+            closed
+                .iter()
+                .take(8)
+                .map(|(node, why)| format!("{node}: {why}"))
+                .collect(),
             "correct nodeSelector, add the toleration, or uncordon a node",
         );
     }
@@ -144,8 +165,15 @@ fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u6
         return add(
             "nodes-too-few",
             Severity::Critical,
-            format!("{} pods must be on different nodes, but {open} have all of: {asks}", workload.pods),
-            closed.iter().take(8).map(|(node, why)| format!("{node}: {why}")).collect(),
+            format!(
+                "{} pods must be on different nodes, but {open} have all of: {asks}",
+                workload.pods
+            ),
+            closed
+                .iter()
+                .take(8)
+                .map(|(node, why)| format!("{node}: {why}"))
+                .collect(),
             "use fewer nodes in the job, or add nodes",
         );
     }
@@ -164,9 +192,13 @@ fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u6
             };
             let free = complete.iter().filter(is_free).count() as u64;
             // Pods of the controller that run hold devices themselves.
-            let missing = workload.pods.saturating_sub(workload.status["replicas"].as_u64().unwrap_or(0));
+            let missing = workload
+                .pods
+                .saturating_sub(workload.status["replicas"].as_u64().unwrap_or(0));
             if free == 0 && missing > 0 {
-                let holders = wanted.keys().map(|resource| format!("{resource} is held by: {}", list(usage.holders(resource))));
+                let holders = wanted
+                    .keys()
+                    .map(|resource| format!("{resource} is held by: {}", list(usage.holders(resource))));
                 add(
                     "resources-in-use",
                     Severity::Warning,
@@ -185,13 +217,17 @@ fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u6
 fn excluded(workload: &Workload, node: &Value) -> Option<String> {
     for (key, value) in workload.spec["nodeSelector"].as_object().into_iter().flatten() {
         if node["metadata"]["labels"][key] != *value {
-            return Some(format!("nodeSelector {key}={}", value.as_str().unwrap_or_default()));
+            return Some(format!(
+                "nodeSelector {key}={}",
+                value.as_str().unwrap_or_default()
+            ));
         }
     }
     let tolerations = workload.spec["tolerations"].as_array();
     let tolerated = |taint: &Value| {
         tolerations.into_iter().flatten().any(|one| {
-            let same = |field: &str| one[field].as_str().is_none_or(str::is_empty) || one[field] == taint[field];
+            let same =
+                |field: &str| one[field].as_str().is_none_or(str::is_empty) || one[field] == taint[field];
             let exists = one["operator"] == "Exists" || one["value"] == taint["value"];
             same("key") && same("effect") && exists
         })

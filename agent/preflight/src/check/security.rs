@@ -41,7 +41,10 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
             subject: workload.subject(),
             summary: format!("the service account {account} does not exist, so no pod is created"),
             evidence: vec!["serviceAccountName".into()],
-            remedy: format!("kubectl -n {} create serviceaccount {account}", workload.namespace),
+            remedy: format!(
+                "kubectl -n {} create serviceaccount {account}",
+                workload.namespace
+            ),
         }),
         Listed::NotRead(why) => report.not_checked("service accounts of the namespace", why),
         Listed::Read(_) | Listed::NotInstalled => {}
@@ -57,10 +60,16 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
 fn refused_by(scc: &Value, spec: &Value) -> Vec<String> {
     let mut refused = Vec::new();
     let allowed = |capability: &str| {
-        ["allowedCapabilities", "defaultAddCapabilities"].iter().any(|field| {
-            let all = scc[*field].as_array().into_iter().flatten().filter_map(Value::as_str);
-            all.into_iter().any(|name| name == "*" || name == capability)
-        })
+        ["allowedCapabilities", "defaultAddCapabilities"]
+            .iter()
+            .any(|field| {
+                let all = scc[*field]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str);
+                all.into_iter().any(|name| name == "*" || name == capability)
+            })
     };
     let capabilities = pod::added_capabilities(spec);
     refused.extend(
@@ -72,8 +81,16 @@ fn refused_by(scc: &Value, spec: &Value) -> Vec<String> {
     let forbidden = |field: &str| scc[field] != true;
     let some = |field: &str| !pod::names_of(spec, |one| one["securityContext"][field] == true).is_empty();
     for (asks, field, what) in [
-        (some("privileged"), "allowPrivilegedContainer", "a privileged container"),
-        (spec["hostNetwork"] == true, "allowHostNetwork", "the host network"),
+        (
+            some("privileged"),
+            "allowPrivilegedContainer",
+            "a privileged container",
+        ),
+        (
+            spec["hostNetwork"] == true,
+            "allowHostNetwork",
+            "the host network",
+        ),
         (spec["hostIPC"] == true, "allowHostIPC", "the host's IPC"),
         (spec["hostPID"] == true, "allowHostPID", "the host's processes"),
     ] {
@@ -87,12 +104,24 @@ fn refused_by(scc: &Value, spec: &Value) -> Vec<String> {
     }
     let root = |one: &Value| pod::security(spec, one, "runAsUser") == 0;
     if !pod::names_of(spec, root).is_empty()
-        && matches!(scc["runAsUser"]["type"].as_str(), Some("MustRunAsRange" | "MustRunAsNonRoot"))
+        && matches!(
+            scc["runAsUser"]["type"].as_str(),
+            Some("MustRunAsRange" | "MustRunAsNonRoot")
+        )
     {
         refused.push("user 0".into());
     }
-    let volumes: Vec<_> = scc["volumes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let host_path = spec["volumes"].as_array().into_iter().flatten().any(|one| one["hostPath"].is_object());
+    let volumes: Vec<_> = scc["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let host_path = spec["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|one| one["hostPath"].is_object());
     if host_path && !volumes.iter().any(|name| matches!(*name, "hostPath" | "*")) {
         refused.push("a hostPath volume".into());
     }
@@ -114,8 +143,13 @@ fn sufficient<'a>(cluster: &'a Cluster, spec: &Value) -> Vec<&'a Value> {
 /// Whether the SCC itself names the account or one of its groups.
 fn names_account(scc: &Value, namespace: &str, account: &str) -> bool {
     let has = |field: &str, wanted: &[String]| {
-        let all = scc[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-        all.into_iter().any(|name| wanted.iter().any(|wanted| wanted == name))
+        let all = scc[field]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        all.into_iter()
+            .any(|name| wanted.iter().any(|wanted| wanted == name))
     };
     has("users", &[format!("system:serviceaccount:{namespace}:{account}")])
         || has(
@@ -167,10 +201,18 @@ fn scc(cluster: &Cluster, workload: &Workload, report: &mut Report) {
         return report.not_checked(&format!("whether service account {account} may use an SCC"), why);
     }
     // What the default SCC refuses is what the pod asks for.
-    let default = cluster.sccs.items().iter().find(|scc| name(scc) == "restricted-v2");
+    let default = cluster
+        .sccs
+        .items()
+        .iter()
+        .find(|scc| name(scc) == "restricted-v2");
     let default = default.or_else(|| cluster.sccs.items().iter().find(|scc| name(scc) == "restricted"));
     let asks = default.map_or_else(Vec::new, |scc| refused_by(scc, &workload.spec));
-    let asks = if asks.is_empty() { "the pod".to_owned() } else { list(asks) };
+    let asks = if asks.is_empty() {
+        "the pod".to_owned()
+    } else {
+        list(asks)
+    };
     let evidence = if enough.is_empty() {
         "no SCC of the cluster allows all of it".to_owned()
     } else {
@@ -180,7 +222,9 @@ fn scc(cluster: &Cluster, workload: &Workload, report: &mut Report) {
         rule: "scc-missing",
         severity: Severity::Critical,
         subject: workload.subject(),
-        summary: format!("service account {account} may not use any SCC that allows {asks}: OpenShift refuses the pod"),
+        summary: format!(
+            "service account {account} may not use any SCC that allows {asks}: OpenShift refuses the pod"
+        ),
         evidence: vec![evidence],
         remedy: grant(cluster, workload),
     });
@@ -188,22 +232,26 @@ fn scc(cluster: &Cluster, workload: &Workload, report: &mut Report) {
 
 /// How to give a workload's account an SCC that allows its pods.
 pub(super) fn grant(cluster: &Cluster, workload: &Workload) -> String {
-    let command = |scc: &str| grant_command(scc, workload.account(), &workload.namespace);
+    let command = |scc: &str| {
+        let (account, namespace) = (workload.account(), &workload.namespace);
+        format!("oc adm policy add-scc-to-user {scc} -z {account} -n {namespace}")
+    };
     match sufficient(cluster, &workload.spec).first() {
         Some(scc) => format!("as administrator: {}", command(name(scc))),
-        None => format!("as administrator: oc apply -f deploy/openshift/scc-rdma-workload.yaml, then {}", command(OWN_SCC)),
+        None => format!(
+            "as administrator: oc apply -f deploy/openshift/scc-rdma-workload.yaml, then {}",
+            command(OWN_SCC)
+        ),
     }
-}
-
-pub(super) fn grant_command(scc: &str, account: &str, namespace: &str) -> String {
-    format!("oc adm policy add-scc-to-user {scc} -z {account} -n {namespace}")
 }
 
 fn pod_security(cluster: &Cluster, workload: &Workload, report: &mut Report) {
     let Some(namespace) = cluster.namespace_object.items().first() else {
         return;
     };
-    let level = namespace["metadata"]["labels"][ENFORCE].as_str().unwrap_or_default();
+    let level = namespace["metadata"]["labels"][ENFORCE]
+        .as_str()
+        .unwrap_or_default();
     if !matches!(level, "baseline" | "restricted") {
         return;
     }
@@ -212,13 +260,22 @@ fn pod_security(cluster: &Cluster, workload: &Workload, report: &mut Report) {
         return;
     }
     let rdma = pod::added_capabilities(&workload.spec).contains(&"IPC_LOCK");
-    let instead = if rdma { "; or raise the memlock limit on the nodes and do not add IPC_LOCK (docs/openshift.md)" } else { "" };
+    let instead = if rdma {
+        "; or raise the memlock limit on the nodes and do not add IPC_LOCK (docs/openshift.md)"
+    } else {
+        ""
+    };
     report.add(Finding {
         rule: "pod-security",
         severity: Severity::Critical,
         subject: workload.subject(),
-        summary: format!("the namespace enforces PodSecurity {level}, which refuses the pod: {}", list(violations)),
-        evidence: vec![format!("label {ENFORCE}={level}; an SCC that allows it does not help")],
+        summary: format!(
+            "the namespace enforces PodSecurity {level}, which refuses the pod: {}",
+            list(violations)
+        ),
+        evidence: vec![format!(
+            "label {ENFORCE}={level}; an SCC that allows it does not help"
+        )],
         remedy: format!(
             "kubectl label namespace {} {ENFORCE}=privileged --overwrite; on OpenShift first \
              security.openshift.io/scc.podSecurityLabelSync=false{instead}",
@@ -236,14 +293,21 @@ fn violations(spec: &Value, restricted: bool) -> Vec<String> {
         }
     };
     for capability in pod::added_capabilities(spec) {
-        let allowed = if restricted { &["NET_BIND_SERVICE"] } else { BASELINE };
+        let allowed = if restricted {
+            &["NET_BIND_SERVICE"]
+        } else {
+            BASELINE
+        };
         say(!allowed.contains(&capability), format!("capability {capability}"));
     }
     for field in ["hostNetwork", "hostIPC", "hostPID"] {
         say(spec[field] == true, field.to_owned());
     }
     let volumes = spec["volumes"].as_array();
-    let host_path = volumes.into_iter().flatten().any(|one| one["hostPath"].is_object());
+    let host_path = volumes
+        .into_iter()
+        .flatten()
+        .any(|one| one["hostPath"].is_object());
     say(host_path, "hostPath volume".into());
     let mut containers = |what: &str, wrong: &dyn Fn(&Value) -> bool| {
         let names = pod::names_of(spec, wrong);
@@ -258,7 +322,9 @@ fn violations(spec: &Value, restricted: bool) -> Vec<String> {
             let dropped = one["securityContext"]["capabilities"]["drop"].as_array();
             !dropped.into_iter().flatten().any(|name| name == "ALL")
         });
-        containers("runAsNonRoot is not true", &|one| pod::security(spec, one, "runAsNonRoot") != true);
+        containers("runAsNonRoot is not true", &|one| {
+            pod::security(spec, one, "runAsNonRoot") != true
+        });
         containers("runAsUser 0", &|one| pod::security(spec, one, "runAsUser") == 0);
         containers("no seccompProfile", &|one| {
             !matches!(

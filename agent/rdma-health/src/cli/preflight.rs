@@ -106,7 +106,13 @@ fn manifest(file: &Path) -> anyhow::Result<Vec<Value>> {
 }
 
 fn text(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let number = |severity| report.findings.iter().filter(|one| one.severity == severity).count();
+    let number = |severity| {
+        report
+            .findings
+            .iter()
+            .filter(|one| one.severity == severity)
+            .count()
+    };
     let of = |severity: Severity, word: &str| {
         let number = number(severity);
         (number > 0).then(|| count(number, word))
@@ -130,11 +136,26 @@ fn text(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         [one] => format!("checked {one}"),
         all => format!("checked {}", count(all.len(), "workload")),
     };
-    let found = if found.is_empty() { "nothing found".to_owned() } else { found.join(", ") };
-    line(out, &format!("{verdict}  namespace {}: {found}; {checked}", report.namespace))?;
+    let found = if found.is_empty() {
+        "nothing found".to_owned()
+    } else {
+        found.join(", ")
+    };
+    line(
+        out,
+        &format!("{verdict}  namespace {}: {found}; {checked}", report.namespace),
+    )?;
     for finding in &report.findings {
         writeln!(out)?;
-        line(out, &format!("{}  {}  {}", finding.severity.name(), finding.rule, finding.subject))?;
+        line(
+            out,
+            &format!(
+                "{}  {}  {}",
+                finding.severity.name(),
+                finding.rule,
+                finding.subject
+            ),
+        )?;
         line(out, &format!("  {}", finding.summary))?;
         for evidence in &finding.evidence {
             line(out, &format!("  evidence: {evidence}"))?;
@@ -144,7 +165,12 @@ fn text(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     if report.more > 0 {
         line(out, &format!("\n{} more findings are not shown", report.more))?;
     }
-    for (first, missing) in report.not_checked.iter().enumerate().map(|(i, one)| (i == 0, one)) {
+    for (first, missing) in report
+        .not_checked
+        .iter()
+        .enumerate()
+        .map(|(i, one)| (i == 0, one))
+    {
         if first {
             writeln!(out)?;
         }

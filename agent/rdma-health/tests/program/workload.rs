@@ -13,12 +13,20 @@ fn install_copies_a_program_that_runs() {
         assert_eq!(out(&output).trim(), text(&target));
     }
     assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o755);
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no part is left");
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        1,
+        "no part is left"
+    );
     let version = Command::new(&target).arg("--version").output().unwrap();
     assert_eq!(version.stdout, run(&["--version"]).stdout);
     let output = run(&["install", "/no/such/directory"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(err(&output).contains("/no/such/directory/rdma-health"), "{}", err(&output));
+    assert!(
+        err(&output).contains("/no/such/directory/rdma-health"),
+        "{}",
+        err(&output)
+    );
 }
 
 #[test]
@@ -30,16 +38,35 @@ fn preflight_without_a_cluster_is_an_error_and_no_verdict() {
     fs::write(&path, config).unwrap();
     let output = run(&["preflight", "--namespace", "team-a", "--kubeconfig", text(&path)]);
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(3), ""));
-    assert!(err(&output).contains("cannot reach the API server"), "{}", err(&output));
-    for (name, words) in [("../x", "expected lowercase letters"), ("", "expected lowercase letters")] {
+    assert!(
+        err(&output).contains("cannot reach the API server"),
+        "{}",
+        err(&output)
+    );
+    for (name, words) in [
+        ("../x", "expected lowercase letters"),
+        ("", "expected lowercase letters"),
+    ] {
         let output = run(&["preflight", "--namespace", name]);
-        assert_eq!(output.status.code(), Some(3), "a wrong command line is not a verdict");
+        assert_eq!(
+            output.status.code(),
+            Some(3),
+            "a wrong command line is not a verdict"
+        );
         assert!(err(&output).contains(words), "{}", err(&output));
     }
     let manifest = directory.path().join("pod.yaml");
     for (content, words) in [("a: [", "cannot read"), ("\u{0}", "cannot read")] {
         fs::write(&manifest, content).unwrap();
-        let output = run(&["preflight", "--namespace", "a", "--file", text(&manifest), "--kubeconfig", text(&path)]);
+        let output = run(&[
+            "preflight",
+            "--namespace",
+            "a",
+            "--file",
+            text(&manifest),
+            "--kubeconfig",
+            text(&path),
+        ]);
         assert_eq!(output.status.code(), Some(3));
         assert!(err(&output).contains(words), "{}", err(&output));
     }
