@@ -115,11 +115,6 @@ const RUN: &[Example] = &[
     ),
 ];
 
-const INSTALL: &[Example] = &[(
-    "In an init container: copy this program to a shared volume",
-    "rdma-health install /opt/rdma-health",
-)];
-
 const PREFLIGHT: &[Example] = &[
     (
         "Why do the RDMA pods of a namespace not start?",
@@ -221,7 +216,6 @@ pub(super) fn examples(command: &str) -> impl Iterator<Item = Example> {
         "topology" => TOPOLOGY,
         "env" => ENV,
         "run" => RUN,
-        "install" => INSTALL,
         "preflight" => PREFLIGHT,
         "baseline" => BASELINE,
         "agent" => AGENT,

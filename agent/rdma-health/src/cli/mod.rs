@@ -17,7 +17,6 @@ mod given;
 #[cfg(test)]
 mod guides;
 mod help;
-mod install;
 mod job;
 mod man;
 mod names;
@@ -84,10 +83,6 @@ enum Command {
     /// Raises the memlock limit as far as allowed and replaces itself with the command, which gets signals directly and whose
     /// exit status is the exit status.
     Run(run::Arguments),
-    /// Copy this program into a directory
-    ///
-    /// For an init container that shares the directory with a container whose image does not contain this program.
-    Install(install::Arguments),
     /// Find out why an RDMA pod will not start in a namespace
     ///
     /// Asks the API server for what such a pod needs: network attachments and their resources on the nodes, the service account and
@@ -241,7 +236,6 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Env(arguments) => env::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
-        Command::Install(arguments) => install::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),

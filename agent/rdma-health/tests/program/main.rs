@@ -8,9 +8,9 @@ mod environment;
 mod help;
 mod job;
 mod metrics;
-mod snapshot;
 #[cfg(feature = "agent")]
-mod workload;
+mod preflight;
+mod snapshot;
 
 use std::{
     fs,

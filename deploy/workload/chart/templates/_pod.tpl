@@ -46,11 +46,11 @@ spec:
           labelSelector:
             matchLabels: {{- include "rdma-job.selector" . | nindent 14 }}
   initContainers:
-    # The image of the job needs no rdma-health: the program is static.
+    # So the image of the job needs no rdma-health.
     - name: rdma-health
       image: {{ .Values.tool.image }}
       imagePullPolicy: {{ .Values.tool.pullPolicy }}
-      command: [/usr/bin/rdma-health, install, /opt/rdma-health]
+      command: [/usr/bin/rdma-health, copy, /opt/rdma-health]
       securityContext: {allowPrivilegeEscalation: false}
       volumeMounts:
         - {name: rdma-health, mountPath: /opt/rdma-health}

@@ -1,33 +1,6 @@
-//! `install`, and `preflight` without a cluster.
+//! `preflight` without a cluster.
 
 use super::*;
-
-#[test]
-fn install_copies_a_program_that_runs() {
-    let directory = tempfile::tempdir().unwrap();
-    let target = directory.path().join("rdma-health");
-    // Again: an init container can be restarted.
-    for _ in 0..2 {
-        let output = run(&["install", text(directory.path())]);
-        assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""));
-        assert_eq!(out(&output).trim(), text(&target));
-    }
-    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o755);
-    assert_eq!(
-        fs::read_dir(directory.path()).unwrap().count(),
-        1,
-        "no part is left"
-    );
-    let version = Command::new(&target).arg("--version").output().unwrap();
-    assert_eq!(version.stdout, run(&["--version"]).stdout);
-    let output = run(&["install", "/no/such/directory"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(
-        err(&output).contains("/no/such/directory/rdma-health"),
-        "{}",
-        err(&output)
-    );
-}
 
 #[test]
 fn preflight_without_a_cluster_is_an_error_and_no_verdict() {
