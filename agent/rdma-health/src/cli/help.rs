@@ -312,7 +312,12 @@ pub(super) fn complete(command: clap::Command) -> clap::Command {
 }
 
 fn overview() -> String {
-    let statuses = VERDICTS.map(|(name, status)| format!("  {name:<16}{}\n", status.brief));
+    // Only of commands that this program was built with.
+    let built = |name: &str| cfg!(feature = "agent") || name != "preflight";
+    let statuses = VERDICTS.iter().filter(|(name, _)| built(name));
+    let statuses: Vec<_> = statuses
+        .map(|(name, status)| format!("  {name:<16}{}\n", status.brief))
+        .collect();
     format!(
         "{}\nExit status:\n{}  other commands  {}\n\nEnvironment:\n{ENVIRONMENT}",
         listed("rdma-health"),
