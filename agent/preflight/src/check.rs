@@ -70,7 +70,7 @@ pub fn preflight(cluster: &Cluster, manifests: &[Workload]) -> Report {
     report
 }
 
-/// The workload with this kind and name. A ReplicaSet has the name of its Deployment and a hash.
+/// The workload with this kind and name. A `ReplicaSet` has the name of its Deployment and a hash.
 fn controller<'a>(workloads: &'a [Workload], kind: &str, name: &str) -> Option<&'a Workload> {
     let (kind, name) = match name.rsplit_once('-') {
         Some((deployment, _)) if kind == "ReplicaSet" => ("Deployment", deployment),
@@ -104,9 +104,9 @@ fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     const MOST: usize = 8;
     let all: Vec<_> = items.into_iter().map(|item| item.as_ref().to_owned()).collect();
     let more = all.len().saturating_sub(MOST);
-    let mut text = all.into_iter().take(MOST).collect::<Vec<_>>().join(", ");
+    let text = all.into_iter().take(MOST).collect::<Vec<_>>().join(", ");
     if more > 0 {
-        text.push_str(&format!(" and {more} more"));
+        return format!("{text} and {more} more");
     }
     text
 }

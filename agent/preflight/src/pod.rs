@@ -125,7 +125,7 @@ pub(crate) fn added_capabilities(spec: &Value) -> Vec<&str> {
 }
 
 /// The containers in which some condition holds, by name.
-pub(crate) fn names_of<'a>(spec: &'a Value, holds: impl Fn(&Value) -> bool) -> Vec<&'a str> {
+pub(crate) fn names_of(spec: &Value, holds: impl Fn(&Value) -> bool) -> Vec<&str> {
     all_containers(spec)
         .filter(|container| holds(container))
         .map(|container| container["name"].as_str().unwrap_or("?"))

@@ -37,7 +37,7 @@ fn attachment(rail: &str) -> Value {
     })
 }
 
-fn scc(name: &str, capabilities: Value) -> Value {
+fn scc(name: &str, capabilities: &[&str]) -> Value {
     json!({
         "metadata": {"name": name},
         "allowedCapabilities": capabilities,
@@ -66,9 +66,9 @@ fn cluster() -> Cluster {
         events: Listed::Read(Vec::new()),
         service_accounts: Listed::Read(vec![json!({"metadata": {"name": "h-kim-sa"}})]),
         sccs: Listed::Read(vec![
-            scc("restricted-v2", json!(["NET_BIND_SERVICE"])),
-            scc("privileged", json!(["*"])),
-            scc("nccl-scc", json!(["IPC_LOCK", "SYS_ADMIN"])),
+            scc("restricted-v2", &["NET_BIND_SERVICE"]),
+            scc("privileged", &["*"]),
+            scc("nccl-scc", &["IPC_LOCK", "SYS_ADMIN"]),
         ]),
         scc_use: [(key("nccl-scc"), Ok(true)), (key("privileged"), Ok(false))].into(),
         webhooks: Listed::Read(Vec::new()),
@@ -500,7 +500,7 @@ fn memlock_without_ipc_lock_depends_on_the_nodes() {
 fn ipc_lock_has_no_effect_without_root() {
     let mut cluster = cluster();
     set_job(&mut cluster, |job| {
-        pod_spec(job)["containers"][0]["securityContext"]["runAsUser"] = 1000.into()
+        pod_spec(job)["containers"][0]["securityContext"]["runAsUser"] = 1000.into();
     });
     let report = run(&cluster);
     assert!(

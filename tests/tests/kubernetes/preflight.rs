@@ -77,7 +77,7 @@ impl Team<'_> {
     }
 
     fn command(&self, kubeconfig: &PathBuf, more: &[&str]) -> Command {
-        let mut command = Command::new(built("rdma-health"));
+        let mut command = Command::new(built("rdma-health").unwrap());
         command
             .args(["preflight", "--namespace", TEAM, "--kubeconfig"])
             .arg(kubeconfig)

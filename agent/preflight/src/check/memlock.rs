@@ -1,5 +1,7 @@
 //! Whether the pod may lock enough memory.
 
+use std::collections::BTreeMap;
+
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
@@ -62,6 +64,21 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         }
         return;
     }
+    by_nodes(cluster, workload, &devices, report);
+}
+
+/// Judges by the agents' conditions of the nodes that have the devices.
+fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u64>, report: &mut Report) {
+    let mut add = |rule, severity, summary, evidence, remedy: &str| {
+        report.add(Finding {
+            rule,
+            severity,
+            subject: workload.subject(),
+            summary,
+            evidence,
+            remedy: remedy.to_owned(),
+        });
+    };
     let remedy = "add the capability IPC_LOCK and run as root in the container, or raise the memlock limit on the nodes \
                   (docs/openshift.md)";
     let Listed::Read(nodes) = &cluster.nodes else {

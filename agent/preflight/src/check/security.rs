@@ -1,4 +1,4 @@
-//! Who may do what: service account, SCCs of OpenShift, PodSecurity of the namespace.
+//! Who may do what: service account, SCCs of OpenShift, `PodSecurity` of the namespace.
 
 use rdma_health_rules::Severity;
 use serde_json::Value;
@@ -13,9 +13,9 @@ use crate::{
 
 /// The SCC of this product for RDMA pods (deploy/openshift/scc-rdma-workload.yaml).
 const OWN_SCC: &str = "rdma-ipc-lock";
-/// The label with the PodSecurity level of a namespace.
+/// The label with the `PodSecurity` level of a namespace.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-/// Capabilities that PodSecurity `baseline` allows.
+/// Capabilities that `PodSecurity` `baseline` allows.
 const BASELINE: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -284,7 +284,7 @@ fn pod_security(cluster: &Cluster, workload: &Workload, report: &mut Report) {
     });
 }
 
-/// What the PodSecurity levels `baseline` and `restricted` refuse.
+/// What the `PodSecurity` levels `baseline` and `restricted` refuse.
 fn violations(spec: &Value, restricted: bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |wrong: bool, what: String| {
