@@ -203,6 +203,10 @@ fn every_mistake_of_the_setup_is_found_before_a_pod_is_stuck() {
         json!({"nvidia.com/gpu": "8", "openshift.io/rdma_rail_0": "4", "openshift.io/rdma_rail_1": "4"});
     for node in ["gpu-01", "gpu-02"] {
         server.create_node(node).unwrap();
+        // Without a kubelet, it would stay not ready.
+        let ready = json!({"spec": {"taints": null}});
+        let path = format!("/api/v1/nodes/{node}");
+        server.must("PATCH", &path, Some(&ready)).unwrap();
         team.allocatable(node, &rails);
     }
     let (status, said) = team.preflight(&["--file", job]);
