@@ -199,6 +199,12 @@ fn every_mistake_of_the_setup_is_found_before_a_pod_is_stuck() {
     for scc in objects("deploy/openshift/scc-rdma-workload.yaml") {
         team.create(&scc);
     }
+    // The one that every account of OpenShift may use.
+    team.create(&json!({
+        "apiVersion": "security.openshift.io/v1", "kind": "SecurityContextConstraints",
+        "metadata": {"name": "restricted-v2"}, "groups": ["system:authenticated"],
+        "allowedCapabilities": ["NET_BIND_SERVICE"], "allowPrivilegeEscalation": false,
+    }));
     let rails =
         json!({"nvidia.com/gpu": "8", "openshift.io/rdma_rail_0": "4", "openshift.io/rdma_rail_1": "4"});
     for node in ["gpu-01", "gpu-02"] {
@@ -310,7 +316,7 @@ fn attachments(team: &Team<'_>, parts: &[Value]) {
             "{said}"
         );
     });
-    wrong["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": "openshift.io/rdma_rail_O"});
+    wrong["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": "openshift.io/rdma_rail0"});
     team.with(&wrong, || {
         team.finds("resource-unknown", "did you mean openshift.io/rdma_rail_0?");
     });
