@@ -6,7 +6,8 @@ import sys
 import kubernetes_validate
 import yaml
 
-FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io"}
+FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io",
+           "k8s.cni.cncf.io", "jobset.x-k8s.io", "kubeflow.org"}
 checked, skipped = 0, set()
 for name in sys.argv[1:]:
     text = sys.stdin.read() if name == "-" else open(name).read()

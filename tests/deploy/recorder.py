@@ -17,6 +17,7 @@ KINDS = [
     ("v1", "Service", "services", True),
     ("v1", "ServiceAccount", "serviceaccounts", True),
     ("apps/v1", "DaemonSet", "daemonsets", True),
+    ("apps/v1", "StatefulSet", "statefulsets", True),
     ("batch/v1", "Job", "jobs", True),
     ("rbac.authorization.k8s.io/v1", "Role", "roles", True),
     ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", True),
@@ -29,6 +30,9 @@ KINDS = [
     ("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", True),
     ("monitoring.coreos.com/v1", "PodMonitor", "podmonitors", True),
     ("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", True),
+    ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "network-attachment-definitions", True),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets", True),
+    ("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
     ("security.openshift.io/v1", "SecurityContextConstraints", "securitycontextconstraints", False),
 ]
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]

@@ -48,6 +48,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     ("job", &["node", "protocol"]),
+    ("preflight", &["rules"]),
     ("report", &["diagnosis", "node", "protocol", "rules", "view"]),
     (
         "kubernetes",
@@ -56,6 +57,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "file",
             "instrument",
             "node",
+            "preflight",
             "protocol",
             "rules",
             "time",

@@ -201,22 +201,67 @@ impl Api {
             let page: List = parse(&answer)?;
             all.extend(page.items);
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
-                // The token is base64url, which needs no escaping in a query; reject anything else.
-                Some(token)
-                    if token
-                        .bytes()
-                        .all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b)) =>
-                {
-                    next = format!("&continue={token}");
-                }
-                Some(_) => {
-                    return Err(Failure::Malformed(
-                        "the continue token contains unexpected characters".into(),
-                    ));
-                }
+                Some(token) => next = continuation(&token)?,
                 None => return Ok(all),
             }
         }
+    }
+
+    /// Reads every object of a list, page by page. `path` has the query without the page.
+    pub(super) async fn list(
+        &mut self,
+        permission: Permission,
+        path: &str,
+        most: usize,
+        mut each: impl FnMut(Value),
+    ) -> Result<(), Failure> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let (mut next, mut count) = (String::new(), 0);
+        loop {
+            let page = format!("{path}{separator}limit=100{next}");
+            let answer = self.request(permission, "", "GET", &page, "", None).await?;
+            let mut page: Value = parse(&answer)?;
+            let Some(items) = page["items"].as_array_mut() else {
+                return Err(Failure::Malformed("the list has no items".into()));
+            };
+            count += items.len();
+            if count > most {
+                return Err(Failure::Malformed(format!(
+                    "there are more than {most} {}",
+                    permission.resource
+                )));
+            }
+            std::mem::take(items).into_iter().for_each(&mut each);
+            next = match page["metadata"]["continue"].as_str().unwrap_or_default() {
+                "" => return Ok(()),
+                token => continuation(token)?,
+            };
+        }
+    }
+
+    /// Reads one object.
+    pub(super) async fn get(
+        &mut self,
+        permission: Permission,
+        name: &str,
+        path: &str,
+    ) -> Result<Value, Failure> {
+        let answer = self.request(permission, name, "GET", path, "", None).await?;
+        parse(&answer)
+    }
+
+    /// Creates an object, or asks a question in the form of one. Returns the server's object.
+    pub(super) async fn create(
+        &mut self,
+        permission: Permission,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, Failure> {
+        let kind = "application/json";
+        let answer = self
+            .request(permission, "", "POST", path, kind, Some(body))
+            .await?;
+        parse(&answer)
     }
 
     /// Replaces the agent's own conditions and labels of the Node.
@@ -380,6 +425,21 @@ impl Api {
             self.connection = None;
         }
         result
+    }
+}
+
+/// The part of a query that asks for the next page.
+fn continuation(token: &str) -> Result<String, Failure> {
+    // The token is base64url, which needs no escaping in a query; reject anything else.
+    if token
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b))
+    {
+        Ok(format!("&continue={token}"))
+    } else {
+        Err(Failure::Malformed(
+            "the continue token contains unexpected characters".into(),
+        ))
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod chart;
 mod node;
+mod preflight;
 
 use std::{
     fs,

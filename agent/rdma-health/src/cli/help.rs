@@ -135,6 +135,17 @@ const COPY: &[Example] = &[(
     "rdma-health copy /shared",
 )];
 
+const PREFLIGHT: &[Example] = &[
+    (
+        "Why do the RDMA pods of a namespace not start?",
+        "rdma-health preflight --namespace team-a",
+    ),
+    (
+        "Would this job start?",
+        "rdma-health preflight --namespace team-a --file job.yaml",
+    ),
+];
+
 const BASELINE: &[Example] = &[
     (
         "Record the state of a healthy node",
@@ -227,6 +238,7 @@ pub(super) fn examples(command: &str) -> impl Iterator<Item = Example> {
         "run" => RUN,
         "wait" => WAIT,
         "copy" => COPY,
+        "preflight" => PREFLIGHT,
         "baseline" => BASELINE,
         "agent" => AGENT,
         "alive" => ALIVE,
@@ -290,6 +302,13 @@ pub(super) const VERDICTS: [(&str, ExitStatus); 5] = [
         },
     ),
     (
+        "preflight",
+        ExitStatus {
+            brief: "0 nothing found, 1 warning, 2 critical, 3 not everything checked, or error",
+            detail: "A wrong command line is 3, too.",
+        },
+    ),
+    (
         "probe",
         ExitStatus {
             brief: "0 all ports passed, 2 a port failed, 3 not measured or error",
@@ -323,7 +342,12 @@ pub(super) fn complete(command: clap::Command) -> clap::Command {
 }
 
 fn overview() -> String {
-    let statuses = VERDICTS.map(|(name, status)| format!("  {name:<16}{}\n", status.brief));
+    // Only of commands that this program was built with.
+    let built = |name: &str| cfg!(feature = "agent") || name != "preflight";
+    let statuses = VERDICTS.iter().filter(|(name, _)| built(name));
+    let statuses: Vec<_> = statuses
+        .map(|(name, status)| format!("  {name:<16}{}\n", status.brief))
+        .collect();
     format!(
         "{}\nExit status:\n{}  other commands  {}\n\nEnvironment:\n{ENVIRONMENT}",
         listed("rdma-health"),

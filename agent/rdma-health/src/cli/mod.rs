@@ -23,6 +23,8 @@ mod job;
 mod man;
 mod memlock;
 mod names;
+#[cfg(feature = "agent")]
+mod preflight;
 mod probe;
 #[cfg(feature = "agent")]
 mod remove_conditions;
@@ -95,6 +97,13 @@ enum Command {
     ///
     /// For an init container of this image, which has no cp: it copies the program to a volume, and the job's container runs it there.
     Copy(copy::Arguments),
+    /// Find out why an RDMA pod will not start in a namespace
+    ///
+    /// Asks the API server for what such a pod needs: network attachments and their resources on the nodes, the service account and
+    /// its SCC, the PodSecurity level, quotas and the memlock limit. Explains pods that are pending and pods that were refused. Changes nothing.
+    /// What may not be read is reported as not checked.
+    #[cfg(feature = "agent")]
+    Preflight(preflight::Arguments),
     /// Print a configuration that records the node's current state as expected
     ///
     /// Nothing is judged: run rdma-health check first, and record a healthy node.
@@ -243,6 +252,8 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Wait(arguments) => wait::run(&arguments),
         Command::Copy(arguments) => copy::run(&arguments),
+        #[cfg(feature = "agent")]
+        Command::Preflight(arguments) => preflight::run(arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Agent(arguments) => agent::run(arguments),

@@ -9,6 +9,8 @@ mod help;
 mod job;
 mod metrics;
 mod pod;
+#[cfg(feature = "agent")]
+mod preflight;
 mod snapshot;
 
 use std::{

@@ -1,0 +1,201 @@
+//! Network attachments, and the resources that they imply.
+
+use std::collections::BTreeMap;
+
+use rdma_health_rules::Severity;
+use serde_json::Value;
+
+use super::list;
+use crate::{
+    cluster::{Cluster, Listed, RESOURCE_NAME},
+    pod::{self, NETWORKS},
+    report::{Finding, Report},
+    workload::Workload,
+};
+
+/// CNI plugins that move a device of a device plugin into the pod.
+const NEED_DEVICE: &[&str] = &["sriov", "ib-sriov", "accelerated-bridge"];
+
+/// The resources that a pod's networks imply, with how many of each.
+pub(super) fn implied(cluster: &Cluster, workload: &Workload) -> BTreeMap<String, u64> {
+    let mut implied = BTreeMap::new();
+    for network in workload.networks().unwrap_or_default() {
+        let listed = cluster.attachments.get(&network.namespace);
+        let resource = listed
+            .and_then(|listed| listed.named(&network.name))
+            .and_then(|attachment| attachment["metadata"]["annotations"][RESOURCE_NAME].as_str());
+        if let Some(resource) = resource {
+            *implied.entry(resource.to_owned()).or_default() += 1;
+        }
+    }
+    implied
+}
+
+pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report) {
+    let critical = |rule, summary, evidence, remedy| Finding {
+        rule,
+        severity: Severity::Critical,
+        subject: workload.subject(),
+        summary,
+        evidence,
+        remedy,
+    };
+    let networks = match workload.networks() {
+        Ok(networks) => networks,
+        Err(why) => {
+            return report.add(critical(
+                "networks-invalid",
+                format!("the annotation {NETWORKS} is not valid: {why}"),
+                Vec::new(),
+                "write NAME,NAME or a JSON list of objects with name and namespace".into(),
+            ));
+        }
+    };
+    for network in &networks {
+        let (namespace, name) = (&network.namespace, &network.name);
+        let shown = format!("{namespace}/{name}");
+        match cluster.attachments.get(namespace).unwrap_or(&Listed::default()) {
+            Listed::NotRead(why) => report.not_checked(&format!("network attachments of namespace {namespace}"), why),
+            Listed::NotInstalled => report.add(critical(
+                "multus-missing",
+                "the cluster does not know NetworkAttachmentDefinition, so the pod gets no further network".into(),
+                vec![format!("annotation {NETWORKS} names {shown}")],
+                "install Multus, or use RDMA without further networks (host network or a shared device plugin)".into(),
+            )),
+            listed @ Listed::Read(items) => {
+                let Some(attachment) = listed.named(name) else {
+                    let known = list(items.iter().filter_map(|one| one["metadata"]["name"].as_str()));
+                    let has = if known.is_empty() { "none".into() } else { known };
+                    report.add(critical(
+                        "attachment-missing",
+                        format!("the network attachment {shown} does not exist"),
+                        vec![
+                            format!("annotation {NETWORKS}"),
+                            format!("namespace {namespace} has: {has}"),
+                        ],
+                        format!(
+                            "create NetworkAttachmentDefinition {name} in namespace {namespace} (deploy/workload creates one for each \
+                             rail), or correct the name"
+                        ),
+                    ));
+                    continue;
+                };
+                check_attachment(attachment, &shown, &critical, report);
+            }
+        }
+    }
+    check_requests(cluster, workload, &critical, report);
+}
+
+fn check_attachment(
+    attachment: &Value,
+    shown: &str,
+    critical: &impl Fn(&'static str, String, Vec<String>, String) -> Finding,
+    report: &mut Report,
+) {
+    let text = attachment["spec"]["config"].as_str().unwrap_or_default();
+    let config: Value = match serde_json::from_str(text) {
+        Ok(config) => config,
+        // Without a configuration, Multus reads one from the node's disk.
+        Err(_) if text.trim().is_empty() => return,
+        Err(error) => {
+            return report.add(critical(
+                "attachment-invalid",
+                format!("the configuration of network attachment {shown} is not JSON: {error}"),
+                vec!["spec.config".into()],
+                format!("correct spec.config of NetworkAttachmentDefinition {shown}"),
+            ));
+        }
+    };
+    let first = std::iter::once(&config["type"]);
+    let chained = config["plugins"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| &one["type"]);
+    let device = first
+        .chain(chained)
+        .filter_map(Value::as_str)
+        .find(|kind| NEED_DEVICE.contains(kind));
+    let resource = &attachment["metadata"]["annotations"][RESOURCE_NAME];
+    if let Some(kind) = device.filter(|_| resource.as_str().is_none_or(str::is_empty)) {
+        report.add(critical(
+            "attachment-without-resource",
+            format!("the network attachment {shown} names no resource, so its CNI plugin {kind} gets no device"),
+            vec![format!("annotation {RESOURCE_NAME} is missing"), format!("spec.config: type {kind}")],
+            format!(
+                "kubectl -n {} annotate network-attachment-definition {} {RESOURCE_NAME}=openshift.io/RESOURCE, with the resource of \
+                 kubectl get node NODE -o jsonpath='{{.status.allocatable}}'",
+                shown.split('/').next().unwrap_or_default(),
+                shown.split('/').nth(1).unwrap_or_default(),
+            ),
+        ));
+    }
+}
+
+/// Compares what the attachments imply with what the containers request.
+fn check_requests(
+    cluster: &Cluster,
+    workload: &Workload,
+    critical: &impl Fn(&'static str, String, Vec<String>, String) -> Finding,
+    report: &mut Report,
+) {
+    let implied = implied(cluster, workload);
+    let requested = pod::devices(&workload.spec);
+    for (resource, number) in &implied {
+        let has = requested.get(resource).copied().unwrap_or(0);
+        // A resource that no node has is a mistake in the attachment: requesting it would not help.
+        let unknown =
+            matches!(cluster.nodes, Listed::Read(_)) && cluster.allocatable(resource).next().is_none();
+        if has >= *number || unknown {
+            continue;
+        }
+        let mut finding = critical(
+            "resource-not-requested",
+            format!("the networks need {number} of {resource}, but the containers request {has}"),
+            vec![format!(
+                "annotation {NETWORKS}: {number} attachments of {resource}"
+            )],
+            format!("add {resource}: \"{number}\" to requests and limits of the container that uses RDMA"),
+        );
+        // The webhook changes pods, not templates.
+        if cluster.injects_resources() && !workload.exists {
+            finding.severity = Severity::Info;
+            finding
+                .evidence
+                .push("the webhook network-resources-injector adds it to new pods".into());
+        } else if let (Listed::NotRead(why), false) = (&cluster.webhooks, workload.exists) {
+            finding.severity = Severity::Warning;
+            finding.evidence.push(format!(
+                "a webhook may add it to new pods; webhooks could not be read: {why}"
+            ));
+        }
+        report.add(finding);
+    }
+    for (resource, number) in &requested {
+        let used = implied.get(resource).copied().unwrap_or(0);
+        let own = cluster
+            .attachments
+            .get(&workload.namespace)
+            .map_or(&[][..], Listed::items);
+        let fitting = own
+            .iter()
+            .filter(|one| one["metadata"]["annotations"][RESOURCE_NAME] == *resource)
+            .filter_map(|one| one["metadata"]["name"].as_str());
+        let fitting = list(fitting);
+        if used < *number && !fitting.is_empty() {
+            report.add(Finding {
+                severity: Severity::Warning,
+                ..critical(
+                    "resource-not-attached",
+                    format!(
+                        "the containers request {number} of {resource}, but the networks attach {used}: the other devices get no \
+                         interface and no GID in the pod"
+                    ),
+                    vec![format!("network attachments of {resource}: {fitting}")],
+                    format!("add {fitting} to the annotation {NETWORKS}, once for each device"),
+                )
+            });
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether the pod may lock enough memory.
+
+use std::collections::BTreeMap;
+
+use rdma_health_rules::Severity;
+use serde_json::Value;
+
+use crate::{
+    cluster::{Cluster, Listed, allocatable},
+    pod,
+    report::{Finding, Report},
+    workload::{Workload, is_rdma},
+};
+
+/// The condition of the agent for limits on a node.
+const LIMITS: &str = "RDMALimitsProblem";
+
+pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report) {
+    let spec = &workload.spec;
+    let devices = pod::devices(spec);
+    if !devices
+        .keys()
+        .any(|name| is_rdma(name) || cluster.is_of_an_attachment(name))
+    {
+        return;
+    }
+    let privileged = |container: &Value| container["securityContext"]["privileged"] == true;
+    let adds = |container: &Value| {
+        let added = container["securityContext"]["capabilities"]["add"].as_array();
+        let mut names = added.into_iter().flatten().filter_map(Value::as_str);
+        names.any(|name| matches!(name.trim_start_matches("CAP_"), "IPC_LOCK" | "ALL"))
+    };
+    let may_lock = |container: &Value| privileged(container) || adds(container);
+    let mut add = |rule, severity, summary, evidence, remedy: &str| {
+        report.add(Finding {
+            rule,
+            severity,
+            subject: workload.subject(),
+            summary,
+            evidence,
+            remedy: remedy.to_owned(),
+        });
+    };
+    if pod::containers(spec).any(may_lock) {
+        let not_root = |container: &Value| {
+            let user = pod::security(spec, container, "runAsUser");
+            adds(container)
+                && !privileged(container)
+                && (user.as_u64().is_some_and(|user| user != 0)
+                    || pod::security(spec, container, "runAsNonRoot") == true)
+        };
+        let names = pod::names_of(spec, not_root);
+        if let Some(first) = names.first() {
+            add(
+                "ipc-lock-without-root",
+                Severity::Warning,
+                format!(
+                    "container {first} adds IPC_LOCK but does not run as root, so the capability has no effect"
+                ),
+                vec!["runAsUser or runAsNonRoot".into()],
+                "run as root in the container, give the program a file capability (setcap cap_ipc_lock+ep), or raise the memlock \
+                 limit on the nodes (docs/openshift.md)",
+            );
+        }
+        return;
+    }
+    by_nodes(cluster, workload, &devices, report);
+}
+
+/// Judges by the agents' conditions of the nodes that have the devices.
+fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u64>, report: &mut Report) {
+    let mut add = |rule, severity, summary, evidence, remedy: &str| {
+        report.add(Finding {
+            rule,
+            severity,
+            subject: workload.subject(),
+            summary,
+            evidence,
+            remedy: remedy.to_owned(),
+        });
+    };
+    let remedy = "add the capability IPC_LOCK and run as root in the container, or raise the memlock limit on the nodes \
+                  (docs/openshift.md)";
+    let Listed::Read(nodes) = &cluster.nodes else {
+        // Reported as not checked with the resources.
+        return add(
+            "memlock-unknown",
+            Severity::Warning,
+            "no container may lock memory without limit, and the nodes' limits are unknown".into(),
+            vec!["no container adds IPC_LOCK".into()],
+            remedy,
+        );
+    };
+    let has_devices = |node: &&Value| {
+        devices
+            .keys()
+            .any(|name| allocatable(node, name).is_some_and(|number| number > 0))
+    };
+    let condition = |node: &Value| {
+        let all = node["status"]["conditions"].as_array().into_iter().flatten();
+        all.into_iter().find(|one| one["type"] == LIMITS).cloned()
+    };
+    let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or("?").to_owned();
+    let (mut low, mut unknown) = (Vec::new(), Vec::new());
+    for node in nodes.iter().filter(has_devices) {
+        match condition(node) {
+            Some(condition) if condition["status"] == "True" => low.push(format!(
+                "{}: {}",
+                name(node),
+                condition["message"].as_str().unwrap_or(LIMITS)
+            )),
+            Some(condition) if condition["status"] == "False" => {}
+            _ => unknown.push(name(node)),
+        }
+    }
+    if !low.is_empty() {
+        low.truncate(8);
+        add(
+            "memlock-low",
+            Severity::Critical,
+            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM"
+                .into(),
+            low,
+            remedy,
+        );
+    } else if let Some(first) = unknown.first() {
+        add(
+            "memlock-unknown",
+            Severity::Warning,
+            format!(
+                "no container adds IPC_LOCK, and the memlock limit is unknown on {} node(s), for example {first}",
+                unknown.len()
+            ),
+            vec![format!(
+                "the condition {LIMITS} of the rdma-health agent is missing there"
+            )],
+            remedy,
+        );
+    }
+}

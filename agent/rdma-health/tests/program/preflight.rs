@@ -1,0 +1,46 @@
+//! `preflight` without a cluster.
+
+use super::*;
+
+#[test]
+fn preflight_without_a_cluster_is_an_error_and_no_verdict() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n\
+                  clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n";
+    fs::write(&path, config).unwrap();
+    let output = run(&["preflight", "--namespace", "team-a", "--kubeconfig", text(&path)]);
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(3), ""));
+    assert!(
+        err(&output).contains("cannot reach the API server"),
+        "{}",
+        err(&output)
+    );
+    for (name, words) in [
+        ("../x", "expected lowercase letters"),
+        ("", "expected lowercase letters"),
+    ] {
+        let output = run(&["preflight", "--namespace", name]);
+        assert_eq!(
+            output.status.code(),
+            Some(3),
+            "a wrong command line is not a verdict"
+        );
+        assert!(err(&output).contains(words), "{}", err(&output));
+    }
+    let manifest = directory.path().join("pod.yaml");
+    for (content, words) in [("a: [", "cannot read"), ("\u{0}", "cannot read")] {
+        fs::write(&manifest, content).unwrap();
+        let output = run(&[
+            "preflight",
+            "--namespace",
+            "a",
+            "--file",
+            text(&manifest),
+            "--kubeconfig",
+            text(&path),
+        ]);
+        assert_eq!(output.status.code(), Some(3));
+        assert!(err(&output).contains(words), "{}", err(&output));
+    }
+}
