@@ -154,7 +154,10 @@ pub fn without_secrets(cmdline: &str) -> String {
 /// Whether this looks like the name of a kernel argument; other text could contain anything.
 fn is_argument_name(name: &str) -> bool {
     let name = name.trim_start_matches('"');
-    (1..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    (1..=40).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
 /// Whether an argument is shown with its value: a listed one, whose value looks like a number, a word, a path, or a list of these.
@@ -165,7 +168,9 @@ fn is_shown(key: &str, value: &str) -> bool {
         return !key.starts_with('"');
     }
     HARMLESS.split_whitespace().any(|harmless| normal_key == harmless)
-        && value.bytes().all(|b| plain(b) && (b != b'@' || normal_key == "crashkernel" || normal_key == "memmap"))
+        && value
+            .bytes()
+            .all(|b| plain(b) && (b != b'@' || normal_key == "crashkernel" || normal_key == "memmap"))
 }
 
 /// The name of an argument as it is listed.

@@ -45,7 +45,10 @@ pub fn used_lines(text: &str) -> String {
 
 /// Whether the file is a configuration of CRI-O.
 pub fn is_configuration(path: &str) -> bool {
-    path == FILE || path.strip_prefix(DIRECTORY).is_some_and(|rest| rest.starts_with('/'))
+    path == FILE
+        || path
+            .strip_prefix(DIRECTORY)
+            .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// The strings of the array, which may span lines; `None` if the file does not set it.

@@ -239,7 +239,9 @@ fn environment(bytes: &[u8]) -> BTreeMap<String, String> {
 
 /// Whether the value of a variable is kept.
 fn is_shown(name: &str) -> bool {
-    let is_secret = SECRETS.iter().any(|secret| name.to_ascii_uppercase().contains(secret));
+    let is_secret = SECRETS
+        .iter()
+        .any(|secret| name.to_ascii_uppercase().contains(secret));
     let is_listed = SHOWN.lines().any(|line| {
         let mut words = line.split_whitespace();
         let prefix = words.next().and_then(|prefix| prefix.strip_suffix(':'));

@@ -107,7 +107,9 @@ impl Form {
     fn of(line: &str) -> Self {
         if Header::split(line).is_some() {
             Self::Record
-        } else if !line.starts_with(char::is_whitespace) && before(line, speaker::without_time(line)).contains('[') {
+        } else if !line.starts_with(char::is_whitespace)
+            && before(line, speaker::without_time(line)).contains('[')
+        {
             Self::Stamped
         } else {
             Self::Plain
@@ -201,7 +203,10 @@ mod tests {
             ("3,900,9000,c,caller=C0,more=1;DMAR: x", "3,900,9000,c;DMAR: x"),
             ("[   12.345678][T1234] DMAR: x", "[12.345678] DMAR: x"),
             ("kern  :err   : [   12.3] DMAR: x", "[12.3] DMAR: x"),
-            ("[Thu Sep 19 02:29:46 2024] DMAR: x", "[Thu Sep 19 02:29:46 2024] DMAR: x"),
+            (
+                "[Thu Sep 19 02:29:46 2024] DMAR: x",
+                "[Thu Sep 19 02:29:46 2024] DMAR: x",
+            ),
             ("DMAR: x", "DMAR: x"),
         ] {
             assert_eq!(kept(line), shown);

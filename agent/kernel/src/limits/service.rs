@@ -41,11 +41,11 @@ pub(super) fn is_service(scope: &Scope<'_>, pid: u32, name: &str) -> bool {
             .map_or(captured && fact.is_absent(), |text| proof(text))
     };
     // The state last: a process that has not ended by then had not when its cgroup was read.
-    shows("cgroup", &|cgroup| is_of_a_service(cgroup, || first_process(scope)))
-        && shows("status", &|status| {
-            runs_as_root(status) && has_not_ended(status) && has_one_process_id(status)
-        })
-        && program(scope, pid).is_none_or(|program| may_be_called(&program, name))
+    shows("cgroup", &|cgroup| {
+        is_of_a_service(cgroup, || first_process(scope))
+    }) && shows("status", &|status| {
+        runs_as_root(status) && has_not_ended(status) && has_one_process_id(status)
+    }) && program(scope, pid).is_none_or(|program| may_be_called(&program, name))
 }
 
 /// The cgroups of process 1; empty if they could not be read, which the scope then records.
@@ -97,9 +97,12 @@ fn is_of_a_service(cgroup: &str, first: impl FnOnce() -> String) -> bool {
         return true;
     }
     let first = first();
-    in_root
-        .into_iter()
-        .all(|line| first.lines().take(MAX_HIERARCHIES).any(|of_first| of_first == line))
+    in_root.into_iter().all(|line| {
+        first
+            .lines()
+            .take(MAX_HIERARCHIES)
+            .any(|of_first| of_first == line)
+    })
 }
 
 /// Where a cgroup is.

@@ -78,19 +78,21 @@ pub fn find(scope: &Scope<'_>, wanted: &Wanted) -> Found {
         let found = keys.iter().filter_map(|key| key.named_in(text)).min()?;
         Some((found, pid))
     };
-    let all: Vec<((usize, String), u32)> = pids
-        .into_iter()
-        .take(MAX_PROCESSES)
-        .filter_map(matched)
-        .collect();
+    let all: Vec<((usize, String), u32)> = pids.into_iter().take(MAX_PROCESSES).filter_map(matched).collect();
     // A container can make cgroups with any name below its own, so the outermost name counts.
     let Some(depth) = all.iter().map(|((depth, _), _)| *depth).min() else {
-        return Found::Nothing("no process of it runs on this node, or their cgroups could not be read".into());
+        return Found::Nothing(
+            "no process of it runs on this node, or their cgroups could not be read".into(),
+        );
     };
     let outermost = all.into_iter().filter(|((found, _), _)| *found == depth);
     let (places, all): (BTreeSet<String>, Vec<u32>) = outermost.map(|((_, place), pid)| (place, pid)).unzip();
     if places.len() > 1 && (depth > 0 || matches!(wanted, Wanted::Container(_))) {
-        let shown: Vec<_> = places.iter().take(4).map(|place| excerpt(place, MAX_PLACE)).collect();
+        let shown: Vec<_> = places
+            .iter()
+            .take(4)
+            .map(|place| excerpt(place, MAX_PLACE))
+            .collect();
         return Found::Nothing(format!(
             "{} containers have such an id ({}): give the whole id, or use --pid",
             places.len(),
@@ -170,7 +172,8 @@ fn pod_of(part: &str) -> Option<String> {
     let is_of_pods = own.starts_with("pod") || own.starts_with("kubepods");
     // `kubepods` itself and its classes have no uid.
     let uid = own.rsplit_once("pod").map(|(_, uid)| uid.replace('_', "-"))?;
-    let is_uid = uid.starts_with(|c: char| c.is_ascii_hexdigit()) && !uid.contains("best") && !uid.contains("burst");
+    let is_uid =
+        uid.starts_with(|c: char| c.is_ascii_hexdigit()) && !uid.contains("best") && !uid.contains("burst");
     (is_of_pods && is_uid).then_some(uid)
 }
 
@@ -212,10 +215,21 @@ mod tests {
             format!("12:cpu:/kubepods/burstable/pod{uid}/{id}\n0::/"),
             format!("0::/system.slice/containerd.service/kubepods-pod{below}.slice:cri-containerd:{id}"),
         ] {
-            assert!(Key::Container(id[..12].into()).named_in(&cgroup).is_some(), "{cgroup}");
-            assert_eq!(Key::Container("00ee00ee".into()).named_in(&cgroup), None, "{cgroup}");
+            assert!(
+                Key::Container(id[..12].into()).named_in(&cgroup).is_some(),
+                "{cgroup}"
+            );
+            assert_eq!(
+                Key::Container("00ee00ee".into()).named_in(&cgroup),
+                None,
+                "{cgroup}"
+            );
             assert!(Key::Pod(uid.into()).named_in(&cgroup).is_some(), "{cgroup}");
-            assert_eq!(Key::Pod(uid.replace('1', "2")).named_in(&cgroup), None, "{cgroup}");
+            assert_eq!(
+                Key::Pod(uid.replace('1', "2")).named_in(&cgroup),
+                None,
+                "{cgroup}"
+            );
         }
     }
 
@@ -223,7 +237,10 @@ mod tests {
     fn a_cgroup_that_a_container_made_is_deeper_than_its_own() {
         let (own, other) = ("aa".repeat(32), "bb".repeat(32));
         let uid = "1f2e3d4c-0000-4000-8000-000000000001";
-        let tenant = format!("0::/kubepods/burstable/pod{}/{own}/pod{uid}/{other}", uid.replace('1', "2"));
+        let tenant = format!(
+            "0::/kubepods/burstable/pod{}/{own}/pod{uid}/{other}",
+            uid.replace('1', "2")
+        );
         let depth = |key: Key| key.named_in(&tenant).map(|(depth, _)| depth);
         assert_eq!(depth(Key::Container(own.clone())), Some(0));
         assert_eq!(depth(Key::Container(other)), Some(1));

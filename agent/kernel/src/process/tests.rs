@@ -143,7 +143,9 @@ fn a_container_that_names_a_cgroup_like_another_container_is_not_found_in_its_pl
 
 #[test]
 fn the_value_of_a_variable_that_is_not_known_is_hidden() {
-    let found = environment(b"NCCL_SECRET_TOKEN=hunter2\0NCCL_IB_HCA=mlx5_0\0UCX_PASSWORD=hunter2\0FI_EFA_USE_DEVICE_RDMA=1");
+    let found = environment(
+        b"NCCL_SECRET_TOKEN=hunter2\0NCCL_IB_HCA=mlx5_0\0UCX_PASSWORD=hunter2\0FI_EFA_USE_DEVICE_RDMA=1",
+    );
     assert_eq!(found["NCCL_IB_HCA"], "mlx5_0");
     assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
     assert_eq!(found.len(), 4);

@@ -27,7 +27,9 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
         "/proc/cpuinfo" => lines(text, |line| line.starts_with("flags").then(|| line.to_owned())),
         "/proc/driver/nvidia/version" => lines(text, nvidia),
         "/proc/modules" => lines(text, |line| Some(module(line))),
-        _ if path.ends_with("/limits") || path.ends_with("/status") || path.ends_with("/cgroup") => bytes.to_vec(),
+        _ if path.ends_with("/limits") || path.ends_with("/status") || path.ends_with("/cgroup") => {
+            bytes.to_vec()
+        }
         _ if is_counter(path) && !is_count(text) => HIDDEN.as_bytes().to_vec(),
         _ if is_state(file) && !is_state_name(text) => HIDDEN.as_bytes().to_vec(),
         _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),
@@ -66,7 +68,9 @@ fn module(line: &str) -> String {
 
 /// Whether the file is a counter of a port or device.
 fn is_counter(path: &str) -> bool {
-    ["/counters/", "/hw_counters/", "/statistics/"].iter().any(|part| path.contains(part))
+    ["/counters/", "/hw_counters/", "/statistics/"]
+        .iter()
+        .any(|part| path.contains(part))
 }
 
 /// What the kernel writes into a counter.
@@ -86,8 +90,15 @@ fn is_state_name(text: &str) -> bool {
         LinkErrorRecovery Phy Test <unknown>";
     let text = text.trim();
     let name = text.split_once(": ").map_or(text, |(_, name)| name);
-    let is_number = text.split_once(": ").is_none_or(|(number, _)| number.parse::<u8>().is_ok());
-    is_number && name.split_whitespace().all(|word| NAMES.split_whitespace().any(|known| known.eq_ignore_ascii_case(word)))
+    let is_number = text
+        .split_once(": ")
+        .is_none_or(|(number, _)| number.parse::<u8>().is_ok());
+    is_number
+        && name.split_whitespace().all(|word| {
+            NAMES
+                .split_whitespace()
+                .any(|known| known.eq_ignore_ascii_case(word))
+        })
 }
 
 /// A PCI configuration space with an empty Device Serial Number capability, which contains the MAC address of a NIC.

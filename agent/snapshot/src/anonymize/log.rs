@@ -275,7 +275,10 @@ mod tests {
                 "3,900,900000000,-,caller=T1234;mlx5_core 0000:13:00.0: Fatal error 1 detected",
                 "3,900,900000000,-;mlx5_core 0000:13:00.0: Fatal error 1 detected",
             ),
-            ("[   12.345678][T1234] mlx5_core 0000:13:00.0: Link up", "[12.345678] mlx5_core 0000:13:00.0: Link up"),
+            (
+                "[   12.345678][T1234] mlx5_core 0000:13:00.0: Link up",
+                "[12.345678] mlx5_core 0000:13:00.0: Link up",
+            ),
             (" REPEATED=62", " REPEATED=62"),
         ] {
             assert_eq!(anonymous(text), shown);

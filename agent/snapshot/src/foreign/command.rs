@@ -20,8 +20,7 @@ pub(super) fn modules(list: &str) -> String {
 /// without one are the rest of a message, in which a process may have chosen the text; otherwise other lines stay.
 pub(super) fn log(dmesg: &str) -> String {
     let stamped = |line: &str| {
-        line
-            .strip_prefix('[')
+        line.strip_prefix('[')
             .and_then(|rest| rest.split_once("] "))
             .and_then(|(time, text)| {
                 let (seconds, micros) = time.trim().split_once('.')?;
@@ -37,7 +36,9 @@ pub(super) fn log(dmesg: &str) -> String {
     let all_have_a_time = dmesg.lines().take(16).any(|line| stamped(line).is_some());
     let other = |line: &str| (!all_have_a_time).then(|| format!("{line}\n"));
     let lines = dmesg.lines();
-    lines.filter_map(|line| stamped(line).or_else(|| other(line))).collect()
+    lines
+        .filter_map(|line| stamped(line).or_else(|| other(line)))
+        .collect()
 }
 
 /// The command line that the kernel repeats in its log.
