@@ -25,6 +25,7 @@ fn only_a_service_of_the_host_is_a_runtime() {
             a_container_as_root_of_the_host_is_not,
             root_of_a_user_namespace_is_not,
             a_program_with_the_setuid_bit_is_not,
+            a_process_with_its_own_process_ids_is_not,
             a_flood_of_impostors_hides_no_runtime,
         ]
     );
@@ -96,6 +97,11 @@ fn a_program_with_the_setuid_bit_is_not(node: &VirtualNode) {
         node,
         "chmod 4755 /tmp/bin/containerd; exec setpriv --reuid 12345 --clear-groups /tmp/bin/containerd 600",
     );
+}
+
+/// Root of the host in the root cgroup, but in a process namespace of its own, as containers are.
+fn a_process_with_its_own_process_ids_is_not(node: &VirtualNode) {
+    is_silent(node, "exec unshare --pid --fork /tmp/bin/containerd 600");
 }
 
 fn a_flood_of_impostors_hides_no_runtime(node: &VirtualNode) {

@@ -214,6 +214,115 @@ fn an_anonymous_snapshot_has_the_same_findings_and_none_of_the_addresses() {
     }
 }
 
+/// The findings and how often the kernel log shows each event.
+fn judged(node: &Node) -> String {
+    let verdict = judge(node, &Expectations::default());
+    let findings = verdict.findings.iter();
+    let findings: Vec<_> = findings
+        .map(|finding| (finding.rule.id, finding.severity, finding.subject.clone()))
+        .collect();
+    let log = node.kernel_log.known();
+    let events: Vec<_> = log
+        .into_iter()
+        .flat_map(|log| &log.events)
+        .map(|event| {
+            (
+                event.kind,
+                event.device.clone(),
+                event.count,
+                event.first,
+                event.last,
+            )
+        })
+        .collect();
+    format!("{findings:#?} {events:#?}")
+}
+
+#[test]
+fn an_anonymous_snapshot_of_every_fixture_has_the_same_verdict() {
+    // A kernel with the number of the writing process in each record, and an event that is repeated.
+    let line =
+        |n: u32| format!("3,{n},{n}000000,-,caller=T1234;mlx5_core 0000:18:00.0: Fatal error 1 detected\n");
+    let repeated: String = (900..964).map(line).collect();
+    for file in fs::read_dir(tree::fixtures()).unwrap().flatten() {
+        let name = file.file_name().into_string().unwrap();
+        let Some(name) = name.strip_suffix(".tree") else {
+            continue;
+        };
+        let tree = tree::fixture(name).unwrap();
+        let log = tree.path().join("dev/kmsg");
+        fs::create_dir_all(log.parent().unwrap()).unwrap();
+        let text = fs::read_to_string(&log).unwrap_or_default() + &repeated;
+        fs::write(&log, text).unwrap();
+        let (node, replayed, mut snapshot) = both(tree.path());
+        assert!(judged(&node).contains("64,"), "{name}: {}", judged(&node));
+        assert_eq!(judged(&replayed), judged(&node), "{name}");
+        anonymize(&mut snapshot);
+        let log = String::from_utf8_lossy(snapshot.recording.file("/dev/kmsg").unwrap()).into_owned();
+        assert!(!log.contains("T1234"), "{log}");
+        let mut anonymous = read(snapshot.root());
+        snapshot.complete(&mut anonymous);
+        // The addresses in the names of some devices are replaced.
+        assert_eq!(judged(&anonymous), judged(&node), "{name}");
+    }
+}
+
+#[test]
+fn an_anonymous_snapshot_contains_none_of_what_was_planted() {
+    let tree = tree::fixture("h100-connectx7").unwrap();
+    let write = |path: &str, text: &str| {
+        let path = tree.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Release Build  (alice@build-77.corp.example)\n\
+         GCC version: alice@build-77.corp.example\n",
+    );
+    write(
+        "proc/cpuinfo",
+        "processor\t: 0\nSerial\t: canary-serial\nflags\t\t: fpu vme\n",
+    );
+    write(
+        "proc/cmdline",
+        "iommu=pt password:canary-word mlx5_core.password=canary-parameter nvidia.NVreg_RegistryDwords=\"PW=canary;x\"\n",
+    );
+    write("proc/modules", "mlx5_core 1 0 - Live 0xffffffffc0777777 (OE)\n");
+    write(
+        "etc/crio/crio.conf",
+        "[crio.api]\nstream_address = \"canary-address\"\ndefault_ulimits = [\"memlock=-1:-1\"]\n",
+    );
+    let port = "sys/class/infiniband/mlx5_0/ports/1";
+    write(&format!("{port}/state"), "4: canary-state\n");
+    write(&format!("{port}/counters/symbol_error"), "canary-counter\n");
+    let log = fs::read_to_string(tree.path().join("dev/kmsg")).unwrap_or_default();
+    let planted = "infiniband mlx5_0: canary[771235]: error canary (771236) 771237 #771238 10-77-66-55 0x0a4d4237 gpu-77";
+    write("dev/kmsg", &format!("{log}3,900,900000000,-;{planted}\n"));
+    let (node, _, mut snapshot) = both(tree.path());
+    anonymize(&mut snapshot);
+    let all: String = snapshot
+        .recording
+        .iter()
+        .map(|(question, answer)| match answer {
+            Answer::Bytes(bytes) => format!("{question} {}\n", String::from_utf8_lossy(bytes)),
+            other => format!("{question} {other:?}\n"),
+        })
+        .collect();
+    for secret in [
+        "canary", "alice", "build-77", "c0777777", "7712", "77-66", "4d4237", "gpu-77",
+    ] {
+        let at = all
+            .find(secret)
+            .map(|at| all[..at].lines().last().unwrap_or_default());
+        assert_eq!(at, None, "{secret}");
+    }
+    let replayed = read(snapshot.root());
+    assert_eq!(judged(&replayed), judged(&node));
+    assert_eq!(replayed.limits.crio_default, node.limits.crio_default);
+    assert!(all.contains("550.54.15") && all.contains("iommu=pt"));
+}
+
 #[test]
 fn a_source_that_hung_hangs_in_the_snapshot_and_nobody_waits_for_it() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
