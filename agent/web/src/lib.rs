@@ -15,7 +15,7 @@ mod server;
 mod tls;
 pub mod web_config;
 
-pub use answer::{Answer, Handler, Page};
+pub use answer::{Answer, Asked, Handler, Page};
 pub use hyper::StatusCode;
 pub use metrics::Metrics;
 pub use server::{BindError, Server};

@@ -9,6 +9,8 @@ mod bounds;
 mod clock;
 mod record;
 mod series;
+pub mod timeline;
+mod trend;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::{infiniband::Hca, iommu::DomainType};
 pub use clock::Clock;
 pub use series::{Sample, Series};
+pub use timeline::Timeline;
+pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -51,6 +55,9 @@ pub struct History {
     pub ports: BTreeMap<String, PortHistory>,
     /// Error counts of PCI functions by address: `correctable`, `nonfatal`, `fatal`.
     pub functions: BTreeMap<String, Series>,
+    /// The findings that exist, and those that came and went.
+    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
+    pub timeline: Timeline,
     /// The clock at the last reading; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
@@ -114,6 +121,9 @@ pub struct PortHistory {
     pub measured: Vec<Measured>,
     /// The port's rate during those probes, in bits per second.
     pub rate: Option<u64>,
+    /// The last day, for people to look at; empty for a virtual function.
+    #[serde(default, skip_serializing_if = "Trend::is_empty")]
+    pub trend: Trend,
 }
 
 /// The measurement of one probe.
@@ -147,6 +157,7 @@ impl Default for History {
             boots: Vec::new(),
             ports: BTreeMap::new(),
             functions: BTreeMap::new(),
+            timeline: Timeline::default(),
             clock: None,
         }
     }

@@ -3,17 +3,21 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use rdma_health_helper::Failure;
 use rdma_health_node::{
     Fact, Node,
-    history::History,
+    history::{
+        History,
+        timeline::{Current, Open},
+    },
     limits::Runtime,
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Device, HelperError, Path, PortKey, ProbeReport, RuntimeLimits};
-use rdma_health_rules::{Expectations, Finding, Verdict, judge};
+use rdma_health_rules::{Domain, Expectations, Finding, Verdict, judge, rule};
 use rdma_health_time::now;
 use rdma_health_view::View;
 use tokio::sync::watch;
@@ -37,7 +41,12 @@ struct Parts {
     probes: BTreeMap<Path, Arc<Probe>>,
     history: Arc<History>,
     expectations: Expectations,
+    /// When the agent started.
+    started: Instant,
 }
+
+/// What an earlier run of the agent found is not resolved in this time: the verbs helper may not have answered yet.
+const SETTLED_AFTER: Duration = Duration::from_secs(120);
 
 impl State {
     pub(crate) fn new(expectations: Expectations, history: History) -> Self {
@@ -47,6 +56,7 @@ impl State {
             probes: BTreeMap::new(),
             history: Arc::new(history),
             expectations,
+            started: Instant::now(),
         };
         Self {
             parts: Mutex::new(parts),
@@ -131,7 +141,12 @@ impl State {
             .filter(|view| judge == Judge::Changes && !forgot && view.revision == reading.revision)
             .map(|view| Arc::clone(&view.verdict));
         let judged = verdict.is_none();
-        let view = Arc::new(parts.view(reading, verdict));
+        let mut view = parts.view(reading, verdict);
+        if judged {
+            parts.note(&view);
+            view.node.history = Some(Arc::clone(&parts.history));
+        }
+        let view = Arc::new(view);
         self.view.send_if_modified(|shown| {
             *shown = Some(Arc::clone(&view));
             judged
@@ -167,6 +182,30 @@ impl Parts {
             port.is_some_and(|port| port.is_active() != Some(false))
         });
         self.probes.len() < before
+    }
+
+    /// Notes which findings came and went.
+    fn note(&mut self, view: &View) {
+        let findings = view.verdict.findings.iter();
+        let current: Vec<_> = findings
+            .map(|finding| Current {
+                rule: finding.rule.id,
+                subject: finding.subject.to_string(),
+                severity: finding.severity.name(),
+                message: &finding.message,
+            })
+            .collect();
+        let status = view.verdict.status.name();
+        if !self.history.timeline.differs(status, &current) {
+            return;
+        }
+        let has_settled = self.started.elapsed() >= SETTLED_AFTER;
+        let is_undecided = |open: &Open| {
+            let needs_probe = rule(&open.rule).is_some_and(|rule| rule.domain == Domain::Probe);
+            !has_settled || (needs_probe && self.probes.is_empty())
+        };
+        let history = Arc::make_mut(&mut self.history);
+        history.timeline.see(status, &current, now(), is_undecided);
     }
 
     fn view(&self, reading: Reading, verdict: Option<Arc<Verdict>>) -> View {

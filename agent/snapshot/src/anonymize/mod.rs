@@ -88,6 +88,13 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
         Some((identity, port)) => format!("{}:{port}", words(identity)),
         None => words(key),
     });
+    for open in &mut history.timeline.open {
+        open.subject = words(&open.subject);
+    }
+    for event in &mut history.timeline.events {
+        event.subject = words(&event.subject);
+        event.message = pseudonyms.words(&event.message, true);
+    }
     for measured in history.ports.values_mut().flat_map(|port| &mut port.measured) {
         peer(pseudonyms, &mut measured.to);
     }

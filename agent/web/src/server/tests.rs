@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Answer, Page, StatusCode};
+use crate::{Answer, Asked, Page, StatusCode};
 
 /// Responds with a long text, once it is released.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Handler for Shared {
         },
     ];
 
-    async fn answer(&self, path: &'static str) -> Answer {
+    async fn answer(&self, path: &'static str, _: &Asked<'_>) -> Answer {
         match path {
             "/metrics" => {
                 if self.0.slow.load(Ordering::SeqCst) {

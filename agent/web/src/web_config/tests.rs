@@ -22,7 +22,7 @@ use tokio::{
 use rdma_health_yaml::{Follower, Pace};
 
 use super::*;
-use crate::{Answer, Metrics, Page, Server};
+use crate::{Answer, Asked, Metrics, Page, Server};
 
 struct Agent;
 
@@ -41,10 +41,24 @@ impl Handler for Agent {
             path: "/",
             is_open: false,
         },
+        Page {
+            path: "/proof/",
+            is_open: false,
+        },
+        Page {
+            path: "/open/",
+            is_open: true,
+        },
     ];
 
-    async fn answer(&self, _: &'static str) -> Answer {
-        Answer::text(StatusCode::OK, "rdma_devices 2")
+    async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {
+        match path {
+            "/proof/" | "/open/" => {
+                let proof = if asked.is_proven { "proven" } else { "unknown" };
+                Answer::text(StatusCode::OK, &format!("{proof} {}", asked.below))
+            }
+            _ => Answer::text(StatusCode::OK, "rdma_devices 2"),
+        }
     }
 }
 
