@@ -21,7 +21,7 @@ use rdma_health_rules::{Status, Verdict};
 
 pub use json::write as json;
 pub use line::{Style, colour, labelled};
-pub use page::render as page;
+pub use page::{FACTS, LIVE, PageOptions, SNAPSHOT, explanation, render as page};
 pub use probe::write as probe_text;
 pub use text::{quiet, write as text};
 

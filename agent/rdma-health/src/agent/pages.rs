@@ -10,10 +10,17 @@ use std::{
 
 use rdma_health_kernel::collector::Refresh;
 use rdma_health_metrics::{CONTENT_TYPE, RenderOptions};
-use rdma_health_web::{Answer, Handler, Page, StatusCode};
+use rdma_health_report::{FACTS, LIVE, PageOptions, SNAPSHOT};
+use rdma_health_web::{Answer, Asked, Handler, Page, StatusCode};
 
-use super::Agent;
+use super::{
+    Agent,
+    download::{self, Downloads},
+};
 
+const EXPLAIN: &str = "/explain/";
+/// How often the page that refreshes itself does, in seconds.
+const REFRESH: u32 = 30;
 const METRICS: &str = "/metrics";
 const LIVENESS: &str = "/healthz";
 const READINESS: &str = "/readyz";
@@ -30,6 +37,7 @@ pub(super) struct Pages {
     agent: Arc<Agent>,
     /// How long the last answer was, in bytes.
     length: Arc<AtomicUsize>,
+    downloads: Arc<Downloads>,
 }
 
 impl Pages {
@@ -37,6 +45,7 @@ impl Pages {
         Self {
             agent,
             length: Arc::default(),
+            downloads: Arc::default(),
         }
     }
 
@@ -73,6 +82,22 @@ impl Handler for Pages {
             is_open: false,
         },
         Page {
+            path: LIVE,
+            is_open: false,
+        },
+        Page {
+            path: EXPLAIN,
+            is_open: false,
+        },
+        Page {
+            path: FACTS,
+            is_open: false,
+        },
+        Page {
+            path: SNAPSHOT,
+            is_open: false,
+        },
+        Page {
             path: METRICS,
             is_open: false,
         },
@@ -87,13 +112,36 @@ impl Handler for Pages {
         },
     ];
 
-    async fn answer(&self, path: &'static str) -> Answer {
+    async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {
         let view = || self.agent.state.view();
+        let page = |refresh| {
+            let options = PageOptions {
+                refresh,
+                may_read_all: asked.is_proven,
+            };
+            Answer::html(rdma_health_report::page(view().as_deref(), options))
+        };
         match path {
+            LIVE => page(Some(REFRESH)),
+            EXPLAIN => match rdma_health_report::explanation(asked.below) {
+                Some(explanation) => Answer::html(explanation),
+                None => Answer::text(
+                    StatusCode::NOT_FOUND,
+                    "no rule or cause has this name; see rdma-health rules",
+                ),
+            },
+            FACTS => download::facts(view().as_deref(), asked.is_proven),
+            SNAPSHOT => match view() {
+                Some(view) => {
+                    let config = self.agent.config.borrow().clone();
+                    self.downloads.snapshot(config, view, asked.is_proven).await
+                }
+                None => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been read yet"),
+            },
             METRICS => self.metrics().await,
             LIVENESS => Answer::text(StatusCode::OK, "ok"),
             READINESS => readiness(view().is_some()),
-            _ => Answer::html(rdma_health_report::page(view().as_deref())),
+            _ => page(None),
         }
     }
 }

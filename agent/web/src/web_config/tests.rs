@@ -326,6 +326,30 @@ async fn pages_need_a_password_but_the_kubelets_do_not() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
+/// The pages below a path get the rest of it, and whether the client proved who it is.
+#[tokio::test]
+async fn only_a_password_or_a_required_certificate_proves_a_client() {
+    let place = Place::new();
+    let get = async |text: &str, path: &str, more: &[&str]| {
+        let server = serve(&place, text).await;
+        let scheme = if text.is_empty() { "http" } else { "https" };
+        let answer = server.curl(&place, scheme, path, more).await.unwrap();
+        answer.lines().last().unwrap().to_owned()
+    };
+    let hash = bcrypt::hash("right", 4).unwrap();
+    let users = format!("{TLS}basic_auth_users:\n  alice: {hash}\n");
+    let alice = ["--user", "alice:right"];
+    assert_eq!(get("", "/proof/a/b?c", &[]).await, "unknown a/b");
+    assert_eq!(get("", "/proof/a", &alice).await, "unknown a", "no password is checked");
+    assert_eq!(get(TLS, "/proof/a", &[]).await, "unknown a");
+    assert_eq!(get(&users, "/proof/a", &alice).await, "proven a");
+    assert_eq!(get(&users, "/open/a", &alice).await, "unknown a", "no password is checked");
+    assert_eq!(get(&mutual(), "/proof/a", &CLIENT).await, "proven a");
+    let optional = mutual().replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
+    assert_eq!(get(&optional, "/proof/a", &CLIENT).await, "unknown a");
+    assert_eq!(get("", "/proof/", &[]).await, "page not found; see / for a list");
+}
+
 #[tokio::test]
 async fn renewed_files_are_applied_and_invalid_ones_leave_the_old_active() {
     let place = Place::new();
