@@ -150,6 +150,7 @@ impl Timeline {
             stays
         });
         for found in current {
+            let is_full = self.open.len() >= MAX_OPEN;
             let known = self.open.iter_mut().find(|open| found.is(open));
             let change = match known {
                 Some(open) if open.severity == found.severity => continue,
@@ -157,7 +158,7 @@ impl Timeline {
                     open.severity = short(found.severity).to_owned();
                     Change::Severity
                 }
-                None if self.open.len() >= MAX_OPEN => continue,
+                None if is_full => continue,
                 None => {
                     self.open.push(Open {
                         rule: short(found.rule).to_owned(),
