@@ -10,14 +10,15 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 known = set(re.findall(r"^\| `([a-z_0-9:]+)`", (ROOT / "docs/metrics.md").read_text(), re.M))
-labels = {"node", "instance", "job"}  # added by Prometheus and the monitors
+labels = {"node", "instance", "job", "cluster", "alertname", "alertstate", "component", "le"}  # added by Prometheus and the monitors
 label_names = set()
 for line in (ROOT / "docs/metrics.md").read_text().splitlines():
     cells = [cell.strip() for cell in line.split("|")]
     if len(cells) > 5 and cells[1].startswith("`"):
         label_names |= set(re.findall(r"`([^`]+)`", cells[4]))
 WORDS = set("by on and or unless without ignoring group_left group_right bool offset count sum max min rate increase vector "
-            "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration".split())
+            "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration "
+            "topk bottomk label_replace histogram_quantile Inf ALERTS".split())
 problems = []
 rules = yaml.safe_load((ROOT / "dashboards/rules.yaml").read_text())
 recorded = {r["record"] for g in rules["groups"] for r in g["rules"] if "record" in r}
@@ -29,7 +30,7 @@ for file in sorted((ROOT / "dashboards").glob("*.json")):
               if isinstance(v["query"], dict)]
 used = set()
 for where, text in texts:
-    for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.sub(r'"[^"]*"', "", re.sub(r"\[[^\]]*\]", "", text))):
+    for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.sub(r'"[^"]*"', "", re.sub(r"\[[^\]]*\]|offset \w+", "", text))):
         if name in WORDS or name in labels or name in label_names:
             continue
         used.add(name)
