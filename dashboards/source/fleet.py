@@ -90,6 +90,6 @@ BOARD = dashboard(
                     "type": "color-background", "mode": "basic"}},
                 transformations=[{"id": "groupingToMatrix", "options": {"columnField": "device", "rowField": "node",
                                                                         "valueField": "Value", "emptyValue": "empty"}}],
-                options={"showHeader": True, "cellHeight": "sm", "footer": {"show": False}})),
+                options={"showHeader": True, "cellHeight": "sm"})),
         ]),
     ])

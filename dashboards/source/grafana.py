@@ -115,7 +115,7 @@ def table(title, description, expr, columns, value=None, sort=None, links=(), ov
     ]
     overrides = [override(field, custom_cellOptions={"type": "color-background", "mode": "basic"})
                  for field in ("severity", "status", "type") if field in columns] + list(overrides)
-    options = {"showHeader": True, "cellHeight": "sm", "footer": {"show": False},
+    options = {"showHeader": True, "cellHeight": "sm",
                "sortBy": [{"displayName": sort, "desc": True}] if sort else []}
     return panel("table", title, description, targets, options=options, transformations=transformations, links=links,
                  overrides=overrides, mappings=mappings, custom={"align": "auto", "filterable": True}, **more)
@@ -123,7 +123,7 @@ def table(title, description, expr, columns, value=None, sort=None, links=(), ov
 
 def states(title, description, targets, **more):
     options = {"mergeValues": True, "showValue": "never", "alignValue": "left", "rowHeight": 0.85,
-               "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+               "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
                "tooltip": {"mode": "single", "sort": "none"}}
     return panel("state-timeline", title, description, targets, options=options,
                  custom={"fillOpacity": 75, "lineWidth": 0}, **more)
@@ -159,13 +159,13 @@ TO_RUNBOOK = link("Runbook", "${docs}/runbooks/${__data.fields.alertname}.md")
 
 def variable(name, label, of, multi=True, **more):
     return {"name": name, "type": "query", "label": label, "datasource": SOURCE, "query": {"query": of, "refId": name},
-            "definition": of, "refresh": 2, "sort": 7, "multi": multi, "includeAll": multi, "allValue": ".*" if multi else None,
-            "current": {"text": ["All"], "value": ["$__all"]} if multi else {}, "hide": 0, "regex": "", "skipUrlSync": False,
-            "options": []} | more
+            "refresh": 2, "sort": 7, "multi": multi, "includeAll": multi,
+            "hide": 0, "regex": "", "skipUrlSync": False, "options": []} | (
+                {"allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}} if multi else {}) | more
 
 
 DATASOURCE = {"name": "datasource", "type": "datasource", "label": "Data source", "query": "prometheus", "hide": 0,
-              "includeAll": False, "multi": False, "refresh": 1, "regex": "", "skipUrlSync": False, "options": [], "current": {}}
+              "includeAll": False, "multi": False, "refresh": 1, "regex": "", "skipUrlSync": False, "options": []}
 SCHEME = {"name": "scheme", "type": "custom", "label": "Agent over", "query": "http,https", "hide": 0, "includeAll": False,
           "multi": False, "skipUrlSync": False, "current": {"text": "http", "value": "http"},
           "options": [{"text": word, "value": word, "selected": word == "http"} for word in ("http", "https")]}

@@ -2,25 +2,40 @@
 
 use std::{
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
 
-/// Checks the text of a scrape with `promtool check metrics`: its syntax, and the conventions for names and types.
+/// The path of promtool; it is downloaded if it is not installed.
 ///
 /// # Errors
-/// With what promtool complains about, or if it cannot be downloaded (`tests/promtool`).
-pub fn check(text: &str) -> Result<()> {
+/// If it cannot be downloaded (`tests/promtool`).
+fn promtool() -> Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("promtool");
     let found = Command::new(script).stderr(Stdio::inherit()).output()?;
     ensure!(
         found.status.success(),
         "promtool is missing and could not be downloaded"
     );
-    let promtool = String::from_utf8(found.stdout)?;
-    let mut child = Command::new(promtool.trim_end())
+    Ok(PathBuf::from(String::from_utf8(found.stdout)?.trim_end()))
+}
+
+/// The path of Prometheus itself, from the same package.
+///
+/// # Errors
+/// If it cannot be downloaded.
+pub fn prometheus() -> Result<PathBuf> {
+    Ok(promtool()?.with_file_name("prometheus"))
+}
+
+/// Checks the text of a scrape with `promtool check metrics`: its syntax, and the conventions for names and types.
+///
+/// # Errors
+/// With what promtool complains about, or if it cannot be downloaded (`tests/promtool`).
+pub fn check(text: &str) -> Result<()> {
+    let mut child = Command::new(promtool()?)
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
