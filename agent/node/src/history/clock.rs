@@ -91,7 +91,7 @@ impl History {
         for port in self.ports.values_mut() {
             change(&mut port.last);
             port.downs.iter_mut().for_each(&mut change);
-            port.trend.points.iter_mut().for_each(|point| change(&mut point.time));
+            port.trend.times(&mut change);
             port.measured
                 .iter_mut()
                 .for_each(|measured| change(&mut measured.time));

@@ -45,6 +45,7 @@ impl History {
                 if rebooted {
                     past.counters = Series::default();
                     past.down_count = None;
+                    past.trend.rebooted();
                 }
                 let booting = node
                     .host

@@ -16,12 +16,11 @@ const SPAN: u64 = SPACING * MAX_POINTS as u64;
 
 /// What a port did during the last day, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Trend {
     /// The points; a time for which there is none was not observed.
     pub points: Vec<Point>,
-    /// The counters at the last reading.
-    #[serde(skip)]
+    /// The counters at the last reading of this boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Counts>,
 }
 
@@ -66,7 +65,7 @@ pub struct Probed {
 }
 
 /// The counters at one reading.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Counts {
     time: u64,
     /// Received and transmitted.
@@ -123,6 +122,17 @@ impl Trend {
             }
         }
         point.down |= port.is_active() == Some(false);
+    }
+
+    /// Forgets the counters, which began again.
+    pub(super) fn rebooted(&mut self) {
+        self.last = None;
+    }
+
+    /// Applies `change` to every time.
+    pub(super) fn times(&mut self, mut change: impl FnMut(&mut u64)) {
+        self.points.iter_mut().for_each(|point| change(&mut point.time));
+        self.last.iter_mut().for_each(|counts| change(&mut counts.time));
     }
 
     /// Whether it keeps the limits of [`Trend::see`], as far as a file can exceed them.
@@ -246,7 +256,8 @@ mod tests {
         assert_eq!(trend.points.len(), MAX_POINTS);
         let last = trend.points.last().unwrap();
         assert_eq!(last.time % SPACING, 0);
-        assert_eq!(last.probe, Some(1e9 + last.time.max(60) as f64));
+        // The first probe of that point failed.
+        assert_eq!((last.probe_failed, last.probe), (true, Some(1e9 + (last.time + 60) as f64)));
         assert!(trend.points.iter().any(|point| point.probe_failed));
         // The clock was set back.
         trend.see(&port(0, 0, true), None, 1200);
