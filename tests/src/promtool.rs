@@ -8,18 +8,18 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// The path of promtool; it is downloaded if it is not installed.
+/// The path of promtool.
 ///
 /// # Errors
 /// If it cannot be downloaded (`tests/promtool`).
-fn promtool() -> Result<PathBuf> {
+pub fn program() -> Result<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("promtool");
     let found = Command::new(script).stderr(Stdio::inherit()).output()?;
     ensure!(
         found.status.success(),
         "promtool is missing and could not be downloaded"
     );
-    Ok(PathBuf::from(String::from_utf8(found.stdout)?.trim_end()))
+    Ok(String::from_utf8(found.stdout)?.trim_end().to_owned())
 }
 
 /// The path of Prometheus itself, from the same package.
@@ -27,7 +27,32 @@ fn promtool() -> Result<PathBuf> {
 /// # Errors
 /// If it cannot be downloaded.
 pub fn prometheus() -> Result<PathBuf> {
-    Ok(promtool()?.with_file_name("prometheus"))
+    Ok(PathBuf::from(program()?).with_file_name("prometheus"))
+}
+
+/// Imports an OpenMetrics text into a database of Prometheus, whose parser for it is strict.
+///
+/// # Errors
+/// With what promtool complains about, or if it cannot be downloaded.
+pub fn import(text: &str) -> Result<()> {
+    // Only samples with a time can be imported.
+    let timed = text.lines().map(|line| match line.starts_with('#') {
+        true => format!("{line}\n"),
+        false => format!("{line} 1790000000\n"),
+    });
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("metrics");
+    std::fs::write(&file, timed.collect::<String>())?;
+    let output = Command::new(program()?)
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .args([&file, &folder.path().join("blocks")])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "promtool: {}",
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+    );
+    Ok(())
 }
 
 /// Checks the text of a scrape with `promtool check metrics`: its syntax, and the conventions for names and types.
@@ -35,7 +60,7 @@ pub fn prometheus() -> Result<PathBuf> {
 /// # Errors
 /// With what promtool complains about, or if it cannot be downloaded (`tests/promtool`).
 pub fn check(text: &str) -> Result<()> {
-    let mut child = Command::new(promtool()?)
+    let mut child = Command::new(program()?)
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

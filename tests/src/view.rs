@@ -11,6 +11,7 @@ use rdma_health_node::{
     Fact, Node, SourceStatus, Unread, UnreadKind,
     cmdline::IommuArguments,
     fact::Errno,
+    history::{History, Missing},
     host::Host,
     infiniband::{Counter, Guid, Hca, LinkLayer, Netdev, Port, PortCode, Rate},
     iommu::{DomainType, Group, Iommu},
@@ -25,7 +26,8 @@ use rdma_health_protocol::{
     Bandwidth, Completion, Device, Gid, GidType, HelperError, Latency, Path, Port as VerbsPort, ProbeFailure,
     ProbeReport, Stage,
 };
-use rdma_health_rules::{Expectations, judge};
+use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
+use rdma_health_rules::{Expectations, Finding, Verdict, judge};
 use rdma_health_view::{ReadErrors, View};
 
 fn unread<T>() -> Fact<T> {
@@ -111,10 +113,14 @@ pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
         (0..devices).map(|n| (format!("mlx5_{n}"), verbs(n))).collect(),
     ));
     node.probes = probes();
+    node.history = Some(Arc::new(past(&node)));
     let verdict = Arc::new(judge(&node, &Expectations::default()));
+    let diagnosis = Arc::new(diagnose(&node, &verdict.findings, None));
+    observe(&mut node, &verdict, &diagnosis);
     View {
         node,
         verdict,
+        diagnosis,
         read_errors: vec![ReadErrors {
             source: "infiniband".into(),
             kind: UnreadKind::Errno(Errno::INVAL),
@@ -166,10 +172,37 @@ pub fn empty(absent: bool) -> View {
     node.hcas = fact(absent);
     node.verbs = fact(absent);
     node.probes.clear();
+    node.history = None;
     node.sources.clear();
     view.verdict = Arc::new(judge(&view.node, &Expectations::default()));
+    view.diagnosis = Arc::new(diagnose(&view.node, &view.verdict.findings, None));
     view.read_errors.clear();
     view
+}
+
+/// The history of the node: an earlier boot, and an earlier probe of each port.
+fn past(node: &Node) -> History {
+    let mut history = History::default();
+    let mut earlier = node.clone();
+    let host = Arc::make_mut(&mut earlier.host);
+    host.boot_id = known("a");
+    host.kernel = known("6.1.0-36-amd64");
+    for probe in &mut earlier.probes {
+        Arc::make_mut(probe).time -= 7200;
+    }
+    history.record(&earlier, node.time - 7200);
+    history.record(node, node.time);
+    history
+}
+
+/// Remembers the findings and causes, as the agent does.
+fn observe(node: &mut Node, verdict: &Verdict, diagnosis: &Diagnosis) {
+    let findings = verdict.findings.iter().map(Finding::key);
+    let keys = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
+    let now = node.time - 3600;
+    if let Some(history) = &mut node.history {
+        Arc::make_mut(history).observe(&keys, Missing::Over, now);
+    }
 }
 
 fn address(n: u64) -> String {

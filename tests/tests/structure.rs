@@ -33,10 +33,18 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("snapshot", &["file", "kernel", "node", "protocol"]),
     // Publish, each free of the others.
     ("config", &["file", "instrument", "rules", "time", "yaml"]),
-    ("view", &["node", "rules"]),
+    ("view", &["diagnosis", "node", "rules"]),
     (
         "metrics",
-        &["instrument", "node", "protocol", "rules", "time", "view"],
+        &[
+            "diagnosis",
+            "instrument",
+            "node",
+            "protocol",
+            "rules",
+            "time",
+            "view",
+        ],
     ),
     ("job", &["node", "protocol"]),
     ("report", &["diagnosis", "node", "protocol", "rules", "view"]),

@@ -26,6 +26,8 @@ pub struct Overrides {
     pub profile: Option<Profile>,
     /// Whether to export metrics also under the names of the Prometheus node exporter.
     pub node_exporter_names: Option<bool>,
+    /// Whether to export metrics that do not change while the node runs.
+    pub fixed_metrics: Option<bool>,
     /// File that stores the node's history.
     pub state: Option<PathBuf>,
     /// Location of the verbs helper; replaces the file's.
@@ -54,6 +56,7 @@ impl Overrides {
         set(&mut config.probe.interval, self.probe_interval.as_ref());
         set(&mut config.expect.profile, self.profile.as_ref());
         set(&mut config.node_exporter_names, self.node_exporter_names.as_ref());
+        set(&mut config.fixed_metrics, self.fixed_metrics.as_ref());
         if self.state.is_some() {
             config.state.clone_from(&self.state);
         }

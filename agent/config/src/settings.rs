@@ -34,6 +34,8 @@ pub struct Config {
     pub expect: Expectations,
     /// Whether to export metrics also under the names of the Prometheus node exporter.
     pub node_exporter_names: bool,
+    /// Whether to export metrics that do not change while the node runs.
+    pub fixed_metrics: bool,
     /// File that stores the node's history across restarts and reboots; without one the history is in memory only.
     pub state: Option<PathBuf>,
     /// Location of the verbs helper.
@@ -101,6 +103,7 @@ impl Default for Config {
             probe: Probe::default(),
             expect: Expectations::default(),
             node_exporter_names: false,
+            fixed_metrics: true,
             state: None,
             helper: Helper::default(),
             kubernetes: Kubernetes::default(),

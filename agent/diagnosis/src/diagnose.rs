@@ -22,7 +22,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use rdma_health_node::Node;
+use rdma_health_node::{Node, history::Since};
 use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Status, Subject};
 use serde::Serialize;
 
@@ -90,6 +90,18 @@ pub struct Cause {
     pub findings: Vec<&'static str>,
     /// What those findings are about.
     pub subjects: Vec<Subject>,
+}
+
+impl Cause {
+    /// Its key in the history.
+    pub fn key(&self) -> String {
+        format!("cause {}", self.id)
+    }
+
+    /// Since when every reading has suggested it; `None` without a history that has it.
+    pub fn since(&self, node: &Node) -> Option<Since> {
+        node.history.as_ref()?.since(&self.key(), node.time)
+    }
 }
 
 /// What is wrong, as far as the evidence shows.

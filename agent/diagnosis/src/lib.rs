@@ -12,10 +12,12 @@ mod known;
 pub mod log;
 pub mod lookup;
 mod observed;
+mod problem;
 pub mod symptom;
 mod table;
 mod weigh;
 
 pub use diagnose::{Cause, Confidence, Diagnosis, LogSummary, diagnose};
 pub use known::{KnownCause, Link};
+pub use problem::{Problem, domain_of, problems};
 pub use table::{CAUSES, cause};

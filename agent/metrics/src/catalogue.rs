@@ -45,8 +45,10 @@ pub fn groups(counted: &[&'static Entry]) -> Vec<Group> {
             verdict::NOTE,
             verdict::VERDICT
                 .entries()
+                .chain(verdict::EXPLAINED.entries())
                 .chain(probes::PROBES.entries())
-                .chain(probes::SKIPPED.entries()),
+                .chain(probes::SKIPPED.entries())
+                .chain(probes::BASELINES.entries()),
         ),
         group(
             "The agent itself",

@@ -2,25 +2,29 @@
 
 use std::time::SystemTime;
 
-use prometheus::{Encoder, Registry, TextEncoder};
+use prometheus::{Registry, TextEncoder};
 use rdma_health_time::since_1970;
 use rdma_health_view::View;
 
 use super::{
     counters,
-    families::{agent, devices, kernel_log, node, node_exporter, pci, ports, probes, process, verdict},
+    families::{
+        FIXED, agent, devices, kernel_log, node, node_exporter, pci, ports, probes, process, verdict,
+    },
+    format::Format,
     table::write,
     text::Sink,
 };
-
-/// The content type of what is rendered.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// How to render.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RenderOptions {
     /// Whether the families of the Prometheus node exporter are also written.
     pub node_exporter_names: bool,
+    /// Whether families whose values do not change while the node runs are left out.
+    pub without_fixed: bool,
+    /// The format of the text.
+    pub format: Format,
 }
 
 /// Writes the metrics of a process.
@@ -49,20 +53,18 @@ impl Exporter {
 
     /// Appends every metric to `buffer`. Without a view (before the first reading) only the agent's own.
     pub fn render(&self, view: Option<&View>, options: RenderOptions, buffer: &mut Vec<u8>) {
-        let mut sink = Sink::new(buffer);
+        let without = if options.without_fixed { FIXED } else { &[] };
+        let mut sink = Sink::new(buffer, options.format, without);
         if let Some(view) = view {
             write_view(view, options, &mut sink);
         }
         write(&agent::PROGRAM, &agent::program(), &mut sink);
         write(&process::PROCESS, &process::subject(self.started), &mut sink);
-        let length = buffer.len();
         // Fails only for a family that is itself wrong, which a test excludes; half of it would spoil the scrape.
-        if TextEncoder::new()
-            .encode(&self.registry.gather(), buffer)
-            .is_err()
-        {
-            buffer.truncate(length);
+        if let Ok(text) = TextEncoder::new().encode_to_string(&self.registry.gather()) {
+            options.format.append(&text, buffer);
         }
+        options.format.end(buffer);
     }
 }
 
@@ -91,8 +93,10 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
     }
 
     write(&verdict::VERDICT, &verdict::subject(&view.verdict), sink);
+    write(&verdict::EXPLAINED, &verdict::explained(view), sink);
     write(&probes::PROBES, &probes::ran(node), sink);
     write(&probes::SKIPPED, &probes::skipped(node), sink);
+    write(&probes::BASELINES, &probes::baselines(node, &ports), sink);
     write(&agent::READING, &agent::reading(view), sink);
     write(&agent::SOURCES, &agent::sources(view), sink);
 }

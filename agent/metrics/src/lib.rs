@@ -11,10 +11,12 @@ pub mod catalogue;
 mod counters;
 mod exporter;
 mod families;
+mod format;
 mod table;
 mod text;
 
-pub use exporter::{CONTENT_TYPE, Exporter, RenderOptions};
+pub use exporter::{Exporter, RenderOptions};
+pub use format::Format;
 
 #[cfg(test)]
 mod tests;

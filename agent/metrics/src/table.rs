@@ -52,7 +52,9 @@ pub(crate) type Write<T> = fn(&[Labelled<T>], Series<'_>);
 /// Writes every family of a table.
 pub(crate) fn write<T>(table: &Table<'_, Write<T>>, subjects: &[Labelled<T>], sink: &mut Sink<'_>) {
     for row in table.rows {
-        (row.write)(subjects, sink.series(&row.entry));
+        if sink.wants(&row.entry) {
+            (row.write)(subjects, sink.series(&row.entry));
+        }
     }
 }
 

@@ -7,10 +7,15 @@ use rdma_health_protocol::{Peer, RemotePort};
 use rdma_health_tests::{promtool, view};
 use rdma_health_view::View;
 
-use super::{families::counters::NAMED, *};
+use super::{
+    families::{FIXED, counters::NAMED},
+    *,
+};
 
 const BOTH: RenderOptions = RenderOptions {
     node_exporter_names: true,
+    without_fixed: false,
+    format: Format::Text,
 };
 
 /// A node with every counter that has its own family.
@@ -123,7 +128,13 @@ fn what_is_absent_or_unread_has_no_series() {
             .filter(|name| !name.starts_with("rdma_health_") && !name.starts_with("process_"))
             .map(String::as_str)
             .collect();
-        let expected = ["rdma_verdict", "rdma_verdict_findings", "rdma_finding"];
+        let expected = [
+            "rdma_verdict",
+            "rdma_verdict_findings",
+            "rdma_finding",
+            "rdma_cause",
+            "rdma_problem",
+        ];
         assert!(facts.iter().all(|name| expected.contains(name)), "{facts:?}");
     }
 }
@@ -172,6 +183,90 @@ fn values_are_in_base_units() {
     assert!(!text.contains("zz_unread") && !text.contains("node_infiniband"));
     // Skipped is neither success nor failure.
     assert!(!text.contains(r#"rdma_probe_success{device="mlx5_2""#));
+}
+
+#[test]
+fn findings_causes_and_devices_can_be_joined_and_dated() {
+    let text = text(Some(&rich(3)), RenderOptions::default());
+    for start in [
+        r#"rdma_finding_since_timestamp_seconds{rule="probe-failed",device="mlx5_1",port="1"} 1789996400"#,
+        r#"rdma_cause{cause="iommu-translation",severity=""#,
+        r#"rdma_cause_since_timestamp_seconds{cause="iommu-translation"} 1789996400"#,
+        r#"rdma_problem{cause="iommu-translation",domain="iommu",severity=""#,
+        r#"rdma_health_observed_since_timestamp_seconds 1789996400"#,
+        r#"rdma_device_info{device="mlx5_0",model="ConnectX-7",firmware="28.39.3560",driver="mlx5_core",rail="0",slot="","#,
+        r#"rdma_device_info{device="mlx5_2",model="ConnectX-7",firmware="28.39.3560",driver="mlx5_core",rail="2",slot="","#,
+        r#"rdma_iommu_mode_info{mode="translated"} 1"#,
+        r#"rdma_iommu_previous_boot_info{mode="translated",kernel="6.1.0-36-amd64"} 1"#,
+        r#"rdma_probe_baseline_bandwidth_bytes_per_second{device="mlx5_0",port="1"} 25000000000"#,
+        r#"rdma_probe_baseline_measurements{device="mlx5_0",port="1"} 1"#,
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(start)), "{start}\n{text}");
+    }
+    let problems: f64 = parsed(&text)["rdma_problem"].1.values().sum();
+    let grave = |name: &str| text.lines().filter(|line| line.starts_with("rdma_finding{") && line.contains(name)).count();
+    let findings = grave("severity=\"warning\"") + grave("severity=\"critical\"");
+    #[allow(clippy::cast_precision_loss)] // a few findings
+    let findings = findings as f64;
+    assert!((problems - findings).abs() < 0.5, "each grave finding is in one problem: {problems} of {findings}");
+}
+
+#[test]
+fn openmetrics_has_the_same_series_and_an_end() {
+    let view = rich(3);
+    let options = RenderOptions {
+        format: Format::OpenMetrics,
+        ..BOTH
+    };
+    let open = text(Some(&view), options);
+    let series = |text: &str| -> BTreeSet<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        // The process itself changes.
+        let stable = lines.filter(|line| !line.starts_with("process_"));
+        stable.map(str::to_owned).collect()
+    };
+    assert_eq!(series(&open), series(&text(Some(&view), BOTH)));
+    assert_eq!(open.matches("# EOF").count(), 1);
+    assert!(open.ends_with("\n# EOF\n"));
+    for line in [
+        "# TYPE rdma_port_data_received_bytes counter",
+        "# UNIT rdma_port_data_received_bytes bytes",
+        "# UNIT rdma_port_rate_bytes_per_second bytes_per_second",
+        "# UNIT process_cpu_seconds seconds",
+    ] {
+        assert!(open.lines().any(|found| found == line), "{line}");
+    }
+    promtool::import(&open).unwrap();
+    promtool::import(&text(None, options)).unwrap();
+    let cut = open.trim_end_matches("# EOF\n");
+    assert!(promtool::import(cut).is_err(), "what is cut off is noticed");
+}
+
+#[test]
+fn every_family_with_a_unit_ends_with_it() {
+    let text = text(
+        Some(&rich(3)),
+        RenderOptions {
+            format: Format::OpenMetrics,
+            ..BOTH
+        },
+    );
+    for entry in catalogue::groups(&[]).iter().flat_map(|group| &group.entries) {
+        let head = format!("# UNIT {} ", entry.name.trim_end_matches("_total"));
+        assert_eq!(text.contains(&head), !entry.unit.is_empty(), "{}: {}", entry.name, entry.unit);
+    }
+}
+
+#[test]
+fn fixed_families_can_be_left_out() {
+    let view = rich(3);
+    let without = RenderOptions {
+        without_fixed: true,
+        ..BOTH
+    };
+    let (all, fewer) = (parsed(&text(Some(&view), BOTH)), parsed(&text(Some(&view), without)));
+    let left_out: BTreeSet<_> = all.keys().filter(|name| !fewer.contains_key(*name)).collect();
+    assert_eq!(left_out, FIXED.iter().copied().map(String::from).collect::<BTreeSet<_>>().iter().collect());
 }
 
 /// Whether another exporter that may run on the same node has a metric of that name: `rdma_exporter` by yuuki,

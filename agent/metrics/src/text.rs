@@ -1,4 +1,4 @@
-//! Writes the Prometheus text format, version 0.0.4, straight into a buffer.
+//! Writes families straight into a buffer.
 //!
 //! A scrape of a large node is some thousand series, and most of its cost is here: nothing is allocated per series.
 
@@ -6,14 +6,20 @@ use std::io::Write;
 
 use rdma_health_instrument::Entry;
 
+use super::format::Format;
+
 /// A buffer that families are written to, one after the other.
 pub(crate) struct Sink<'a> {
     out: &'a mut Vec<u8>,
+    format: Format,
+    /// Families to leave out.
+    without: &'a [&'a str],
 }
 
 /// One family being written. Its head is written with the first sample, so that one without samples leaves no trace.
 pub(crate) struct Series<'s> {
     out: &'s mut Vec<u8>,
+    format: Format,
     entry: &'s Entry,
     begun: bool,
 }
@@ -69,14 +75,20 @@ impl Value {
 }
 
 impl<'a> Sink<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out }
+    pub(crate) fn new(out: &'a mut Vec<u8>, format: Format, without: &'a [&'a str]) -> Self {
+        Self { out, format, without }
+    }
+
+    /// Whether a family is to be written.
+    pub(crate) fn wants(&self, entry: &Entry) -> bool {
+        !self.without.contains(&entry.name)
     }
 
     /// Begins a family. Each may be begun once.
     pub(crate) fn series<'s>(&'s mut self, entry: &'s Entry) -> Series<'s> {
         Series {
             out: self.out,
+            format: self.format,
             entry,
             begun: false,
         }
@@ -107,20 +119,7 @@ impl Series<'_> {
             return;
         }
         self.begun = true;
-        let Entry { name, kind, .. } = self.entry;
-        for part in [
-            "# HELP ",
-            name,
-            " ",
-            &self.entry.help(),
-            "\n# TYPE ",
-            name,
-            " ",
-            kind.name(),
-            "\n",
-        ] {
-            self.out.extend_from_slice(part.as_bytes());
-        }
+        self.format.head(self.entry, self.out);
     }
 }
 
@@ -249,7 +248,7 @@ mod tests {
         ) {
             let mut out = Vec::new();
             let labels = Labels::new(&ENTRY.labels[..1], &[&label]);
-            Sink::new(&mut out).series(&ENTRY).sample(&labels, &[&label], 1_u8.into());
+            Sink::new(&mut out, Format::Text, &[]).series(&ENTRY).sample(&labels, &[&label], 1_u8.into());
             let text = String::from_utf8(out).unwrap();
             let lines: Vec<_> = text.split('\n').collect();
             prop_assert_eq!(lines.len(), 4);

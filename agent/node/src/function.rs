@@ -9,7 +9,7 @@ use rdma_health_kernel::{
 };
 use serde::Serialize;
 
-use crate::Node;
+use crate::{Node, history::Boot};
 
 /// One PCI function: of an RDMA device, of a GPU, or one that affects them.
 #[derive(Debug, Clone, Serialize)]
@@ -55,6 +55,43 @@ pub enum DmaMode {
     Translated,
     /// None is translated, but at least one is in another mode, for example blocked.
     Other,
+}
+
+impl DmaMode {
+    /// Every mode.
+    pub const ALL: [Self; 4] = [Self::NoIommu, Self::Passthrough, Self::Translated, Self::Other];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoIommu => "no_iommu",
+            Self::Passthrough => "passthrough",
+            Self::Translated => "translated",
+            Self::Other => "other",
+        }
+    }
+
+    /// The mode of functions with these types of IOMMU groups; `None` of none.
+    fn of<'a>(domains: impl IntoIterator<Item = &'a DomainType>) -> Option<Self> {
+        let mut modes = domains.into_iter().map(|domain| match domain {
+            domain if domain.is_translated() => Self::Translated,
+            DomainType::Identity => Self::Passthrough,
+            _ => Self::Other,
+        });
+        let first = modes.next()?;
+        Some(modes.fold(first, |all, mode| match (all, mode) {
+            (Self::Translated, _) | (_, Self::Translated) => Self::Translated,
+            (Self::Passthrough, Self::Passthrough) => Self::Passthrough,
+            _ => Self::Other,
+        }))
+    }
+}
+
+impl Boot {
+    /// The IOMMU mode of the RDMA functions and GPUs in that boot; `None` if it was not known, or if no IOMMU was active.
+    pub fn dma_mode(&self) -> Option<DmaMode> {
+        DmaMode::of(self.domains.values())
+    }
 }
 
 impl<'a> Function<'a> {
@@ -183,11 +220,13 @@ impl Node {
             return Some(DmaMode::Translated);
         }
         let known: Option<Vec<_>> = modes.into_iter().collect();
-        match known?.as_slice() {
-            [] => None,
-            all if all.iter().all(|mode| **mode == DomainType::Identity) => Some(DmaMode::Passthrough),
-            _ => Some(DmaMode::Other),
-        }
+        DmaMode::of(known?)
+    }
+
+    /// The last boot before this one that the history has.
+    pub fn previous_boot(&self) -> Option<&Boot> {
+        let boot = self.host.boot_id.known()?;
+        self.history.as_ref()?.boots_before(boot).next()
     }
 
     /// The function whose PCIe link carries a device's data, with its address. For a virtual function, which has no own

@@ -16,6 +16,7 @@ mod nvswitch;
 pub mod peers;
 pub mod platform;
 pub mod port;
+pub mod timeline;
 pub mod topology;
 pub mod words;
 

@@ -138,6 +138,14 @@ impl Node {
     /// The groups of equal adapter functions: physical functions of one model that the host uses, with or without an RDMA
     /// device, attached alike. Only groups with at least three members.
     pub fn equal_adapters(&self) -> Vec<Vec<Function<'_>>> {
+        self.adapters()
+            .into_values()
+            .filter(|group| group.len() >= FEWEST)
+            .collect()
+    }
+
+    /// Physical functions of adapters that the host uses, by vendor, device and place.
+    fn adapters(&self) -> BTreeMap<(u16, u16, Place), Vec<Function<'_>>> {
         let functions = self.functions();
         let places = Places::new(self, &functions);
         let mut groups: BTreeMap<_, Vec<Function<'_>>> = BTreeMap::new();
@@ -156,9 +164,41 @@ impl Node {
             }
         }
         groups
-            .into_values()
-            .filter(|group| group.len() >= FEWEST)
-            .collect()
+    }
+
+    /// The adapter functions that serve the GPUs, by PCI address with their number from 0: the rails, in the order in which NCCL
+    /// numbers NICs. Empty on a node without GPUs.
+    ///
+    /// A function that is gone keeps its number as long as the history of this boot or of the one before has it.
+    pub fn rails(&self) -> BTreeMap<&str, usize> {
+        let gpus = self.gpus().count();
+        let adapters = self.adapters();
+        let near: Vec<_> = adapters
+            .iter()
+            .filter(|((_, _, (_, near)), _)| *near)
+            .map(|(_, group)| group)
+            .collect();
+        // Without a common switch, the largest group serves the GPUs if it has a member for every two of them.
+        let largest = adapters.values().max_by_key(|group| group.len());
+        let serving = match near.as_slice() {
+            _ if gpus == 0 => Vec::new(),
+            [] => largest
+                .filter(|group| group.len() * 2 >= gpus)
+                .into_iter()
+                .collect(),
+            _ => near,
+        };
+        let mut addresses: BTreeSet<&str> = serving.iter().copied().flatten().map(|nic| nic.address).collect();
+        let drivers: BTreeSet<&str> = serving.iter().copied().flatten().filter_map(|nic| nic.driver).collect();
+        let known = self.pci.functions.known();
+        let boots = self.history.iter().flat_map(|history| history.boots.iter().rev().take(2));
+        let gone = boots.flat_map(|boot| &boot.hcas).filter(|(address, seen)| {
+            let driver = seen.driver.as_deref().unwrap_or_default();
+            let is_there = known.is_none_or(|known| known.contains_key(*address));
+            !seen.is_virtual && !is_there && drivers.contains(driver)
+        });
+        addresses.extend(gone.map(|(address, _)| address.as_str()));
+        addresses.into_iter().zip(0..).collect()
     }
 }
 

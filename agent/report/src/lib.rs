@@ -6,8 +6,11 @@ mod cause;
 pub mod devices;
 mod job;
 mod json;
+mod junit;
 mod line;
 mod markup;
+mod nagios;
+mod npd;
 mod page;
 mod probe;
 mod summary;
@@ -19,9 +22,12 @@ use rdma_health_diagnosis::Diagnosis;
 use rdma_health_node::Node;
 use rdma_health_rules::{Status, Verdict};
 
-pub use json::write as json;
+pub use json::{JSON_SCHEMA, Part, part as json_part, write as json};
+pub use junit::write as junit;
 pub use line::{Style, colour, labelled};
-pub use page::{FACTS, LIVE, PageOptions, SNAPSHOT, explanation, render as page};
+pub use nagios::write as nagios;
+pub use npd::{exit_code as npd_exit_code, write as npd};
+pub use page::{LIVE, PageOptions, SNAPSHOT, explanation, render as page};
 pub use probe::write as probe_text;
 pub use text::{quiet, write as text};
 

@@ -59,6 +59,13 @@ impl Markup {
     }
 }
 
+/// Text escaped for use between tags and in quoted attributes of HTML, SVG and XML.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = Markup::default();
+    out.text(text);
+    out.into_string()
+}
+
 struct Escaping<'a>(&'a mut String);
 
 impl Write for Escaping<'_> {

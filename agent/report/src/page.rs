@@ -9,7 +9,6 @@ mod spark;
 mod style;
 mod verdict;
 
-use rdma_health_diagnosis::diagnose;
 use rdma_health_rules::Domain;
 use rdma_health_view::View;
 
@@ -29,9 +28,7 @@ pub struct PageOptions {
 
 /// The path of the page that refreshes itself.
 pub const LIVE: &str = "/live";
-/// The paths of the raw facts and of the snapshot.
-pub const FACTS: &str = "/facts.json";
-/// See [`FACTS`].
+/// The path of the snapshot.
 pub const SNAPSHOT: &str = "/snapshot.tar.zst";
 
 /// The whole page; without a view (before the first reading), a message.
@@ -50,12 +47,11 @@ pub fn render(view: Option<&View>, options: PageOptions) -> String {
 
 fn content(page: &mut Markup, view: &View, options: PageOptions) {
     let (node, verdict) = (&view.node, &view.verdict);
-    // Computed for each request: it is cheap, and nothing else in the agent needs it.
-    let diagnosis = diagnose(node, &verdict.findings, None);
+    let diagnosis = &*view.diagnosis;
     let report = Report {
         node,
         verdict,
-        diagnosis: &diagnosis,
+        diagnosis,
     };
     let past = Past::of(node);
     let hostname = node.host.hostname.known().map_or("unknown", String::as_str);
@@ -105,14 +101,15 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
 }
 
 fn downloads(page: &mut Markup, may_read_all: bool) {
-    page.html("<section aria-labelledby=files><h2 id=files>Files</h2><ul>");
-    if may_read_all {
-        page.html("<li><a href=/facts.json>Facts as JSON</a>: everything that was read, and the history")
-            .html("<li><a href=/snapshot.tar.zst>Snapshot</a>: the files that were read");
+    page.html("<section aria-labelledby=files><h2 id=files>Files</h2><ul>")
+        .html("<li><a href=/api/v1/report>Report as JSON</a>: verdict, causes, findings and facts")
+        .html("<li><a href=/api/v1/node>Facts as JSON</a>: everything that was read, and the history");
+    page.html(if may_read_all {
+        "<li><a href=/snapshot.tar.zst>Snapshot</a>: the files that were read"
     } else {
-        page.html("<li><a href=/snapshot.tar.zst>Anonymised snapshot</a>: the files that were read, without names and addresses")
-            .html("<li>Facts as JSON: only for clients with a password or a certificate (<code>--web-config</code>)");
-    }
+        "<li><a href=/snapshot.tar.zst>Anonymised snapshot</a>: the files that were read, without names and addresses. \
+         A client with a password or a certificate (<code>--web-config</code>) gets the names, too."
+    });
     page.html("</ul><p class=dim>Analyse a snapshot anywhere: <code>rdma-health check --snapshot FILE</code></section>");
 }
 

@@ -1,5 +1,7 @@
 //! The one list of rules.
 
+use std::time::Duration;
+
 use rdma_health_node::Node;
 use serde::Serialize;
 
@@ -75,6 +77,21 @@ impl Domain {
             Self::Probe => "probe",
             Self::Reading => "reading",
         }
+    }
+}
+
+impl Domain {
+    /// How long a problem of this domain must last before it is worth an alert.
+    pub fn alert_after(self, severity: Severity) -> Duration {
+        let minutes = match (self, severity) {
+            // A port is probed every ten minutes: a second measurement confirms the first.
+            (Self::Probe, Severity::Info | Severity::Warning) => 15,
+            // The node may be busy, or a driver may be loading.
+            (Self::Reading, _) => 15,
+            (_, Severity::Info | Severity::Warning) => 5,
+            (_, Severity::Critical) => 3,
+        };
+        Duration::from_secs(minutes * 60)
     }
 }
 

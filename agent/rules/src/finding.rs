@@ -1,6 +1,6 @@
 //! A finding: one rule that fired, on one subject, with its evidence.
 
-use rdma_health_node::Port;
+use rdma_health_node::{Node, Port, history::Since};
 use serde::{Serialize, Serializer};
 
 use crate::{Domain, Remedy, Rule};
@@ -139,6 +139,16 @@ fn rule_id<S: Serializer>(rule: &&'static Rule, serializer: S) -> Result<S::Ok, 
 }
 
 impl Finding {
+    /// Its key in the history: the same for as long as one problem lasts, however its severity changes.
+    pub fn key(&self) -> String {
+        format!("{} {}", self.rule.id, self.subject)
+    }
+
+    /// Since when every reading has shown it; `None` without a history that has it.
+    pub fn since(&self, node: &Node) -> Option<Since> {
+        node.history.as_ref()?.since(&self.key(), node.time)
+    }
+
     /// Whether the remedy is the catalogue's, which serves all of the rule's cases, and this is but one of them.
     pub fn is_remedy_for_several_cases(&self) -> bool {
         self.case.is_some() && self.places == self.rule.remedy

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use rdma_health_diagnosis::Diagnosis;
 use rdma_health_node::{Node, UnreadKind};
 use rdma_health_rules::Verdict;
 
@@ -16,6 +17,8 @@ pub struct View {
     pub node: Node,
     /// The findings.
     pub verdict: Arc<Verdict>,
+    /// The causes of the findings.
+    pub diagnosis: Arc<Diagnosis>,
     /// Failing reads so far, by source and kind.
     pub read_errors: Vec<ReadErrors>,
     /// Reader threads alive, stuck ones included.

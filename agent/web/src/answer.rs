@@ -32,6 +32,8 @@ pub trait Handler: Send + Sync + 'static {
 /// What a request asks for, in addition to the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked<'a> {
+    /// The formats that the client accepts: its header `Accept`, or nothing.
+    pub accept: &'a str,
     /// The rest of the path below a page whose path ends in a slash; otherwise empty. It is untrusted and not decoded.
     pub below: &'a str,
     /// Whether the client proved who it is, by a password or a certificate. A server that demands neither serves everyone, and

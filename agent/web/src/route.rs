@@ -52,8 +52,14 @@ pub(super) async fn answer<H: Handler, B>(
             Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported")
         }
         Some(page) => {
+            let accept = request.headers().get(header::ACCEPT);
+            let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
             let below = page.below(request.uri().path()).unwrap_or_default();
-            let asked = Asked { below, is_proven };
+            let asked = Asked {
+                accept,
+                below,
+                is_proven,
+            };
             match timeout(DEADLINE, handler.answer(page.path, &asked)).await {
                 Ok(answer) => answer,
                 Err(_) => Answer::text(
@@ -77,7 +83,7 @@ fn respond(answer: Answer, asked: &HeaderMap, wrong_method: bool) -> Response<Fu
     let mut set = |name, value| drop(headers.insert(name, HeaderValue::from_static(value)));
     set(header::CONTENT_TYPE, answer.content_type);
     set(header::CACHE_CONTROL, "no-store");
-    set(header::VARY, "Accept-Encoding");
+    set(header::VARY, "Accept, Accept-Encoding");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if encoded {
         set(header::CONTENT_ENCODING, "gzip");

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use rdma_health_instrument::Group;
 use rdma_health_node::UnreadKind;
 
+use crate::families::FIXED;
+
 const HEAD: &str = "\
 # Metrics
 
@@ -21,6 +23,13 @@ Every metric of `/metrics`.
 - A fact that the kernel does not offer, or that could not be read, has no series and is never replaced by zero.
   `rdma_health_read_errors_total` counts failed reads; `rdma_health_source_stale` marks outdated facts.
 - The hardware limits the number of series: there are none per GID, pod or error text.
+- A client that accepts `application/openmetrics-text`, as every current Prometheus does, gets OpenMetrics 1.0 with units;
+  others get the text format 0.0.4. The series are the same.
+- `fixed_metrics: false` (`--no-fixed-metrics`) leaves out the families marked *fixed*, which do not change while the node runs.
+  No alert needs them; panels of dashboards about PCIe links and IOMMU groups are empty without them.
+- Join by `device`: `rdma_device_info` has model, firmware, slot, rail and PCI address of each device. For example, ports that are
+  down, with NIC model and rail:
+  `rdma_port_state_id == 1 * on (node, instance, device) group_left (model, firmware, slot, rail) rdma_device_info`.
 ";
 
 /// `docs/metrics.md`.
@@ -42,7 +51,7 @@ pub fn markdown(groups: &[Group]) -> String {
                 entry.kind.name(),
                 entry.unit,
                 labels.join(" "),
-                cell(&entry.help()),
+                cell(&format!("{}{}", fixed(entry.name), entry.help())),
             );
         }
     }
@@ -54,6 +63,10 @@ pub fn markdown(groups: &[Group]) -> String {
         let _ = writeln!(page, "| `{kind}` | {meaning} |");
     }
     page
+}
+
+fn fixed(name: &str) -> &'static str {
+    if FIXED.contains(&name) { "*Fixed.* " } else { "" }
 }
 
 /// The catalogue for a terminal: one family per line, its help below.

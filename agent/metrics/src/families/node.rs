@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::{Node, cmdline::Domain, limits::Memlock, modules::KNOWN, nvidia::PeerMemory};
+use rdma_health_node::{DmaMode, Node, cmdline::Domain, limits::Memlock, modules::KNOWN, nvidia::PeerMemory};
 
 use super::text;
 use crate::table::{Labelled, Samples, table};
@@ -20,6 +20,21 @@ table! {
     Gauge "rdma_iommu_configured_info" [""] {"domain", "invalidation"}
         "IOMMU settings of the kernel command line: domain is passthrough, translated, off or default; invalidation is strict, lazy or default. rdma_iommu_group_info has the active type of each group."
         => samples(|node, samples| iommu_configured(node, samples));
+    Gauge "rdma_iommu_mode_info" [""] {"mode"}
+        "IOMMU mode of the RDMA functions and GPUs that the host uses: passthrough only if all of them have it, translated if one of them is, no_iommu or other."
+        => samples(|node, samples| {
+            if let Some(mode) = node.dma_mode() {
+                samples.info([mode.name()]);
+            }
+        });
+    Gauge "rdma_iommu_previous_boot_info" [""] {"mode", "kernel"}
+        "IOMMU mode and kernel release of the last boot before this one that the history has; mode is empty if it was not known."
+        => samples(|node, samples| {
+            if let Some(boot) = node.previous_boot() {
+                let mode = boot.dma_mode().map_or("", DmaMode::name);
+                samples.info([mode, boot.kernel.as_deref().unwrap_or_default()]);
+            }
+        });
     Gauge "rdma_iommu_units" [""] {}
         "Number of IOMMU units that the kernel uses."
         => value(|node| node.iommu.units.known().map(Vec::len));

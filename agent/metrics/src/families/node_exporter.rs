@@ -1,8 +1,8 @@
 //! The families of the Prometheus node exporter, word for word, so that dashboards made for it keep working.
 
-use rdma_health_node::{Port, infiniband::Hca};
+use rdma_health_node::Port;
 
-use super::text;
+use super::{devices::Device, text};
 use crate::table::table;
 
 pub(crate) const NOTE: &str = "Only with `node_exporter_names: true` (`--node-exporter-names`): names, types, help texts and \
@@ -11,11 +11,14 @@ pub(crate) const NOTE: &str = "Only with `node_exporter_names: true` (`--node-ex
 
 table! {
     /// Families of each RDMA device.
-    DEVICES {"device"}: &Hca;
+    DEVICES {"device"}: Device<'_>;
 
     Gauge "node_infiniband_info" [""] {"board_id", "firmware_version", "hca_type"}
         "Non-numeric data from /sys/class/infiniband/<device>, value is always 1."
-        => samples(|hca, samples| samples.info([text(&hca.board_id), text(&hca.firmware), text(&hca.hca_type)]));
+        => samples(|device, samples| {
+            let hca = device.hca;
+            samples.info([text(&hca.board_id), text(&hca.firmware), text(&hca.hca_type)]);
+        });
 }
 
 table! {

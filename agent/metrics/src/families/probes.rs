@@ -1,7 +1,11 @@
 //! The last loopback probe of each port.
 
-use rdma_health_node::{Node, node::Probe};
-use rdma_health_protocol::ProbeFailure;
+use rdma_health_node::{
+    Node, Port,
+    history::{Measured, PortHistory},
+    node::Probe,
+};
+use rdma_health_protocol::{Peer, ProbeFailure};
 
 use crate::table::{Labelled, Samples, table};
 
@@ -51,6 +55,52 @@ table! {
     Gauge "rdma_probe_skipped" [""] {"reason"}
         "Why the last probe of a port was skipped: busy, not_active or no_such_port."
         => samples(|reason, samples| samples.info([reason.kind()]));
+}
+
+table! {
+    /// Families of each port of which earlier probes are remembered.
+    BASELINES {"device", "port"}: Baseline<'_>;
+
+    Gauge "rdma_probe_baseline_bandwidth_bytes_per_second" ["bytes/s"] {}
+        "Median bandwidth of the earlier probes of a port at its present rate, in bytes per second: what the last probe is compared with."
+        => value(|baseline| baseline.median(|measured| measured.bytes_per_second));
+    Gauge "rdma_probe_baseline_latency_seconds" ["seconds"] {}
+        "Median of the median latencies of the earlier probes of a port, in seconds."
+        => value(|baseline| baseline.median(|measured| measured.latency));
+    Gauge "rdma_probe_baseline_measurements" [""] {}
+        "Number of earlier probes behind the baseline of a port; with fewer than five, nothing is compared."
+        => value(|baseline| Some(baseline.past.median(&Peer::Loopback, baseline.before, |measured| measured.bytes_per_second)?.1));
+}
+
+/// What a port measured before.
+pub(crate) struct Baseline<'a> {
+    past: &'a PortHistory,
+    /// The time of the last probe, which is not compared with itself; without one, that of the facts.
+    before: u64,
+}
+
+impl Baseline<'_> {
+    fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<f64> {
+        Some(self.past.median(&Peer::Loopback, self.before, of)?.0)
+    }
+}
+
+/// The ports with earlier measurements.
+pub(crate) fn baselines<'a>(node: &'a Node, ports: &[Labelled<Port<'a>>]) -> Vec<Labelled<Baseline<'a>>> {
+    let baseline = |port: &Labelled<Port<'a>>| {
+        let (hca, number) = (port.of.hca, port.of.number);
+        let of_port =
+            |probe: &&Probe| device(probe) == hca.name && probe.report.path.from.port == number;
+        let last = node.loopbacks().find(of_port);
+        Some(Labelled {
+            labels: port.labels.clone(),
+            of: Baseline {
+                past: node.history.as_ref()?.port(hca, number)?,
+                before: last.map_or(node.time, |probe| probe.time),
+            },
+        })
+    };
+    ports.iter().filter_map(baseline).collect()
 }
 
 /// The probes that ran.

@@ -2,12 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use rdma_health_diagnosis::{Cause, Confidence, Problem, problems};
 use rdma_health_rules::{Severity, Status, Verdict};
+use rdma_health_view::View;
 
 use crate::table::{Labelled, Samples, table};
 
 pub(crate) const NOTE: &str = "`rule` is the id that `rdma-health explain` takes. `device` and `port` are empty if a finding \
-    is about the whole node. A port that is busy or not active is skipped by the probe, which is not a failure.";
+    is about the whole node. A port that is busy or not active is skipped by the probe, which is not a failure.
+
+A cause explains findings; `cause` is an id that `rdma-health explain` takes. A problem is a cause with the findings that it \
+    explains best: what one alert is about. It names a device if the fault is one of single devices, and leaves it empty for the \
+    whole node and if most devices have it. Each finding of warning or above is in one problem.
+
+A timestamp `since` is the time of the first of an unbroken row of readings that show the finding or cause. It survives a \
+    restart of the agent if the history is kept (`state`). Readings began at \
+    `rdma_health_observed_since_timestamp_seconds`; what was there then may be older.";
 
 table! {
     /// Families of the verdict on the node.
@@ -31,6 +41,81 @@ table! {
     Gauge "rdma_finding" [""] {"rule", "severity", "domain", "device", "port"}
         "A finding: always 1, and absent once the rule no longer fires."
         => samples(|verdict, samples| findings(verdict, samples));
+}
+
+table! {
+    /// Families of the findings and their causes.
+    EXPLAINED {}: &View;
+
+    Gauge "rdma_finding_since_timestamp_seconds" ["seconds since 1970"] {"rule", "device", "port"}
+        "Since when every reading has shown a finding, in seconds since 1970."
+        => samples(|view, samples| findings_since(view, samples));
+    Gauge "rdma_cause" [""] {"cause", "severity", "confidence"}
+        "A cause that the findings and probes suggest: always 1; confidence is likely or possible."
+        => samples(|view, samples| {
+            for cause in suggested(view) {
+                samples.info([cause.id, cause.severity.name(), cause.confidence.name()]);
+            }
+        });
+    Gauge "rdma_cause_since_timestamp_seconds" ["seconds since 1970"] {"cause"}
+        "Since when every reading has suggested a cause, in seconds since 1970."
+        => samples(|view, samples| {
+            for cause in suggested(view) {
+                if let Some(since) = cause.since(&view.node) {
+                    samples.add([cause.id], since.time);
+                }
+            }
+        });
+    Gauge "rdma_problem" [""] {"cause", "domain", "severity", "confidence", "device", "port"}
+        "A problem: the number of findings of warning or above that a cause explains best; absent once they are gone."
+        => samples(|view, samples| {
+            for problem in problems(&view.node, &view.verdict.findings, &view.diagnosis) {
+                add_problem(&problem, samples);
+            }
+        });
+    Gauge "rdma_health_observed_since_timestamp_seconds" ["seconds since 1970"] {}
+        "Time of the first reading in the history, in seconds since 1970."
+        => value(|view| Some(view.node.history.as_ref()?.observed.as_ref()?.first));
+}
+
+/// The causes that are not unlikely.
+fn suggested(view: &View) -> impl Iterator<Item = &Cause> {
+    let causes = view.diagnosis.causes.iter();
+    causes.filter(|cause| cause.confidence > Confidence::Unlikely)
+}
+
+fn add_problem(problem: &Problem<'_>, samples: &mut Samples<'_, '_, 6>) {
+    let port = problem.port.map_or(String::new(), |port| port.to_string());
+    let labels = [
+        problem.cause,
+        problem.domain.name(),
+        problem.severity.name(),
+        problem.confidence.name(),
+        problem.device.unwrap_or_default(),
+        &port,
+    ];
+    samples.add(labels, problem.findings.len());
+}
+
+fn findings_since(view: &View, samples: &mut Samples<'_, '_, 3>) {
+    let mut seen = BTreeSet::new();
+    for finding in &view.verdict.findings {
+        let subject = &finding.subject;
+        let Some(since) = finding
+            .since(&view.node)
+            .filter(|_| seen.insert((finding.rule.id, subject)))
+        else {
+            continue;
+        };
+        let port = subject.port.map_or(String::new(), |port| port.to_string());
+        let device = subject.device.as_deref().unwrap_or_default();
+        samples.add([finding.rule.id, device, &port], since.time);
+    }
+}
+
+/// The view as the subject of the families of findings and causes.
+pub(crate) fn explained(view: &View) -> [Labelled<&View>; 1] {
+    [EXPLAINED.labelled(&[], view)]
 }
 
 /// The verdict as the subject of its families.

@@ -24,7 +24,8 @@ impl History {
         most("ports", self.ports.len(), MAX_SUBJECTS)?;
         most("PCI functions", self.functions.len(), MAX_SUBJECTS)?;
         self.clock.iter().try_for_each(|clock| text(&clock.boot))?;
-        self.timeline.check()?;
+        self.changes.check()?;
+        self.observed.iter().try_for_each(super::Observed::check)?;
         self.boots.iter().try_for_each(boot)?;
         self.ports.iter().try_for_each(|(key, past)| {
             most("bytes in a port's name", key.len(), MAX_KEY)?;
@@ -37,7 +38,7 @@ impl History {
     }
 }
 
-fn most(what: &str, number: usize, limit: usize) -> Result<(), String> {
+pub(super) fn most(what: &str, number: usize, limit: usize) -> Result<(), String> {
     if number > limit {
         return Err(format!("it has {number} {what}, at most {limit} are allowed"));
     }

@@ -83,6 +83,9 @@ impl History {
 
     /// Applies `change` to every time.
     fn times(&mut self, mut change: impl FnMut(&mut u64)) {
+        if let Some(observed) = &mut self.observed {
+            observed.times(&mut change);
+        }
         for boot in &mut self.boots {
             change(&mut boot.first);
             change(&mut boot.last);
@@ -102,7 +105,7 @@ impl History {
             .flat_map(|series| &mut series.samples)
             .for_each(|sample| change(&mut sample.time));
         self.ports.values_mut().for_each(PortHistory::sort);
-        self.timeline.times(change);
+        self.changes.times(change);
     }
 }
 

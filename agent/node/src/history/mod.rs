@@ -6,10 +6,11 @@
 //! history.
 
 mod bounds;
+pub mod changes;
 mod clock;
 mod record;
 mod series;
-pub mod timeline;
+mod since;
 mod trend;
 
 use std::collections::BTreeMap;
@@ -18,9 +19,10 @@ use rdma_health_protocol::Peer;
 use serde::{Deserialize, Serialize};
 
 use crate::{infiniband::Hca, iommu::DomainType};
+pub use changes::Changes;
 pub use clock::Clock;
 pub use series::{Sample, Series};
-pub use timeline::Timeline;
+pub use since::{Missing, Observed, Since};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
 
 /// Version of the JSON form.
@@ -55,12 +57,15 @@ pub struct History {
     pub ports: BTreeMap<String, PortHistory>,
     /// Error counts of PCI functions by address: `correctable`, `nonfatal`, `fatal`.
     pub functions: BTreeMap<String, Series>,
-    /// The findings that exist, and those that came and went.
-    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
-    pub timeline: Timeline,
+    /// The findings that came and went.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub changes: Changes,
     /// The clock at the last reading; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
+    /// The problems that were observed; `None` before the first reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// One boot of the node.
@@ -157,8 +162,9 @@ impl Default for History {
             boots: Vec::new(),
             ports: BTreeMap::new(),
             functions: BTreeMap::new(),
-            timeline: Timeline::default(),
+            changes: Changes::default(),
             clock: None,
+            observed: None,
         }
     }
 }

@@ -38,6 +38,9 @@ impl History {
         if trusted {
             self.drop_future(now);
         }
+        if let Some(observed) = &mut self.observed {
+            observed.last = now;
+        }
         let rebooted = self.record_boot(node, now);
         for hca in node.hcas() {
             for (number, port) in &hca.ports {

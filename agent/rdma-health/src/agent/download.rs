@@ -1,7 +1,7 @@
-//! The files that the agent offers: its facts as JSON, and a snapshot of the node.
+//! The snapshot of the node that the agent offers.
 //!
-//! A snapshot is read again from the kernel, because the agent keeps facts and not files. It is made at most once a minute, by one
-//! thread, and less often if a source did not answer: reading such a source again would leave another thread behind.
+//! It is read again from the kernel, because the agent keeps facts and not files. It is made at most once a minute, by one thread,
+//! and less often if a source did not answer: reading such a source again would leave another thread behind.
 
 use std::{
     sync::Arc,
@@ -121,26 +121,4 @@ fn take(config: &Config, view: &View) -> Result<Taken, String> {
         anonymous: write(&snapshot)?,
         is_hung,
     })
-}
-
-/// Everything that is known of the node, for clients that may read names and addresses.
-pub(super) fn facts(view: Option<&View>, may_read_all: bool) -> Answer {
-    if !may_read_all {
-        return Answer::text(
-            StatusCode::FORBIDDEN,
-            "the facts contain names and addresses: protect the agent with a password or client certificates \
-             (--web-config) to read them, or download the anonymised snapshot",
-        );
-    }
-    let Some(view) = view else {
-        return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been read yet");
-    };
-    match serde_json::to_vec(&view.node) {
-        Ok(body) => Answer {
-            code: StatusCode::OK,
-            content_type: "application/json",
-            body,
-        },
-        Err(error) => Answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    }
 }

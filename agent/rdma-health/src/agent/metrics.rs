@@ -20,6 +20,8 @@ families! {
         "Time to read the node in seconds, by scope: all or ports.";
     PROBE_RUNS: Counter "rdma_health_probe_runs_total" [""] {"result"}
         "Number of probes by result: success, failure, skipped, or helper if the helper did not answer.";
+    PROBE_INTERVAL: Gauge "rdma_health_probe_interval_seconds" ["seconds"] {}
+        "How often each active port is probed, in seconds; absent if probes are disabled.";
     EVENTS: Counter "rdma_health_events_total" [""] {"source"}
         "Number of kernel messages that triggered an early read, by source: uevent, rtnetlink or verbs.";
     STATE_SAVES: Counter "rdma_health_state_saves_total" [""] {"result"}
@@ -54,6 +56,7 @@ pub(super) struct Metrics {
     scrape_seconds: Histogram,
     refresh_seconds: HistogramVec,
     probe_runs: IntCounterVec,
+    probe_interval: GaugeVec,
     events: IntCounterVec,
     state_saves: IntCounterVec,
     state_saved: GaugeVec,
@@ -96,6 +99,7 @@ impl Metrics {
             scrape_seconds: SCRAPE.histogram(registry, &BUCKETS),
             refresh_seconds: REFRESH.histograms(registry, &BUCKETS),
             probe_runs: PROBE_RUNS.counters(registry),
+            probe_interval: PROBE_INTERVAL.gauges(registry),
             events: EVENTS.counters(registry),
             state_saves: STATE_SAVES.counters(registry),
             state_saved: STATE_SAVED.gauges(registry),
@@ -129,6 +133,17 @@ impl Metrics {
         self.refresh_seconds
             .with_label_values(&[scope])
             .observe(took.as_secs_f64());
+    }
+
+    /// Probes are enabled, at this interval, or disabled.
+    pub(super) fn probes_every(&self, interval: Option<Duration>) {
+        match interval {
+            Some(interval) => self
+                .probe_interval
+                .with_label_values::<&str>(&[])
+                .set(interval.as_secs_f64()),
+            None => self.probe_interval.reset(),
+        }
     }
 
     /// A probe was tried.

@@ -9,14 +9,12 @@ use std::{
 };
 
 use rdma_health_kernel::collector::Refresh;
-use rdma_health_metrics::{CONTENT_TYPE, RenderOptions};
-use rdma_health_report::{FACTS, LIVE, PageOptions, SNAPSHOT};
+use rdma_health_metrics::{Format, RenderOptions};
+use rdma_health_report::{JSON_SCHEMA, LIVE, PageOptions, Part, Report, SNAPSHOT};
+use rdma_health_view::View;
 use rdma_health_web::{Answer, Asked, Handler, Page, StatusCode};
 
-use super::{
-    Agent,
-    download::{self, Downloads},
-};
+use super::{Agent, download::Downloads};
 
 const EXPLAIN: &str = "/explain/";
 /// How often the page that refreshes itself does, in seconds.
@@ -24,6 +22,16 @@ const REFRESH: u32 = 30;
 const METRICS: &str = "/metrics";
 const LIVENESS: &str = "/healthz";
 const READINESS: &str = "/readyz";
+/// The parts of the report as JSON, with the schema of all of them.
+const API: [(&str, Part); 6] = [
+    ("/api/v1/report", Part::Report),
+    ("/api/v1/verdict", Part::Verdict),
+    ("/api/v1/findings", Part::Findings),
+    ("/api/v1/causes", Part::Causes),
+    ("/api/v1/events", Part::Events),
+    ("/api/v1/node", Part::Node),
+];
+const API_SCHEMA: &str = "/api/v1/schema";
 /// How long a scrape waits for the kernel; what has not answered by then is shown as it was, and marked stale.
 const SCRAPE_PATIENCE: Duration = Duration::from_millis(400);
 /// A full reading that is under way holds the reader for longer than a scrape may wait.
@@ -50,7 +58,7 @@ impl Pages {
     }
 
     /// Reads the ports and shows what there is then.
-    async fn metrics(&self) -> Answer {
+    async fn metrics(&self, format: Format) -> Answer {
         let began = Instant::now();
         let agent = &self.agent;
         let reading = agent.read(Refresh::Ports, SCRAPE_PATIENCE);
@@ -58,8 +66,13 @@ impl Pages {
             Ok(Some(reading)) => agent.state.read(reading),
             Ok(None) | Err(_) => agent.state.view(),
         };
-        let options = RenderOptions {
-            node_exporter_names: agent.config.borrow().node_exporter_names,
+        let options = {
+            let config = agent.config.borrow();
+            RenderOptions {
+                node_exporter_names: config.node_exporter_names,
+                without_fixed: !config.fixed_metrics,
+                format,
+            }
         };
         // Growing step by step would copy it all several times; half as much again would lie idle.
         let mut body = Vec::with_capacity(self.length.load(Ordering::Relaxed) + SPARE);
@@ -68,9 +81,33 @@ impl Pages {
         agent.metrics.scraped(began.elapsed());
         Answer {
             code: StatusCode::OK,
-            content_type: CONTENT_TYPE,
+            content_type: format.content_type(),
             body,
         }
+    }
+}
+
+/// A part of the report as JSON, from the last reading.
+fn api(view: Option<&View>, part: Part) -> Answer {
+    let Some(view) = view else {
+        return not_read_yet();
+    };
+    let report = Report {
+        node: &view.node,
+        verdict: &view.verdict,
+        diagnosis: &view.diagnosis,
+    };
+    match rdma_health_report::json_part(&report, part) {
+        Ok(body) => json(body),
+        Err(error) => Answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+fn json(body: Vec<u8>) -> Answer {
+    Answer {
+        code: StatusCode::OK,
+        content_type: "application/json",
+        body,
     }
 }
 
@@ -90,15 +127,39 @@ impl Handler for Pages {
             is_open: false,
         },
         Page {
-            path: FACTS,
-            is_open: false,
-        },
-        Page {
             path: SNAPSHOT,
             is_open: false,
         },
         Page {
             path: METRICS,
+            is_open: false,
+        },
+        Page {
+            path: API[0].0,
+            is_open: false,
+        },
+        Page {
+            path: API[1].0,
+            is_open: false,
+        },
+        Page {
+            path: API[2].0,
+            is_open: false,
+        },
+        Page {
+            path: API[3].0,
+            is_open: false,
+        },
+        Page {
+            path: API[4].0,
+            is_open: false,
+        },
+        Page {
+            path: API[5].0,
+            is_open: false,
+        },
+        Page {
+            path: API_SCHEMA,
             is_open: false,
         },
         // The kubelet has no password, and these two say no more than a word.
@@ -114,6 +175,9 @@ impl Handler for Pages {
 
     async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {
         let view = || self.agent.state.view();
+        if let Some((_, part)) = API.iter().find(|(of, _)| *of == path) {
+            return api(view().as_deref(), *part);
+        }
         let page = |refresh| {
             let options = PageOptions {
                 refresh,
@@ -130,15 +194,15 @@ impl Handler for Pages {
                     "no rule or cause has this name; see rdma-health rules",
                 ),
             },
-            FACTS => download::facts(view().as_deref(), asked.is_proven),
             SNAPSHOT => match view() {
                 Some(view) => {
                     let config = self.agent.config.borrow().clone();
                     self.downloads.snapshot(config, view, asked.is_proven).await
                 }
-                None => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been read yet"),
+                None => not_read_yet(),
             },
-            METRICS => self.metrics().await,
+            METRICS => self.metrics(Format::accepted(asked.accept)).await,
+            API_SCHEMA => json(JSON_SCHEMA.into()),
             LIVENESS => Answer::text(StatusCode::OK, "ok"),
             READINESS => readiness(view().is_some()),
             _ => page(None),
@@ -150,8 +214,12 @@ fn readiness(was_read: bool) -> Answer {
     if was_read {
         Answer::text(StatusCode::OK, "ok")
     } else {
-        Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been read yet")
+        not_read_yet()
     }
+}
+
+fn not_read_yet() -> Answer {
+    Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been read yet")
 }
 
 #[cfg(test)]
@@ -164,6 +232,16 @@ mod tests {
         assert_eq!(answer.code, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(answer.body, b"the node has not been read yet\n");
         assert_eq!(readiness(true).code, StatusCode::OK);
+    }
+
+    #[test]
+    fn every_part_of_the_report_has_its_path() {
+        for part in Part::ALL {
+            let path = format!("/api/v1/{}", part.name());
+            assert!(API.contains(&(&*path, part)), "{path}");
+        }
+        assert!(Pages::PAGES.iter().all(|page| !page.is_open || !page.path.starts_with("/api")));
+        assert_eq!(api(None, Part::Report).code, StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub(super) async fn run(agent: Arc<Agent>) {
     let mut jitter = Jitter::default();
     loop {
         let settings = config.borrow_and_update().probe.clone();
+        agent
+            .metrics
+            .probes_every(settings.enabled.then_some(settings.interval));
         if settings.enabled {
             if let Some(view) = views.borrow_and_update().as_deref() {
                 schedule(&mut slots, view, &settings.devices);

@@ -1,23 +1,21 @@
 //! Puts the node together from what was read, what the helper says and what the probes found, and judges it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
+use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
 use rdma_health_helper::Failure;
 use rdma_health_node::{
     Fact, Node,
-    history::{
-        History,
-        timeline::{Current, Open},
-    },
+    history::{History, Missing, changes::Current},
     limits::Runtime,
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Device, HelperError, Path, PortKey, ProbeReport, RuntimeLimits};
-use rdma_health_rules::{Domain, Expectations, Finding, Verdict, judge, rule};
+use rdma_health_rules::{Expectations, Finding, Verdict, judge};
 use rdma_health_time::now;
 use rdma_health_view::View;
 use tokio::sync::watch;
@@ -25,6 +23,9 @@ use tracing::{info, warn};
 
 use super::reader::Reading;
 use crate::helper::{runtimes_fact, verbs_fact};
+
+/// How long after its start an agent may not have read and probed everything that it did before.
+const SETTLING: Duration = Duration::from_secs(600);
 
 /// What publishers show, and the parts it is made of.
 #[derive(Debug)]
@@ -43,10 +44,9 @@ struct Parts {
     expectations: Expectations,
     /// When the agent started.
     started: Instant,
+    /// The problems that the history was last told of, and whether those that are missing are over.
+    observed: Option<(BTreeSet<String>, Missing)>,
 }
-
-/// What an earlier run of the agent found is not resolved in this time: the verbs helper may not have answered yet.
-const SETTLED_AFTER: Duration = Duration::from_secs(120);
 
 impl State {
     pub(crate) fn new(expectations: Expectations, history: History) -> Self {
@@ -57,6 +57,7 @@ impl State {
             history: Arc::new(history),
             expectations,
             started: Instant::now(),
+            observed: None,
         };
         Self {
             parts: Mutex::new(parts),
@@ -136,23 +137,18 @@ impl State {
             }
             None => (Reading::from(&**shown.as_ref()?), false),
         };
-        let verdict = shown
+        let judged = shown
             .as_ref()
             .filter(|view| judge == Judge::Changes && !forgot && view.revision == reading.revision)
-            .map(|view| Arc::clone(&view.verdict));
-        let judged = verdict.is_none();
-        let mut view = parts.view(reading, verdict);
-        if judged {
-            parts.note(&view);
-            view.node.history = Some(Arc::clone(&parts.history));
-        }
-        let view = Arc::new(view);
+            .map(|view| (Arc::clone(&view.verdict), Arc::clone(&view.diagnosis)));
+        let is_new = judged.is_none();
+        let view = Arc::new(parts.view(reading, judged));
         self.view.send_if_modified(|shown| {
             *shown = Some(Arc::clone(&view));
-            judged
+            is_new
         });
         drop(parts);
-        if judged {
+        if is_new {
             log_changes(shown.as_ref().map(|view| &*view.verdict), &view.verdict);
         }
         Some(view)
@@ -184,9 +180,47 @@ impl Parts {
         self.probes.len() < before
     }
 
-    /// Notes which findings came and went.
-    fn note(&mut self, view: &View) {
-        let findings = view.verdict.findings.iter();
+    /// The view of a reading, with what was judged of it, if that is still valid.
+    fn view(&mut self, reading: Reading, judged: Option<(Arc<Verdict>, Arc<Diagnosis>)>) -> View {
+        let mut node = reading.node;
+        node.verbs = self.verbs.clone();
+        if let Some(runtimes) = &self.runtimes {
+            node.see_runtimes(runtimes.clone());
+        }
+        node.probes = self.probes.values().cloned().collect();
+        node.history = Some(Arc::clone(&self.history));
+        let (verdict, diagnosis) = judged.unwrap_or_else(|| {
+            let verdict = judge(&node, &self.expectations);
+            let diagnosis = diagnose(&node, &verdict.findings, None);
+            (Arc::new(verdict), Arc::new(diagnosis))
+        });
+        self.observe(&verdict, &diagnosis);
+        self.note(&verdict);
+        node.history = Some(Arc::clone(&self.history));
+        View {
+            verdict,
+            diagnosis,
+            node,
+            read_errors: reading.read_errors,
+            reader_threads: reading.reader_threads,
+            revision: reading.revision,
+        }
+    }
+}
+
+impl Parts {
+    /// How to treat what was found before and is not found now.
+    fn missing(&self) -> Missing {
+        if self.started.elapsed() < SETTLING {
+            Missing::NotJudgedYet
+        } else {
+            Missing::Over
+        }
+    }
+
+    /// Remembers which findings came and went.
+    fn note(&mut self, verdict: &Verdict) {
+        let findings = verdict.findings.iter();
         let current: Vec<_> = findings
             .map(|finding| Current {
                 rule: finding.rule.id,
@@ -195,33 +229,27 @@ impl Parts {
                 message: &finding.message,
             })
             .collect();
-        let status = view.verdict.status.name();
-        if !self.history.timeline.differs(status, &current) {
-            return;
+        let (status, missing) = (verdict.status.name(), self.missing());
+        if self.history.changes.differs(status, &current) {
+            let history = Arc::make_mut(&mut self.history);
+            history
+                .changes
+                .see(status, &current, now(), |_| missing == Missing::NotJudgedYet);
         }
-        let has_settled = self.started.elapsed() >= SETTLED_AFTER;
-        let is_undecided = |open: &Open| {
-            let needs_probe = rule(&open.rule).is_some_and(|rule| rule.domain == Domain::Probe);
-            !has_settled || (needs_probe && self.probes.is_empty())
-        };
-        let history = Arc::make_mut(&mut self.history);
-        history.timeline.see(status, &current, now(), is_undecided);
     }
 
-    fn view(&self, reading: Reading, verdict: Option<Arc<Verdict>>) -> View {
-        let mut node = reading.node;
-        node.verbs = self.verbs.clone();
-        if let Some(runtimes) = &self.runtimes {
-            node.see_runtimes(runtimes.clone());
-        }
-        node.probes = self.probes.values().cloned().collect();
-        node.history = Some(Arc::clone(&self.history));
-        View {
-            verdict: verdict.unwrap_or_else(|| Arc::new(judge(&node, &self.expectations))),
-            node,
-            read_errors: reading.read_errors,
-            reader_threads: reading.reader_threads,
-            revision: reading.revision,
+    /// Remembers since when there have been which problems.
+    fn observe(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
+        let missing = self.missing();
+        let findings = verdict.findings.iter().map(Finding::key);
+        let keys: BTreeSet<String> = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
+        let observed = Some((keys, missing));
+        // The history is shared with what is shown, so that each change copies it.
+        if self.observed != observed {
+            if let Some((keys, _)) = &observed {
+                Arc::make_mut(&mut self.history).observe(keys, missing, now());
+            }
+            self.observed = observed;
         }
     }
 }

@@ -51,6 +51,9 @@ pub(super) struct Arguments {
     /// Also expose port counters under the metric names of node_exporter's infiniband collector
     #[arg(long)]
     node_exporter_names: bool,
+    /// Do not export metrics that do not change while the node runs; rdma-health metrics marks them as fixed
+    #[arg(long)]
+    no_fixed_metrics: bool,
     /// File that keeps the history of the node across restarts and reboots [default: memory only]
     #[arg(long, value_name = "FILE", env = STATE)]
     state: Option<PathBuf>,
@@ -85,6 +88,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         probe_interval: arguments.probe_interval,
         profile: None,
         node_exporter_names: arguments.node_exporter_names.then_some(true),
+        fixed_metrics: arguments.no_fixed_metrics.then_some(false),
         state: arguments.state,
         helper: arguments.helper.given(),
         kubernetes: arguments.kubernetes.then_some(true),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rdma_health_config::Config;
 use rdma_health_diagnosis::{
     diagnose,
@@ -17,11 +17,10 @@ use rdma_health_diagnosis::{
 };
 use rdma_health_node::{Node, history::History, words::printable};
 use rdma_health_report as report;
-use rdma_health_rules::judge;
+use rdma_health_rules::{Severity, Status, judge};
 use rdma_health_snapshot::state_file;
 
 use super::{
-    Output,
     environment::{Given, STATE},
     gather::{self, NodeArguments},
     job::JobArguments,
@@ -29,6 +28,45 @@ use super::{
 
 /// The most that is read of a log without a length, in bytes: a device never ends. A file is read to its end.
 const MAX_LOG: u64 = 1 << 30;
+
+/// Format of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportOutput {
+    /// For people
+    Text,
+    /// For programs; docs/api.md describes it
+    Json,
+    /// One line: host, status, first cause, rules
+    Line,
+    /// Nagios plugin: one line with performance data, then the findings
+    Nagios,
+    /// Plugin of node-problem-detector: one line of at most 80 bytes; exit status 1 for any problem
+    Npd,
+    /// JUnit XML: each rule is a test case
+    Junit,
+}
+
+/// The lowest severity that is a failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Any finding
+    Info,
+    /// Warnings and critical findings
+    #[default]
+    Warning,
+    /// Critical findings only
+    Critical,
+}
+
+impl FailOn {
+    fn severity(self) -> Severity {
+        match self {
+            Self::Info => Severity::Info,
+            Self::Warning => Severity::Warning,
+            Self::Critical => Severity::Critical,
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -52,11 +90,14 @@ pub(super) struct Arguments {
     job: JobArguments,
     /// Format of the report
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: ReportOutput,
+    /// Lowest severity that makes the exit status, or a test case, a failure [default: warning]
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    fail_on: Option<FailOn>,
     /// Show all evidence, the remedies of all causes, and one line for each domain without a problem
     #[arg(long, short)]
     verbose: bool,
-    /// Print one line: host, status, first cause, and the rules that found a problem
+    /// Print one line: host, status, first cause, and the rules that found a problem; the same as --output line
     #[arg(long, short, conflicts_with_all = ["output", "verbose"])]
     quiet: bool,
 }
@@ -120,14 +161,36 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     let mut out = anstream::stdout().lock();
     match arguments.output {
         _ if arguments.quiet => report::quiet(&mut out, &report)?,
-        Output::Text => {
+        ReportOutput::Text => {
             let style = report::Style::of_terminal().verbose(arguments.verbose);
             report::text(&mut out, &report, style)?;
         }
-        Output::Json => report::json(&mut out, &report)?,
+        ReportOutput::Json => report::json(&mut out, &report)?,
+        ReportOutput::Line => report::quiet(&mut out, &report)?,
+        ReportOutput::Nagios => report::nagios(&mut out, &report)?,
+        ReportOutput::Npd => report::npd(&mut out, &report)?,
+        ReportOutput::Junit => {
+            let severity = arguments.fail_on.unwrap_or_default().severity();
+            report::junit(&mut out, &report, severity)?;
+        }
     }
     out.flush()?;
-    Ok(ExitCode::from(report.status().exit_code()))
+    let status = failing(&report, arguments.fail_on);
+    Ok(ExitCode::from(match arguments.output {
+        ReportOutput::Npd => report::npd_exit_code(status),
+        _ => status.exit_code(),
+    }))
+}
+
+/// The status for the exit status: one below the severity that fails counts as healthy. That something could not be judged
+/// is never healthy.
+fn failing(report: &report::Report<'_>, fail_on: Option<FailOn>) -> Status {
+    let has_any = !report.verdict.findings.is_empty();
+    match (report.status(), fail_on.unwrap_or_default()) {
+        (Status::Warning, FailOn::Critical) => Status::Ok,
+        (Status::Ok, FailOn::Info) if has_any => Status::Warning,
+        (status, _) => status,
+    }
 }
 
 /// The state file that the configuration names. No one asked for it on the command line, so a missing file is normal, and an

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use rdma_health_metrics::catalogue;
 use rdma_health_rules::CATALOGUE;
 
-use super::rules_page;
+use super::{alerts, rules_page};
 #[cfg(feature = "agent")]
 use crate::agent;
 
@@ -21,6 +21,8 @@ enum RulesOutput {
     Json,
     /// docs/rules.md
     Markdown,
+    /// Recording rules and alerts for Prometheus 2.42 or later
+    Prometheus,
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +80,7 @@ pub(super) fn rules(arguments: &RulesArguments) -> anyhow::Result<ExitCode> {
                 )?;
             }
         }
+        RulesOutput::Prometheus => out.write_all(alerts::rules().as_bytes())?,
         RulesOutput::Markdown => out.write_all(rules_page::markdown().as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)

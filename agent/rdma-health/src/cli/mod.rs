@@ -4,6 +4,7 @@
 mod agent;
 #[cfg(feature = "agent")]
 mod alive;
+mod alerts;
 mod baseline;
 mod check;
 mod devices;

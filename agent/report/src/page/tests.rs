@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use rdma_health_diagnosis::{Diagnosis, diagnose};
 use rdma_health_node::{
     Fact,
-    history::{History, timeline::Current},
+    history::{History, changes::Current},
 };
 
 use super::*;
@@ -31,7 +32,8 @@ fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
     let diagnosis = diagnose(&node, &verdict.findings, None);
     let mut view = View {
         node,
-        verdict: std::sync::Arc::new(verdict),
+        verdict: Arc::new(verdict),
+        diagnosis: Arc::new(diagnosis.clone()),
         read_errors: Vec::new(),
         reader_threads: 1,
         revision: 0,
@@ -54,7 +56,8 @@ fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
     }
     // A healthy node has neither causes nor findings.
     view.node.hcas = rdma_health_node::Fact::Absent;
-    std::sync::Arc::make_mut(&mut view.verdict).findings.clear();
+    Arc::make_mut(&mut view.verdict).findings.clear();
+    view.diagnosis = Arc::new(Diagnosis::default());
     let page = rendered(&view);
     assert!(
         !page.contains("id=causes") && !page.contains("Next step"),
@@ -108,8 +111,8 @@ fn busy() -> View {
         severity: "warning",
         message: "mlx5_3 port 1 was `DOWN`",
     }];
-    history.timeline.see("warning", &current, end - 7200, |_| false);
-    history.timeline.see("critical", &[], end - 3600, |_| false);
+    history.changes.see("warning", &current, end - 7200, |_| false);
+    history.changes.see("critical", &[], end - 3600, |_| false);
     view.node.history = Some(Arc::new(history));
     view
 }
@@ -155,7 +158,7 @@ fn names_from_outside_cannot_become_markup() {
     }
     hcas.insert(EVIL.into(), Arc::new(hca));
     let mut history = History::clone(view.node.history.as_ref().unwrap());
-    for event in &mut history.timeline.events {
+    for event in &mut history.changes.events {
         (event.rule, event.subject, event.severity, event.message) =
             (EVIL.into(), EVIL.into(), EVIL.into(), format!("`{EVIL}"));
     }
@@ -170,6 +173,7 @@ fn names_from_outside_cannot_become_markup() {
 fn a_port_that_is_down_without_a_finding_is_not_red() {
     let mut view = rdma_health_tests::view::rich(2, &[]);
     Arc::make_mut(&mut view.verdict).findings.clear();
+    view.diagnosis = Arc::new(Diagnosis::default());
     let Fact::Known(hcas) = &mut view.node.hcas else { panic!() };
     let port = Arc::make_mut(hcas.get_mut("mlx5_0").unwrap()).ports.get_mut(&1).unwrap();
     if let Fact::Known(state) = &mut port.state {
@@ -191,8 +195,8 @@ fn only_a_proven_client_is_offered_names_and_addresses() {
         };
         render(Some(&view), options)
     };
-    assert!(page(true).contains("href=/facts.json") && page(true).contains("http-equiv=refresh content=30"));
-    assert!(!page(false).contains("href=/facts.json") && page(false).contains("Anonymised snapshot"));
+    assert!(page(true).contains(">Snapshot</a>") && page(true).contains("http-equiv=refresh content=30"));
+    assert!(page(false).contains("Anonymised snapshot"));
     assert!(!rendered(&view).contains("http-equiv"), "it refreshes on request only");
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::words::count;
+use rdma_health_node::{history::Since, words::count};
 use rdma_health_rules::{Evidence, Finding};
 
 use super::{
@@ -117,10 +117,15 @@ fn explained(page: &mut Markup, id: &str) {
         .html("</code></a> ");
 }
 
-fn since(page: &mut Markup, since: Option<u64>, now: u64) {
+/// Since when a problem has been observed; it may be older than the agent's history.
+fn since(page: &mut Markup, since: Option<Since>, now: u64) {
     if let Some(since) = since {
-        page.html("<span class=dim>since </span>");
-        moment(page, since, now);
+        page.html(if since.exact {
+            "<span class=dim>since </span>"
+        } else {
+            "<span class=dim>since at least </span>"
+        });
+        moment(page, since.time, now);
     }
 }
 

@@ -83,15 +83,18 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
             seen.name = words(&seen.name);
         }
     }
+    if let Some(observed) = &mut history.observed {
+        observed.problems = keyed(&mut observed.problems, words);
+    }
     history.functions = keyed(&mut history.functions, words);
     history.ports = keyed(&mut history.ports, |key| match key.rsplit_once(':') {
         Some((identity, port)) => format!("{}:{port}", words(identity)),
         None => words(key),
     });
-    for open in &mut history.timeline.open {
+    for open in &mut history.changes.open {
         open.subject = words(&open.subject);
     }
-    for event in &mut history.timeline.events {
+    for event in &mut history.changes.events {
         event.subject = words(&event.subject);
         event.message = pseudonyms.words(&event.message, true);
     }

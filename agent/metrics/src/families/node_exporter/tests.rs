@@ -89,6 +89,7 @@ fn the_node_exporter_says_the_same_of_the_same_tree() {
     view.node = rdma_health_node::Node::new(collector.facts());
     let options = RenderOptions {
         node_exporter_names: true,
+        ..RenderOptions::default()
     };
     let mut ours = Vec::new();
     Exporter::default().render(Some(&view), options, &mut ours);

@@ -1,4 +1,4 @@
-//! Since when findings exist, and which came and went: for people and publishers. No rule reads it.
+//! Which findings came and went, and since when the node has its status: for people. No rule reads it.
 //!
 //! It knows findings only by the names that they are published with, because rules are above this crate.
 
@@ -13,7 +13,7 @@ pub const MAX_EVENTS: usize = 64;
 
 /// Findings that exist, and those that came and went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timeline {
+pub struct Changes {
     /// The status of the node and since when it has it; `None` before the first verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Since>,
@@ -43,8 +43,6 @@ pub struct Open {
     pub subject: String,
     /// How severe it is.
     pub severity: String,
-    /// When it was first seen without a break, in seconds since 1970.
-    pub since: u64,
 }
 
 /// A finding that came, went or changed its severity.
@@ -106,8 +104,8 @@ impl Current<'_> {
     }
 }
 
-impl Timeline {
-    /// Whether [`Timeline::see`] would change anything.
+impl Changes {
+    /// Whether [`Changes::see`] would change anything.
     pub fn differs(&self, status: &str, current: &[Current<'_>]) -> bool {
         let same = |found: &Current<'_>| {
             let known = self.open.iter().find(|open| found.is(open));
@@ -120,7 +118,7 @@ impl Timeline {
     }
 
     /// Takes a verdict of `now`, in seconds since 1970. A finding that is not in it is resolved, unless `is_undecided`: after a
-    /// start, what needs a probe or the verbs helper is not judged yet.
+    /// start, not everything was read and probed.
     pub fn see(
         &mut self,
         status: &str,
@@ -164,7 +162,6 @@ impl Timeline {
                         rule: short(found.rule).to_owned(),
                         subject: short(&found.subject).to_owned(),
                         severity: short(found.severity).to_owned(),
-                        since: now,
                     });
                     Change::Found
                 }
@@ -183,19 +180,6 @@ impl Timeline {
         self.events.drain(..surplus);
     }
 
-    /// Since when a finding exists, in seconds since 1970.
-    pub fn since(&self, rule: &str, subject: &str) -> Option<u64> {
-        let mut open = self.open.iter();
-        let known = open.find(|open| open.rule == rule && open.subject == short(subject))?;
-        Some(known.since)
-    }
-
-    /// The earliest time since when findings of a rule exist.
-    pub fn since_of_rule(&self, rule: &str) -> Option<u64> {
-        let open = self.open.iter().filter(|open| open.rule == rule);
-        open.map(|open| open.since).min()
-    }
-
     /// Whether nothing was seen.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -204,7 +188,6 @@ impl Timeline {
     /// Applies `change` to every time.
     pub(super) fn times(&mut self, mut change: impl FnMut(&mut u64)) {
         self.status.iter_mut().for_each(|known| change(&mut known.since));
-        self.open.iter_mut().for_each(|open| change(&mut open.since));
         self.events.iter_mut().for_each(|event| change(&mut event.time));
         self.events.sort_by_key(|event| event.time);
     }
@@ -229,7 +212,7 @@ impl Timeline {
             .iter()
             .flat_map(|event| [&event.rule, &event.subject, &event.severity, &event.message]);
         match status.chain(open).chain(events).find(|text| short(text) != **text) {
-            Some(text) => Err(format!("a text of the timeline has {} bytes", text.len())),
+            Some(text) => Err(format!("a text of the changes has {} bytes", text.len())),
             None => Ok(()),
         }
     }
@@ -248,37 +231,35 @@ mod tests {
         }
     }
 
-    fn changes(timeline: &Timeline) -> Vec<(u64, Change)> {
-        let events = timeline.events.iter();
+    fn times(changes: &Changes) -> Vec<(u64, Change)> {
+        let events = changes.events.iter();
         events.map(|event| (event.time, event.change)).collect()
     }
 
     #[test]
-    fn a_finding_keeps_its_first_time_until_it_is_resolved() {
-        let mut timeline = Timeline::default();
+    fn each_change_of_a_finding_is_an_event() {
+        let mut changes = Changes::default();
         let down = [found("port-down", "warning")];
-        assert!(timeline.differs("warning", &down));
-        timeline.see("warning", &down, 100, |_| false);
-        timeline.see("warning", &down, 160, |_| false);
-        assert!(!timeline.differs("warning", &down));
-        assert_eq!(timeline.since("port-down", "mlx5_0:1"), Some(100));
-        timeline.see("critical", &[found("port-down", "critical")], 220, |_| false);
-        assert_eq!(timeline.since_of_rule("port-down"), Some(100));
-        assert_eq!(timeline.status.as_ref().unwrap().since, 220);
-        assert!(timeline.differs("ok", &[]));
-        timeline.see("ok", &[], 280, |_| true);
-        assert_eq!(timeline.since("port-down", "mlx5_0:1"), Some(100), "not judged yet");
-        timeline.see("ok", &[], 340, |_| false);
-        assert_eq!(timeline.since("port-down", "mlx5_0:1"), None);
+        assert!(changes.differs("warning", &down));
+        changes.see("warning", &down, 100, |_| false);
+        changes.see("warning", &down, 160, |_| false);
+        assert!(!changes.differs("warning", &down));
+        changes.see("critical", &[found("port-down", "critical")], 220, |_| false);
+        assert_eq!(changes.status.as_ref().unwrap().since, 220);
+        assert!(changes.differs("ok", &[]));
+        changes.see("ok", &[], 280, |_| true);
+        assert_eq!(changes.open.len(), 1, "not judged yet");
+        changes.see("ok", &[], 340, |_| false);
+        assert_eq!(changes.open, []);
         assert_eq!(
-            changes(&timeline),
+            times(&changes),
             [(100, Change::Found), (220, Change::Severity), (340, Change::Resolved)]
         );
     }
 
     #[test]
     fn it_stays_within_its_limits() {
-        let mut timeline = Timeline::default();
+        let mut changes = Changes::default();
         let long = "x".repeat(1000);
         for time in 0..1000 {
             let many: Vec<_> = (0..600)
@@ -288,11 +269,11 @@ mod tests {
                     ..found("port-down", "warning")
                 })
                 .collect();
-            timeline.see("warning", &many[..600 * (time as usize % 2)], time, |_| false);
+            changes.see("warning", &many[..600 * (time as usize % 2)], time, |_| false);
         }
-        assert_eq!(timeline.check(), Ok(()));
-        assert_eq!(timeline.events.len(), MAX_EVENTS);
-        timeline.events.push(timeline.events[0].clone());
-        assert!(timeline.check().is_err());
+        assert_eq!(changes.check(), Ok(()));
+        assert_eq!(changes.events.len(), MAX_EVENTS);
+        changes.events.push(changes.events[0].clone());
+        assert!(changes.check().is_err());
     }
 }

@@ -1,0 +1,153 @@
+//! Problems: the findings of a node, counted as people count faults.
+//!
+//! One fault often makes many findings: an IOMMU that translates is found on each of 17 functions, and the probes of eight ports
+//! fail. A problem is what one alert, one notification and one line should be about: a cause, with the findings that it explains
+//! best. What concerns single devices is one problem for each of them, unless most devices of the node have it.
+
+use std::collections::BTreeSet;
+
+use rdma_health_node::{Node, history::Since};
+use rdma_health_rules::{Domain, Finding, Severity, rule};
+
+use crate::{Cause, Confidence, Diagnosis, cause, observed};
+
+/// The cause that stands for each device that is gone, although its rules are about modules.
+const LOST: &str = "devices-missing";
+/// The fewest devices of which most can be affected.
+const FEWEST: usize = 3;
+
+/// One fault, with the findings that show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem<'a> {
+    /// Id of the cause, or of the rule if no known cause explains the findings.
+    pub cause: &'static str,
+    /// What is wrong, in one line.
+    pub title: &'static str,
+    /// What part of RDMA it concerns.
+    pub domain: Domain,
+    /// Confidence in the cause.
+    pub confidence: Confidence,
+    /// The highest severity of the findings.
+    pub severity: Severity,
+    /// The device, if it concerns one.
+    pub device: Option<&'a str>,
+    /// The port, if it concerns one.
+    pub port: Option<u8>,
+    /// The findings of warning and above, worst first.
+    pub findings: Vec<&'a Finding>,
+    /// What to do next.
+    pub next_step: &'a str,
+    /// Since when the first of the findings has been observed.
+    pub since: Option<Since>,
+}
+
+/// The problems of a node, in the order of the causes.
+pub fn problems<'a>(node: &Node, findings: &'a [Finding], diagnosis: &'a Diagnosis) -> Vec<Problem<'a>> {
+    let grave = || findings.iter().filter(|finding| finding.severity > Severity::Info);
+    let best: Vec<(usize, &Finding)> = grave()
+        .filter_map(|finding| Some((best_cause(node, finding, &diagnosis.causes)?, finding)))
+        .collect();
+    let mut problems = Vec::new();
+    for (place, cause) in diagnosis.causes.iter().enumerate() {
+        let mine: Vec<&Finding> = best
+            .iter()
+            .filter(|(of, _)| *of == place)
+            .map(|(_, finding)| *finding)
+            .collect();
+        problems.extend(by_device(node, cause, mine));
+    }
+    problems
+}
+
+/// The position of the first cause that explains a finding.
+fn best_cause(node: &Node, finding: &Finding, causes: &[Cause]) -> Option<usize> {
+    let kinds = observed::of_rule(finding.rule, node);
+    causes.iter().position(|cause| {
+        let explains = cause.findings.contains(&finding.rule.id)
+            || kinds.iter().any(|kind| cause.explains.contains(kind));
+        cause.confidence > Confidence::Unlikely && explains
+    })
+}
+
+/// The problems of one cause.
+fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> Vec<Problem<'a>> {
+    let Some(first) = findings.first() else {
+        return Vec::new();
+    };
+    let domain = domain_of(cause.id).unwrap_or(first.domain);
+    let devices: BTreeSet<Option<&str>> = findings
+        .iter()
+        .map(|finding| finding.subject.device.as_deref())
+        .collect();
+    let all = node.hcas().filter(|hca| !hca.is_virtual()).count();
+    let are_most = devices.len() >= FEWEST && devices.len() * 2 > all;
+    if !(is_of_devices(domain) || cause.id == LOST) || are_most {
+        return vec![Problem::new(node, cause, domain, None, findings)];
+    }
+    let of = |device: Option<&'a str>| {
+        let of_it = |finding: &&&Finding| finding.subject.device.as_deref() == device;
+        let mine = findings.iter().filter(of_it).copied().collect();
+        Problem::new(node, cause, domain, device, mine)
+    };
+    devices.into_iter().map(of).collect()
+}
+
+/// The domain of a cause: that of its most fundamental rule. It does not depend on the findings of the moment. `None` for a
+/// cause without rules, whose problems have the domain of their findings.
+pub fn domain_of(id: &str) -> Option<Domain> {
+    match cause(id) {
+        Some(known) => known.rules.first().map(|rule| rule.domain),
+        None => rule(id).map(|rule| rule.domain),
+    }
+}
+
+/// Whether faults of this domain are faults of single devices.
+fn is_of_devices(domain: Domain) -> bool {
+    match domain {
+        Domain::Pci | Domain::Kernel | Domain::Link | Domain::Gids | Domain::Probe => true,
+        Domain::Iommu
+        | Domain::GpuDirect
+        | Domain::Modules
+        | Domain::Sriov
+        | Domain::Network
+        | Domain::Limits
+        | Domain::Reading => false,
+    }
+}
+
+impl<'a> Problem<'a> {
+    fn new(
+        node: &Node,
+        cause: &'a Cause,
+        domain: Domain,
+        device: Option<&'a str>,
+        findings: Vec<&'a Finding>,
+    ) -> Self {
+        let ports: BTreeSet<u8> = findings.iter().filter_map(|finding| finding.subject.port).collect();
+        let since = findings.iter().filter_map(|finding| finding.since(node));
+        // Most fundamental: the remedy of the cause, unless the findings are those of another device.
+        let mut own = findings.iter().filter(|finding| cause.findings.first() == Some(&finding.rule.id));
+        let remedy = own.next().filter(|finding| device.is_some() && !finding.is_remedy_for_several_cases());
+        Self {
+            cause: cause.id,
+            title: cause.title,
+            domain,
+            confidence: cause.confidence,
+            severity: findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Info),
+            device,
+            port: (ports.len() == 1 && device.is_some()).then(|| ports.first().copied()).flatten(),
+            next_step: remedy.map_or(&cause.next_step, |finding| &finding.remedy),
+            since: since.min_by_key(|since| since.time),
+            findings,
+        }
+    }
+
+    /// What it is about: a port, a device or the node.
+    pub fn subject(&self) -> String {
+        match (self.device, self.port) {
+            (Some(device), Some(port)) => format!("{device}:{port}"),
+            (Some(device), None) => device.to_owned(),
+            (None, _) => "node".to_owned(),
+        }
+    }
+}

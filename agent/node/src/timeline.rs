@@ -1,0 +1,75 @@
+//! What happened on the node, in the order of time: messages of the kernel about adapters, link downs and boots.
+
+use serde::Serialize;
+
+use crate::Node;
+
+/// Maximum number of entries; the oldest are dropped.
+const MAX_ENTRIES: usize = 256;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Happened {
+    /// When, in seconds since 1970; of several equal messages the last. `None` if it is not known.
+    pub time: Option<u64>,
+    /// What: the kind of a message of the kernel log (`link-down`), `port-down`, or `boot`.
+    pub kind: &'static str,
+    /// The device or port, or the id of the boot.
+    pub subject: String,
+    /// The number of equal messages.
+    pub count: u64,
+    /// The text of the last message, or the kernel release of a boot.
+    pub message: String,
+    /// Where it is known from.
+    pub source: &'static str,
+}
+
+impl Node {
+    /// What is known to have happened, oldest first.
+    pub fn timeline(&self) -> Vec<Happened> {
+        // Seconds since boot become seconds since 1970.
+        let booted = self
+            .host
+            .uptime
+            .known()
+            .filter(|_| self.live)
+            .map(|uptime| self.time.saturating_sub(*uptime));
+        let mut all: Vec<Happened> = self
+            .device_events()
+            .into_iter()
+            .map(|found| Happened {
+                time: booted.zip(found.event.last).map(|(booted, last)| booted.saturating_add(last)),
+                kind: found.event.kind.name(),
+                subject: found.subject(),
+                count: found.event.count,
+                message: found.event.message.clone(),
+                source: "/dev/kmsg",
+            })
+            .collect();
+        for port in self.ports() {
+            let downs = self.past(&port).map_or(&[][..], |past| &past.downs);
+            all.extend(downs.iter().map(|time| Happened {
+                time: Some(*time),
+                kind: "port-down",
+                subject: port.to_string(),
+                count: 1,
+                message: format!("{port} went down"),
+                source: "history",
+            }));
+        }
+        for boot in self.history.iter().flat_map(|history| &history.boots) {
+            all.push(Happened {
+                time: Some(boot.first),
+                kind: "boot",
+                subject: boot.id.clone(),
+                count: 1,
+                message: boot.kernel.clone().unwrap_or_default(),
+                source: "history",
+            });
+        }
+        all.sort();
+        let surplus = all.len().saturating_sub(MAX_ENTRIES);
+        all.drain(..surplus);
+        all
+    }
+}

@@ -1,0 +1,189 @@
+//! Recording rules and alerts for Prometheus, made from the catalogues of rules and causes.
+
+use std::{fmt::Write, time::Duration};
+
+use rdma_health_diagnosis::{CAUSES, domain_of};
+use rdma_health_rules::{CATALOGUE, Domain, Severity};
+
+/// The base of the addresses of runbooks; the chart replaces it.
+const RUNBOOKS: &str = "https://github.com/rdma-health/rdma-health/blob/main/docs/runbooks";
+/// What the rules begin with: series of nodes, with and without the label `node`.
+const RECORDING: &str = include_str!("alerts/recording.yaml");
+/// The alerts about fleets and about the agent itself.
+const OTHERS: &str = include_str!("alerts/others.yaml");
+/// Rules whose problems have another alert.
+const ELSEWHERE: &str = "helper-.*";
+
+/// An alert about problems of nodes. Node conditions have the same names.
+struct ProblemAlert {
+    name: &'static str,
+    domains: &'static [Domain],
+    /// What the alert's description ends with: a query that shows the values behind it.
+    value: &'static str,
+}
+
+const PROBLEMS: &[ProblemAlert] = &[
+    ProblemAlert {
+        name: "RDMAIommuProblem",
+        domains: &[Domain::Iommu],
+        value: "Linux {{ with printf \"node:rdma_kernel:info{cluster=%q,namespace=%q,job=%q,node=%q}\" $labels.cluster \
+            $labels.namespace $labels.job $labels.node | query }}{{ . | first | label \"kernel\" }}{{ else }}of unknown \
+            release{{ end }} is running. ",
+    },
+    ProblemAlert {
+        name: "RDMADeviceProblem",
+        domains: &[Domain::Kernel, Domain::Pci, Domain::Modules, Domain::Sriov],
+        value: "",
+    },
+    ProblemAlert {
+        name: "GPUDirectProblem",
+        domains: &[Domain::GpuDirect],
+        value: "",
+    },
+    ProblemAlert {
+        name: "RDMALinkProblem",
+        domains: &[Domain::Link],
+        value: "",
+    },
+    ProblemAlert {
+        name: "RDMANetworkProblem",
+        domains: &[Domain::Gids, Domain::Network],
+        value: "",
+    },
+    ProblemAlert {
+        name: "RDMALimitsProblem",
+        domains: &[Domain::Limits],
+        value: "",
+    },
+    ProblemAlert {
+        name: "RDMAProbeProblem",
+        domains: &[Domain::Probe],
+        value: "{{ with printf \"node_device_port:rdma_probe_bandwidth:ratio_baseline{node=%q,device=%q}\" $labels.node \
+            $labels.device | query }}The last probe reached {{ . | first | value | humanizePercentage }} of the median of earlier \
+            ones. {{ end }}",
+    },
+    ProblemAlert {
+        name: "RDMAReadingProblem",
+        domains: &[Domain::Reading],
+        value: "",
+    },
+];
+
+/// `dashboards/rules.yaml`.
+pub(super) fn rules() -> String {
+    let mut text = RECORDING.to_owned();
+    text.push_str("  - name: rdma-health.problems\n    rules:\n");
+    for alert in PROBLEMS {
+        for severity in [Severity::Critical, Severity::Warning] {
+            // Domains that wait equally long share an alert.
+            let mut waits: Vec<Duration> = alert.domains.iter().map(|domain| domain.alert_after(severity)).collect();
+            waits.dedup();
+            for wait in waits {
+                let domains: Vec<_> = alert
+                    .domains
+                    .iter()
+                    .filter(|domain| domain.alert_after(severity) == wait)
+                    .map(|domain| domain.name())
+                    .collect();
+                write_alert(&mut text, alert, severity, &domains, wait);
+            }
+        }
+    }
+    text.push_str(&OTHERS.replace("RUNBOOKS", RUNBOOKS).replace("TITLE", &titles(|_| true)));
+    text
+}
+
+fn write_alert(text: &mut String, alert: &ProblemAlert, severity: Severity, domains: &[&str], wait: Duration) {
+    let ProblemAlert { name, value, .. } = alert;
+    let domain = match domains {
+        [one] => format!("domain=\"{one}\""),
+        several => format!("domain=~\"{}\"", several.join("|")),
+    };
+    let elsewhere = if alert.domains.contains(&Domain::Reading) {
+        format!(", cause!~\"{ELSEWHERE}\"")
+    } else {
+        String::new()
+    };
+    let severity = severity.name();
+    let minutes = wait.as_secs() / 60;
+    // Writing to a string cannot fail, here and below.
+    let _ = write!(
+        text,
+        "      - alert: {name}
+        expr: >-
+          node:rdma_problem:max{{{domain}, severity=\"{severity}\"{elsewhere}}}
+          unless on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\"}}
+        for: {minutes}m
+        keep_firing_for: 10m
+        labels: {{component: rdma}}
+"
+    );
+    if severity == Severity::Critical.name() {
+        let title = titles(|of| alert.domains.contains(&of));
+        let subject = "{{ $labels.node }}{{ with $labels.device }}, {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }}";
+        let count = "{{ $value }} finding{{ if ne $value 1.0 }}s{{ end }}";
+        let since = "{{ with printf \"node:rdma_cause_since:min{cluster=%q,namespace=%q,job=%q,node=%q,cause=%q}\" \
+            $labels.cluster $labels.namespace $labels.job $labels.node $labels.cause | query }} since {{ . | first | value | \
+            humanizeTimestamp }}{{ end }}";
+        let _ = write!(
+            text,
+            "        annotations: &{name}
+          summary: >-
+            {title} ({{{{ $labels.cause }}}}) on {subject}
+          description: >-
+            {count} of cause {{{{ $labels.cause }}}}{since}. {value}Next step: run rdma-health check on the node, which prints
+            evidence and commands. `rdma-health explain {{{{ $labels.cause }}}}` explains the cause.
+          runbook_url: {RUNBOOKS}/{name}.md
+"
+        );
+    } else {
+        let _ = writeln!(text, "        annotations: *{name}");
+    }
+}
+
+/// A template that writes the title of the cause in the label `cause`. Any rule may be a cause if no known cause claims it.
+fn titles(is_here: impl Fn(Domain) -> bool) -> String {
+    let mut text = String::new();
+    let causes = CAUSES.iter().map(|cause| (cause.id, cause.title, domain_of(cause.id)));
+    let rules = CATALOGUE.iter().map(|rule| (rule.id, rule.title, Some(rule.domain)));
+    let mut seen: Vec<&str> = Vec::new();
+    for (id, title, domain) in causes.chain(rules) {
+        // A cause without rules explains what probes measure.
+        if !is_here(domain.unwrap_or(Domain::Probe)) || seen.contains(&id) {
+            continue;
+        }
+        let otherwise = if seen.is_empty() { "" } else { "else " };
+        let _ = write!(text, "{{{{ {otherwise}if eq $labels.cause \"{id}\" }}}}{title}");
+        seen.push(id);
+    }
+    text.push_str("{{ else }}Problem{{ end }}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_rules_in_dashboards_are_what_the_catalogues_say() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dashboards/rules.yaml");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, rules()).unwrap();
+        }
+        let on_disk = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            on_disk == rules(),
+            "dashboards/rules.yaml is outdated; run UPDATE_DOCS=1 cargo test -p rdma-health"
+        );
+    }
+
+    #[test]
+    fn every_domain_has_one_alert() {
+        for domain in Domain::ALL {
+            let alerts = PROBLEMS.iter().filter(|alert| alert.domains.contains(&domain));
+            assert_eq!(alerts.count(), 1, "{domain:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The verdict as a `JUnit` report, for CI and acceptance tests of new nodes: each rule is a test case of its domain.
+
+use std::{
+    fmt::Write as _,
+    io::Write,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use rdma_health_node::words::printable;
+use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity};
+
+use super::{Report, markup::escaped};
+
+/// Writes the report. A rule with findings of at least this severity fails.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> std::io::Result<()> {
+    let host = report.node.host.hostname.known().map_or("localhost", String::as_str);
+    let time = timestamp(report.node.time);
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>")?;
+    for (id, domain) in Domain::ALL.into_iter().enumerate() {
+        let rules: Vec<&Rule> = CATALOGUE.iter().copied().filter(|rule| rule.domain == domain).collect();
+        let cases: Vec<Case<'_>> = rules.iter().map(|rule| Case::new(rule, report, fail_on)).collect();
+        let failures = cases.iter().filter(|case| !case.failed.is_empty()).count();
+        // What could not be judged is an error of the suite about reading, not a test that passed.
+        let error = report.verdict.unknown_because.as_deref().filter(|_| domain == Domain::Reading);
+        let errors = usize::from(error.is_some());
+        writeln!(
+            out,
+            "  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"{id}\" hostname=\"{host}\" timestamp=\"{time}\" \
+             tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"0\">\n    <properties/>",
+            name = domain.name(),
+            host = token(host),
+            tests = cases.len() + errors,
+        )?;
+        let mut notes = String::new();
+        for case in cases {
+            case.write(out)?;
+            for finding in case.passed {
+                // Writing to a string cannot fail.
+                let _ = writeln!(notes, "{}: {}: {}", finding.severity.name(), finding.rule.id, finding.message);
+            }
+        }
+        if let Some(why) = error {
+            let why = escaped(why);
+            writeln!(
+                out,
+                "    <testcase classname=\"rdma-health.reading\" name=\"judged-completely\" time=\"0\">\n      \
+                 <error type=\"unknown\" message=\"{why}\"/>\n    </testcase>"
+            )?;
+        }
+        writeln!(
+            out,
+            "    <system-out>{}</system-out>\n    <system-err/>\n  </testsuite>",
+            lines(&notes)
+        )?;
+    }
+    writeln!(out, "</testsuites>")
+}
+
+/// One rule with its findings.
+struct Case<'a> {
+    rule: &'a Rule,
+    failed: Vec<&'a Finding>,
+    /// Findings below the severity that fails.
+    passed: Vec<&'a Finding>,
+}
+
+impl<'a> Case<'a> {
+    fn new(rule: &'a Rule, report: &Report<'a>, fail_on: Severity) -> Self {
+        let findings = report.verdict.findings.iter().filter(|finding| finding.rule == rule);
+        let (failed, passed) = findings.partition(|finding| finding.severity >= fail_on);
+        Self { rule, failed, passed }
+    }
+
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let (domain, id) = (self.rule.domain.name(), self.rule.id);
+        write!(out, "    <testcase classname=\"rdma-health.{domain}\" name=\"{id}\" time=\"0\"")?;
+        let Some(first) = self.failed.first() else {
+            return writeln!(out, "/>");
+        };
+        let mut text = String::new();
+        for finding in &self.failed {
+            let _ = writeln!(text, "{}", finding.message);
+            for piece in &finding.evidence {
+                let _ = writeln!(text, "  {}: {}", piece.source, piece.value);
+            }
+        }
+        let _ = write!(text, "{}", first.remedy);
+        writeln!(
+            out,
+            ">\n      <failure type=\"{}\" message=\"{}\">{}</failure>\n    </testcase>",
+            first.severity.name(),
+            escaped(&first.message),
+            lines(&text)
+        )
+    }
+}
+
+/// Text of several lines, each of them escaped.
+fn lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(escaped).collect();
+    lines.join("\n")
+}
+
+/// A name without blanks, which the schema would normalise.
+fn token(text: &str) -> String {
+    let text: Vec<_> = text.split_whitespace().collect();
+    match text.join(" ") {
+        empty if empty.is_empty() => "localhost".into(),
+        text => escaped(&printable(&text)),
+    }
+}
+
+/// `2026-01-31T12:00:00`, in UTC; the schema allows no time zone.
+fn timestamp(seconds: u64) -> String {
+    // After the year 9999, which a wrong clock may show, there is no such form.
+    let time = UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799));
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    text.trim_end_matches('Z').to_owned()
+}
