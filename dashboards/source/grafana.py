@@ -28,6 +28,8 @@ YES = values({0: ("no", RED), 1: ("yes", GREEN)})
 STATUS_WORDS = values({word: (word, colour) for word, colour in (STATUS | SEVERITY).items()})
 IOMMU = values({"identity": ("passthrough (identity)", GREEN), "DMA": ("translated (DMA)", YELLOW),
                 "DMA-FQ": ("translated (DMA-FQ)", YELLOW), "blocked": ("blocked", RED), "auto": ("auto", GREY)})
+IOMMU_MODE = values({"passthrough": ("passthrough", GREEN), "translated": ("translated", YELLOW), "no_iommu": ("no IOMMU", GREY),
+                     "other": ("other", GREY)})
 # The verdict of each node as one number: critical outweighs warning, and unknown has its own number.
 VERDICT_NUMBER = (f'sum by ({NODE}) (rdma_verdict{{status="warning", %(select)s}})'
                   f' + 2 * sum by ({NODE}) (rdma_verdict{{status="critical", %(select)s}})'
@@ -114,7 +116,7 @@ def table(title, description, expr, columns, value=None, sort=None, links=(), ov
         {"id": "filterFieldsByName", "options": {"include": {"names": [name for name in order if name != "Value" or value]}}},
     ]
     overrides = [override(field, custom_cellOptions={"type": "color-background", "mode": "basic"})
-                 for field in ("severity", "status", "type") if field in columns] + list(overrides)
+                 for field in ("severity", "status", "type", "mode") if field in columns] + list(overrides)
     options = {"showHeader": True, "cellHeight": "sm",
                "sortBy": [{"displayName": sort, "desc": True}] if sort else []}
     return panel("table", title, description, targets, options=options, transformations=transformations, links=links,
@@ -153,6 +155,8 @@ TO_NODE_OF_SERIES = link("Node dashboard",
                          "&var-node=${__field.labels.node}&${__url_time_range}")
 TO_PAGE = link("Page of the agent", "${scheme}://${__data.fields.instance}/")
 TO_RULE = link("Explanation by the agent", "${scheme}://${__data.fields.instance}/explain/${__data.fields.rule}")
+TO_CAUSE = link("Explanation by the agent", "${scheme}://${__data.fields.instance}/explain/${__data.fields.cause}")
+TO_CAUSES = link("Causes in the catalogue", "${docs}/rules.md#causes")
 TO_CATALOGUE = link("Rule in the catalogue", "${docs}/rules.md#${__data.fields.rule}")
 TO_RUNBOOK = link("Runbook", "${docs}/runbooks/${__data.fields.alertname}.md")
 

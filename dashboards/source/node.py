@@ -45,14 +45,22 @@ BOARD = dashboard(
                          ["kernel", "rdma_stack", "nvidia_driver", "instance"], links=[TO_PAGE], no_value="not scraped")),
         ]),
         ("What is wrong", [
-            (14, 8, table("Findings", "Findings of the node. The links lead to the explanation of the rule.",
-                          f"max by ({NODE}, rule, severity, domain, device, port) (rdma_finding{{{NODES}}})",
-                          ["severity", "rule", "device", "port", "domain", "instance"], sort="severity",
-                          links=[TO_RULE, TO_CATALOGUE, TO_PAGE], no_value="no finding")),
+            (14, 8, table("Causes", "What explains the findings, and since when. The first link leads to the explanation.",
+                          f"""1000 * max by ({NODE}, cause) (rdma_cause_since_timestamp_seconds{{{NODES}}})
+                              * on ({NODE}, cause) group_left(severity, confidence)
+                              max by ({NODE}, cause, severity, confidence) (rdma_cause{{{NODES}}})""",
+                          ["severity", "cause", "confidence", "instance"], value="since", unit="dateTimeFromNow",
+                          links=[TO_CAUSE, TO_PAGE], no_value="no cause")),
             (10, 8, table("Firing alerts", "Alerts of this node. The link leads to the runbook.",
                           f'max by ({NODE}, alertname, severity, device, port) '
                           f'(ALERTS{{alertstate="firing", component="rdma", {NODES}}})',
                           ["alertname", "severity", "device", "port"], links=[TO_RUNBOOK], no_value="no alert")),
+            (24, 8, table("Findings", "Findings of the node, and since when. The links lead to the explanation of the rule.",
+                          f"""1000 * max by ({NODE}, rule, device, port) (rdma_finding_since_timestamp_seconds{{{NODES}}})
+                              * on ({NODE}, rule, device, port) group_left(severity, domain)
+                              max by ({NODE}, rule, severity, domain, device, port) (rdma_finding{{{NODES}}})""",
+                          ["severity", "rule", "device", "port", "domain", "instance"], value="since", unit="dateTimeFromNow",
+                          sort="since", links=[TO_RULE, TO_CATALOGUE, TO_PAGE], no_value="no finding")),
             (24, 6, states("Verdict over time", "The severity of the worst finding.",
                            [query(VERDICT_NUMBER % {"select": NODES}, "{{node}}")], mappings=VERDICT, no_value="not scraped",
                            thresholds=steps(GREEN, (1, YELLOW), (2, RED), (3, GREY)))),
@@ -80,6 +88,12 @@ BOARD = dashboard(
                                 "{{device}}:{{port}}")],
                          unit="percentunit", min=0, max=1.1, no_value="no probe has run",
                          thresholds=steps(RED, (0.5, YELLOW), (0.8, GREEN)))),
+            (8, 8, graph("Loopback bandwidth, relative to earlier probes",
+                         "The median of earlier probes of the same port is 100 %; the agent remembers it.",
+                         [query(f"max by ({NODE}, device, port) (rdma_probe_bandwidth_bytes_per_second{{{NODES}}}) / {ON} "
+                                f"max by ({NODE}, device, port) (rdma_probe_baseline_bandwidth_bytes_per_second{{{NODES}}})",
+                                "{{device}}:{{port}}")],
+                         unit="percentunit", min=0, no_value="no port was probed twice")),
             (8, 8, graph("Loopback latency", "Median latency of small writes.",
                          [query(f'max by ({NODE}, device, port) (rdma_probe_latency_seconds{{statistic="median", {NODES}}})',
                                 "{{device}}:{{port}}")], unit="s", no_value="no probe has run")),
@@ -88,13 +102,13 @@ BOARD = dashboard(
                          ["device", "port", "stage", "reason", "vendor_error"], no_value="no probe failed")),
         ]),
         ("Hardware", [
-            (16, 9, table("RDMA devices", "Adapter, firmware, PCI address and IOMMU mode of each device.",
-                          f"""max by ({NODE}, device, hca_type, firmware, driver, pci_address) (rdma_device_info{{{NODES}}})
+            (16, 9, table("RDMA devices", "Model, firmware, rail, slot, PCI address and IOMMU mode of each device.",
+                          f"""max by ({NODE}, device, rail, model, firmware, slot, driver, pci_address) (rdma_device_info{{{NODES}}})
                               * on ({NODE}, device) group_left(type)
                               max by ({NODE}, device, type) (rdma_iommu_group_info{{role="rdma", {NODES}}})
-                              or max by ({NODE}, device, hca_type, firmware, driver, pci_address) (rdma_device_info{{{NODES}}})
+                              or max by ({NODE}, device, rail, model, firmware, slot, driver, pci_address) (rdma_device_info{{{NODES}}})
                               unless on ({NODE}, device) rdma_iommu_group_info{{role="rdma", {NODES}}}""",
-                          ["device", "hca_type", "firmware", "driver", "pci_address", "type"], mappings=IOMMU,
+                          ["device", "rail", "model", "firmware", "slot", "driver", "pci_address", "type"], mappings=IOMMU,
                           no_value="no RDMA device")),
             (8, 9, table("Limited locked memory", "Processes whose memlock limit is not unlimited. Pods inherit that of the runtime.",
                          f"min by ({NODE}, process, limit) (rdma_memlock_limit_bytes{{{NODES}}}) < +Inf",

@@ -5,6 +5,7 @@ from grafana import *
 BY = f"{NODE}, device, port"
 SPEED = f"max by ({BY}) (rdma_port_rate_bytes_per_second{{{PORTS}}})"
 PROBED = f"max by ({BY}) (rdma_probe_bandwidth_bytes_per_second{{{PORTS}}}) / on ({BY}) {SPEED}"
+RAIL = f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {NODES}}})'
 NAME = "{{node}} {{device}}:{{port}}"
 
 
@@ -22,8 +23,9 @@ BOARD = dashboard(
     [DATASOURCE, CLUSTER, JOB, node_variable(multi=True), DEVICE, PORT, SCHEME, DOCS],
     [
         ("Rails", [
-            (12, 9, graph("Active ports by device", "Number of nodes on which the device has an active port: a rail that is lost shows.",
-                          [query(f"count by (device) (rdma_port_state_id{{{PORTS}}} == 4)", "{{device}}")], no_value="no active port")),
+            (12, 9, graph("Active ports by rail", "Number of active ports of each rail, over all selected nodes: a rail that is lost shows.",
+                          [query(f"count by (rail) ((rdma_port_state_id{{{PORTS}}} == 4) * on ({NODE}, device) group_left(rail) {RAIL})",
+                                 "rail {{rail}}")], no_value="no rail: no GPU, or no adapter that serves them")),
             (12, 9, heatmap("Probe bandwidth relative to the rate", "Distribution over all selected ports. A slow rail is a second band.",
                             query(PROBED, NAME), "percentunit", no_value="no probe has run")),
             (12, 9, table("Slowest probes", "The ports whose probe measured the least, relative to their rate.",

@@ -18,7 +18,7 @@ for line in (ROOT / "docs/metrics.md").read_text().splitlines():
         label_names |= set(re.findall(r"`([^`]+)`", cells[4]))
 WORDS = set("by on and or unless without ignoring group_left group_right bool offset count sum max min rate increase vector "
             "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration "
-            "topk bottomk label_replace histogram_quantile Inf ALERTS".split())
+            "group previous_kernel topk bottomk label_replace histogram_quantile Inf ALERTS".split())
 problems = []
 rules = yaml.safe_load((ROOT / "dashboards/rules.yaml").read_text())
 recorded = {r["record"] for g in rules["groups"] for r in g["rules"] if "record" in r}

@@ -210,18 +210,22 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     let bad = rows("fleet", ".*", "Nodes with a problem");
     assert!(label(&bad, "node").contains(&"translated".to_owned()), "{bad:?}");
     assert!(!label(&bad, "node").contains(&HEALTHY.to_owned()), "{bad:?}");
-    let fire = rows("fleet", ".*", "Rules that fire");
-    assert!(label(&fire, "rule").contains(&"iommu-group-translated".to_owned()), "{fire:?}");
+    let causes = rows("fleet", ".*", "Top causes");
+    assert!(label(&causes, "cause").contains(&"iommu-translation".to_owned()), "{causes:?}");
     let modes = rows("fleet", ".*", "IOMMU mode by kernel");
     assert!(
-        label(&modes, "type").contains(&"identity".to_owned()) && !label(&modes, "kernel").is_empty(),
+        label(&modes, "mode").contains(&"passthrough".to_owned()) && !label(&modes, "kernel").is_empty(),
         "{modes:?}"
     );
     let kinds = rows("fleet", ".*", "Kernel, adapter, firmware and IOMMU mode");
-    for name in ["kernel", "hca_type", "firmware", "driver", "type"] {
+    for name in ["kernel", "model", "firmware", "driver", "mode"] {
         assert!(!label(&kinds, name).is_empty(), "{name}: {kinds:?}");
     }
-    assert!(!rows("fleet", ".*", "Nodes with findings, by device").is_empty());
+    for title in ["Causes", "Findings"] {
+        let since = rows("node", "translated", title);
+        assert!(!since.is_empty(), "{title} of a faulty node have a time");
+    }
+    assert!(!rows("ports", HEALTHY, "Active ports by rail").is_empty());
     let devices = rows("node", HEALTHY, "RDMA devices");
     assert!(label(&devices, "device").contains(&"mlx5_0".to_owned()), "{devices:?}");
 
