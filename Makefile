@@ -49,6 +49,10 @@ bench: build ## Compare resource usage with node_exporter, and the probe with pe
 	cargo build --release --locked --package rdma-health-tests --bin bench
 	@$(RELEASE)/bench
 
+.PHONY: bench-alerts
+bench-alerts: setup ## Measure how long Prometheus evaluates the rules over 5000 nodes (NODES=…; five minutes)
+	@tests/alerts-bench $(NODES)
+
 .PHONY: fixtures
 fixtures: setup ## Capture the fixtures of the virtual nodes again
 	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures

@@ -10,15 +10,17 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 known = set(re.findall(r"^\| `([a-z_0-9:]+)`", (ROOT / "docs/metrics.md").read_text(), re.M))
-labels = {"node", "instance", "job", "cluster", "alertname", "alertstate", "component", "le"}  # added by Prometheus and the monitors
+# Added by Prometheus and the monitors.
+labels = {"cluster", "namespace", "node", "instance", "job", "daemonset", "alertname", "alertstate", "component", "le"}
 label_names = set()
 for line in (ROOT / "docs/metrics.md").read_text().splitlines():
     cells = [cell.strip() for cell in line.split("|")]
     if len(cells) > 5 and cells[1].startswith("`"):
         label_names |= set(re.findall(r"`([^`]+)`", cells[4]))
 WORDS = set("by on and or unless without ignoring group_left group_right bool offset count sum max min rate increase vector "
-            "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration "
-            "group previous_kernel topk bottomk label_replace histogram_quantile Inf ALERTS".split())
+            "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration absent "
+            "label_replace last_over_time ALERTS kube_daemonset_status_number_unavailable "
+            "group previous_kernel topk bottomk histogram_quantile Inf".split())
 problems = []
 rules = yaml.safe_load((ROOT / "dashboards/rules.yaml").read_text())
 recorded = {r["record"] for g in rules["groups"] for r in g["rules"] if "record" in r}

@@ -30,6 +30,20 @@ pub fn prometheus() -> Result<PathBuf> {
     Ok(PathBuf::from(program()?).with_file_name("prometheus"))
 }
 
+/// The path of Debian's Alertmanager.
+///
+/// # Errors
+/// If it cannot be downloaded (`tests/alertmanager`).
+pub fn alertmanager() -> Result<std::path::PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("alertmanager");
+    let found = Command::new(script).stderr(Stdio::inherit()).output()?;
+    ensure!(
+        found.status.success(),
+        "Alertmanager is missing and could not be downloaded"
+    );
+    Ok(Path::new(String::from_utf8(found.stdout)?.trim_end()).join("prometheus-alertmanager"))
+}
+
 /// Imports an OpenMetrics text into a database of Prometheus, whose parser for it is strict.
 ///
 /// # Errors

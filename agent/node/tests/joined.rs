@@ -12,7 +12,9 @@ use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
 };
-use rdma_health_node::{DmaMode, Fact, Node, function::Borrower, node::VerbsDevice, topology::Distance};
+use rdma_health_node::{
+    DmaMode, Fact, Node, function::Borrower, history::History, node::VerbsDevice, topology::Distance,
+};
 use rdma_health_protocol::{Device, Gid, GidType, Port as VerbsPort};
 use rdma_health_tests::tree::{GidFile, Tree};
 
@@ -200,4 +202,47 @@ fn a_translated_end_and_a_port_that_redirects_show_on_the_path() {
     assert_eq!((path.nic, path.distance), ("0000:18:00.0", Some(Distance::Pix)));
     assert_eq!(path.acs_redirect, ["0000:17:00.0"]);
     assert!(path.translated);
+}
+
+#[test]
+fn rails_are_the_adapters_next_to_the_gpus_and_keep_their_numbers_when_one_is_gone() {
+    let whole = node("h100-connectx7", |_| {});
+    let rails = whole.rails();
+    assert_eq!(rails.len(), 8, "the ninth adapter is for storage: {rails:?}");
+    assert_eq!(rails.get(NIC), Some(&0));
+    let last = rails.iter().max_by_key(|(_, rail)| **rail).unwrap();
+    let (last, number) = (last.0.to_string(), *last.1);
+    let mut history = History::default();
+    history.record(&whole, whole.time);
+    // The first adapter falls off the bus.
+    let mut broken = whole.clone();
+    let pci = Arc::make_mut(&mut broken.pci);
+    let Fact::Known(functions) = &mut pci.functions else {
+        panic!("no functions");
+    };
+    functions.remove(NIC);
+    if let Fact::Known(hcas) = &mut broken.hcas {
+        hcas.remove("mlx5_0");
+    }
+    assert_eq!(broken.rails().get(&*last), Some(&(number - 1)), "nothing is remembered");
+    broken.history = Some(Arc::new(history));
+    assert_eq!(broken.rails().get(&*last), Some(&number));
+    assert!(node("infiniband-ndr", |_| {}).rails().is_empty(), "no GPU, no rail");
+}
+
+#[test]
+fn the_iommu_mode_of_the_last_boot_is_remembered() {
+    let before = node("h100-connectx7", |_| {});
+    let mut history = History::default();
+    history.record(&before, before.time - 1000);
+    let mut after = node("h100-connectx7", |tree| {
+        tree.set_iommu_type(GPU, "DMA-FQ").unwrap();
+    });
+    Arc::make_mut(&mut after.host).boot_id = Fact::Known("another".into());
+    history.record(&after, after.time);
+    after.history = Some(Arc::new(history));
+    assert_eq!(after.dma_mode(), Some(DmaMode::Translated));
+    let boot = after.previous_boot().unwrap();
+    assert_eq!(boot.dma_mode(), Some(DmaMode::Passthrough));
+    assert!(boot.kernel.is_some());
 }

@@ -115,7 +115,7 @@ fn write_alert(text: &mut String, alert: &ProblemAlert, severity: Severity, doma
           unless on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\"}}
         for: {minutes}m
         keep_firing_for: 10m
-        labels: {{component: rdma}}
+        labels: {{component: rdma, severity: {severity}}}
 "
     );
     if severity == Severity::Critical.name() {

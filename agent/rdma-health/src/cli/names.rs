@@ -21,7 +21,19 @@ const ALERTS: &[(&str, &str)] = &[
         "RDMADeviceProblem",
         "PCIe links, drivers, firmware or virtual functions are unsuitable for RDMA or differ from the expected state, or the kernel logged a fault of an adapter.",
     ),
+    (
+        "RDMAFleetProblem",
+        "Many nodes have the same cause at once: at least ten, and more than one in a hundred.",
+    ),
     ("RDMAHealthAgentDown", "Prometheus cannot reach the agent."),
+    (
+        "RDMAHealthAgentMissing",
+        "A node was scraped within the last hour and is not a target of Prometheus any more.",
+    ),
+    (
+        "RDMAHealthAgentsUnavailable",
+        "The DaemonSet wants pods of the agent on more nodes than run one.",
+    ),
     (
         "RDMAHealthCertificateExpires",
         "The certificate that the agent presents to Prometheus expires within seven days.",
@@ -40,14 +52,30 @@ const ALERTS: &[(&str, &str)] = &[
         "The helper that calls libibverbs does not answer.",
     ),
     (
+        "RDMAHealthHelperRestarts",
+        "The helper that calls libibverbs is restarted again and again.",
+    ),
+    (
         "RDMAHealthKubernetesRefused",
         "The API server refuses the agent: permission, token, or Node name.",
     ),
-    ("RDMAIommuProblem", "The IOMMU prevents or slows RDMA on a node."),
     (
-        "RDMAIommuRegressed",
-        "A device that was in passthrough within the last seven days is now translated.",
+        "RDMAHealthNoAgents",
+        "Prometheus has no target whose job contains `rdma-health`.",
     ),
+    (
+        "RDMAHealthProbesStopped",
+        "Ports are active and probes are enabled, but no probe has been started for an hour.",
+    ),
+    (
+        "RDMAHealthVerdictUnknown",
+        "The agent found no problem and could not judge the node completely.",
+    ),
+    (
+        "RDMAHealthVersionSkew",
+        "Agents of different versions have been running for six hours.",
+    ),
+    ("RDMAIommuProblem", "The IOMMU prevents or slows RDMA on a node."),
     (
         "RDMALimitsProblem",
         "Pods inherit a memlock limit that is too low.",
@@ -61,10 +89,6 @@ const ALERTS: &[(&str, &str)] = &[
         "GIDs, GUIDs or the host network settings for RoCE are wrong.",
     ),
     ("RDMAProbeProblem", "A loopback RDMA WRITE fails, or is too slow."),
-    (
-        "RDMAProbeSlower",
-        "A port reaches less than 70% of its own median of the last week, three times in a row.",
-    ),
     (
         "RDMAReadingProblem",
         "Facts could not be read, so faults may be hidden.",

@@ -54,6 +54,7 @@ fn every_family_that_is_counted_is_emitted_as_declared() {
     let metrics = Metrics::new(exporter.registry());
     metrics.scraped(Duration::from_millis(2));
     metrics.state_saved(true);
+    metrics.probes_every(Some(Duration::from_secs(600)));
     metrics.config.looked();
     metrics.web.reloads.looked();
     metrics

@@ -1,0 +1,346 @@
+//! What programs read: the JSON of `check` and of the agent against the published schema, and the formats of monitoring systems.
+
+#![cfg(feature = "agent")]
+#![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use rdma_health_tests::{
+    scrape::{self, get},
+    tree::{self, Tree},
+};
+use serde_json::Value;
+
+const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
+const SCHEMA: &str = include_str!("../../../docs/api/v1.schema.json");
+const NCCL: &str = include_str!("../../report/src/nccl.log");
+/// A name that no format may pass on as it is.
+const HOSTILE: &str = "m'x=5|\"<b>&\u{1b}[2J";
+
+fn check(root: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(PRODUCT);
+    command.args(["check", "--root", root.to_str().unwrap()]);
+    command.args(more).stdin(Stdio::null()).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The schema, which allows no field that it does not describe, so that every field has to be documented. Facts are free.
+fn strict_schema() -> jsonschema::Validator {
+    fn close(schema: &mut Value, name: &str) {
+        match schema {
+            Value::Object(fields) => {
+                let is_closed = fields.contains_key("properties") && name != "node";
+                if is_closed && !fields.contains_key("additionalProperties") {
+                    fields.insert("additionalProperties".into(), false.into());
+                }
+                for (name, value) in fields {
+                    close(value, name);
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| close(value, "")),
+            _ => {}
+        }
+    }
+    let mut schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    jsonschema::meta::validate(&schema).unwrap();
+    close(&mut schema, "");
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+#[track_caller]
+fn valid(validator: &jsonschema::Validator, document: &Value) {
+    let errors: Vec<_> = validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+#[test]
+fn the_json_of_every_fixture_follows_the_schema() {
+    let schema = strict_schema();
+    for fixture in ["h100-connectx7", "connectx7-gpu", "infiniband-ndr", "efa-p5", "vm-with-vfs"] {
+        let tree = tree::fixture(fixture).unwrap();
+        let output = check(tree.path(), &["--output", "json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        valid(&schema, &report);
+        for key in ["status", "unknown_because", "problems", "findings", "diagnosis", "events", "node"] {
+            assert!(report.get(key).is_some(), "{fixture}: {key}");
+        }
+    }
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("nccl.log");
+    std::fs::write(&log, NCCL).unwrap();
+    let output = check(tree.path(), &["--output", "json", "--log", log.to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    valid(&schema, &report);
+    let mut wrong = report.clone();
+    wrong["findings"][0]["severity"] = "grave".into();
+    assert!(!schema.is_valid(&wrong));
+    let mut wrong = report;
+    wrong["findings"][0]["secret"] = 1.into();
+    assert!(!schema.is_valid(&wrong), "an undocumented field");
+}
+
+#[test]
+fn one_fault_of_a_whole_node_is_one_problem_and_a_fault_of_two_ports_two() {
+    let problems = |change: &dyn Fn(&mut Tree)| -> Vec<String> {
+        let mut tree = Tree::fixture("h100-connectx7").unwrap();
+        change(&mut tree);
+        let tree = tree.unpack().unwrap();
+        let output = check(tree.path(), &["--output", "json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let problems = report["problems"].as_array().unwrap().iter();
+        let name = |problem: &Value| {
+            let findings = problem["findings"].as_array().unwrap().len();
+            format!(
+                "{} {} {findings}",
+                problem["cause"].as_str().unwrap(),
+                problem["device"].as_str().unwrap_or("node")
+            )
+        };
+        // Without a helper, which a tree does not have.
+        problems.map(name).filter(|name| !name.starts_with("helper")).collect()
+    };
+    assert_eq!(problems(&|_| {}), [""; 0]);
+    let translated = problems(&|tree| {
+        for address in ["0000:18:00.0", "0000:13:00.0"] {
+            tree.set_iommu_type(address, "DMA-FQ").unwrap();
+        }
+    });
+    assert_eq!(translated.len(), 1, "{translated:?}");
+    assert!(translated[0].starts_with("iommu-translation node "), "{translated:?}");
+    let down = |devices: &'static [&'static str]| {
+        problems(&move |tree| {
+            for device in devices {
+                for (file, text) in [("state", "1: DOWN\n"), ("phys_state", "3: Disabled\n")] {
+                    let end = format!("/infiniband/{device}/ports/1/{file}");
+                    let path = tree.entries().find(|(path, _)| path.ends_with(&end)).unwrap().0.to_owned();
+                    tree.write(&path, text).unwrap();
+                }
+            }
+        })
+    };
+    let two = down(&["mlx5_1", "mlx5_2"]);
+    let ports: Vec<_> = two.iter().map(|problem| problem.rsplit_once(' ').unwrap().0).collect();
+    assert_eq!(ports, ["port-down mlx5_1", "port-down mlx5_2"], "{two:?}");
+}
+
+/// An agent that reads a tree. It is killed when this is dropped.
+struct Agent {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Agent {
+    fn of(root: &Path) -> Self {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let child = Command::new(PRODUCT)
+            .args(["agent", "--no-probe", "--helper", "/nonexistent", "--interval", "1s"])
+            .args(["--root", root.to_str().unwrap(), "--listen", &address.to_string()])
+            .stderr(Stdio::null())
+            .spawn();
+        let agent = Self {
+            child: child.unwrap(),
+            address,
+        };
+        scrape::wait_until(address, Duration::from_secs(60), "a reading", |scrape| {
+            scrape.count("rdma_verdict", &[]) > 0
+        })
+        .unwrap();
+        agent
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let answer = get(self.address, path, Duration::from_secs(10)).unwrap();
+        assert_eq!(answer.status, 200, "{path}");
+        let head = answer.head.to_ascii_lowercase();
+        assert!(head.contains("content-type: application/json"), "{path}: {head}");
+        serde_json::from_str(&answer.body).unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended already, which the request has reported.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_agent_serves_the_same_document_and_its_parts() {
+    let schema = strict_schema();
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let agent = Agent::of(tree.path());
+    let published: Value = serde_json::from_str(SCHEMA).unwrap();
+    assert_eq!(agent.json("/api/v1/schema"), published);
+    let whole = agent.json("/api/v1/report");
+    valid(&schema, &whole);
+    let printed: Value = serde_json::from_slice(&check(tree.path(), &["--output", "json"]).stdout).unwrap();
+    let keys = |document: &Value| document.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&whole), keys(&printed), "check and the agent");
+    let parts: [(&str, &[&str]); 5] = [
+        ("verdict", &["status", "unknown_because", "problems"]),
+        ("findings", &["findings"]),
+        ("causes", &["diagnosis"]),
+        ("events", &["events"]),
+        ("node", &["node"]),
+    ];
+    for (part, fields) in parts {
+        let document = agent.json(&format!("/api/v1/{part}"));
+        valid(&schema, &document);
+        for key in ["schema", "version", "host", "time"].iter().chain(fields) {
+            assert!(document.get(key).is_some(), "{part}: {key}");
+        }
+        assert_eq!(keys(&document).len(), 4 + fields.len(), "{part}: {:?}", keys(&document));
+    }
+    // The agent remembers since when.
+    let since = &whole["findings"][0]["since"];
+    assert!(since["time"].as_u64().unwrap() > 1_700_000_000, "{since}");
+    assert_eq!(since["exact"], false, "it was there at the start");
+    // A fault that is fixed and comes back is a new one; one that stays keeps its time.
+    let first = whole["findings"][0]["since"]["time"].clone();
+    let end = Instant::now() + Duration::from_secs(60);
+    while agent.json("/api/v1/verdict")["time"].as_u64() <= whole["time"].as_u64().map(|time| time + 1) {
+        assert!(Instant::now() < end, "no other reading");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(agent.json("/api/v1/findings")["findings"][0]["since"]["time"], first);
+}
+
+#[test]
+fn a_short_line_for_node_problem_detector_and_performance_data_for_nagios() {
+    let broken = tree::fixture("connectx7-gpu").unwrap();
+    let output = check(broken.path(), &["--output", "npd"]);
+    assert_eq!(output.status.code(), Some(1), "any problem is 1");
+    let line = out(&output);
+    assert!(line.starts_with("RDMA critical: iommu-translation"), "{line}");
+    assert!(line.ends_with('\n') && line.lines().count() == 1 && line.len() <= 80, "{line}");
+
+    let output = check(broken.path(), &["--output", "nagios"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = out(&output);
+    let (first, rest) = text.split_once('\n').unwrap();
+    let (words, numbers) = first.split_once(" | ").unwrap();
+    assert!(words.starts_with("RDMA CRITICAL - ") && !words.contains('|'), "{words}");
+    for number in ["critical=", "warning=", "active_ports="] {
+        assert!(numbers.contains(number), "{numbers}");
+    }
+    assert!(rest.contains("CRITICAL: iommu-group-translated: "), "{rest}");
+
+    let line = out(&check(broken.path(), &["--output", "line"]));
+    assert_eq!(line, out(&check(broken.path(), &["--quiet"])));
+}
+
+#[test]
+fn the_severity_that_fails_can_be_chosen() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let status: Value =
+        serde_json::from_slice(&check(tree.path(), &["--output", "json"]).stdout).unwrap();
+    let code = |fail_on: &str| check(tree.path(), &["--output", "line", "--fail-on", fail_on]).status.code();
+    match status["status"].as_str().unwrap() {
+        "warning" => assert_eq!((code("critical"), code("warning")), (Some(0), Some(1))),
+        "ok" => assert_eq!((code("critical"), code("warning")), (Some(0), Some(0))),
+        other => panic!("{other}"),
+    }
+    let broken = tree::fixture("connectx7-gpu").unwrap();
+    assert_eq!(check(broken.path(), &["--fail-on", "critical"]).status.code(), Some(2));
+    let nothing = tempfile::tempdir().unwrap();
+    for fail_on in ["info", "warning", "critical"] {
+        let output = check(nothing.path(), &["--fail-on", fail_on]);
+        assert_eq!(output.status.code(), Some(3), "unknown is never a success");
+    }
+}
+
+/// The text of a JUnit report as elements with attributes, as strictly as a parser needs it here.
+fn elements(xml: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let mut found = Vec::new();
+    let mut open: Vec<String> = Vec::new();
+    let mut rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
+    while let Some((text, after)) = rest.split_once('<') {
+        assert!(!text.contains('>'), "{text}");
+        let (tag, after) = after.split_once('>').unwrap();
+        rest = after;
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+            continue;
+        }
+        let inner = tag.strip_suffix('/').unwrap_or(tag);
+        let (name, mut attributes) = inner.split_once(' ').unwrap_or((inner, ""));
+        let mut pairs = Vec::new();
+        while let Some((key, value)) = attributes.trim_start().split_once("=\"") {
+            let (value, after) = value.split_once('"').unwrap();
+            pairs.push((key.to_owned(), value.to_owned()));
+            attributes = after;
+        }
+        found.push((name.to_owned(), pairs));
+        if !tag.ends_with('/') {
+            open.push(name.to_owned());
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    found
+}
+
+#[test]
+fn junit_has_what_its_common_schema_requires() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let xml = out(&check(tree.path(), &["--output", "junit"]));
+    let elements = elements(&xml);
+    // The attributes that the schema of Apache Ant's reports requires, which CI systems accept.
+    let required: [(&str, &[&str]); 3] = [
+        (
+            "testsuite",
+            &["name", "package", "id", "hostname", "timestamp", "tests", "failures", "errors", "time"],
+        ),
+        ("testcase", &["classname", "name", "time"]),
+        ("failure", &["type", "message"]),
+    ];
+    for (element, attributes) in required {
+        let mut all = elements.iter().filter(|(name, _)| name == element).peekable();
+        assert!(all.peek().is_some(), "{element}");
+        for (_, pairs) in all {
+            let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+            assert!(attributes.iter().all(|attribute| names.contains(attribute)), "{element}: {names:?}");
+        }
+    }
+    let count = |element: &str| elements.iter().filter(|(name, _)| name == element).count();
+    let sum = |attribute: &str| -> usize {
+        let suites = elements.iter().filter(|(name, _)| name == "testsuite");
+        let value = |(_, pairs): &(String, Vec<(String, String)>)| -> usize {
+            pairs.iter().find(|(name, _)| name == attribute).unwrap().1.parse().unwrap()
+        };
+        suites.map(value).sum()
+    };
+    assert_eq!((count("testcase"), count("failure")), (sum("tests"), sum("failures")));
+    let only_critical = out(&check(tree.path(), &["--output", "junit", "--fail-on", "critical"]));
+    assert!(only_critical.matches("<failure").count() < count("failure"));
+    assert!(!only_critical.contains("<failure type=\"warning\""));
+}
+
+#[test]
+fn a_hostile_name_is_escaped_in_every_format() {
+    let mut tree = Tree::fixture("connectx7-gpu").unwrap();
+    tree.write("proc/sys/kernel/hostname", format!("{HOSTILE}\n")).unwrap();
+    let tree = tree.unpack().unwrap();
+    for format in ["text", "json", "line", "nagios", "npd", "junit"] {
+        let text = out(&check(tree.path(), &["--output", format]));
+        assert!(!text.contains('\u{1b}'), "{format}: {text:?}");
+        match format {
+            "json" => drop(serde_json::from_str::<Value>(&text).unwrap()),
+            "junit" => drop(elements(&text)),
+            "nagios" => assert_eq!(text.lines().next().unwrap().matches('|').count(), 1, "{text}"),
+            _ => {}
+        }
+    }
+}
