@@ -11,12 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdma_health_tests::{
-    promtool,
-    scrape::get,
-    tree,
-    virtual_node::built,
-};
+use rdma_health_tests::{promtool, scrape::get, tree, virtual_node::built};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -60,9 +55,10 @@ fn agent(tree: &Path) -> (Running, SocketAddr) {
 }
 
 fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, SocketAddr) {
-    let mut config = "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: rdma-health\n  \
+    let mut config =
+        "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: rdma-health\n  \
                       static_configs:\n"
-        .to_owned();
+            .to_owned();
     for (node, address) in agents {
         config += &format!("  - targets: ['{address}']\n    labels: {{node: {node}, cluster: test}}\n");
     }
@@ -71,7 +67,10 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
     let address = free_address();
     let prometheus = Command::new(promtool::prometheus().unwrap())
         .arg(format!("--config.file={}", file.display()))
-        .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            directory.join("data").display()
+        ))
         .arg(format!("--web.listen-address={address}"))
         .stdout(Stdio::null())
         .stderr(fs::File::create(directory.join("log")).unwrap())
@@ -91,7 +90,10 @@ impl Stage {
     /// Starts everything, and waits until each agent was scraped often enough for a rate.
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let trees: Vec<_> = NODES.iter().map(|(_, name)| tree::fixture(name).unwrap()).collect();
+        let trees: Vec<_> = NODES
+            .iter()
+            .map(|(_, name)| tree::fixture(name).unwrap())
+            .collect();
         let (mut processes, mut agents) = (Vec::new(), Vec::new());
         for ((node, _), tree) in NODES.iter().zip(&trees) {
             let (process, address) = agent(tree.path());
@@ -108,9 +110,16 @@ impl Stage {
         };
         let end = Instant::now() + SOON;
         let scraped = "count(count_over_time(rdma_verdict{status=\"ok\"}[1m]) > 3)";
-        while !stage.rows(scraped).is_ok_and(|rows| value(&rows) == Some("3".into())) {
+        while !stage
+            .rows(scraped)
+            .is_ok_and(|rows| value(&rows) == Some("3".into()))
+        {
             let log = || fs::read_to_string(stage.directory.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < end, "Prometheus did not scrape three agents:\n{}", log());
+            assert!(
+                Instant::now() < end,
+                "Prometheus did not scrape three agents:\n{}",
+                log()
+            );
             sleep(Duration::from_millis(250));
         }
         stage
@@ -161,7 +170,8 @@ fn dechunked(head: &str, body: &str) -> String {
 
 /// A dashboard's panels with the expressions of each, for these nodes.
 fn panels(board: &str, nodes: &str) -> Vec<(String, Vec<String>)> {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../dashboards/rdma-health-{board}.json"));
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../dashboards/rdma-health-{board}.json"));
     let board: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     let selected = |expr: &str| {
         let expr = expr.replace("$node", nodes).replace("$__rate_interval", "30s");
@@ -177,7 +187,10 @@ fn panels(board: &str, nodes: &str) -> Vec<(String, Vec<String>)> {
         .map(|panel| {
             let targets = panel["targets"].as_array().unwrap();
             let expr = |target: &Value| selected(target["expr"].as_str().unwrap());
-            (panel["title"].as_str().unwrap().to_owned(), targets.iter().map(expr).collect())
+            (
+                panel["title"].as_str().unwrap().to_owned(),
+                targets.iter().map(expr).collect(),
+            )
         })
         .collect()
 }
@@ -187,13 +200,19 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     let stage = Stage::start();
     let rows = |board: &str, nodes: &str, title: &str| -> Vec<Value> {
         let panels = panels(board, nodes);
-        let (_, exprs) = panels.iter().find(|(name, _)| name == title).unwrap_or_else(|| panic!("{title}"));
+        let (_, exprs) = panels
+            .iter()
+            .find(|(name, _)| name == title)
+            .unwrap_or_else(|| panic!("{title}"));
         exprs.iter().flat_map(|expr| stage.rows(expr).unwrap()).collect()
     };
     for board in BOARDS {
         for (title, exprs) in panels(board, ".*") {
             for expr in exprs {
-                assert!(!expr.contains('$'), "{board}: {title}: a variable is not known: {expr}");
+                assert!(
+                    !expr.contains('$'),
+                    "{board}: {title}: a variable is not known: {expr}"
+                );
                 if let Err(error) = stage.rows(&expr) {
                     panic!("{board}: {title}: {error}: {expr}");
                 }
@@ -211,7 +230,10 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     assert!(label(&bad, "node").contains(&"translated".to_owned()), "{bad:?}");
     assert!(!label(&bad, "node").contains(&HEALTHY.to_owned()), "{bad:?}");
     let causes = rows("fleet", ".*", "Top causes");
-    assert!(label(&causes, "cause").contains(&"iommu-translation".to_owned()), "{causes:?}");
+    assert!(
+        label(&causes, "cause").contains(&"iommu-translation".to_owned()),
+        "{causes:?}"
+    );
     let modes = rows("fleet", ".*", "IOMMU mode by kernel");
     assert!(
         label(&modes, "mode").contains(&"passthrough".to_owned()) && !label(&modes, "kernel").is_empty(),
@@ -227,7 +249,10 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     }
     assert!(!rows("ports", HEALTHY, "Active ports by rail").is_empty());
     let devices = rows("node", HEALTHY, "RDMA devices");
-    assert!(label(&devices, "device").contains(&"mlx5_0".to_owned()), "{devices:?}");
+    assert!(
+        label(&devices, "device").contains(&"mlx5_0".to_owned()),
+        "{devices:?}"
+    );
 
     // A healthy node shows nothing red.
     assert_eq!(value(&rows("node", HEALTHY, "Verdict")), Some("0".into()));
@@ -239,7 +264,10 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     }
     for title in ["Not scraped", "Helpers that do not answer"] {
         let rows = rows("agent", ".*", title);
-        assert!(value(&rows).is_some(), "{title}: a number, not an empty panel: {rows:?}");
+        assert!(
+            value(&rows).is_some(),
+            "{title}: a number, not an empty panel: {rows:?}"
+        );
     }
 }
 
@@ -247,7 +275,8 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
 #[test]
 fn every_panel_has_a_unit_and_says_why_it_is_empty() {
     for board in BOARDS {
-        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../dashboards/rdma-health-{board}.json"));
+        let file =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../dashboards/rdma-health-{board}.json"));
         let board: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         for panel in board["panels"].as_array().unwrap() {
             if panel["type"] == "row" {
@@ -255,10 +284,23 @@ fn every_panel_has_a_unit_and_says_why_it_is_empty() {
             }
             let defaults = &panel["fieldConfig"]["defaults"];
             for key in ["unit", "noValue"] {
-                assert!(defaults[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {panel}");
+                assert!(
+                    defaults[key].as_str().is_some_and(|text| !text.is_empty()),
+                    "{key}: {panel}"
+                );
             }
-            assert!(defaults["thresholds"]["steps"].as_array().is_some_and(|steps| !steps.is_empty()), "{panel}");
-            assert!(panel["description"].as_str().is_some_and(|text| text.ends_with('.')), "{panel}");
+            assert!(
+                defaults["thresholds"]["steps"]
+                    .as_array()
+                    .is_some_and(|steps| !steps.is_empty()),
+                "{panel}"
+            );
+            assert!(
+                panel["description"]
+                    .as_str()
+                    .is_some_and(|text| text.ends_with('.')),
+                "{panel}"
+            );
         }
     }
 }

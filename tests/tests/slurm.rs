@@ -35,8 +35,14 @@ impl Host {
     }
 
     fn run(&self, script: &str, root: &Path) -> Output {
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../deploy/slurm").join(script);
-        let path = format!("{}:{}", self.programs.path().display(), std::env::var("PATH").unwrap());
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../deploy/slurm")
+            .join(script);
+        let path = format!(
+            "{}:{}",
+            self.programs.path().display(),
+            std::env::var("PATH").unwrap()
+        );
         Command::new(script)
             .env("PATH", path)
             .env("RDMA_HEALTH_ROOT", root)
@@ -79,11 +85,21 @@ fn a_critical_problem_drains_the_node_with_its_cause() {
 fn a_healthy_node_is_resumed_only_if_the_script_drained_it() {
     let healthy = tree::fixture("h100-connectx7").unwrap();
     let own = Host::new("NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: iommu-translation");
-    assert_eq!(own.check(healthy.path()), ("update NodeName=gpu-07 State=RESUME\n".into(), Some(0)));
+    assert_eq!(
+        own.check(healthy.path()),
+        ("update NodeName=gpu-07 State=RESUME\n".into(), Some(0))
+    );
     for state in [IDLE, "NodeName=gpu-07 State=IDLE+DRAIN Reason=broken fan"] {
-        assert_eq!(Host::new(state).check(healthy.path()), (String::new(), Some(0)), "{state}");
+        assert_eq!(
+            Host::new(state).check(healthy.path()),
+            (String::new(), Some(0)),
+            "{state}"
+        );
     }
-    assert_eq!(Host::new(IDLE).run("prolog", healthy.path()).status.code(), Some(0));
+    assert_eq!(
+        Host::new(IDLE).run("prolog", healthy.path()).status.code(),
+        Some(0)
+    );
 }
 
 #[test]

@@ -35,14 +35,20 @@ fn words<'a>(all: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn row(name: &str, node: &Node) -> String {
-    let known = |fact: &rdma_health_node::Fact<String>| fact.known().cloned().unwrap_or_else(|| "unread".into());
+    let known =
+        |fact: &rdma_health_node::Fact<String>| fact.known().cloned().unwrap_or_else(|| "unread".into());
     let adapters = words(node.hcas().map(|hca| match hca.is_software() {
         true => "SoftRoCE",
         false => node.model(hca).unwrap_or("not in the list"),
     }));
     let gpus = node.gpus();
-    let gpus: Vec<_> = gpus.map(|gpu| gpu.pci.and_then(model::of).unwrap_or("GPU")).collect();
-    let layers = words(node.ports().filter_map(|port| Some(port.link_layer.known()?.name())));
+    let gpus: Vec<_> = gpus
+        .map(|gpu| gpu.pci.and_then(model::of).unwrap_or("GPU"))
+        .collect();
+    let layers = words(
+        node.ports()
+            .filter_map(|port| Some(port.link_layer.known()?.name())),
+    );
     let rates: BTreeSet<String> = node
         .ports()
         .filter_map(|port| Some(gigabits(port.rate.known()?.bits_per_second)))
@@ -60,17 +66,29 @@ fn row(name: &str, node: &Node) -> String {
         Some(Cluster::Host) => "host",
         None => "not known",
     };
-    let machine = if node.is_virtual_machine() { "virtual" } else { "physical" };
+    let machine = if node.is_virtual_machine() {
+        "virtual"
+    } else {
+        "physical"
+    };
     let stack = match node.modules.is_ofed() {
         Some(true) => "MLNX_OFED or DOCA",
         Some(false) => "in-kernel",
         None => "not known",
     };
-    let firmware = words(node.hcas().filter_map(|hca| hca.firmware.known()).map(String::as_str));
+    let firmware = words(
+        node.hcas()
+            .filter_map(|hca| hca.firmware.known())
+            .map(String::as_str),
+    );
     format!(
         "| `{name}` | {} | {stack} | {adapters} | {} | {firmware} | {layers} | {} | {} | {mode} | {machine}, {place} | {} |",
         known(&node.host.kernel),
-        words(node.hcas().filter_map(|hca| hca.driver.known()).map(String::as_str)),
+        words(
+            node.hcas()
+                .filter_map(|hca| hca.driver.known())
+                .map(String::as_str)
+        ),
         words(rates.iter().map(String::as_str)),
         words(gpus.iter().copied()),
         judge(node, &Expectations::default()).status.name(),
@@ -81,7 +99,13 @@ fn row(name: &str, node: &Node) -> String {
 fn the_support_matrix_is_what_the_fixtures_hold() {
     let mut names: Vec<String> = fs::read_dir(fixtures())
         .unwrap()
-        .filter_map(|file| file.unwrap().file_name().to_str()?.strip_suffix(".tree").map(str::to_owned))
+        .filter_map(|file| {
+            file.unwrap()
+                .file_name()
+                .to_str()?
+                .strip_suffix(".tree")
+                .map(str::to_owned)
+        })
         .collect();
     names.sort();
     assert!(names.len() > 10, "{names:?}");
@@ -100,6 +124,9 @@ fn the_support_matrix_is_what_the_fixtures_hold() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&file, &expected).unwrap();
     } else {
-        assert!(page == expected, "docs/support-matrix.md is outdated: run this test with UPDATE_DOCS=1");
+        assert!(
+            page == expected,
+            "docs/support-matrix.md is outdated: run this test with UPDATE_DOCS=1"
+        );
     }
 }

@@ -56,8 +56,15 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
     let past = Past::of(node);
     let hostname = node.host.hostname.known().map_or("unknown", String::as_str);
     let status = report.status().name();
-    head(page, &format!("{hostname}: {status} - rdma-health"), status, options.refresh);
-    page.html("<header><h1>rdma-health: ").text(hostname).html("</h1><p>");
+    head(
+        page,
+        &format!("{hostname}: {status} - rdma-health"),
+        status,
+        options.refresh,
+    );
+    page.html("<header><h1>rdma-health: ")
+        .text(hostname)
+        .html("</h1><p>");
     badge(page, status, status);
     page.text(outcome(&report));
     if let Some(since) = past.of_status(status) {
@@ -93,7 +100,10 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
     past.events(page, node.time);
     page.html("<section aria-labelledby=node><h2 id=node>Node</h2><dl class=facts>");
     for domain in Domain::ALL {
-        page.html("<dt>").text(domain.name()).html("<dd>").text(summary::of(domain, node));
+        page.html("<dt>")
+            .text(domain.name())
+            .html("<dd>")
+            .text(summary::of(domain, node));
     }
     page.html("</dl></section>");
     downloads(page, options.may_read_all);

@@ -211,7 +211,11 @@ impl Changes {
             .events
             .iter()
             .flat_map(|event| [&event.rule, &event.subject, &event.severity, &event.message]);
-        match status.chain(open).chain(events).find(|text| short(text) != **text) {
+        match status
+            .chain(open)
+            .chain(events)
+            .find(|text| short(text) != **text)
+        {
             Some(text) => Err(format!("a text of the changes has {} bytes", text.len())),
             None => Ok(()),
         }
@@ -253,7 +257,11 @@ mod tests {
         assert_eq!(changes.open, []);
         assert_eq!(
             times(&changes),
-            [(100, Change::Found), (220, Change::Severity), (340, Change::Resolved)]
+            [
+                (100, Change::Found),
+                (220, Change::Severity),
+                (340, Change::Resolved)
+            ]
         );
     }
 

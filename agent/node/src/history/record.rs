@@ -254,8 +254,8 @@ fn down_count(port: &Port) -> Option<(DownCounter, u64)> {
 /// The last probe of a port by itself. One that did not measure anything because the port was in use is neither good nor bad.
 fn probed(node: &Node, device: &str, port: u8) -> Option<Probed> {
     let mut probes = node.loopbacks();
-    let probe =
-        probes.find(|probe| probe.report.path.from.device == device && probe.report.path.from.port == port)?;
+    let probe = probes
+        .find(|probe| probe.report.path.from.device == device && probe.report.path.from.port == port)?;
     let bandwidth = probe.report.bandwidth.as_ref();
     match &probe.report.failure {
         Some(failure) if failure.is_not_probed() => None,

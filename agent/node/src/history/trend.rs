@@ -96,7 +96,8 @@ impl Trend {
             .filter(|before| (1..=MAX_GAP).contains(&now.saturating_sub(before.time)));
         let start = now - now % SPACING;
         // Points of the future were recorded with a wrong clock.
-        self.points.retain(|point| point.time <= now && now - point.time < SPAN);
+        self.points
+            .retain(|point| point.time <= now && now - point.time < SPAN);
         if self.points.last().is_none_or(|last| last.time < start) {
             self.points.push(Point {
                 time: start,
@@ -105,7 +106,9 @@ impl Trend {
             let surplus = self.points.len().saturating_sub(MAX_POINTS);
             self.points.drain(..surplus);
         }
-        let Some(point) = self.points.last_mut() else { return };
+        let Some(point) = self.points.last_mut() else {
+            return;
+        };
         if let Some(before) = before {
             if let Some(bytes) = counts.bytes_since(&before) {
                 point.bytes = Some(point.bytes.unwrap_or(0).saturating_add(bytes));
@@ -257,7 +260,10 @@ mod tests {
         let last = trend.points.last().unwrap();
         assert_eq!(last.time % SPACING, 0);
         // The first probe of that point failed.
-        assert_eq!((last.probe_failed, last.probe), (true, Some(1e9 + (last.time + 60) as f64)));
+        assert_eq!(
+            (last.probe_failed, last.probe),
+            (true, Some(1e9 + (last.time + 60) as f64))
+        );
         assert!(trend.points.iter().any(|point| point.probe_failed));
         // The clock was set back.
         trend.see(&port(0, 0, true), None, 1200);

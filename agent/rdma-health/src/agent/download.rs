@@ -51,7 +51,11 @@ impl Downloads {
     pub(super) async fn snapshot(&self, config: Config, view: Arc<View>, may_read_all: bool) -> Answer {
         let mut made = self.made.lock().await;
         let fresh = made.last.as_ref().filter(|(at, taken)| {
-            let limit = if taken.is_hung { FRESH_FOR_IF_HUNG } else { FRESH_FOR };
+            let limit = if taken.is_hung {
+                FRESH_FOR_IF_HUNG
+            } else {
+                FRESH_FOR
+            };
             at.elapsed() < limit
         });
         let taken = match fresh {
@@ -68,10 +72,7 @@ impl Downloads {
                     );
                 }
                 Err(error) => {
-                    return Answer::text(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        &format!("no snapshot: {error}"),
-                    );
+                    return Answer::text(StatusCode::SERVICE_UNAVAILABLE, &format!("no snapshot: {error}"));
                 }
             },
         };
@@ -112,7 +113,9 @@ fn take(config: &Config, view: &View) -> Result<Taken, String> {
     let write = |snapshot: &Snapshot| {
         let mut bytes = Vec::new();
         let written = snapshot.write(&mut bytes);
-        written.map(|()| Arc::new(bytes)).map_err(|error| error.to_string())
+        written
+            .map(|()| Arc::new(bytes))
+            .map_err(|error| error.to_string())
     };
     let full = write(&snapshot)?;
     anonymize(&mut snapshot);

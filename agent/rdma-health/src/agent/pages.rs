@@ -240,7 +240,11 @@ mod tests {
             let path = format!("/api/v1/{}", part.name());
             assert!(API.contains(&(&*path, part)), "{path}");
         }
-        assert!(Pages::PAGES.iter().all(|page| !page.is_open || !page.path.starts_with("/api")));
+        assert!(
+            Pages::PAGES
+                .iter()
+                .all(|page| !page.is_open || !page.path.starts_with("/api"))
+        );
         assert_eq!(api(None, Part::Report).code, StatusCode::SERVICE_UNAVAILABLE);
     }
 

@@ -12,7 +12,10 @@ pub fn explanation(id: &str) -> Option<String> {
     let title = rule.map(|rule| rule.title).or(cause.map(|cause| cause.title))?;
     let mut page = Markup::default();
     head(&mut page, &format!("{id}: {title}"), "", None);
-    page.html("<header><h1>").text(title).html("</h1><p><code>").text(id);
+    page.html("<header><h1>")
+        .text(title)
+        .html("</h1><p><code>")
+        .text(id);
     page.html("</code></header><main>");
     if let Some(rule) = rule {
         of_rule(&mut page, rule);
@@ -27,7 +30,8 @@ pub fn explanation(id: &str) -> Option<String> {
 
 fn of_rule(page: &mut Markup, rule: &Rule) {
     page.html("<section><h2>Rule</h2><p>").prose(rule.explanation);
-    page.html("<dl class=facts><dt>Domain<dd>").text(rule.domain.name());
+    page.html("<dl class=facts><dt>Domain<dd>")
+        .text(rule.domain.name());
     page.html("<dt>Severity<dd>");
     let severity = rule.severity().name();
     badge(page, severity, severity);
@@ -44,7 +48,10 @@ fn of_rule(page: &mut Markup, rule: &Rule) {
         }
         page.instructions(text);
     }
-    let causes: Vec<_> = CAUSES.iter().filter(|cause| cause.rules.contains(&rule)).collect();
+    let causes: Vec<_> = CAUSES
+        .iter()
+        .filter(|cause| cause.rules.contains(&rule))
+        .collect();
     if !causes.is_empty() {
         page.html("<h2>Causes that it shows</h2><ul>");
         for cause in causes {
@@ -65,7 +72,10 @@ fn of_cause(page: &mut Markup, cause: &KnownCause) {
         if !kinds.is_empty() {
             page.html(title);
             for kind in kinds {
-                page.html("<li><code>").text(kind.id()).html("</code> ").prose(kind.meaning());
+                page.html("<li><code>")
+                    .text(kind.id())
+                    .html("</code> ")
+                    .prose(kind.meaning());
             }
             page.html("</ul>");
         }
@@ -81,6 +91,9 @@ fn of_cause(page: &mut Markup, cause: &KnownCause) {
 }
 
 fn link(page: &mut Markup, id: &str, title: &str) {
-    page.html("<li><a href=\"/explain/").text(id).html("\"><code>").text(id);
+    page.html("<li><a href=\"/explain/")
+        .text(id)
+        .html("\"><code>")
+        .text(id);
     page.html("</code></a> ").prose(title);
 }

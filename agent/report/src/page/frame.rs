@@ -17,7 +17,9 @@ pub(super) fn head(page: &mut Markup, title: &str, status: &str, refresh: Option
         .text(title)
         .html("</title>");
     if let Some(seconds) = refresh {
-        page.html("<meta http-equiv=refresh content=").text(seconds).html(">");
+        page.html("<meta http-equiv=refresh content=")
+            .text(seconds)
+            .html(">");
     }
     page.html(icon(status))
         .html("<style>")

@@ -100,8 +100,13 @@ fn finding(page: &mut Markup, event: &Event) {
         Change::Found | Change::Severity => &event.severity,
     };
     badge(page, colour, event.change.name());
-    page.html("<a href=\"/explain/").text(&event.rule).html("\"><code>");
-    page.text(&event.rule).html("</code></a> ").text(&event.subject).html(" ");
+    page.html("<a href=\"/explain/")
+        .text(&event.rule)
+        .html("\"><code>");
+    page.text(&event.rule)
+        .html("</code></a> ")
+        .text(&event.subject)
+        .html(" ");
 }
 
 fn other(page: &mut Markup, happened: &Happened) {

@@ -31,7 +31,9 @@ pub(super) fn troubled(verdict: &Verdict) -> BTreeMap<String, Severity> {
     let mut worst = BTreeMap::new();
     for finding in &verdict.findings {
         if finding.severity > Severity::Info && finding.subject.device.is_some() {
-            let severity = worst.entry(finding.subject.to_string()).or_insert(finding.severity);
+            let severity = worst
+                .entry(finding.subject.to_string())
+                .or_insert(finding.severity);
             *severity = finding.severity.max(*severity);
         }
     }
@@ -88,7 +90,11 @@ fn state(page: &mut Markup, port: &Port<'_>, troubled: &BTreeMap<String, Severit
     };
     page.html("<td>");
     badge(page, colour, name.unwrap_or("unread"));
-    if let Some(physical) = port.phys_state.known().filter(|_| port.is_active() == Some(false)) {
+    if let Some(physical) = port
+        .phys_state
+        .known()
+        .filter(|_| port.is_active() == Some(false))
+    {
         page.html("<small>").text(&physical.name).html("</small>");
     }
 }

@@ -100,7 +100,11 @@ pub(super) fn draw(page: &mut Markup, kind: Kind, points: &[Point], full: Option
 }
 
 /// The height of a column; at least one pixel for what is not zero.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // from 0 to 20
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss
+)] // from 0 to 20
 fn height(value: f64, full: f64) -> usize {
     if full <= 0.0 || !value.is_finite() {
         return 0;
@@ -125,7 +129,11 @@ impl Bars {
         if bars.peek().is_none() {
             return;
         }
-        page.html(if is_bad { "<path class=bad d=\"" } else { "<path d=\"" });
+        page.html(if is_bad {
+            "<path class=bad d=\""
+        } else {
+            "<path d=\""
+        });
         for (start, width, height) in bars {
             page.html("M").text(start).html(" 20v-").text(height);
             page.html("h").text(width).html("v").text(height).html("z");
@@ -159,8 +167,14 @@ mod tests {
             ..point(age)
         };
         let half = 600 * 50_000_000_000;
-        let drawing = drawn(Kind::Traffic, &[traffic(3, half), traffic(2, half), traffic(0, half)]);
-        assert!(drawing.contains("d=\"M140 20v-10h2v10zM143 20v-10h1v10z\""), "{drawing}");
+        let drawing = drawn(
+            Kind::Traffic,
+            &[traffic(3, half), traffic(2, half), traffic(0, half)],
+        );
+        assert!(
+            drawing.contains("d=\"M140 20v-10h2v10zM143 20v-10h1v10z\""),
+            "{drawing}"
+        );
         assert!(drawing.contains("peak 400.00 Gb/s"), "{drawing}");
         // What is older than a day, or in the future, is left out.
         let drawing = drawn(Kind::Traffic, &[traffic(144, half), traffic(1, 0)]);
@@ -174,7 +188,10 @@ mod tests {
             ..point(0)
         };
         let drawing = drawn(Kind::Probe, &[failed]);
-        assert!(drawing.contains("class=bad") && drawing.contains("every probe failed"), "{drawing}");
+        assert!(
+            drawing.contains("class=bad") && drawing.contains("every probe failed"),
+            "{drawing}"
+        );
         assert!(drawn(Kind::Errors, &[failed]).contains("not observed"));
     }
 }

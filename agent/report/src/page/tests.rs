@@ -46,9 +46,25 @@ fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
     let mut expected = vec![
         page.find("critical</span>").unwrap(),
         place(&format!("top cause: {}", diagnosis.causes[0].title)),
-        place(diagnosis.next_step.as_ref().unwrap().lines().next().unwrap().split('`').next().unwrap()),
+        place(
+            diagnosis
+                .next_step
+                .as_ref()
+                .unwrap()
+                .lines()
+                .next()
+                .unwrap()
+                .split('`')
+                .next()
+                .unwrap(),
+        ),
     ];
-    expected.extend(diagnosis.causes.iter().map(|cause| place(&format!("/explain/{}", cause.id))));
+    expected.extend(
+        diagnosis
+            .causes
+            .iter()
+            .map(|cause| place(&format!("/explain/{}", cause.id))),
+    );
     expected.push(page.find("<h2 id=ports>Ports").unwrap());
     assert!(expected.is_sorted(), "{expected:?}: {page}");
     for finding in &view.verdict.findings {
@@ -88,13 +104,19 @@ fn the_page_shows_ports_and_probes() {
 
 /// A node with everything that the page draws: 16 devices with a day of traffic, and a finding that came and went.
 fn busy() -> View {
-    let counters = [("counters", "port_rcv_data"), ("counters", "port_xmit_data"), ("counters", "symbol_error")];
+    let counters = [
+        ("counters", "port_rcv_data"),
+        ("counters", "port_xmit_data"),
+        ("counters", "symbol_error"),
+    ];
     let mut view = rdma_health_tests::view::rich(16, &counters);
     let end = view.node.time;
     let mut history = History::default();
     for minute in (0..1440_u64).rev().filter(|minute| minute % 5 == 0) {
         let mut node = view.node.clone();
-        let Fact::Known(hcas) = &mut node.hcas else { panic!() };
+        let Fact::Known(hcas) = &mut node.hcas else {
+            panic!()
+        };
         for (n, hca) in (1..).zip(hcas.values_mut()) {
             let port = Arc::make_mut(hca).ports.get_mut(&1).unwrap();
             for counter in &mut port.counters {
@@ -144,7 +166,9 @@ fn names_from_outside_cannot_become_markup() {
     host.hostname = Fact::Known(EVIL.into());
     host.kernel = Fact::Known(EVIL.into());
     view.node.host = Arc::new(host);
-    let Fact::Known(hcas) = &mut view.node.hcas else { panic!() };
+    let Fact::Known(hcas) = &mut view.node.hcas else {
+        panic!()
+    };
     let mut hca = (**hcas.get("mlx5_0").unwrap()).clone();
     hca.name = EVIL.into();
     hca.firmware = Fact::Known(EVIL.into());
@@ -163,9 +187,15 @@ fn names_from_outside_cannot_become_markup() {
             (EVIL.into(), EVIL.into(), EVIL.into(), format!("`{EVIL}"));
     }
     view.node.history = Some(Arc::new(history));
-    view.verdict = Arc::new(rdma_health_rules::judge(&view.node, &rdma_health_rules::Expectations::default()));
+    view.verdict = Arc::new(rdma_health_rules::judge(
+        &view.node,
+        &rdma_health_rules::Expectations::default(),
+    ));
     let page = rendered(&view);
-    assert!(page.contains("&lt;script&gt;") && !page.contains("<script"), "{page}");
+    assert!(
+        page.contains("&lt;script&gt;") && !page.contains("<script"),
+        "{page}"
+    );
     assert!(!page.contains("<svg onload"), "{page}");
 }
 
@@ -174,15 +204,23 @@ fn a_port_that_is_down_without_a_finding_is_not_red() {
     let mut view = rdma_health_tests::view::rich(2, &[]);
     Arc::make_mut(&mut view.verdict).findings.clear();
     view.diagnosis = Arc::new(Diagnosis::default());
-    let Fact::Known(hcas) = &mut view.node.hcas else { panic!() };
-    let port = Arc::make_mut(hcas.get_mut("mlx5_0").unwrap()).ports.get_mut(&1).unwrap();
+    let Fact::Known(hcas) = &mut view.node.hcas else {
+        panic!()
+    };
+    let port = Arc::make_mut(hcas.get_mut("mlx5_0").unwrap())
+        .ports
+        .get_mut(&1)
+        .unwrap();
     if let Fact::Known(state) = &mut port.state {
         (state.code, state.name) = (1, "DOWN".into());
     }
     view.node.probes.clear();
     let page = rendered(&view);
     assert!(page.contains("<span class=\"status \">DOWN</span>"), "{page}");
-    assert!(page.contains("class=\"idle\"") && !page.contains("class=\"down\""), "{page}");
+    assert!(
+        page.contains("class=\"idle\"") && !page.contains("class=\"down\""),
+        "{page}"
+    );
 }
 
 #[test]
@@ -197,17 +235,28 @@ fn only_a_proven_client_is_offered_names_and_addresses() {
     };
     assert!(page(true).contains(">Snapshot</a>") && page(true).contains("http-equiv=refresh content=30"));
     assert!(page(false).contains("Anonymised snapshot"));
-    assert!(!rendered(&view).contains("http-equiv"), "it refreshes on request only");
+    assert!(
+        !rendered(&view).contains("http-equiv"),
+        "it refreshes on request only"
+    );
 }
 
 #[test]
 fn every_rule_and_cause_has_a_page_with_its_remedy() {
     for rule in rdma_health_rules::CATALOGUE {
         let page = explanation(rule.id).unwrap();
-        assert!(page.contains("<h2>What to do</h2>") && page.contains(rule.reason().as_str()), "{}", rule.id);
+        assert!(
+            page.contains("<h2>What to do</h2>") && page.contains(rule.reason().as_str()),
+            "{}",
+            rule.id
+        );
     }
     for cause in rdma_health_diagnosis::CAUSES {
-        assert!(explanation(cause.id).unwrap().contains("<h2>Next step</h2>"), "{}", cause.id);
+        assert!(
+            explanation(cause.id).unwrap().contains("<h2>Next step</h2>"),
+            "{}",
+            cause.id
+        );
     }
     let page = explanation("iommu-group-translated").unwrap();
     for place in ["OpenShift", "Kubernetes", "Host"] {

@@ -32,7 +32,9 @@ pub(super) fn causes(page: &mut Markup, report: &Report<'_>, past: &Past<'_>) {
         .enumerate()
         .partition(|(n, cause)| in_full(*n, cause));
     for (n, cause) in full {
-        page.html("<article id=\"cause-").text(cause.id).html("\" class=\"");
+        page.html("<article id=\"cause-")
+            .text(cause.id)
+            .html("\" class=\"");
         page.text(cause.severity.name()).html("\"><h3>");
         badge(page, cause.severity.name(), confidence_or_severity(cause));
         page.text(cause.title).html("</h3><p>");
@@ -43,7 +45,10 @@ pub(super) fn causes(page: &mut Markup, report: &Report<'_>, past: &Past<'_>) {
             page.html("<p>Explains ").text(explains.join(", "));
         }
         let findings = report.verdict.findings.iter();
-        messages(page, findings.filter(|finding| cause.findings.contains(&finding.rule.id)));
+        messages(
+            page,
+            findings.filter(|finding| cause.findings.contains(&finding.rule.id)),
+        );
         // The next step of the first cause is at the top.
         if n > 0 {
             page.instructions(&cause.next_step);
@@ -91,7 +96,9 @@ pub(super) fn other_findings(page: &mut Markup, report: &Report<'_>, past: &Past
 fn findings(page: &mut Markup, report: &Report<'_>, past: &Past<'_>, group: &[Finding]) {
     let Some(first) = group.first() else { return };
     let severity = first.severity.name();
-    page.html("<article id=\"rule-").text(first.rule.id).html("\" class=\"");
+    page.html("<article id=\"rule-")
+        .text(first.rule.id)
+        .html("\" class=\"");
     page.text(severity).html("\"><h3>");
     badge(page, severity, severity);
     page.text(first.rule.title).html("</h3><p>");
@@ -104,7 +111,11 @@ fn findings(page: &mut Markup, report: &Report<'_>, past: &Past<'_>, group: &[Fi
         }
         page.instructions(&text);
     }
-    evidence(page, "Evidence", group.iter().flat_map(|finding| &finding.evidence));
+    evidence(
+        page,
+        "Evidence",
+        group.iter().flat_map(|finding| &finding.evidence),
+    );
     page.html("</article>");
 }
 
@@ -168,7 +179,9 @@ fn evidence<'a>(page: &mut Markup, title: &'static str, pieces: impl IntoIterato
     page.html("</dl>");
     let more = pieces.len().saturating_sub(MAX_LISTED);
     if more > 0 {
-        page.html("<p>").text(count(more, "more piece")).html(" in <code>rdma-health check --verbose</code>");
+        page.html("<p>")
+            .text(count(more, "more piece"))
+            .html(" in <code>rdma-health check --verbose</code>");
     }
     page.html("</details>");
 }

@@ -170,7 +170,10 @@ fn worst(troubled: &Troubled, end: &End<'_>) -> Option<Severity> {
     let is_about = |subject: &str| {
         let device = subject.rsplit_once(':').map_or(subject, |(device, _)| device);
         subject == function.address
-            || function.names.iter().any(|name| *name == subject || *name == device)
+            || function
+                .names
+                .iter()
+                .any(|name| *name == subject || *name == device)
     };
     let about = troubled.iter().filter(|(subject, _)| is_about(subject));
     about.map(|(_, severity)| *severity).max()

@@ -104,8 +104,8 @@ impl Finding {
     /// this case; otherwise one part for each platform that it may be.
     pub fn remedy_by_place(&self, node: &Node) -> Vec<(&'static str, String)> {
         let resolver = Resolver::new(node);
-        let is_for_every_place =
-            resolver.platform.cluster.is_none() && resolver.remedy(&self.places, &self.subject) == self.remedy;
+        let is_for_every_place = resolver.platform.cluster.is_none()
+            && resolver.remedy(&self.places, &self.subject) == self.remedy;
         if !is_for_every_place {
             return vec![("", self.remedy.clone())];
         }

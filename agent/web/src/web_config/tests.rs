@@ -340,10 +340,18 @@ async fn only_a_password_or_a_required_certificate_proves_a_client() {
     let users = format!("{TLS}basic_auth_users:\n  alice: {hash}\n");
     let alice = ["--user", "alice:right"];
     assert_eq!(get("", "/proof/a/b?c", &[]).await, "unknown a/b");
-    assert_eq!(get("", "/proof/a", &alice).await, "unknown a", "no password is checked");
+    assert_eq!(
+        get("", "/proof/a", &alice).await,
+        "unknown a",
+        "no password is checked"
+    );
     assert_eq!(get(TLS, "/proof/a", &[]).await, "unknown a");
     assert_eq!(get(&users, "/proof/a", &alice).await, "proven a");
-    assert_eq!(get(&users, "/open/a", &alice).await, "unknown a", "no password is checked");
+    assert_eq!(
+        get(&users, "/open/a", &alice).await,
+        "unknown a",
+        "no password is checked"
+    );
     assert_eq!(get(&mutual(), "/proof/a", &CLIENT).await, "proven a");
     let optional = mutual().replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
     assert_eq!(get(&optional, "/proof/a", &CLIENT).await, "unknown a");
