@@ -20,9 +20,9 @@ fn escaped(text: &str) -> String {
     markup.into_string()
 }
 
-#[test]
-fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
-    let tree = rdma_health_tests::tree::fixture("connectx7-gpu").unwrap();
+/// A view of a captured node.
+fn judged(fixture: &str) -> View {
+    let tree = rdma_health_tests::tree::fixture(fixture).unwrap();
     let root = rdma_health_kernel::Root::open(tree.path()).unwrap();
     let mut collector = rdma_health_kernel::collector::Collector::new(root, Vec::new());
     let soon = std::time::Instant::now() + std::time::Duration::from_secs(5);
@@ -30,14 +30,36 @@ fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
     let node = rdma_health_node::Node::new(collector.facts());
     let verdict = rdma_health_rules::judge(&node, &rdma_health_rules::Expectations::default());
     let diagnosis = diagnose(&node, &verdict.findings, None);
-    let mut view = View {
+    View {
         node,
         verdict: Arc::new(verdict),
-        diagnosis: Arc::new(diagnosis.clone()),
+        diagnosis: Arc::new(diagnosis),
         read_errors: Vec::new(),
         reader_threads: 1,
         revision: 0,
-    };
+    }
+}
+
+#[test]
+#[ignore = "writes pages to the directory PAGES; tests/page/check looks at them with a browser"]
+fn pages_for_a_browser() {
+    let directory = std::path::PathBuf::from(std::env::var_os("PAGES").unwrap());
+    for (name, page) in [
+        ("busy", rendered(&busy())),
+        ("healthy", rendered(&judged("h100-connectx7"))),
+        ("faulty", rendered(&judged("connectx7-gpu"))),
+        ("functions", rendered(&judged("connectx6-vfs"))),
+        ("explain", explanation("iommu-group-translated").unwrap()),
+        ("not-read", render(None, PageOptions::default())),
+    ] {
+        std::fs::write(directory.join(format!("{name}.html")), page).unwrap();
+    }
+}
+
+#[test]
+fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
+    let mut view = judged("connectx7-gpu");
+    let diagnosis = Arc::clone(&view.diagnosis);
     let page = rendered(&view);
     let place = |words: &str| {
         page.find(&escaped(words))
