@@ -94,7 +94,7 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
     let troubled = ports::troubled(verdict);
     ports::write(page, view, &troubled);
     page.html("<section aria-labelledby=topology><h2 id=topology>Topology</h2>");
-    page.html("<div class=wide tabindex=0 role=region aria-labelledby=topology>");
+    page.html("<div class=wide tabindex=0 role=region aria-label=\"Drawing of the topology\">");
     page.markup(topology::drawn(node, Some(&troubled)));
     page.html("</div><p class=dim>Colours follow the findings. <code>rdma-health topology</code> has the distances.</section>");
     past.events(page, node.time);

@@ -54,7 +54,7 @@ pub(super) fn write(page: &mut Markup, view: &View, troubled: &BTreeMap<String, 
 }
 
 fn table(page: &mut Markup, view: &View, rows: &[Row<'_>], troubled: &BTreeMap<String, Severity>) {
-    page.html("<div class=wide tabindex=0 role=region aria-labelledby=ports><table><thead><tr>")
+    page.html("<div class=wide tabindex=0 role=region aria-label=\"Table of ports\"><table><thead><tr>")
         .html("<th scope=col>Port<th scope=col>State<th scope=col>Rate<th scope=col>Device<th scope=col>Network")
         .html("<th scope=col>Place<th scope=col>Last probe<th scope=col>Traffic, 24 h<th scope=col>Errors, 24 h")
         .html("<th scope=col>Probes, 24 h</thead><tbody>");
@@ -76,17 +76,18 @@ fn table(page: &mut Markup, view: &View, rows: &[Row<'_>], troubled: &BTreeMap<S
     }
 }
 
-/// The state, in the colour of the findings about the port: a port that is down and unused is not a problem.
+/// The state. A port that is down is in the colour of the findings about it: one that is unused is not a problem. An active one with
+/// findings has them below its state.
 fn state(page: &mut Markup, port: &Port<'_>, troubled: &BTreeMap<String, Severity>) {
     let name = port.state.known().map(|state| state.name.as_str());
     let severity = [port.to_string(), port.hca.name.clone()]
         .iter()
         .filter_map(|subject| troubled.get(subject))
         .max();
-    let colour = match (severity, port.is_active()) {
-        (Some(severity), _) => severity.name(),
-        (None, Some(true)) => "ok",
-        (None, _) => "",
+    let colour = match (port.is_active(), severity) {
+        (Some(true), _) => "ok",
+        (_, Some(severity)) => severity.name(),
+        (_, None) => "",
     };
     page.html("<td>");
     badge(page, colour, name.unwrap_or("unread"));
@@ -96,6 +97,10 @@ fn state(page: &mut Markup, port: &Port<'_>, troubled: &BTreeMap<String, Severit
         .filter(|_| port.is_active() == Some(false))
     {
         page.html("<small>").text(&physical.name).html("</small>");
+    }
+    if let Some(severity) = severity {
+        page.html("<small class=\"").text(severity.name()).html("\">");
+        page.text(severity.name()).html(" finding</small>");
     }
 }
 
