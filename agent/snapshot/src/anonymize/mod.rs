@@ -96,7 +96,8 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
     }
     for event in &mut history.changes.events {
         event.subject = words(&event.subject);
-        event.message = pseudonyms.words(&event.message, true);
+        // It may name other nodes, which are not known here. The rule and the subject stay.
+        event.message.clear();
     }
     for measured in history.ports.values_mut().flat_map(|port| &mut port.measured) {
         peer(pseudonyms, &mut measured.to);
