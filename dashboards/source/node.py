@@ -76,7 +76,7 @@ BOARD = dashboard(
                            mappings=PORT_STATE, no_value="no RDMA device")),
             (12, 9, graph("Traffic", "Received above the axis, sent below.",
                           [query(f"8 * {rate('rdma_port_data_received_bytes_total')}", "{{device}}:{{port}} received"),
-                           query(f"-8 * {rate('rdma_port_data_transmitted_bytes_total')}", "{{device}}:{{port}} sent")],
+                           query(f"0 - 8 * {rate('rdma_port_data_transmitted_bytes_total')}", "{{device}}:{{port}} sent")],
                           unit="bps", no_value="the driver has no byte counters")),
             (12, 9, graph("Errors", "Errors for each interval. Ports without errors are left out.",
                           [query(f"({ALL_ERRORS}) > 0", "{{device}}:{{port}} {{error}}")], no_value="no errors",

@@ -35,7 +35,9 @@ BOARD = dashboard(
                                               custom_cellOptions={"type": "color-background", "mode": "basic"})])),
             (12, 9, table("Findings about ports and devices", "Warnings and critical findings.",
                           f"max by ({BY}, rule, severity) "
-                          f'(rdma_finding{{severity=~"warning|critical", {NODES}, device=~"$device", device!=""}})',
+                          f'(rdma_finding{{severity=~"warning|critical", {NODES}, device=~"$device", device!=""}}) '
+                          # Processes have findings, too.
+                          f"and on ({NODE}, device) rdma_device_info{{{NODES}}}",
                           ["node", "device", "port", "severity", "rule", "instance"], links=[TO_NODE, TO_RULE],
                           no_value="no finding of warning or above")),
         ]),
