@@ -228,7 +228,9 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     // What an operator opens the dashboards for.
     let bad = rows("fleet", ".*", "Nodes with a problem");
     assert!(label(&bad, "node").contains(&"translated".to_owned()), "{bad:?}");
-    let critical = stage.rows("rdma_problem{severity=\"critical\", node=\"healthy\"}").unwrap();
+    let critical = stage
+        .rows("rdma_problem{severity=\"critical\", node=\"healthy\"}")
+        .unwrap();
     assert_eq!(critical, [] as [Value; 0]);
     let causes = rows("fleet", ".*", "Top causes");
     assert!(
@@ -258,7 +260,10 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     // A healthy node shows nothing red. On a machine without RDMA in its kernel, the verbs helper cannot answer.
     for found in rows("node", HEALTHY, "Findings") {
         let labels = &found["metric"];
-        assert!(labels["severity"] == "info" || labels["rule"] == "helper-unhealthy", "{found}");
+        assert!(
+            labels["severity"] == "info" || labels["rule"] == "helper-unhealthy",
+            "{found}"
+        );
     }
     for title in ["Firing alerts", "Failed probes"] {
         assert_eq!(rows("node", HEALTHY, title), [] as [Value; 0], "{title}");

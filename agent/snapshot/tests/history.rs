@@ -87,9 +87,7 @@ fn worse() -> (Node, Snapshot) {
         severity: "warning",
         message: "mlx5_0:1 reaches trainer-17 slowly",
     };
-    history
-        .changes
-        .see("warning", &[slow], now - 300, |_| false);
+    history.changes.see("warning", &[slow], now - 300, |_| false);
     let history = Arc::new(history);
     let (bandwidth, latency) = measured(200.0, 9.0);
     let report = ProbeReport {

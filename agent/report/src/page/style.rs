@@ -22,7 +22,7 @@ dt{font-weight:600}dd{margin:0 0 .4rem 0;overflow-wrap:anywhere}\
 .facts{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}.facts dd{font-family:inherit;margin:0}\
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 td,th{text-align:left;vertical-align:top;padding:.3rem .9rem .3rem 0;white-space:nowrap;border-bottom:.06rem solid var(--line)}\
-td small{display:block}small.warning{color:var(--warning)}small.critical{color:var(--critical)}\
+td small{display:block;max-width:15rem;white-space:normal}small.warning{color:var(--warning)}small.critical{color:var(--critical)}\
 .spark{display:block;background:var(--card)}.spark path{fill:var(--bar)}.spark .bad{fill:var(--critical)}\
 summary{cursor:pointer;color:var(--link)}\
 nav a{margin-right:.8rem}\
