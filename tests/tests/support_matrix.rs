@@ -47,7 +47,7 @@ fn row(name: &str, node: &Node) -> String {
         .collect();
     let layers = words(
         node.ports()
-            .filter_map(|port| Some(port.link_layer.known()?.name())),
+            .filter_map(|port| Some(port.kernel.link_layer.known()?.name())),
     );
     let rates: BTreeSet<String> = node
         .ports()

@@ -9,7 +9,7 @@ use super::record::COUNTERS;
 pub const SPACING: u64 = 600;
 /// Maximum number of points: one day.
 pub const MAX_POINTS: usize = 144;
-/// Two readings that are further apart, in seconds, are not compared: the agent did not run between them.
+/// Two readings with more seconds between them are not compared: the agent did not run between them.
 const MAX_GAP: u64 = 2 * SPACING;
 /// Seconds from the first to the last point that is kept.
 const SPAN: u64 = SPACING * MAX_POINTS as u64;
