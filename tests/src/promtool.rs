@@ -44,7 +44,7 @@ pub fn alertmanager() -> Result<std::path::PathBuf> {
     Ok(Path::new(String::from_utf8(found.stdout)?.trim_end()).join("prometheus-alertmanager"))
 }
 
-/// Imports an OpenMetrics text into a database of Prometheus, whose parser for it is strict.
+/// Imports an OpenMetrics text into a database of Prometheus, whose OpenMetrics parser is strict.
 ///
 /// # Errors
 /// With what promtool complains about, or if it cannot be downloaded.

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
 use rdma_health_kernel::Facts;
 use rdma_health_node::{
     Fact, Node, SourceStatus, Unread, UnreadKind,
@@ -26,7 +27,6 @@ use rdma_health_protocol::{
     Bandwidth, Completion, Device, Gid, GidType, HelperError, Latency, Path, Port as VerbsPort, ProbeFailure,
     ProbeReport, Stage,
 };
-use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
 use rdma_health_rules::{Expectations, Finding, Verdict, judge};
 use rdma_health_view::{ReadErrors, View};
 

@@ -43,7 +43,11 @@ pub struct Problem<'a> {
 
 /// The problems of a node, in the order of the causes.
 pub fn problems<'a>(node: &Node, findings: &'a [Finding], diagnosis: &'a Diagnosis) -> Vec<Problem<'a>> {
-    let grave = || findings.iter().filter(|finding| finding.severity > Severity::Info);
+    let grave = || {
+        findings
+            .iter()
+            .filter(|finding| finding.severity > Severity::Info)
+    };
     let best: Vec<(usize, &Finding)> = grave()
         .filter_map(|finding| Some((best_cause(node, finding, &diagnosis.causes)?, finding)))
         .collect();
@@ -123,19 +127,32 @@ impl<'a> Problem<'a> {
         device: Option<&'a str>,
         findings: Vec<&'a Finding>,
     ) -> Self {
-        let ports: BTreeSet<u8> = findings.iter().filter_map(|finding| finding.subject.port).collect();
+        let ports: BTreeSet<u8> = findings
+            .iter()
+            .filter_map(|finding| finding.subject.port)
+            .collect();
         let since = findings.iter().filter_map(|finding| finding.since(node));
         // Most fundamental: the remedy of the cause, unless the findings are those of another device.
-        let mut own = findings.iter().filter(|finding| cause.findings.first() == Some(&finding.rule.id));
-        let remedy = own.next().filter(|finding| device.is_some() && !finding.is_remedy_for_several_cases());
+        let mut own = findings
+            .iter()
+            .filter(|finding| cause.findings.first() == Some(&finding.rule.id));
+        let remedy = own
+            .next()
+            .filter(|finding| device.is_some() && !finding.is_remedy_for_several_cases());
         Self {
             cause: cause.id,
             title: cause.title,
             domain,
             confidence: cause.confidence,
-            severity: findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Info),
+            severity: findings
+                .iter()
+                .map(|finding| finding.severity)
+                .max()
+                .unwrap_or(Severity::Info),
             device,
-            port: (ports.len() == 1 && device.is_some()).then(|| ports.first().copied()).flatten(),
+            port: (ports.len() == 1 && device.is_some())
+                .then(|| ports.first().copied())
+                .flatten(),
             next_step: remedy.map_or(&cause.next_step, |finding| &finding.remedy),
             since: since.min_by_key(|since| since.time),
             findings,

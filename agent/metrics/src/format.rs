@@ -119,10 +119,7 @@ fn family(name: &str, is_counter: bool) -> &str {
 
 /// The unit that a family's name ends with.
 fn unit(name: &str) -> Option<&'static str> {
-    let ends = |unit: &&str| {
-        name.strip_suffix(*unit)
-            .is_some_and(|rest| rest.ends_with('_'))
-    };
+    let ends = |unit: &&str| name.strip_suffix(*unit).is_some_and(|rest| rest.ends_with('_'));
     UNITS.into_iter().find(ends)
 }
 

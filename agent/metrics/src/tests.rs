@@ -201,14 +201,24 @@ fn findings_causes_and_devices_can_be_joined_and_dated() {
         r#"rdma_probe_baseline_bandwidth_bytes_per_second{device="mlx5_0",port="1"} 25000000000"#,
         r#"rdma_probe_baseline_measurements{device="mlx5_0",port="1"} 1"#,
     ] {
-        assert!(text.lines().any(|line| line.starts_with(start)), "{start}\n{text}");
+        assert!(
+            text.lines().any(|line| line.starts_with(start)),
+            "{start}\n{text}"
+        );
     }
     let problems: f64 = parsed(&text)["rdma_problem"].1.values().sum();
-    let grave = |name: &str| text.lines().filter(|line| line.starts_with("rdma_finding{") && line.contains(name)).count();
+    let grave = |name: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("rdma_finding{") && line.contains(name))
+            .count()
+    };
     let findings = grave("severity=\"warning\"") + grave("severity=\"critical\"");
     #[allow(clippy::cast_precision_loss)] // a few findings
     let findings = findings as f64;
-    assert!((problems - findings).abs() < 0.5, "each grave finding is in one problem: {problems} of {findings}");
+    assert!(
+        (problems - findings).abs() < 0.5,
+        "each grave finding is in one problem: {problems} of {findings}"
+    );
 }
 
 #[test]
@@ -253,7 +263,13 @@ fn every_family_with_a_unit_ends_with_it() {
     );
     for entry in catalogue::groups(&[]).iter().flat_map(|group| &group.entries) {
         let head = format!("# UNIT {} ", entry.name.trim_end_matches("_total"));
-        assert_eq!(text.contains(&head), !entry.unit.is_empty(), "{}: {}", entry.name, entry.unit);
+        assert_eq!(
+            text.contains(&head),
+            !entry.unit.is_empty(),
+            "{}: {}",
+            entry.name,
+            entry.unit
+        );
     }
 }
 
@@ -264,9 +280,21 @@ fn fixed_families_can_be_left_out() {
         without_fixed: true,
         ..BOTH
     };
-    let (all, fewer) = (parsed(&text(Some(&view), BOTH)), parsed(&text(Some(&view), without)));
+    let (all, fewer) = (
+        parsed(&text(Some(&view), BOTH)),
+        parsed(&text(Some(&view), without)),
+    );
     let left_out: BTreeSet<_> = all.keys().filter(|name| !fewer.contains_key(*name)).collect();
-    assert_eq!(left_out, FIXED.iter().copied().map(String::from).collect::<BTreeSet<_>>().iter().collect());
+    assert_eq!(
+        left_out,
+        FIXED
+            .iter()
+            .copied()
+            .map(String::from)
+            .collect::<BTreeSet<_>>()
+            .iter()
+            .collect()
+    );
 }
 
 /// Whether another exporter that may run on the same node has a metric of that name: `rdma_exporter` by yuuki,

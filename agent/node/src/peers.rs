@@ -188,10 +188,19 @@ impl Node {
                 .collect(),
             _ => near,
         };
-        let mut addresses: BTreeSet<&str> = serving.iter().copied().flatten().map(|nic| nic.address).collect();
-        let drivers: BTreeSet<&str> = serving.iter().copied().flatten().filter_map(|nic| nic.driver).collect();
+        let mut addresses: BTreeSet<&str> =
+            serving.iter().copied().flatten().map(|nic| nic.address).collect();
+        let drivers: BTreeSet<&str> = serving
+            .iter()
+            .copied()
+            .flatten()
+            .filter_map(|nic| nic.driver)
+            .collect();
         let known = self.pci.functions.known();
-        let boots = self.history.iter().flat_map(|history| history.boots.iter().rev().take(2));
+        let boots = self
+            .history
+            .iter()
+            .flat_map(|history| history.boots.iter().rev().take(2));
         let gone = boots.flat_map(|boot| &boot.hcas).filter(|(address, seen)| {
             let driver = seen.driver.as_deref().unwrap_or_default();
             let is_there = known.is_none_or(|known| known.contains_key(*address));

@@ -38,7 +38,9 @@ impl Node {
             .device_events()
             .into_iter()
             .map(|found| Happened {
-                time: booted.zip(found.event.last).map(|(booted, last)| booted.saturating_add(last)),
+                time: booted
+                    .zip(found.event.last)
+                    .map(|(booted, last)| booted.saturating_add(last)),
                 kind: found.event.kind.name(),
                 subject: found.subject(),
                 count: found.event.count,

@@ -224,10 +224,17 @@ fn rails_are_the_adapters_next_to_the_gpus_and_keep_their_numbers_when_one_is_go
     if let Fact::Known(hcas) = &mut broken.hcas {
         hcas.remove("mlx5_0");
     }
-    assert_eq!(broken.rails().get(&*last), Some(&(number - 1)), "nothing is remembered");
+    assert_eq!(
+        broken.rails().get(&*last),
+        Some(&(number - 1)),
+        "nothing is remembered"
+    );
     broken.history = Some(Arc::new(history));
     assert_eq!(broken.rails().get(&*last), Some(&number));
-    assert!(node("infiniband-ndr", |_| {}).rails().is_empty(), "no GPU, no rail");
+    assert!(
+        node("infiniband-ndr", |_| {}).rails().is_empty(),
+        "no GPU, no rail"
+    );
 }
 
 #[test]

@@ -151,7 +151,14 @@ impl Stage {
         let programs = vec![
             Running::start(
                 Command::new(PRODUCT)
-                    .args(["agent", "--no-probe", "--helper", "/nonexistent", "--interval", "1s"])
+                    .args([
+                        "agent",
+                        "--no-probe",
+                        "--helper",
+                        "/nonexistent",
+                        "--interval",
+                        "1s",
+                    ])
                     .arg("--root")
                     .arg(tree)
                     .args(["--listen", &agent.to_string()]),
@@ -230,11 +237,20 @@ impl Stage {
             let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
             such.map(|alert| {
                 let labels = &alert["labels"];
-                format!("{} {} {}", text(&labels["alertname"]), text(&labels["cause"]), text(&labels["node"]))
+                format!(
+                    "{} {} {}",
+                    text(&labels["alertname"]),
+                    text(&labels["cause"]),
+                    text(&labels["node"])
+                )
             })
             .collect()
         };
-        received.iter().map(alerts).filter(|alerts| !alerts.is_empty()).collect()
+        received
+            .iter()
+            .map(alerts)
+            .filter(|alerts| !alerts.is_empty())
+            .collect()
     }
 
     /// What happened, for the message of a failed test.
@@ -242,7 +258,10 @@ impl Stage {
         let log = |name: &str| {
             let text = fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
             let last: Vec<_> = text.lines().rev().take(8).collect();
-            format!("{name}:\n{}\n", last.into_iter().rev().collect::<Vec<_>>().join("\n"))
+            format!(
+                "{name}:\n{}\n",
+                last.into_iter().rev().collect::<Vec<_>>().join("\n")
+            )
         };
         let alerts = scrape::get(self.alertmanager, "/api/v2/alerts", Duration::from_secs(5));
         format!(
@@ -269,7 +288,9 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
     let tree = tree::fixture("h100-connectx7").unwrap();
     let stage = Stage::new(tree.path());
     stage.wait("a healthy node", || {
-        stage.value("rdma_verdict{status=\"ok\"} + rdma_verdict{status=\"warning\"}").is_some()
+        stage
+            .value("rdma_verdict{status=\"ok\"} + rdma_verdict{status=\"warning\"}")
+            .is_some()
             && stage.value("node:rdma_up:max") == Some(1.0)
     });
     sleep(QUIET);
@@ -280,7 +301,12 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
     stage.wait("a notification", || !stage.firing().is_empty());
     sleep(QUIET);
     let one = "RDMAIommuProblem iommu-translation gpu-1";
-    assert_eq!(stage.firing(), [[one]], "one fault, one notification: {}", stage.state());
+    assert_eq!(
+        stage.firing(),
+        [[one]],
+        "one fault, one notification: {}",
+        stage.state()
+    );
     let findings = stage.value("count(rdma_finding{severity=~\"warning|critical\", domain=\"iommu\"})");
     assert!(findings.unwrap_or_default() > 16.0, "{findings:?}");
 
@@ -294,14 +320,24 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
         let received = stage.received.lock().unwrap();
         let last = received.iter().rfind(|one| one["status"] == "firing").unwrap();
         let description = last["alerts"][0]["annotations"]["description"].as_str().unwrap();
-        assert!(description.starts_with("12 nodes have the cause iommu-translation"), "{description}");
-        assert!(description.contains("Kernels of these nodes: 5.15"), "{description}");
+        assert!(
+            description.starts_with("12 nodes have the cause iommu-translation"),
+            "{description}"
+        );
+        assert!(
+            description.contains("Kernels of these nodes: 5.15"),
+            "{description}"
+        );
     }
 
     set_iommu(tree.path(), "identity");
     stage.wait("the end of the alerts", || {
         let gone = stage.value("count(ALERTS{alertstate=\"firing\"})").is_none();
-        gone && stage.notified("resolved").iter().flatten().any(|alert| alert == fleet)
+        gone && stage
+            .notified("resolved")
+            .iter()
+            .flatten()
+            .any(|alert| alert == fleet)
     });
     sleep(QUIET);
     assert_eq!(stage.firing(), [[one], [fleet]], "{}", stage.state());

@@ -67,12 +67,26 @@ fn valid(validator: &jsonschema::Validator, document: &Value) {
 #[test]
 fn the_json_of_every_fixture_follows_the_schema() {
     let schema = strict_schema();
-    for fixture in ["h100-connectx7", "connectx7-gpu", "infiniband-ndr", "efa-p5", "vm-with-vfs"] {
+    for fixture in [
+        "h100-connectx7",
+        "connectx7-gpu",
+        "infiniband-ndr",
+        "efa-p5",
+        "vm-with-vfs",
+    ] {
         let tree = tree::fixture(fixture).unwrap();
         let output = check(tree.path(), &["--output", "json"]);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         valid(&schema, &report);
-        for key in ["status", "unknown_because", "problems", "findings", "diagnosis", "events", "node"] {
+        for key in [
+            "status",
+            "unknown_because",
+            "problems",
+            "findings",
+            "diagnosis",
+            "events",
+            "node",
+        ] {
             assert!(report.get(key).is_some(), "{fixture}: {key}");
         }
     }
@@ -109,7 +123,10 @@ fn one_fault_of_a_whole_node_is_one_problem_and_a_fault_of_two_ports_two() {
             )
         };
         // Without a helper, which a tree does not have.
-        problems.map(name).filter(|name| !name.starts_with("helper")).collect()
+        problems
+            .map(name)
+            .filter(|name| !name.starts_with("helper"))
+            .collect()
     };
     assert_eq!(problems(&|_| {}), [""; 0]);
     let translated = problems(&|tree| {
@@ -118,20 +135,31 @@ fn one_fault_of_a_whole_node_is_one_problem_and_a_fault_of_two_ports_two() {
         }
     });
     assert_eq!(translated.len(), 1, "{translated:?}");
-    assert!(translated[0].starts_with("iommu-translation node "), "{translated:?}");
+    assert!(
+        translated[0].starts_with("iommu-translation node "),
+        "{translated:?}"
+    );
     let down = |devices: &'static [&'static str]| {
         problems(&move |tree| {
             for device in devices {
                 for (file, text) in [("state", "1: DOWN\n"), ("phys_state", "3: Disabled\n")] {
                     let end = format!("/infiniband/{device}/ports/1/{file}");
-                    let path = tree.entries().find(|(path, _)| path.ends_with(&end)).unwrap().0.to_owned();
+                    let path = tree
+                        .entries()
+                        .find(|(path, _)| path.ends_with(&end))
+                        .unwrap()
+                        .0
+                        .to_owned();
                     tree.write(&path, text).unwrap();
                 }
             }
         })
     };
     let two = down(&["mlx5_1", "mlx5_2"]);
-    let ports: Vec<_> = two.iter().map(|problem| problem.rsplit_once(' ').unwrap().0).collect();
+    let ports: Vec<_> = two
+        .iter()
+        .map(|problem| problem.rsplit_once(' ').unwrap().0)
+        .collect();
     assert_eq!(ports, ["port-down mlx5_1", "port-down mlx5_2"], "{two:?}");
 }
 
@@ -145,7 +173,14 @@ impl Agent {
     fn of(root: &Path) -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new(PRODUCT)
-            .args(["agent", "--no-probe", "--helper", "/nonexistent", "--interval", "1s"])
+            .args([
+                "agent",
+                "--no-probe",
+                "--helper",
+                "/nonexistent",
+                "--interval",
+                "1s",
+            ])
             .args(["--root", root.to_str().unwrap(), "--listen", &address.to_string()])
             .stderr(Stdio::null())
             .spawn();
@@ -202,7 +237,12 @@ fn the_agent_serves_the_same_document_and_its_parts() {
         for key in ["schema", "version", "host", "time"].iter().chain(fields) {
             assert!(document.get(key).is_some(), "{part}: {key}");
         }
-        assert_eq!(keys(&document).len(), 4 + fields.len(), "{part}: {:?}", keys(&document));
+        assert_eq!(
+            keys(&document).len(),
+            4 + fields.len(),
+            "{part}: {:?}",
+            keys(&document)
+        );
     }
     // The agent remembers since when.
     let since = &whole["findings"][0]["since"];
@@ -215,7 +255,10 @@ fn the_agent_serves_the_same_document_and_its_parts() {
         assert!(Instant::now() < end, "no other reading");
         std::thread::sleep(Duration::from_millis(200));
     }
-    assert_eq!(agent.json("/api/v1/findings")["findings"][0]["since"]["time"], first);
+    assert_eq!(
+        agent.json("/api/v1/findings")["findings"][0]["since"]["time"],
+        first
+    );
 }
 
 #[test]
@@ -225,14 +268,20 @@ fn a_short_line_for_node_problem_detector_and_performance_data_for_nagios() {
     assert_eq!(output.status.code(), Some(1), "any problem is 1");
     let line = out(&output);
     assert!(line.starts_with("RDMA critical: iommu-translation"), "{line}");
-    assert!(line.ends_with('\n') && line.lines().count() == 1 && line.len() <= 80, "{line}");
+    assert!(
+        line.ends_with('\n') && line.lines().count() == 1 && line.len() <= 80,
+        "{line}"
+    );
 
     let output = check(broken.path(), &["--output", "nagios"]);
     assert_eq!(output.status.code(), Some(2));
     let text = out(&output);
     let (first, rest) = text.split_once('\n').unwrap();
     let (words, numbers) = first.split_once(" | ").unwrap();
-    assert!(words.starts_with("RDMA CRITICAL - ") && !words.contains('|'), "{words}");
+    assert!(
+        words.starts_with("RDMA CRITICAL - ") && !words.contains('|'),
+        "{words}"
+    );
     for number in ["critical=", "warning=", "active_ports="] {
         assert!(numbers.contains(number), "{numbers}");
     }
@@ -245,16 +294,22 @@ fn a_short_line_for_node_problem_detector_and_performance_data_for_nagios() {
 #[test]
 fn the_severity_that_fails_can_be_chosen() {
     let tree = tree::fixture("virtual-node-passthrough").unwrap();
-    let status: Value =
-        serde_json::from_slice(&check(tree.path(), &["--output", "json"]).stdout).unwrap();
-    let code = |fail_on: &str| check(tree.path(), &["--output", "line", "--fail-on", fail_on]).status.code();
+    let status: Value = serde_json::from_slice(&check(tree.path(), &["--output", "json"]).stdout).unwrap();
+    let code = |fail_on: &str| {
+        check(tree.path(), &["--output", "line", "--fail-on", fail_on])
+            .status
+            .code()
+    };
     match status["status"].as_str().unwrap() {
         "warning" => assert_eq!((code("critical"), code("warning")), (Some(0), Some(1))),
         "ok" => assert_eq!((code("critical"), code("warning")), (Some(0), Some(0))),
         other => panic!("{other}"),
     }
     let broken = tree::fixture("connectx7-gpu").unwrap();
-    assert_eq!(check(broken.path(), &["--fail-on", "critical"]).status.code(), Some(2));
+    assert_eq!(
+        check(broken.path(), &["--fail-on", "critical"]).status.code(),
+        Some(2)
+    );
     let nothing = tempfile::tempdir().unwrap();
     for fail_on in ["info", "warning", "critical"] {
         let output = check(nothing.path(), &["--fail-on", fail_on]);
@@ -266,7 +321,9 @@ fn the_severity_that_fails_can_be_chosen() {
 fn elements(xml: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut found = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    let mut rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
+    let mut rest = xml
+        .strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
+        .unwrap();
     while let Some((text, after)) = rest.split_once('<') {
         assert!(!text.contains('>'), "{text}");
         let (tag, after) = after.split_once('>').unwrap();
@@ -301,7 +358,17 @@ fn junit_has_what_its_common_schema_requires() {
     let required: [(&str, &[&str]); 3] = [
         (
             "testsuite",
-            &["name", "package", "id", "hostname", "timestamp", "tests", "failures", "errors", "time"],
+            &[
+                "name",
+                "package",
+                "id",
+                "hostname",
+                "timestamp",
+                "tests",
+                "failures",
+                "errors",
+                "time",
+            ],
         ),
         ("testcase", &["classname", "name", "time"]),
         ("failure", &["type", "message"]),
@@ -311,19 +378,34 @@ fn junit_has_what_its_common_schema_requires() {
         assert!(all.peek().is_some(), "{element}");
         for (_, pairs) in all {
             let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
-            assert!(attributes.iter().all(|attribute| names.contains(attribute)), "{element}: {names:?}");
+            assert!(
+                attributes.iter().all(|attribute| names.contains(attribute)),
+                "{element}: {names:?}"
+            );
         }
     }
     let count = |element: &str| elements.iter().filter(|(name, _)| name == element).count();
     let sum = |attribute: &str| -> usize {
         let suites = elements.iter().filter(|(name, _)| name == "testsuite");
         let value = |(_, pairs): &(String, Vec<(String, String)>)| -> usize {
-            pairs.iter().find(|(name, _)| name == attribute).unwrap().1.parse().unwrap()
+            pairs
+                .iter()
+                .find(|(name, _)| name == attribute)
+                .unwrap()
+                .1
+                .parse()
+                .unwrap()
         };
         suites.map(value).sum()
     };
-    assert_eq!((count("testcase"), count("failure")), (sum("tests"), sum("failures")));
-    let only_critical = out(&check(tree.path(), &["--output", "junit", "--fail-on", "critical"]));
+    assert_eq!(
+        (count("testcase"), count("failure")),
+        (sum("tests"), sum("failures"))
+    );
+    let only_critical = out(&check(
+        tree.path(),
+        &["--output", "junit", "--fail-on", "critical"],
+    ));
     assert!(only_critical.matches("<failure").count() < count("failure"));
     assert!(!only_critical.contains("<failure type=\"warning\""));
 }
@@ -331,7 +413,8 @@ fn junit_has_what_its_common_schema_requires() {
 #[test]
 fn a_hostile_name_is_escaped_in_every_format() {
     let mut tree = Tree::fixture("connectx7-gpu").unwrap();
-    tree.write("proc/sys/kernel/hostname", format!("{HOSTILE}\n")).unwrap();
+    tree.write("proc/sys/kernel/hostname", format!("{HOSTILE}\n"))
+        .unwrap();
     let tree = tree.unpack().unwrap();
     for format in ["text", "json", "line", "nagios", "npd", "junit"] {
         let text = out(&check(tree.path(), &["--output", format]));

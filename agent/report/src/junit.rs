@@ -16,15 +16,31 @@ use super::{Report, markup::escaped};
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> std::io::Result<()> {
-    let host = report.node.host.hostname.known().map_or("localhost", String::as_str);
+    let host = report
+        .node
+        .host
+        .hostname
+        .known()
+        .map_or("localhost", String::as_str);
     let time = timestamp(report.node.time);
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>")?;
     for (id, domain) in Domain::ALL.into_iter().enumerate() {
-        let rules: Vec<&Rule> = CATALOGUE.iter().copied().filter(|rule| rule.domain == domain).collect();
-        let cases: Vec<Case<'_>> = rules.iter().map(|rule| Case::new(rule, report, fail_on)).collect();
+        let rules: Vec<&Rule> = CATALOGUE
+            .iter()
+            .copied()
+            .filter(|rule| rule.domain == domain)
+            .collect();
+        let cases: Vec<Case<'_>> = rules
+            .iter()
+            .map(|rule| Case::new(rule, report, fail_on))
+            .collect();
         let failures = cases.iter().filter(|case| !case.failed.is_empty()).count();
         // What could not be judged is an error of the suite about reading, not a test that passed.
-        let error = report.verdict.unknown_because.as_deref().filter(|_| domain == Domain::Reading);
+        let error = report
+            .verdict
+            .unknown_because
+            .as_deref()
+            .filter(|_| domain == Domain::Reading);
         let errors = usize::from(error.is_some());
         writeln!(
             out,
@@ -39,7 +55,13 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             case.write(out)?;
             for finding in case.passed {
                 // Writing to a string cannot fail.
-                let _ = writeln!(notes, "{}: {}: {}", finding.severity.name(), finding.rule.id, finding.message);
+                let _ = writeln!(
+                    notes,
+                    "{}: {}: {}",
+                    finding.severity.name(),
+                    finding.rule.id,
+                    finding.message
+                );
             }
         }
         if let Some(why) = error {
@@ -69,14 +91,21 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(rule: &'a Rule, report: &Report<'a>, fail_on: Severity) -> Self {
-        let findings = report.verdict.findings.iter().filter(|finding| finding.rule == rule);
+        let findings = report
+            .verdict
+            .findings
+            .iter()
+            .filter(|finding| finding.rule == rule);
         let (failed, passed) = findings.partition(|finding| finding.severity >= fail_on);
         Self { rule, failed, passed }
     }
 
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         let (domain, id) = (self.rule.domain.name(), self.rule.id);
-        write!(out, "    <testcase classname=\"rdma-health.{domain}\" name=\"{id}\" time=\"0\"")?;
+        write!(
+            out,
+            "    <testcase classname=\"rdma-health.{domain}\" name=\"{id}\" time=\"0\""
+        )?;
         let Some(first) = self.failed.first() else {
             return writeln!(out, "/>");
         };

@@ -14,10 +14,20 @@ use super::{Report, text::outcome};
 /// If writing fails.
 pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     let status = report.status().name().to_uppercase();
-    writeln!(out, "RDMA {status} - {} | {}", plain(&outcome(report)), numbers(report))?;
+    writeln!(
+        out,
+        "RDMA {status} - {} | {}",
+        plain(&outcome(report)),
+        numbers(report)
+    )?;
     for finding in &report.verdict.findings {
         let severity = finding.severity.name().to_uppercase();
-        writeln!(out, "{severity}: {}: {}", finding.rule.id, plain(&finding.message))?;
+        writeln!(
+            out,
+            "{severity}: {}: {}",
+            finding.rule.id,
+            plain(&finding.message)
+        )?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The verdict for a custom plugin of the Kubernetes node-problem-detector: one short line, and an exit status of its own.
+//! The verdict for a custom plugin of the Kubernetes node-problem-detector: one short line, and its own exit status.
 
 use std::io::Write;
 
@@ -66,7 +66,12 @@ mod tests {
 
     #[test]
     fn a_line_is_never_longer_than_what_is_kept() {
-        for text in ["short".to_owned(), "x".repeat(79), "x".repeat(80), "ä".repeat(400)] {
+        for text in [
+            "short".to_owned(),
+            "x".repeat(79),
+            "x".repeat(80),
+            "ä".repeat(400),
+        ] {
             let line = cut(&text);
             assert!(line.len() <= LONGEST, "{line}");
             assert!(line == text || line.ends_with("..."), "{line}");

@@ -1,9 +1,10 @@
 //! RDMA devices.
 
 use rdma_health_node::{
-    Fact, Node, pci,
+    Fact, Node,
     infiniband::{Guid, Hca},
     node::VerbsDevice,
+    pci,
 };
 
 use super::text;

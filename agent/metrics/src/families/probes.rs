@@ -89,8 +89,7 @@ impl Baseline<'_> {
 pub(crate) fn baselines<'a>(node: &'a Node, ports: &[Labelled<Port<'a>>]) -> Vec<Labelled<Baseline<'a>>> {
     let baseline = |port: &Labelled<Port<'a>>| {
         let (hca, number) = (port.of.hca, port.of.number);
-        let of_port =
-            |probe: &&Probe| device(probe) == hca.name && probe.report.path.from.port == number;
+        let of_port = |probe: &&Probe| device(probe) == hca.name && probe.report.path.from.port == number;
         let last = node.loopbacks().find(of_port);
         Some(Labelled {
             labels: port.labels.clone(),

@@ -85,7 +85,9 @@ impl Observed {
     pub(super) fn times(&mut self, change: &mut impl FnMut(&mut u64)) {
         change(&mut self.first);
         change(&mut self.last);
-        self.problems.values_mut().for_each(|since| change(&mut since.time));
+        self.problems
+            .values_mut()
+            .for_each(|since| change(&mut since.time));
     }
 
     /// Whether it is within the limits that [`History::observe`] keeps.
@@ -112,9 +114,16 @@ mod tests {
     fn a_problem_keeps_its_time_as_long_as_every_reading_shows_it() {
         let mut history = History::default();
         assert!(history.observe(&keys(&["a"]), Missing::Over, 1000));
-        assert!(!history.observe(&keys(&["a"]), Missing::Over, 1060), "nothing new");
+        assert!(
+            !history.observe(&keys(&["a"]), Missing::Over, 1060),
+            "nothing new"
+        );
         let since = history.since("a", 1060).unwrap();
-        assert_eq!((since.time, since.exact), (1000, false), "it may be older than the agent");
+        assert_eq!(
+            (since.time, since.exact),
+            (1000, false),
+            "it may be older than the agent"
+        );
         assert!(history.observe(&keys(&["a", "b"]), Missing::Over, 1120));
         let since = history.since("b", 1120).unwrap();
         assert_eq!((since.time, since.exact), (1120, true));
@@ -135,7 +144,11 @@ mod tests {
         history.observe(&keys(&["a", "b"]), Missing::NotJudgedYet, 90_060);
         assert_eq!(history.since("a", 90_060).unwrap().time, 1000);
         let new = history.since("b", 90_060).unwrap();
-        assert_eq!((new.time, new.exact), (90_060, false), "the node was not read for a day");
+        assert_eq!(
+            (new.time, new.exact),
+            (90_060, false),
+            "the node was not read for a day"
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ struct Parts {
     expectations: Expectations,
     /// When the agent started.
     started: Instant,
-    /// The problems that the history was last told of, and whether those that are missing are over.
+    /// The problems that were recorded last, and whether those that are missing are over.
     observed: Option<(BTreeSet<String>, Missing)>,
 }
 

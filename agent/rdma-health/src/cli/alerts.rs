@@ -76,7 +76,11 @@ pub(super) fn rules() -> String {
     for alert in PROBLEMS {
         for severity in [Severity::Critical, Severity::Warning] {
             // Domains that wait equally long share an alert.
-            let mut waits: Vec<Duration> = alert.domains.iter().map(|domain| domain.alert_after(severity)).collect();
+            let mut waits: Vec<Duration> = alert
+                .domains
+                .iter()
+                .map(|domain| domain.alert_after(severity))
+                .collect();
             waits.dedup();
             for wait in waits {
                 let domains: Vec<_> = alert
@@ -89,11 +93,21 @@ pub(super) fn rules() -> String {
             }
         }
     }
-    text.push_str(&OTHERS.replace("RUNBOOKS", RUNBOOKS).replace("TITLE", &titles(|_| true)));
+    text.push_str(
+        &OTHERS
+            .replace("RUNBOOKS", RUNBOOKS)
+            .replace("TITLE", &titles(|_| true)),
+    );
     text
 }
 
-fn write_alert(text: &mut String, alert: &ProblemAlert, severity: Severity, domains: &[&str], wait: Duration) {
+fn write_alert(
+    text: &mut String,
+    alert: &ProblemAlert,
+    severity: Severity,
+    domains: &[&str],
+    wait: Duration,
+) {
     let ProblemAlert { name, value, .. } = alert;
     let domain = match domains {
         [one] => format!("domain=\"{one}\""),
@@ -144,8 +158,12 @@ fn write_alert(text: &mut String, alert: &ProblemAlert, severity: Severity, doma
 /// A template that writes the title of the cause in the label `cause`. Any rule may be a cause if no known cause claims it.
 fn titles(is_here: impl Fn(Domain) -> bool) -> String {
     let mut text = String::new();
-    let causes = CAUSES.iter().map(|cause| (cause.id, cause.title, domain_of(cause.id)));
-    let rules = CATALOGUE.iter().map(|rule| (rule.id, rule.title, Some(rule.domain)));
+    let causes = CAUSES
+        .iter()
+        .map(|cause| (cause.id, cause.title, domain_of(cause.id)));
+    let rules = CATALOGUE
+        .iter()
+        .map(|rule| (rule.id, rule.title, Some(rule.domain)));
     let mut seen: Vec<&str> = Vec::new();
     for (id, title, domain) in causes.chain(rules) {
         // A cause without rules explains what probes measure.

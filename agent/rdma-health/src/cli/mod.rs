@@ -2,9 +2,9 @@
 
 #[cfg(feature = "agent")]
 mod agent;
+mod alerts;
 #[cfg(feature = "agent")]
 mod alive;
-mod alerts;
 mod baseline;
 mod check;
 mod devices;
