@@ -209,8 +209,9 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
     for board in BOARDS {
         for (title, exprs) in panels(board, ".*") {
             for expr in exprs {
+                // A group of a regular expression is not a variable.
                 assert!(
-                    !expr.contains('$'),
+                    !expr.replace("\"$1\"", "").contains('$'),
                     "{board}: {title}: a variable is not known: {expr}"
                 );
                 if let Err(error) = stage.rows(&expr) {
