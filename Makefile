@@ -90,6 +90,10 @@ simulate-cluster: ## Simulate the agents of 5000 nodes (NODES=…) against a rea
 check-deploy: ## Check chart, manifests, alerts and dashboards
 	@tests/deploy/check
 
+.PHONY: check-page
+check-page: ## Check the status page with axe-core in Chromium (npm, Debian's chromium-headless-shell)
+	@tests/page/check
+
 .PHONY: check-admission
 check-admission: ## Run the admission policy in Kubernetes' own code (root, mmdebstrap; three minutes at first, then seconds)
 	@tests/deploy/admission/check

@@ -30,6 +30,7 @@ KUSTOMIZE = ROOT / "deploy/kustomize"
 NAMESPACE = "rdma-health"
 SCHEMA = "1.33"
 DEFAULT_BASE = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["runbookBase"]
+DEFAULT_DOCS = yaml.safe_load((CHART / "values.yaml").read_text())["dashboards"]["docsBase"]
 # Groups that are not in Kubernetes' own schema.
 FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io"}
 
@@ -43,9 +44,11 @@ VARIANTS = {
         "kubernetes": {"patchNodes": True},
         "agent": {"seLinuxType": "spc_t", "config": {"probe": {"interval": "5m"}}},
         "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": [{"name": "x"}]},
+        "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"grafana_folder": "RDMA"}},
         "podLabels": {"a": "b"}, "podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}},
     },
     "runbooks elsewhere": {"prometheusRule": {"enabled": True, "runbookBase": "https://wiki.example.com/rdma"}},
+    "dashboards": {"dashboards": {"enabled": True, "docsBase": "https://wiki.example.com/rdma/"}},
     "least privilege": {"helper": {"deviceAccess": "resource"}, "hostNetwork": False,
                         "networkPolicy": {"enabled": True}, "openshift": {"enabled": True}},
     "no Kubernetes, no helper": {"kubernetes": {"enabled": False}, "helper": {"enabled": False},
@@ -60,6 +63,7 @@ REFUSED = [
     ({"helper": {"deviceAccess": "maybe"}}, "deviceAccess"),
     ({"image": {"digest": "latest"}}, "digest"),
     ({"prometheusRule": {"runbookBase": "docs/runbooks/"}}, "runbookBase"),
+    ({"dashboards": {"docsBase": "docs"}}, "docsBase"),
 ]
 
 
@@ -104,6 +108,25 @@ def check_runbooks(objects, values):
     for rule in (r for v in objects if v["kind"] == "PrometheusRule" for g in v["spec"]["groups"] for r in g["rules"]):
         if "alert" in rule and rule["annotations"]["runbook_url"] != f"{base}/{rule['alert']}.md":
             raise SystemExit(f"{rule['alert']}: {rule['annotations']['runbook_url']} is not its page below {base}")
+
+
+def check_dashboards(objects, values):
+    """Checks that the ConfigMap has every dashboard, the label of Grafana's sidecar, and the configured links."""
+    found = [v for v in objects if v["metadata"]["name"].endswith("-dashboards")]
+    wanted = values.get("dashboards", {})
+    if not wanted.get("enabled"):
+        if found:
+            raise SystemExit("dashboards are installed although they are disabled")
+        return
+    [found] = found
+    files = {file.name for file in (ROOT / "dashboards").glob("*.json")}
+    if set(found["data"]) != files or found["metadata"]["labels"].get("grafana_dashboard") != "1":
+        raise SystemExit(f"dashboards: {sorted(found['data'])}, labels {found['metadata']['labels']}")
+    base = wanted.get("docsBase", DEFAULT_DOCS).rstrip("/")
+    for name, text in found["data"].items():
+        [docs] = [v["query"] for v in json.loads(text)["templating"]["list"] if v["name"] == "docs"]
+        if docs != base:
+            raise SystemExit(f"{name}: links lead to {docs}, not {base}")
 
 
 def plain(value):
@@ -156,6 +179,7 @@ def main():
         installed, hooks = render(values)
         check(installed + hooks, unknown)
         check_runbooks(installed, values)
+        check_dashboards(installed, values)
         print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation are valid in Kubernetes {SCHEMA}")
     print(f"not checked, not in Kubernetes' schema: {', '.join(sorted(unknown))}")
     for values, word in REFUSED:

@@ -10,7 +10,8 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 known = set(re.findall(r"^\| `([a-z_0-9:]+)`", (ROOT / "docs/metrics.md").read_text(), re.M))
-labels = {"cluster", "namespace", "node", "instance", "job", "daemonset", "alertname", "alertstate"}  # added by Prometheus and the monitors
+# Added by Prometheus and the monitors.
+labels = {"cluster", "namespace", "node", "instance", "job", "daemonset", "alertname", "alertstate", "component", "le"}
 label_names = set()
 for line in (ROOT / "docs/metrics.md").read_text().splitlines():
     cells = [cell.strip() for cell in line.split("|")]
@@ -18,7 +19,8 @@ for line in (ROOT / "docs/metrics.md").read_text().splitlines():
         label_names |= set(re.findall(r"`([^`]+)`", cells[4]))
 WORDS = set("by on and or unless without ignoring group_left group_right bool offset count sum max min rate increase vector "
             "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration absent "
-            "label_replace last_over_time ALERTS kube_daemonset_status_number_unavailable".split())
+            "label_replace last_over_time ALERTS kube_daemonset_status_number_unavailable "
+            "group previous_kernel topk bottomk histogram_quantile Inf".split())
 problems = []
 rules = yaml.safe_load((ROOT / "dashboards/rules.yaml").read_text())
 recorded = {r["record"] for g in rules["groups"] for r in g["rules"] if "record" in r}
@@ -30,7 +32,7 @@ for file in sorted((ROOT / "dashboards").glob("*.json")):
               if isinstance(v["query"], dict)]
 used = set()
 for where, text in texts:
-    for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.sub(r'"[^"]*"', "", re.sub(r"\[[^\]]*\]", "", text))):
+    for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.sub(r'"[^"]*"', "", re.sub(r"\[[^\]]*\]|offset \w+", "", text))):
         if name in WORDS or name in labels or name in label_names:
             continue
         used.add(name)

@@ -2,7 +2,7 @@
 
 use std::{
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -20,6 +20,14 @@ pub fn program() -> Result<String> {
         "promtool is missing and could not be downloaded"
     );
     Ok(String::from_utf8(found.stdout)?.trim_end().to_owned())
+}
+
+/// The path of Prometheus itself, from the same package.
+///
+/// # Errors
+/// If it cannot be downloaded.
+pub fn prometheus() -> Result<PathBuf> {
+    Ok(PathBuf::from(program()?).with_file_name("prometheus"))
 }
 
 /// The path of Debian's Alertmanager.

@@ -34,8 +34,9 @@ fn every_metric_of_rules_and_dashboards_is_in_the_catalogue() {
         .flat_map(|line| line.split('`').skip(1).step_by(2))
         .collect();
     assert!(known.contains("rdma_verdict"), "the catalogue was not understood");
-    for file in ["dashboards/rules.yaml", "dashboards/rdma-health.json"] {
-        let text = read(file);
+    let boards = ["fleet", "node", "ports", "agent"].map(|name| format!("dashboards/rdma-health-{name}.json"));
+    for file in [&["dashboards/rules.yaml".to_owned()][..], &boards].concat() {
+        let text = read(&file);
         let used = metrics(&text);
         assert!(used.len() > 10, "{file}: {used:?}");
         let missing: Vec<_> = used.difference(&known).collect();

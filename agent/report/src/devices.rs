@@ -21,42 +21,49 @@ const DASH: &str = "-";
 
 /// One port, with the facts of its device and of its PCI function.
 #[derive(Debug, Serialize)]
-struct Row<'a> {
-    device: &'a str,
-    port: u8,
-    pci_address: &'a Fact<String>,
-    netdev: Option<&'a str>,
+pub(super) struct Row<'a> {
+    pub(super) device: &'a str,
+    pub(super) port: u8,
+    pub(super) pci_address: &'a Fact<String>,
+    pub(super) netdev: Option<&'a str>,
     /// `ConnectX-7`.
-    model: Option<&'static str>,
-    firmware: &'a Fact<String>,
-    driver: &'a Fact<String>,
-    link_layer: &'a Fact<LinkLayer>,
+    pub(super) model: Option<&'static str>,
+    pub(super) firmware: &'a Fact<String>,
+    pub(super) driver: &'a Fact<String>,
+    pub(super) link_layer: &'a Fact<LinkLayer>,
     /// `ACTIVE`.
-    state: Fact<&'a str>,
+    pub(super) state: Fact<&'a str>,
     /// Bits per second.
-    rate: Fact<u64>,
+    pub(super) rate: Fact<u64>,
     /// Path MTU of RDMA in bytes, from libibverbs.
-    active_mtu: Option<u32>,
+    pub(super) active_mtu: Option<u32>,
     /// MTU of the network device in bytes.
-    netdev_mtu: Option<u32>,
+    pub(super) netdev_mtu: Option<u32>,
     /// The GID that a connection should use; `None` on InfiniBand and if there is none.
-    gid: Option<Chosen>,
-    numa_node: &'a Fact<u32>,
+    pub(super) gid: Option<Chosen>,
+    pub(super) numa_node: &'a Fact<u32>,
     /// The type of the IOMMU group; `None` without an IOMMU.
-    iommu: Option<&'a str>,
+    pub(super) iommu: Option<&'a str>,
     /// For a virtual function, the PCI address of the physical function.
-    physical_function: &'a Fact<String>,
+    pub(super) physical_function: &'a Fact<String>,
     /// Number of virtual functions of a physical function.
-    virtual_functions: Option<usize>,
+    pub(super) virtual_functions: Option<usize>,
 }
 
 /// A GID and its index.
 #[derive(Debug, Serialize)]
-struct Chosen {
+pub(super) struct Chosen {
     index: u32,
     gid: Ipv6Addr,
     /// `RoCE v2`.
     kind: &'static str,
+}
+
+impl Chosen {
+    /// `3: 10.0.2.2`.
+    pub(super) fn words(&self) -> String {
+        format!("{}: {}", self.index, address(self.gid))
+    }
 }
 
 impl<'a> Row<'a> {
@@ -111,9 +118,7 @@ impl<'a> Row<'a> {
             cell(&self.state, ToString::to_string),
             cell(&self.rate, |rate| gigabits(*rate)),
             mtu.join("/"),
-            self.gid.as_ref().map_or(DASH.into(), |chosen| {
-                format!("{}: {}", chosen.index, address(chosen.gid))
-            }),
+            self.gid.as_ref().map_or(DASH.into(), Chosen::words),
             cell(self.numa_node, ToString::to_string),
             self.iommu.unwrap_or(DASH).to_owned(),
             function,
@@ -136,7 +141,8 @@ fn address(gid: Ipv6Addr) -> String {
         .map_or_else(|| gid.to_string(), |address| address.to_string())
 }
 
-fn rows(node: &Node) -> Vec<Row<'_>> {
+/// One row for each port, in order of device and number.
+pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
     let functions = node.functions();
     let mut ports: Vec<_> = node.ports().collect();
     ports.sort_by_key(|port| (numbered(&port.hca.name), port.number));

@@ -27,7 +27,7 @@ pub use junit::write as junit;
 pub use line::{Style, colour, labelled};
 pub use nagios::write as nagios;
 pub use npd::{exit_code as npd_exit_code, write as npd};
-pub use page::render as page;
+pub use page::{LIVE, PageOptions, SNAPSHOT, explanation, render as page};
 pub use probe::write as probe_text;
 pub use text::{quiet, write as text};
 

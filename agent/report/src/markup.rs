@@ -22,6 +22,37 @@ impl Markup {
         self
     }
 
+    /// Appends markup that another builder made.
+    pub(super) fn markup(&mut self, other: Self) -> &mut Self {
+        self.0.push_str(&other.0);
+        self
+    }
+
+    /// Appends text in which backquotes mark code, as messages and remedies have it.
+    pub(super) fn prose(&mut self, text: &str) -> &mut Self {
+        for (n, part) in text.split('`').enumerate() {
+            match n % 2 {
+                0 => self.text(part),
+                _ => self.html("<code>").text(part).html("</code>"),
+            };
+        }
+        self
+    }
+
+    /// Appends instructions: prose, and after its first line commands, which can be copied as they are.
+    pub(super) fn instructions(&mut self, text: &str) -> &mut Self {
+        let (prose, commands) = text.split_once('\n').unwrap_or((text, ""));
+        self.html("<p>").prose(prose);
+        if !commands.trim().is_empty() {
+            self.html("<pre tabindex=0>");
+            for line in commands.lines() {
+                self.text(line).html("\n");
+            }
+            self.html("</pre>");
+        }
+        self
+    }
+
     /// The finished HTML.
     pub(super) fn into_string(self) -> String {
         self.0

@@ -13,6 +13,7 @@ use rdma_health_node::{
 use serde::Serialize;
 
 use super::table;
+pub(super) use drawing::drawn;
 pub use drawing::svg;
 
 /// Version of the JSON format. New fields do not change it.

@@ -14,7 +14,7 @@ use rdma_health_kernel::{
 };
 use rdma_health_node::{
     Fact, Node,
-    history::{History, Measured},
+    history::{History, Measured, changes::Current},
     node::Probe,
 };
 use rdma_health_protocol::{Path, Peer, ProbeReport, RemotePort, Stage};
@@ -81,6 +81,13 @@ fn worse() -> (Node, Snapshot) {
             latency: Some(2e-6),
         })
         .collect();
+    let slow = Current {
+        rule: "probe-path-slow",
+        subject: "mlx5_0:1".into(),
+        severity: "warning",
+        message: "mlx5_0:1 reaches trainer-17 slowly",
+    };
+    history.changes.see("warning", &[slow], now - 300, |_| false);
     let history = Arc::new(history);
     let (bandwidth, latency) = measured(200.0, 9.0);
     let report = ProbeReport {
@@ -172,6 +179,7 @@ fn an_anonymous_past_belongs_to_the_anonymous_present_and_names_nobody() {
     for secret in ["11111111-1111", "0-before", "trainer-17"] {
         assert!(!past.contains(secret), "{past}");
     }
+    assert!(past.contains("probe-path-slow"), "{past}");
     let far_ends = past.matches(r#""to":{"kind":"remote""#).count();
     assert_eq!(far_ends, 2, "{past}");
     let boot = replayed.host.boot_id.known().unwrap();

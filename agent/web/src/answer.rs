@@ -11,7 +11,8 @@ pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// A page of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Its path, which also names it in metrics.
+    /// Its path, which also names it in metrics. One that ends in a slash, except `/`, serves every path below it, and none of
+    /// its own.
     pub path: &'static str,
     /// Whether it needs no password, for example for the kubelet, which has none.
     pub is_open: bool,
@@ -33,6 +34,21 @@ pub trait Handler: Send + Sync + 'static {
 pub struct Asked<'a> {
     /// The formats that the client accepts: its header `Accept`, or nothing.
     pub accept: &'a str,
+    /// The rest of the path below a page whose path ends in a slash; otherwise empty. It is untrusted and not decoded.
+    pub below: &'a str,
+    /// Whether the client proved who it is, by a password or a certificate. A server that demands neither serves everyone, and
+    /// no one is proven.
+    pub is_proven: bool,
+}
+
+impl Page {
+    /// The rest of the path, if this page serves it.
+    pub(crate) fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.path != "/" && self.path.ends_with('/') {
+            return path.strip_prefix(self.path).filter(|rest| !rest.is_empty());
+        }
+        (path == self.path).then_some("")
+    }
 }
 
 /// A page's content, independent of HTTP encoding.

@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// The requested page, if it exists.
 pub(super) fn page<H: Handler, B>(request: &Request<B>) -> Option<&'static Page> {
     let path = request.uri().path();
-    H::PAGES.iter().find(|page| page.path == path)
+    H::PAGES.iter().find(|page| page.below(path).is_some())
 }
 
 /// Counts a response under the page's path, otherwise as `other`.
@@ -38,8 +38,12 @@ pub(super) fn outdated() -> Response<Full<Bytes>> {
     refusal(code, "the web configuration changed; connect again")
 }
 
-/// Answers one request.
-pub(super) async fn answer<H: Handler, B>(handler: &H, request: &Request<B>) -> Response<Full<Bytes>> {
+/// Answers one request of a client that proved who it is, or that did not have to.
+pub(super) async fn answer<H: Handler, B>(
+    handler: &H,
+    request: &Request<B>,
+    is_proven: bool,
+) -> Response<Full<Bytes>> {
     let readable = matches!(*request.method(), Method::GET | Method::HEAD);
     let page = page::<H, B>(request);
     let answer = match page {
@@ -50,7 +54,12 @@ pub(super) async fn answer<H: Handler, B>(handler: &H, request: &Request<B>) -> 
         Some(page) => {
             let accept = request.headers().get(header::ACCEPT);
             let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
-            let asked = Asked { accept };
+            let below = page.below(request.uri().path()).unwrap_or_default();
+            let asked = Asked {
+                accept,
+                below,
+                is_proven,
+            };
             match timeout(DEADLINE, handler.answer(page.path, &asked)).await {
                 Ok(answer) => answer,
                 Err(_) => Answer::text(
@@ -83,10 +92,10 @@ fn respond(answer: Answer, asked: &HeaderMap, wrong_method: bool) -> Response<Fu
         set(header::ALLOW, "GET, HEAD");
     }
     if answer.content_type == HTML {
-        // The page needs only its own style; text from a driver must not be able to do more.
+        // The page needs only its own style and the icon in its head; text from a driver must not be able to do more.
         set(
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         );
     }
     response

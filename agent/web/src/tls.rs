@@ -125,6 +125,13 @@ pub(super) fn build(tls: &Tls, content: impl Fn(&str) -> Result<Vec<u8>, String>
     })
 }
 
+impl Tls {
+    /// Whether the handshake fails for a client without a valid certificate.
+    pub(super) fn demands_certificates(&self) -> bool {
+        self.client_auth_type.as_deref() == Some("RequireAndVerifyClientCert")
+    }
+}
+
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match chain {

@@ -1,7 +1,7 @@
 //! Checks the limits of a history, because the content of a file is untrusted.
 
 use super::{
-    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED_IN_ALL, MAX_SUBJECTS, MAX_TEXT,
+    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED_IN_ALL, MAX_POINTS, MAX_SUBJECTS, MAX_TEXT,
     PortHistory, SCHEMA, Series,
     series::{MAX_SAMPLES, MAX_VALUES},
 };
@@ -24,6 +24,7 @@ impl History {
         most("ports", self.ports.len(), MAX_SUBJECTS)?;
         most("PCI functions", self.functions.len(), MAX_SUBJECTS)?;
         self.clock.iter().try_for_each(|clock| text(&clock.boot))?;
+        self.changes.check()?;
         self.observed.iter().try_for_each(super::Observed::check)?;
         self.boots.iter().try_for_each(boot)?;
         self.ports.iter().try_for_each(|(key, past)| {
@@ -72,6 +73,11 @@ fn boot(boot: &Boot) -> Result<(), String> {
 fn port(port: &PortHistory) -> Result<(), String> {
     most("times that a port went down", port.downs.len(), MAX_DOWNS)?;
     most("measurements of a port", port.measured.len(), MAX_MEASURED_IN_ALL)?;
+    if !port.trend.is_within_limits() {
+        return Err(format!(
+            "the trend of a port has more than {MAX_POINTS} points, or a value that is not a number"
+        ));
+    }
     series(&port.counters)
 }
 

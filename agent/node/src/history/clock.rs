@@ -73,6 +73,7 @@ impl History {
             port.downs.retain(|time| *time <= latest);
             port.measured.retain(|measured| measured.time <= latest);
             port.counters.samples.retain(|sample| sample.time <= latest);
+            port.trend.points.retain(|point| point.time <= latest);
         }
         for series in self.functions.values_mut() {
             series.samples.retain(|sample| sample.time <= latest);
@@ -96,6 +97,7 @@ impl History {
         for port in self.ports.values_mut() {
             change(&mut port.last);
             port.downs.iter_mut().for_each(&mut change);
+            port.trend.times(&mut change);
             port.measured
                 .iter_mut()
                 .for_each(|measured| change(&mut measured.time));
@@ -106,6 +108,7 @@ impl History {
             .flat_map(|series| &mut series.samples)
             .for_each(|sample| change(&mut sample.time));
         self.ports.values_mut().for_each(PortHistory::sort);
+        self.changes.times(change);
     }
 }
 

@@ -6,10 +6,12 @@
 //! history.
 
 mod bounds;
+pub mod changes;
 mod clock;
 mod record;
 mod series;
 mod since;
+mod trend;
 
 use std::collections::BTreeMap;
 
@@ -17,10 +19,12 @@ use rdma_health_protocol::Peer;
 use serde::{Deserialize, Serialize};
 
 use crate::{infiniband::Hca, iommu::DomainType};
+pub use changes::Changes;
 pub use clock::Clock;
 pub use record::FEC_UNCORRECTABLE;
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since};
+pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -54,6 +58,9 @@ pub struct History {
     pub ports: BTreeMap<String, PortHistory>,
     /// Error counts of PCI functions by address: `correctable`, `nonfatal`, `fatal`.
     pub functions: BTreeMap<String, Series>,
+    /// The findings that came and went.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub changes: Changes,
     /// The clock at the last reading; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
@@ -120,6 +127,9 @@ pub struct PortHistory {
     pub measured: Vec<Measured>,
     /// The port's rate during those probes, in bits per second.
     pub rate: Option<u64>,
+    /// The last day, for people to look at; empty for a virtual function.
+    #[serde(default, skip_serializing_if = "Trend::is_empty")]
+    pub trend: Trend,
 }
 
 /// The measurement of one probe.
@@ -153,6 +163,7 @@ impl Default for History {
             boots: Vec::new(),
             ports: BTreeMap::new(),
             functions: BTreeMap::new(),
+            changes: Changes::default(),
             clock: None,
             observed: None,
         }

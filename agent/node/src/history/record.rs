@@ -2,13 +2,13 @@
 
 use super::{
     Boot, DownCounter, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
-    MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Sample, Seen, Series, short,
+    MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Probed, Sample, Seen, Series, short,
 };
 use crate::Node;
 use rdma_health_kernel::infiniband::{Hca, Port};
 
 /// The counters whose rise is evaluated.
-const COUNTERS: [&str; 10] = [
+pub(super) const COUNTERS: [&str; 10] = [
     "excessive_buffer_overrun_errors",
     "link_downed",
     "link_error_recovery",
@@ -52,6 +52,7 @@ impl History {
                 if rebooted {
                     past.counters = Series::default();
                     past.down_count = None;
+                    past.trend.rebooted();
                 }
                 let booting = node
                     .host
@@ -62,6 +63,10 @@ impl History {
                     .ethernet_link(port)
                     .and_then(|link| link.fec.known()?.uncorrectable);
                 past.see(port, uncorrectable, booting, now);
+                // The trend of a virtual function is the pod's that has it; there may be thousands of them.
+                if !hca.is_virtual() {
+                    past.trend.see(port, probed(node, &hca.name, *number), now);
+                }
             }
         }
         for probe in &node.probes {
@@ -252,6 +257,23 @@ fn down_count(port: &Port) -> Option<(DownCounter, u64)> {
     let mut counters = port.counters.iter();
     let counter = counters.find(|counter| &*counter.name == "link_downed")?;
     Some((DownCounter::LinkDowned, *counter.value.known()?))
+}
+
+/// The last probe of a port by itself. One that did not measure anything because the port was in use is neither good nor bad.
+fn probed(node: &Node, device: &str, port: u8) -> Option<Probed> {
+    let mut probes = node.loopbacks();
+    let probe = probes
+        .find(|probe| probe.report.path.from.device == device && probe.report.path.from.port == port)?;
+    let bandwidth = probe.report.bandwidth.as_ref();
+    match &probe.report.failure {
+        Some(failure) if failure.is_not_probed() => None,
+        Some(_) => Some(None),
+        None => bandwidth.map(|measured| Some(measured.bytes_per_second)),
+    }
+    .map(|bytes_per_second| Probed {
+        time: probe.time,
+        bytes_per_second,
+    })
 }
 
 fn seen(node: &Node, hca: &Hca, now: u64) -> Seen {

@@ -1,5 +1,6 @@
 //! The agent: reads the node at intervals and whenever the kernel reports a change, probes, and publishes.
 
+mod download;
 mod events;
 mod liveness;
 mod metrics;

@@ -10,12 +10,15 @@ use std::{
 
 use rdma_health_kernel::collector::Refresh;
 use rdma_health_metrics::{Format, RenderOptions};
-use rdma_health_report::{JSON_SCHEMA, Part, Report};
+use rdma_health_report::{JSON_SCHEMA, LIVE, PageOptions, Part, Report, SNAPSHOT};
 use rdma_health_view::View;
 use rdma_health_web::{Answer, Asked, Handler, Page, StatusCode};
 
-use super::Agent;
+use super::{Agent, download::Downloads};
 
+const EXPLAIN: &str = "/explain/";
+/// How often the page that refreshes itself does, in seconds.
+const REFRESH: u32 = 30;
 const METRICS: &str = "/metrics";
 const LIVENESS: &str = "/healthz";
 const READINESS: &str = "/readyz";
@@ -42,6 +45,7 @@ pub(super) struct Pages {
     agent: Arc<Agent>,
     /// How long the last answer was, in bytes.
     length: Arc<AtomicUsize>,
+    downloads: Arc<Downloads>,
 }
 
 impl Pages {
@@ -49,6 +53,7 @@ impl Pages {
         Self {
             agent,
             length: Arc::default(),
+            downloads: Arc::default(),
         }
     }
 
@@ -114,6 +119,18 @@ impl Handler for Pages {
             is_open: false,
         },
         Page {
+            path: LIVE,
+            is_open: false,
+        },
+        Page {
+            path: EXPLAIN,
+            is_open: false,
+        },
+        Page {
+            path: SNAPSHOT,
+            is_open: false,
+        },
+        Page {
             path: METRICS,
             is_open: false,
         },
@@ -161,12 +178,34 @@ impl Handler for Pages {
         if let Some((_, part)) = API.iter().find(|(of, _)| *of == path) {
             return api(view().as_deref(), *part);
         }
+        let page = |refresh| {
+            let options = PageOptions {
+                refresh,
+                may_read_all: asked.is_proven,
+            };
+            Answer::html(rdma_health_report::page(view().as_deref(), options))
+        };
         match path {
+            LIVE => page(Some(REFRESH)),
+            EXPLAIN => match rdma_health_report::explanation(asked.below) {
+                Some(explanation) => Answer::html(explanation),
+                None => Answer::text(
+                    StatusCode::NOT_FOUND,
+                    "no rule or cause has this name; see rdma-health rules",
+                ),
+            },
+            SNAPSHOT => match view() {
+                Some(view) => {
+                    let config = self.agent.config.borrow().clone();
+                    self.downloads.snapshot(config, view, asked.is_proven).await
+                }
+                None => not_read_yet(),
+            },
             METRICS => self.metrics(Format::accepted(asked.accept)).await,
             API_SCHEMA => json(JSON_SCHEMA.into()),
             LIVENESS => Answer::text(StatusCode::OK, "ok"),
             READINESS => readiness(view().is_some()),
-            _ => Answer::html(rdma_health_report::page(view().as_deref())),
+            _ => page(None),
         }
     }
 }

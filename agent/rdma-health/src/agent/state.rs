@@ -10,7 +10,7 @@ use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
 use rdma_health_helper::Failure;
 use rdma_health_node::{
     Fact, Node,
-    history::{History, Missing},
+    history::{History, Missing, changes::Current},
     limits::Runtime,
     node::{Probe, VerbsDevice},
 };
@@ -195,6 +195,7 @@ impl Parts {
             (Arc::new(verdict), Arc::new(diagnosis))
         });
         self.observe(&verdict, &diagnosis);
+        self.note(&verdict);
         node.history = Some(Arc::clone(&self.history));
         View {
             verdict,
@@ -208,13 +209,38 @@ impl Parts {
 }
 
 impl Parts {
-    /// Remembers since when there have been which problems.
-    fn observe(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
-        let missing = if self.started.elapsed() < SETTLING {
+    /// How to treat what was found before and is not found now.
+    fn missing(&self) -> Missing {
+        if self.started.elapsed() < SETTLING {
             Missing::NotJudgedYet
         } else {
             Missing::Over
-        };
+        }
+    }
+
+    /// Remembers which findings came and went.
+    fn note(&mut self, verdict: &Verdict) {
+        let findings = verdict.findings.iter();
+        let current: Vec<_> = findings
+            .map(|finding| Current {
+                rule: finding.rule.id,
+                subject: finding.subject.to_string(),
+                severity: finding.severity.name(),
+                message: &finding.message,
+            })
+            .collect();
+        let (status, missing) = (verdict.status.name(), self.missing());
+        if self.history.changes.differs(status, &current) {
+            let history = Arc::make_mut(&mut self.history);
+            history
+                .changes
+                .see(status, &current, now(), |_| missing == Missing::NotJudgedYet);
+        }
+    }
+
+    /// Remembers since when there have been which problems.
+    fn observe(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
+        let missing = self.missing();
         let findings = verdict.findings.iter().map(Finding::key);
         let keys: BTreeSet<String> = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
         let observed = Some((keys, missing));

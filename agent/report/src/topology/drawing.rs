@@ -1,6 +1,9 @@
 //! The topology as a drawing: GPUs and NICs below the PCIe switches and host bridges that they share.
 
+use std::collections::BTreeMap;
+
 use rdma_health_node::{Node, iommu::DomainType, model, topology::host_bridge};
+use rdma_health_rules::Severity;
 
 use super::{End, ends};
 use crate::markup::Markup;
@@ -10,9 +13,17 @@ const WIDTH: usize = 150;
 const HEIGHT: usize = 64;
 const GAP: usize = 16;
 
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#222}.name{font-weight:600}\
-rect{fill:#fff;stroke:#666}.gpu{fill:#e7f0fb;stroke:#2b5f9e}.active{fill:#e7f5ea;stroke:#176f2c}\
-.down{fill:#fbe9e7;stroke:#b3261e}.bridge{fill:#f2f2f2}path{stroke:#666;fill:none}";
+/// The selectors name the drawing: in a page its style applies to the whole page. On a dark background the boxes stay light, so
+/// that their text is readable.
+const STYLE: &str = "\
+.topology text{font:12px system-ui,sans-serif;fill:#222}.topology .name{font-weight:600}\
+.topology rect{fill:#fff;stroke:#666}.topology .gpu{fill:#e7f0fb;stroke:#2b5f9e}\
+.topology .active{fill:#e7f5ea;stroke:#176f2c}.topology .idle{fill:#eee;stroke:#666}\
+.topology .warning{fill:#fdf3dc;stroke:#8a5a00;stroke-width:2}.topology .down{fill:#fbe9e7;stroke:#b3261e;stroke-width:2}\
+.topology .bridge{fill:#f2f2f2}.topology path{stroke:#888;fill:none}";
+
+/// The worst severity by subject of findings: `mlx5_0`, `mlx5_0:1`, or a PCI address.
+type Troubled = BTreeMap<String, Severity>;
 
 /// A place in the hierarchy: a NUMA node, a host bridge, a switch, or a GPU or NIC.
 struct Place<'a> {
@@ -76,7 +87,14 @@ impl<'a> Place<'a> {
     }
 
     /// Draws it with its left edge at `column`, in units of boxes; returns the middle of its upper edge.
-    fn draw(&self, drawing: &mut Markup, column: usize, row: usize, last: usize) -> (usize, usize) {
+    fn draw(
+        &self,
+        drawing: &mut Markup,
+        troubled: Option<&Troubled>,
+        column: usize,
+        row: usize,
+        last: usize,
+    ) -> (usize, usize) {
         let width = self.leaves().max(1) * (WIDTH + GAP) - GAP;
         let x = GAP + column * (WIDTH + GAP);
         // GPUs and NICs are in one row at the bottom.
@@ -85,14 +103,14 @@ impl<'a> Place<'a> {
         let height = if self.end.is_some() { HEIGHT } else { HEIGHT / 2 };
         let mut column = column;
         for place in &self.below {
-            let (to_x, to_y) = place.draw(drawing, column, row + 1, last);
+            let (to_x, to_y) = place.draw(drawing, troubled, column, row + 1, last);
             drawing.html("<path d=\"M").text(to_x).html(" ").text(y + height);
             drawing.html("V").text(to_y).html("\"/>");
             column += place.leaves();
         }
         drawing
             .html("<rect rx=\"4\" class=\"")
-            .html(self.class())
+            .html(self.class(troubled))
             .html("\" x=\"")
             .text(x);
         drawing.html("\" y=\"").text(y).html("\" width=\"").text(width);
@@ -113,12 +131,18 @@ impl<'a> Place<'a> {
         (x + width / 2, y)
     }
 
-    fn class(&self) -> &'static str {
-        match self.end {
-            None => "bridge",
-            Some(end) if end.link.is_empty() => "gpu",
-            Some(end) if end.link.split(',').all(|state| state == "ACTIVE") => "active",
-            Some(_) => "down",
+    /// Its colour: of its findings if they are known, otherwise of the states of its ports.
+    fn class(&self, troubled: Option<&Troubled>) -> &'static str {
+        let Some(end) = self.end else { return "bridge" };
+        let is_active = end.link.split(',').all(|state| state == "ACTIVE");
+        match troubled.map(|troubled| worst(troubled, end)) {
+            Some(Some(Severity::Critical)) => "down",
+            Some(Some(_)) => "warning",
+            _ if end.link.is_empty() => "gpu",
+            _ if is_active => "active",
+            // Not every port of a node is in use.
+            Some(None) => "idle",
+            None => "down",
         }
     }
 
@@ -128,7 +152,8 @@ impl<'a> Place<'a> {
         };
         let model = end.function.pci.and_then(model::of).unwrap_or_default();
         let dma = end.function.dma.map_or("", DomainType::as_str);
-        let state = [end.link.as_str(), dma]
+        let best = end.best.map(|nic| format!("near {nic}")).unwrap_or_default();
+        let state = [end.link.as_str(), dma, &best]
             .into_iter()
             .filter(|text| !text.is_empty());
         vec![
@@ -137,6 +162,21 @@ impl<'a> Place<'a> {
             state.collect::<Vec<_>>().join(", "),
         ]
     }
+}
+
+/// The worst finding about a GPU, a NIC or one of its ports.
+fn worst(troubled: &Troubled, end: &End<'_>) -> Option<Severity> {
+    let function = end.function;
+    let is_about = |subject: &str| {
+        let device = subject.rsplit_once(':').map_or(subject, |(device, _)| device);
+        subject == function.address
+            || function
+                .names
+                .iter()
+                .any(|name| *name == subject || *name == device)
+    };
+    let about = troubled.iter().filter(|(subject, _)| is_about(subject));
+    about.map(|(_, severity)| *severity).max()
 }
 
 /// The places above a function, from its NUMA node down.
@@ -157,6 +197,13 @@ fn path(end: &End<'_>) -> Vec<String> {
 
 /// The topology as an SVG image, without scripts and external resources.
 pub fn svg(node: &Node) -> String {
+    let mut drawing = drawn(node, None);
+    drawing.html("\n");
+    drawing.into_string()
+}
+
+/// The drawing, coloured by findings if they are given, otherwise by the states of ports.
+pub(crate) fn drawn(node: &Node, troubled: Option<&Troubled>) -> Markup {
     let topology = node.topology();
     let ends = ends(node, &topology);
     let mut root = Place::new(
@@ -175,7 +222,7 @@ pub fn svg(node: &Node) -> String {
     let (width, rows) = (root.leaves().max(1) * (WIDTH + GAP) + GAP, root.depth());
     let mut drawing = Markup::default();
     drawing
-        .html("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"GPUs and NICs\" viewBox=\"0 0 ")
+        .html("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"topology\" role=\"img\" aria-label=\"GPUs and NICs\" viewBox=\"0 0 ")
         .text(width)
         .html(" ")
         .text(rows * (HEIGHT + GAP) + GAP)
@@ -184,7 +231,7 @@ pub fn svg(node: &Node) -> String {
         .html("\"><style>")
         .html(STYLE)
         .html("</style>");
-    root.draw(&mut drawing, 0, 0, rows - 1);
-    drawing.html("</svg>\n");
-    drawing.into_string()
+    root.draw(&mut drawing, troubled, 0, 0, rows - 1);
+    drawing.html("</svg>");
+    drawing
 }

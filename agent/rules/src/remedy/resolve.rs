@@ -7,7 +7,7 @@ use rdma_health_node::{
 };
 
 use super::Remedy;
-use crate::Subject;
+use crate::{Finding, Subject};
 
 /// Where findings are resolved.
 pub(crate) struct Resolver<'a> {
@@ -104,6 +104,23 @@ impl<'a> Resolver<'a> {
                 Some(&netdev.name)
             }
         }
+    }
+}
+
+impl Finding {
+    /// What to do on this node, by place. One part without a name if the node's platform is known or the remedy was written for
+    /// this case; otherwise one part for each platform that it may be.
+    pub fn remedy_by_place(&self, node: &Node) -> Vec<(&'static str, String)> {
+        let resolver = Resolver::new(node);
+        let is_for_every_place = resolver.platform.cluster.is_none()
+            && resolver.remedy(&self.places, &self.subject) == self.remedy;
+        if !is_for_every_place {
+            return vec![("", self.remedy.clone())];
+        }
+        let parts = self.places.parts();
+        parts
+            .map(|(place, text)| (place, resolver.fill(text, &self.subject)))
+            .collect()
     }
 }
 

@@ -98,6 +98,14 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
         Some((identity, port)) => format!("{}:{port}", words(identity)),
         None => words(key),
     });
+    for open in &mut history.changes.open {
+        open.subject = words(&open.subject);
+    }
+    for event in &mut history.changes.events {
+        event.subject = words(&event.subject);
+        // It may name other nodes, which are not known here. The rule and the subject stay.
+        event.message.clear();
+    }
     for measured in history.ports.values_mut().flat_map(|port| &mut port.measured) {
         peer(pseudonyms, &mut measured.to);
     }

@@ -120,6 +120,7 @@ impl Sources {
             let refuse = |(key, what): (&str, String)| self.error(&format!("tls_server_config.{key}"), &what);
             let built = tls::build(tls, content).map_err(refuse)?;
             web.tls = Some(built.acceptor);
+            web.proves_clients = tls.demands_certificates();
             web.expires = Some(built.expires);
             if built.expires < SystemTime::now() {
                 let until = humantime::format_rfc3339_seconds(built.expires);

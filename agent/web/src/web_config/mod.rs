@@ -29,6 +29,8 @@ use users::{Admission, Users};
 #[derive(Default)]
 pub struct Web {
     tls: Option<TlsAcceptor>,
+    /// Whether the TLS handshake fails without a valid certificate of the client.
+    proves_clients: bool,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
     expires: Option<SystemTime>,
@@ -80,7 +82,11 @@ impl Web {
         request: &Request<B>,
     ) -> Response<Full<Bytes>> {
         let mut response = match self.refuse::<H, B>(request).await {
-            None => route::answer(handler, request).await,
+            None => {
+                let is_open = route::page::<H, B>(request).is_some_and(|page| page.is_open);
+                let is_proven = self.proves_clients || (self.users.is_some() && !is_open);
+                route::answer(handler, request, is_proven).await
+            }
             Some(response) => response,
         };
         for (name, value) in &self.headers {

@@ -22,7 +22,7 @@ use tokio::{
 use rdma_health_yaml::{Follower, Pace};
 
 use super::*;
-use crate::{Answer, Metrics, Page, Server};
+use crate::{Answer, Asked, Metrics, Page, Server};
 
 struct Agent;
 
@@ -41,10 +41,24 @@ impl Handler for Agent {
             path: "/",
             is_open: false,
         },
+        Page {
+            path: "/proof/",
+            is_open: false,
+        },
+        Page {
+            path: "/open/",
+            is_open: true,
+        },
     ];
 
-    async fn answer(&self, _: &'static str, _: &Asked<'_>) -> Answer {
-        Answer::text(StatusCode::OK, "rdma_devices 2")
+    async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {
+        match path {
+            "/proof/" | "/open/" => {
+                let proof = if asked.is_proven { "proven" } else { "unknown" };
+                Answer::text(StatusCode::OK, &format!("{proof} {}", asked.below))
+            }
+            _ => Answer::text(StatusCode::OK, "rdma_devices 2"),
+        }
     }
 }
 
@@ -310,6 +324,38 @@ async fn pages_need_a_password_but_the_kubelets_do_not() {
     }
     let answer = server.curl(&place, "https", "/healthz", &[]).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// The pages below a path get the rest of it, and whether the client proved who it is.
+#[tokio::test]
+async fn only_a_password_or_a_required_certificate_proves_a_client() {
+    let place = Place::new();
+    let get = async |text: &str, path: &str, more: &[&str]| {
+        let server = serve(&place, text).await;
+        let scheme = if text.is_empty() { "http" } else { "https" };
+        let answer = server.curl(&place, scheme, path, more).await.unwrap();
+        answer.lines().last().unwrap().to_owned()
+    };
+    let hash = bcrypt::hash("right", 4).unwrap();
+    let users = format!("{TLS}basic_auth_users:\n  alice: {hash}\n");
+    let alice = ["--user", "alice:right"];
+    assert_eq!(get("", "/proof/a/b?c", &[]).await, "unknown a/b");
+    assert_eq!(
+        get("", "/proof/a", &alice).await,
+        "unknown a",
+        "no password is checked"
+    );
+    assert_eq!(get(TLS, "/proof/a", &[]).await, "unknown a");
+    assert_eq!(get(&users, "/proof/a", &alice).await, "proven a");
+    assert_eq!(
+        get(&users, "/open/a", &alice).await,
+        "unknown a",
+        "no password is checked"
+    );
+    assert_eq!(get(&mutual(), "/proof/a", &CLIENT).await, "proven a");
+    let optional = mutual().replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
+    assert_eq!(get(&optional, "/proof/a", &CLIENT).await, "unknown a");
+    assert_eq!(get("", "/proof/", &[]).await, "page not found; see / for a list");
 }
 
 #[tokio::test]

@@ -1,0 +1,118 @@
+//! What the agent remembers: since when findings exist, and what happened.
+
+use rdma_health_diagnosis::Cause;
+use rdma_health_node::{
+    Node,
+    history::{
+        Changes, Since,
+        changes::{Change, Event},
+    },
+    timeline::Happened,
+    words::count_of,
+};
+use rdma_health_rules::Finding;
+
+use super::frame::{badge, moment};
+use crate::markup::Markup;
+
+/// Number of events on the page.
+const EVENTS: usize = 24;
+
+/// The history of a node, if there is one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Past<'a> {
+    node: &'a Node,
+    changes: Option<&'a Changes>,
+}
+
+/// One entry of the list of events.
+enum Entry<'a> {
+    Finding(&'a Event),
+    Happened(Happened),
+}
+
+impl<'a> Past<'a> {
+    pub(super) fn of(node: &'a Node) -> Self {
+        Self {
+            node,
+            changes: node.history.as_ref().map(|history| &history.changes),
+        }
+    }
+
+    /// Since when the node has this status.
+    pub(super) fn of_status(self, status: &str) -> Option<u64> {
+        let known = self.changes?.status.as_ref()?;
+        (known.status == status).then_some(known.since)
+    }
+
+    /// Since when a cause is suggested.
+    pub(super) fn of_cause(self, cause: &Cause) -> Option<Since> {
+        cause.since(self.node)
+    }
+
+    /// Since when the first of these findings exists.
+    pub(super) fn of_group(self, group: &[Finding]) -> Option<Since> {
+        let since = group.iter().filter_map(|finding| finding.since(self.node));
+        since.min_by_key(|since| since.time)
+    }
+
+    /// What happened, newest first. What has no time is left out.
+    pub(super) fn events(self, page: &mut Markup, now: u64) {
+        let findings = self.changes.map_or(&[][..], |changes| &changes.events).iter();
+        let happened = self.node.timeline();
+        let happened = happened
+            .into_iter()
+            .filter_map(|one| Some((one.time?, Entry::Happened(one))));
+        let mut all: Vec<_> = findings
+            .map(|event| (event.time, Entry::Finding(event)))
+            .chain(happened)
+            .collect();
+        // Stable: findings of one reading stay in order.
+        all.sort_by_key(|(time, _)| *time);
+        page.html("<section aria-labelledby=events><h2 id=events>Events</h2>");
+        if all.is_empty() {
+            page.html("<p class=dim>Nothing happened since the agent has a history of this node.</section>");
+            return;
+        }
+        page.html("<ol reversed>");
+        for (time, entry) in all.iter().rev().take(EVENTS) {
+            page.html("<li>");
+            match entry {
+                Entry::Finding(event) => finding(page, event),
+                Entry::Happened(happened) => other(page, happened),
+            }
+            moment(page, *time, now);
+            let message = match entry {
+                Entry::Finding(event) => &event.message,
+                Entry::Happened(happened) => &happened.message,
+            };
+            if !message.is_empty() {
+                page.html("<br><small>").prose(message).html("</small>");
+            }
+        }
+        page.html("</ol></section>");
+    }
+}
+
+fn finding(page: &mut Markup, event: &Event) {
+    let colour = match event.change {
+        Change::Resolved => "ok",
+        Change::Found | Change::Severity => &event.severity,
+    };
+    badge(page, colour, event.change.name());
+    page.html("<a href=\"/explain/")
+        .text(&event.rule)
+        .html("\"><code>");
+    page.text(&event.rule)
+        .html("</code></a> ")
+        .text(&event.subject)
+        .html(" ");
+}
+
+fn other(page: &mut Markup, happened: &Happened) {
+    badge(page, "", happened.kind);
+    page.text(&happened.subject).html(" ");
+    if happened.count > 1 {
+        page.text(count_of(happened.count, "time")).html(", last ");
+    }
+}

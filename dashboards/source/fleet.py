@@ -1,0 +1,101 @@
+"""All nodes: how many have a problem, which, since when, and what they have in common."""
+
+from grafana import *
+
+# One series for each problem on a node: a cause, and the device if it concerns one.
+PROBLEM = f"rdma_problem{{{FLEET}}}"
+ON_NODE = f"max by ({NODE}, cause, severity, domain) ({PROBLEM})"
+KERNEL = f"max by ({NODE}, kernel) (rdma_node_info{{{FLEET}}})"
+MODE = f"max by ({NODE}, mode) (rdma_iommu_mode_info{{{FLEET}}})"
+# Adapters of one kind count once for each node. Virtual functions have those of their physical function.
+ADAPTER = f'group by ({NODE}, model, firmware, driver) (rdma_device_info{{physical_function="", {FLEET}}})'
+COMBINED = f"({ADAPTER} * on ({NODE}) group_left(mode) {MODE}) * on ({NODE}) group_left(kernel) {KERNEL}"
+RAIL = f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}})'
+
+BOARD = dashboard(
+    "rdma-health-fleet", "RDMA health: fleet",
+    "How many nodes have an RDMA problem, which, since when, and what they have in common.",
+    [DATASOURCE, CLUSTER, JOB, SCHEME, DOCS],
+    [
+        ("Now", [
+            (10, 4, stat("Nodes by verdict", "The verdict of a node is the severity of its worst finding.",
+                         [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}", instant=True)],
+                         text="value_and_name", colour="fixed", overrides=coloured(STATUS), no_value="no agent is scraped")),
+            (5, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
+                        [query(f"count(up{{{FLEET}}} == 0) or vector(0)", instant=True)],
+                        thresholds=steps(GREEN, (1, RED)))),
+            (5, 4, stat("Nodes with unwanted IOMMU translation",
+                        "Nodes with a problem of the domain iommu, of severity warning or critical.",
+                        [query(f'count(count by ({NODE}) (rdma_problem{{domain="iommu", {FLEET}}})) or vector(0)', instant=True)],
+                        thresholds=steps(GREEN, (1, RED)))),
+            (4, 4, stat("Nodes with stale facts", "Nodes on which the kernel does not answer a read in time.",
+                        [query(f"count(max by ({NODE}) (rdma_health_source_stale{{{FLEET}}}) == 1) or vector(0)", instant=True)],
+                        thresholds=steps(GREEN, (1, YELLOW)))),
+        ]),
+        ("Over time", [
+            (12, 8, graph("Verdicts", "Number of nodes by verdict.",
+                          [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}")],
+                          stacked=True, overrides=coloured(STATUS), no_value="no agent is scraped")),
+            (12, 8, graph("Nodes by cause", "Number of nodes with a problem of this cause; the ten most frequent causes.",
+                          [query(f"topk(10, count by (cause) (max by ({NODE}, cause) ({PROBLEM})))", "{{cause}}")],
+                          no_value="no problem")),
+        ]),
+        ("What is wrong", [
+            (12, 9, table("Top causes", "Number of nodes with a problem of this cause, and of devices if it concerns single devices.",
+                          {"nodes": f"count by (cause, severity, domain) ({ON_NODE})",
+                           "devices": f'count by (cause, severity, domain) (rdma_problem{{device!="", {FLEET}}})'},
+                          ["cause", "severity", "domain"], sort="nodes", links=[TO_CAUSES], no_value="no problem")),
+            (12, 9, table("New in the last hour",
+                          "Problems that began less than an hour ago, on nodes that have been watched for longer.",
+                          f"""1000 * (max by ({NODE}, cause) (rdma_cause_since_timestamp_seconds{{{FLEET}}}) > time() - 3600)
+                              and on ({NODE}, cause) {PROBLEM}
+                              and on ({NODE}) (rdma_health_observed_since_timestamp_seconds{{{FLEET}}} < time() - 3600)""",
+                          ["node", "cause", "cluster", "instance"], value="since", unit="dateTimeFromNow", sort="since",
+                          links=[TO_NODE, TO_CAUSE, TO_PAGE], no_value="nothing new")),
+            (24, 10, table("Nodes with a problem", "The number of problems of each severity, the worst node first.",
+                           {"critical": f'count by ({NODE}) (rdma_problem{{severity="critical", {FLEET}}})',
+                            "warning": f'count by ({NODE}) (rdma_problem{{severity="warning", {FLEET}}})',
+                            "oldest": f"1000 * min by ({NODE}) (rdma_cause_since_timestamp_seconds{{{FLEET}}} "
+                                      f"and on ({NODE}, cause) {PROBLEM})"},
+                           ["node", "cluster", "instance"], sort="critical", links=[TO_NODE, TO_PAGE], no_value="no problem",
+                           overrides=[override("critical", thresholds=steps("transparent", (1, RED)),
+                                               custom_cellOptions={"type": "color-background", "mode": "basic"}),
+                                      override("warning", thresholds=steps("transparent", (1, YELLOW)),
+                                               custom_cellOptions={"type": "color-background", "mode": "basic"}),
+                                      override("oldest", unit="dateTimeFromNow")])),
+        ]),
+        ("What the nodes have in common", [
+            (24, 9, table("Kernel, adapter, firmware and IOMMU mode",
+                          "Number of nodes of each combination, and of those with a problem.",
+                          {"nodes": f"count by (kernel, model, firmware, driver, mode) ({COMBINED})",
+                           "with a problem": f"count by (kernel, model, firmware, driver, mode) ({COMBINED} and on ({NODE}) {PROBLEM})"},
+                          ["kernel", "model", "firmware", "driver", "mode"], sort="with a problem", mappings=IOMMU_MODE,
+                          no_value="no RDMA device")),
+            (12, 9, table("IOMMU mode by kernel", "Number of nodes by kernel and IOMMU mode.",
+                          f"count by (kernel, mode) ({MODE} * on ({NODE}) group_left(kernel) {KERNEL})",
+                          ["kernel", "mode"], value="nodes", sort="nodes", mappings=IOMMU_MODE, no_value="no mode is reported")),
+            (12, 9, table("Lost passthrough with the last boot",
+                          "Nodes that were in passthrough mode at the boot before and are translated now, by the kernels of both boots.",
+                          f"""count by (kernel, previous_kernel) (
+                              label_replace(max by ({NODE}, kernel) (rdma_iommu_previous_boot_info{{mode="passthrough", {FLEET}}}),
+                                            "previous_kernel", "$1", "kernel", "(.*)")
+                              * on ({NODE}) group_left() max by ({NODE}) (rdma_iommu_mode_info{{mode="translated", {FLEET}}})
+                              * on ({NODE}) group_left(kernel) {KERNEL})""",
+                          ["previous_kernel", "kernel"], value="nodes", sort="nodes", no_value="no node")),
+            (24, 10, panel(
+                "table", "Nodes with findings, by rail",
+                """The worst finding about the devices of each rail, on nodes that have one. An empty cell is a rail that the node does not
+                have, or has lost.""",
+                [query(f"""(max by (node, rail) ((2 * rdma_finding{{severity="critical", device!="", {FLEET}}}
+                             or rdma_finding{{severity="warning", device!="", {FLEET}}})
+                             * on ({NODE}, device) group_left(rail) {RAIL})
+                            or max by (node, rail) (0 * {RAIL}))
+                           and on (node) max by (node) (rdma_finding{{severity=~"warning|critical", device!="", {FLEET}}})""",
+                       table=True)],
+                mappings=VERDICT, no_value="no finding about a device of a rail", custom={"align": "center", "cellOptions": {
+                    "type": "color-background", "mode": "basic"}},
+                transformations=[{"id": "groupingToMatrix", "options": {"columnField": "rail", "rowField": "node",
+                                                                        "valueField": "Value", "emptyValue": "empty"}}],
+                options={"showHeader": True, "cellHeight": "sm"})),
+        ]),
+    ])

@@ -1,0 +1,111 @@
+//! The scripts for Slurm, with the real program on captured nodes. A stand-in for `scontrol` records what it is asked to do.
+
+#![allow(clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use rdma_health_tests::{tree, virtual_node::built};
+use tempfile::TempDir;
+
+struct Host {
+    programs: TempDir,
+}
+
+impl Host {
+    /// A host on which `scontrol show node` prints this line.
+    fn new(state: &str) -> Self {
+        let programs = tempfile::tempdir().unwrap();
+        let path = |name: &str| programs.path().join(name);
+        let script = format!(
+            "#!/bin/sh\ncase $1 in\n  show) echo '{state}' ;;\n  *) echo \"$@\" >> {} ;;\nesac\n",
+            path("asked").display()
+        );
+        fs::write(path("scontrol"), script).unwrap();
+        fs::write(path("logger"), "#!/bin/sh\nexit 0\n").unwrap();
+        for name in ["scontrol", "logger"] {
+            fs::set_permissions(path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::symlink(built("rdma-health").unwrap(), path("rdma-health")).unwrap();
+        Self { programs }
+    }
+
+    fn run(&self, script: &str, root: &Path) -> Output {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../deploy/slurm")
+            .join(script);
+        let path = format!(
+            "{}:{}",
+            self.programs.path().display(),
+            std::env::var("PATH").unwrap()
+        );
+        Command::new(script)
+            .env("PATH", path)
+            .env("RDMA_HEALTH_ROOT", root)
+            .env("SLURMD_NODENAME", "gpu-07")
+            .output()
+            .unwrap()
+    }
+
+    /// What `scontrol` was asked to do, and the exit status of the health check.
+    fn check(&self, root: &Path) -> (String, Option<i32>) {
+        let done = self.run("health-check", root);
+        let asked = fs::read_to_string(self.programs.path().join("asked")).unwrap_or_default();
+        (asked, done.status.code())
+    }
+}
+
+const IDLE: &str = "NodeName=gpu-07 State=IDLE Reason=none";
+
+#[test]
+fn a_critical_problem_drains_the_node_with_its_cause() {
+    let broken = tree::fixture("connectx7-gpu").unwrap();
+    let (asked, status) = Host::new(IDLE).check(broken.path());
+    assert_eq!(status, Some(0));
+    assert!(
+        asked.starts_with("update NodeName=gpu-07 State=DRAIN Reason=rdma-health: ")
+            && asked.contains("iommu-group-translated"),
+        "{asked}"
+    );
+    // Drained already, by anyone.
+    for state in ["IDLE+DRAIN Reason=rdma-health: x", "DRAINED Reason=broken fan"] {
+        let (asked, _) = Host::new(&format!("NodeName=gpu-07 State={state}")).check(broken.path());
+        assert_eq!(asked, "", "{state}");
+    }
+    let prolog = Host::new(IDLE).run("prolog", broken.path());
+    assert_eq!(prolog.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&prolog.stderr).contains("CRITICAL"));
+}
+
+#[test]
+fn a_healthy_node_is_resumed_only_if_the_script_drained_it() {
+    let healthy = tree::fixture("h100-connectx7").unwrap();
+    let own = Host::new("NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: iommu-translation");
+    assert_eq!(
+        own.check(healthy.path()),
+        ("update NodeName=gpu-07 State=RESUME\n".into(), Some(0))
+    );
+    for state in [IDLE, "NodeName=gpu-07 State=IDLE+DRAIN Reason=broken fan"] {
+        assert_eq!(
+            Host::new(state).check(healthy.path()),
+            (String::new(), Some(0)),
+            "{state}"
+        );
+    }
+    assert_eq!(
+        Host::new(IDLE).run("prolog", healthy.path()).status.code(),
+        Some(0)
+    );
+}
+
+#[test]
+fn an_unknown_verdict_changes_nothing() {
+    let empty = tempfile::tempdir().unwrap();
+    let own = Host::new("NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: x");
+    assert_eq!(own.check(empty.path()), (String::new(), Some(0)));
+    assert_eq!(own.run("prolog", empty.path()).status.code(), Some(0));
+}
