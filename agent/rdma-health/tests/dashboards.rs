@@ -34,7 +34,8 @@ fn every_metric_of_rules_and_dashboards_is_in_the_catalogue() {
         .flat_map(|line| line.split('`').skip(1).step_by(2))
         .collect();
     assert!(known.contains("rdma_verdict"), "the catalogue was not understood");
-    let boards = ["fleet", "node", "ports", "agent"].map(|name| format!("dashboards/rdma-health-{name}.json"));
+    let boards =
+        ["fleet", "node", "ports", "agent"].map(|name| format!("dashboards/rdma-health-{name}.json"));
     for file in [&["dashboards/rules.yaml".to_owned()][..], &boards].concat() {
         let text = read(&file);
         let used = metrics(&text);

@@ -109,6 +109,7 @@ impl Draft {
             evidence: self.evidence,
             remedy,
             places: self.remedy,
+            values: self.values,
         })
     }
 }

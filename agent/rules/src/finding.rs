@@ -130,6 +130,9 @@ pub struct Finding {
     /// What to do by place: the rule's, unless this case needs another.
     #[serde(skip)]
     pub places: Remedy,
+    /// What words of the remedy stand for, where that is not the subject.
+    #[serde(skip)]
+    pub values: Vec<(&'static str, String)>,
 }
 
 // serde's `serialize_with` hands over a reference to the field, which is a reference itself.

@@ -1,8 +1,8 @@
 //! Checks the limits of a history, because the content of a file is untrusted.
 
 use super::{
-    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED_IN_ALL, MAX_POINTS, MAX_SUBJECTS, MAX_TEXT,
-    PortHistory, SCHEMA, Series,
+    Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED_IN_ALL, MAX_POINTS,
+    MAX_SUBJECTS, MAX_TEXT, PortHistory, SCHEMA, Series,
     series::{MAX_SAMPLES, MAX_VALUES},
 };
 

@@ -270,7 +270,7 @@ pub(super) struct ExitStatus {
 }
 
 /// The commands whose exit status is a verdict.
-pub(super) const VERDICTS: [(&str, ExitStatus); 5] = [
+pub(super) const VERDICTS: [(&str, ExitStatus); 6] = [
     (
         "env",
         ExitStatus {

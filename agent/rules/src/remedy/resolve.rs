@@ -113,13 +113,13 @@ impl Finding {
     pub fn remedy_by_place(&self, node: &Node) -> Vec<(&'static str, String)> {
         let resolver = Resolver::new(node);
         let is_for_every_place = resolver.platform.cluster.is_none()
-            && resolver.remedy(&self.places, &self.subject) == self.remedy;
+            && resolver.remedy(&self.places, &self.subject, &self.values) == self.remedy;
         if !is_for_every_place {
             return vec![("", self.remedy.clone())];
         }
         let parts = self.places.parts();
         parts
-            .map(|(place, text)| (place, resolver.fill(text, &self.subject)))
+            .map(|(place, text)| (place, resolver.fill(text, &self.subject, &self.values)))
             .collect()
     }
 }
