@@ -153,7 +153,7 @@ impl Changes {
             let change = match known {
                 Some(open) if open.severity == found.severity => continue,
                 Some(open) => {
-                    open.severity = short(found.severity).to_owned();
+                    short(found.severity).clone_into(&mut open.severity);
                     Change::Severity
                 }
                 None if is_full => continue,
