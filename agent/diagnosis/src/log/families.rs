@@ -114,7 +114,7 @@ const MPI: &[Row] = &[
 const STORAGE: &[Row] = &[
     (&["kiblnd", "route error"], K::RouteUnresolved),
     (&["kiblnd", "addr error"], K::AddressUnresolved),
-    (&["kiblnd", "connect error"], K::ConnectFailed),
+    (&["kiblnd", "connect error"], K::CmFailed),
     (&["kiblnd", "unreachable"], K::PeerUnreachable),
     (&["kiblnd", "conn race"], K::PeerClosed),
     (&["kiblnd", "no listener"], K::NoListener),
@@ -127,21 +127,21 @@ const STORAGE: &[Row] = &[
     (&["nvme", "keep-alive"], K::PeerUnreachable),
     (
         &["nvme", "rdma connection establishment failed"],
-        K::ConnectFailed,
+        K::CmFailed,
     ),
-    (&["nvme", "failed to connect queue"], K::ConnectFailed),
+    (&["nvme", "failed to connect queue"], K::CmFailed),
     (&["verbs rdma closed connection"], K::PeerClosed),
-    (&["verbs rdma rdma connect error"], K::ConnectFailed),
+    (&["verbs rdma rdma connect error"], K::CmFailed),
     (&["verbs rdma", "not available"], K::NoDevice),
     (&["verbs rdma", "no ", "device"], K::NoDevice),
     (&["verbs rdma", "could not be started"], K::OpenFailed),
     (&["verbs rdma", "open error"], K::OpenFailed),
     (&["rpcrdma", "connection", "closed"], K::PeerClosed),
-    (&["iser", "connection establishment failed"], K::ConnectFailed),
-    (&["iser", "login"], K::ConnectFailed),
-    (&["ibvsocket", "connect"], K::ConnectFailed),
+    (&["iser", "connection establishment failed"], K::CmFailed),
+    (&["iser", "login"], K::CmFailed),
+    (&["ibvsocket", "connect"], K::CmFailed),
     (&["rdmastack", "no "], K::NoDevice),
-    (&["ib_srp", "failed to connect"], K::ConnectFailed),
+    (&["ib_srp", "failed to connect"], K::CmFailed),
     (&["ib_srp", "rej received"], K::ConnectRefused),
 ];
 
@@ -338,6 +338,7 @@ pub(super) fn is_decisive(kind: K) -> bool {
     !matches!(
         kind,
         K::ConnectFailed
+            | K::CmFailed
             | K::OpenFailed
             | K::CreateFailed
             | K::Unrecognised

@@ -446,6 +446,10 @@ fn offer(lower: &str) -> Option<Option<SymptomKind>> {
 fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
         (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
+        (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
+            SymptomKind::ConnectFailed => kind,
+            other => other,
+        },
         (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
         (kind, _) => kind,
     }
