@@ -31,7 +31,7 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
             bytes.to_vec()
         }
         _ if is_counter(path) && !is_count(text) => HIDDEN.as_bytes().to_vec(),
-        _ if is_state(file) && !is_state_name(text) => HIDDEN.as_bytes().to_vec(),
+        _ if is_state(file) => state(text).into_bytes(),
         _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),
         _ => {
             // In these files, four numbers separated by dots are a version.
@@ -84,21 +84,26 @@ fn is_state(file: &str) -> bool {
     matches!(file, "state" | "phys_state")
 }
 
-/// The number and the name of a state (`4: ACTIVE`), which the InfiniBand core writes, or a word of other devices (`UP`).
-fn is_state_name(text: &str) -> bool {
+/// The state of a port: its number, and its name (`4: ACTIVE`) if the InfiniBand core writes such a name.
+fn state(text: &str) -> String {
     const NAMES: &str = "NOP DOWN INIT ARMED ACTIVE ACTIVE_DEFER Sleep Polling Disabled PortConfigurationTraining LinkUp \
         LinkErrorRecovery Phy Test <unknown>";
-    let text = text.trim();
-    let name = text.split_once(": ").map_or(text, |(_, name)| name);
-    let is_number = text
-        .split_once(": ")
-        .is_none_or(|(number, _)| number.parse::<u8>().is_ok());
-    is_number
-        && name.split_whitespace().all(|word| {
-            NAMES
-                .split_whitespace()
-                .any(|known| known.eq_ignore_ascii_case(word))
-        })
+    let known = |word: &str| {
+        NAMES
+            .split_whitespace()
+            .any(|known| known.eq_ignore_ascii_case(word))
+    };
+    match text.trim().split_once(':') {
+        Some((number, name)) if number.parse::<u8>().is_ok() => {
+            if name.split_whitespace().all(known) {
+                text.to_owned()
+            } else {
+                format!("{number}: {HIDDEN}")
+            }
+        }
+        _ if text.split_whitespace().all(known) => text.to_owned(),
+        _ => HIDDEN.to_owned(),
+    }
 }
 
 /// A PCI configuration space with an empty Device Serial Number capability, which contains the MAC address of a NIC.
