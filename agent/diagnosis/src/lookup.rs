@@ -34,7 +34,11 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     // More than a label and a value is a line.
     if text.split_whitespace().count() > 3 {
         let found = of_line(text);
-        return if found.is_empty() { of_words(text) } else { found };
+        let is_known = found.iter().any(
+            |meaning| !matches!(meaning, Meaning::Line(symptom) if symptom.kind == SymptomKind::Unrecognised),
+        );
+        let words = if is_known { Vec::new() } else { of_words(text) };
+        return if words.is_empty() { found } else { words };
     }
     let mut found = Vec::new();
     // `IBV_WC_RETRY_EXC_ERR(12)`, `status 12`, `errno 110`, `vendor err 129`: a label, then one word.

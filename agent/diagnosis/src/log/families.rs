@@ -125,10 +125,7 @@ const STORAGE: &[Row] = &[
     (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
     (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
     (&["nvme", "keep-alive"], K::PeerUnreachable),
-    (
-        &["nvme", "rdma connection establishment failed"],
-        K::CmFailed,
-    ),
+    (&["nvme", "rdma connection establishment failed"], K::CmFailed),
     (&["nvme", "failed to connect queue"], K::CmFailed),
     (&["verbs rdma closed connection"], K::PeerClosed),
     (&["verbs rdma rdma connect error"], K::CmFailed),
