@@ -288,10 +288,7 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
     let tree = tree::fixture("h100-connectx7").unwrap();
     let stage = Stage::new(tree.path());
     stage.wait("a healthy node", || {
-        stage
-            .value("rdma_verdict{status=\"ok\"} + rdma_verdict{status=\"warning\"}")
-            .is_some()
-            && stage.value("node:rdma_up:max") == Some(1.0)
+        stage.value("count(rdma_verdict)") == Some(4.0) && stage.value("node:rdma_up:max") == Some(1.0)
     });
     sleep(QUIET);
     assert!(stage.firing().is_empty(), "a healthy node: {}", stage.state());
