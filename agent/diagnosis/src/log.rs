@@ -109,7 +109,8 @@ impl LogReader {
         }
         while let Some(end) = memchr::memchr(b'\n', piece) {
             let (line, rest) = piece.split_at(end);
-            if self.begun.is_empty() && !self.parted && line.len() <= MAX_LINE {
+            let is_whole = self.begun.is_empty() && !self.parted && line.len() <= MAX_LINE;
+            if is_whole && memchr::memchr(0, line).is_none() {
                 self.line(line);
             } else {
                 self.begin(line);

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_within_its_label() {
-        assert_eq!(label("mlx5'=1|x\n"), "'mlx5''_1/x\\u{a}'");
+        assert_eq!(label("mlx5'=1|x\n"), "'mlx5''_1/x\\n'");
         assert_eq!(plain("a|b\u{1b}[2J"), "a/b\\u{1b}[2J");
     }
 }

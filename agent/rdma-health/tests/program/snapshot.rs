@@ -15,6 +15,7 @@ use super::{PRODUCT, err, run, text};
 /// The report without when and how long it was read.
 fn timeless(json: &[u8]) -> String {
     let mut report: Value = serde_json::from_slice(json).unwrap();
+    report["time"].take();
     report["node"]["time"].take();
     for source in report["node"]["sources"].as_object_mut().unwrap().values_mut() {
         source["time"].take();
