@@ -50,9 +50,12 @@ pub fn alertmanager() -> Result<std::path::PathBuf> {
 /// With what promtool complains about, or if it cannot be downloaded.
 pub fn import(text: &str) -> Result<()> {
     // Only samples with a time can be imported.
-    let timed = text.lines().map(|line| match line.starts_with('#') {
-        true => format!("{line}\n"),
-        false => format!("{line} 1790000000\n"),
+    let timed = text.lines().map(|line| {
+        if line.starts_with('#') {
+            format!("{line}\n")
+        } else {
+            format!("{line} 1790000000\n")
+        }
     });
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("metrics");

@@ -139,14 +139,14 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
         unread.contains("/dev/kmsg") && unread.contains("/config"),
         "{unread}"
     );
-    let helped = agent("--helper-socket /run/root.sock");
+    let with_helper = agent("--helper-socket /run/root.sock");
     let of = |report: &Value, part: &str| report["node"][part].clone();
-    assert_eq!(of(&helped, "kernel_log"), of(&root, "kernel_log"));
+    assert_eq!(of(&with_helper, "kernel_log"), of(&root, "kernel_log"));
     assert!(!of(&root, "kernel_log")["lines"].as_array().unwrap().is_empty());
-    assert_eq!(of(&helped, "pci"), of(&root, "pci"));
+    assert_eq!(of(&with_helper, "pci"), of(&root, "pci"));
     assert!(of(&root, "pci").to_string().contains("\"complete\":true"));
     // Netlink needs no privilege.
-    let links = of(&helped, "links");
+    let links = of(&with_helper, "links");
     assert_eq!(links, of(&root, "links"));
     assert!(
         links["netdevs"]
@@ -154,7 +154,7 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
             .is_some_and(|links| !links.is_empty()),
         "{links}"
     );
-    let unread = of(&helped, "sources").to_string();
+    let unread = of(&with_helper, "sources").to_string();
     assert!(
         !unread.contains("kmsg") && !unread.contains("/config"),
         "{unread}"
@@ -164,6 +164,6 @@ fn the_agent_knows_with_the_helper_what_root_knows(node: &VirtualNode) {
         let found = findings.map(|finding| format!("{} {}", finding["severity"], finding["message"]));
         found.collect::<Vec<_>>()
     };
-    assert_eq!(rules(&helped), rules(&root));
+    assert_eq!(rules(&with_helper), rules(&root));
     let _ = serve.signal("KILL");
 }

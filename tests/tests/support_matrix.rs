@@ -28,18 +28,22 @@ fn read(name: &str) -> Node {
 /// Different words in order, or a dash.
 fn words<'a>(all: impl Iterator<Item = &'a str>) -> String {
     let all: BTreeSet<&str> = all.filter(|word| !word.is_empty()).collect();
-    match all.is_empty() {
-        true => "-".into(),
-        false => all.into_iter().collect::<Vec<_>>().join(", "),
+    if all.is_empty() {
+        "-".into()
+    } else {
+        all.into_iter().collect::<Vec<_>>().join(", ")
     }
 }
 
 fn row(name: &str, node: &Node) -> String {
     let known =
         |fact: &rdma_health_node::Fact<String>| fact.known().cloned().unwrap_or_else(|| "unread".into());
-    let adapters = words(node.hcas().map(|hca| match hca.is_software() {
-        true => "SoftRoCE",
-        false => node.model(hca).unwrap_or("not in the list"),
+    let adapters = words(node.hcas().map(|hca| {
+        if hca.is_software() {
+            "SoftRoCE"
+        } else {
+            node.model(hca).unwrap_or("not in the list")
+        }
     }));
     let gpus = node.gpus();
     let gpus: Vec<_> = gpus

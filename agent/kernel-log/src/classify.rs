@@ -102,6 +102,10 @@ fn judge_record(record: &Record<'_>) -> Judgement {
 type Row = (&'static [&'static str], Option<EventKind>);
 
 /// The meaning of the first row that matches; `None` if none does.
+#[expect(
+    clippy::option_option,
+    reason = "not known, known and harmless, or known with a meaning"
+)]
 fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
     let found = rows.iter().find(|(parts, _)| in_order(lower, parts));
     found.map(|(_, kind)| *kind)
@@ -247,6 +251,10 @@ const ADAPTER: &[Row] = {
 };
 
 /// What an adapter's driver reports, with the function if the text names it; `Some(None)` is harmless.
+#[expect(
+    clippy::option_option,
+    reason = "not known, known and harmless, or known with a meaning"
+)]
 fn of_adapter(
     message: &Message<'_>,
     lower: &str,
@@ -309,6 +317,10 @@ const PCI: &[Row] = {
     ]
 };
 
+#[expect(
+    clippy::option_option,
+    reason = "not known, known and harmless, or known with a meaning"
+)]
 fn of_pci(lower: &str) -> Option<Option<EventKind>> {
     meaning(PCI, lower)
 }

@@ -193,7 +193,7 @@ fn findings_causes_and_devices_can_be_joined_and_dated() {
         r#"rdma_cause{cause="iommu-translation",severity=""#,
         r#"rdma_cause_since_timestamp_seconds{cause="iommu-translation"} 1789996400"#,
         r#"rdma_problem{cause="iommu-translation",domain="iommu",severity=""#,
-        r#"rdma_health_observed_since_timestamp_seconds 1789996400"#,
+        r"rdma_health_observed_since_timestamp_seconds 1789996400",
         r#"rdma_device_info{device="mlx5_0",model="ConnectX-7",firmware="28.39.3560",driver="mlx5_core",rail="0",slot="","#,
         r#"rdma_device_info{device="mlx5_2",model="ConnectX-7",firmware="28.39.3560",driver="mlx5_core",rail="2",slot="","#,
         r#"rdma_iommu_mode_info{mode="translated"} 1"#,

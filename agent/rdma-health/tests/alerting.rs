@@ -2,6 +2,7 @@
 //! `dashboards/`. Only their waiting times are shorter.
 
 #![cfg(feature = "agent")]
+#![allow(clippy::similar_names)]
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
 use std::{
@@ -209,6 +210,7 @@ impl Stage {
 
     /// The value of an expression in Prometheus; `None` without a result.
     fn value(&self, expression: &str) -> Option<f64> {
+        #[allow(clippy::format_collect)] // a short text
         let query: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let path = format!("/api/v1/query?query={query}");
         let answer = scrape::get(self.prometheus, &path, Duration::from_secs(5)).ok()?;

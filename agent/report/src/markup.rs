@@ -23,6 +23,7 @@ impl Markup {
     }
 
     /// Appends markup that another builder made.
+    #[allow(clippy::needless_pass_by_value)] // callers hand over what they built
     pub(super) fn markup(&mut self, other: Self) -> &mut Self {
         self.0.push_str(&other.0);
         self

@@ -84,10 +84,9 @@ impl Domain {
     /// How long a problem of this domain must last before it is worth an alert.
     pub fn alert_after(self, severity: Severity) -> Duration {
         let minutes = match (self, severity) {
-            // A port is probed every ten minutes: a second measurement confirms the first.
-            (Self::Probe, Severity::Info | Severity::Warning) => 15,
-            // The node may be busy, or a driver may be loading.
-            (Self::Reading, _) => 15,
+            // A port is probed every ten minutes: a second measurement confirms the first. A node that cannot be read may be
+            // busy, or a driver may be loading.
+            (Self::Probe, Severity::Info | Severity::Warning) | (Self::Reading, _) => 15,
             (_, Severity::Info | Severity::Warning) => 5,
             (_, Severity::Critical) => 3,
         };

@@ -1,6 +1,8 @@
 //! `rdma-health preflight` against a real API server: the job of deploy/workload as it is, and every mistake of the field's setup
 //! guides. Network attachments and SCCs are custom resources here, so their own admission does not run.
 
+#![allow(clippy::similar_names, clippy::too_many_lines, clippy::unused_self)] // one story of a team and its namespace
+
 use std::{
     path::PathBuf,
     process::{Command, Output},
@@ -277,7 +279,7 @@ fn every_mistake_of_the_setup_is_found_before_a_pod_is_stuck() {
     without_rights(&team);
 }
 
-/// The controller of the StatefulSet does not run here: this is the event that it would write.
+/// The controller of the `StatefulSet` does not run here: this is the event that it would write.
 fn refused_by_scc(team: &Team<'_>) {
     let message = "create Pod rdma-job-0 in StatefulSet rdma-job failed error: pods \"rdma-job-0\" is forbidden: unable to validate \
                    against any security context constraint: [capabilities.add: Invalid value: \"IPC_LOCK\": capability may not \

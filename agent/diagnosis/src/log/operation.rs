@@ -263,7 +263,6 @@ impl Operation {
                 Self::CmAddress | Self::CmRoute,
                 Some(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE),
             ) => K::ConnectRefused,
-            (Self::CmAddress, Some(Errno::EADDRINUSE)) => K::Unrecognised,
             // The library asks for what this driver does not have.
             (Self::Query, Some(Errno::ENOSYS))
             | (Self::Query | Self::Open, Some(Errno::ENOTTY | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
@@ -276,16 +275,16 @@ impl Operation {
             (Self::Open, Some(Errno::ENOSYS)) => K::ModuleMissing,
             (Self::Open | Self::Query, _) => K::OpenFailed,
             (Self::CmOpen, _) => K::CmUnavailable,
+            // A full queue is the program's own flow control, and an address in use its own configuration.
+            (Self::CmAddress, Some(Errno::EADDRINUSE))
+            | (Self::Post, None | Some(Errno::ENOMEM))
+            | (Self::Call, None) => K::Unrecognised,
             (Self::CmAddress, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
             (Self::CmAddress, _) => K::AddressUnresolved,
             (Self::CmRoute, _) => K::RouteUnresolved,
             (Self::Gid, _) => K::NoGid,
-            (Self::Call, Some(errno)) => K::of_call(errno),
             (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,
-            // A full queue is the program's own flow control.
-            (Self::Post, None | Some(Errno::ENOMEM)) => K::Unrecognised,
-            (Self::Post, Some(errno)) => K::of_call(errno),
-            (Self::Call, None) => K::Unrecognised,
+            (Self::Call | Self::Post, Some(errno)) => K::of_call(errno),
         })
     }
 }

@@ -419,6 +419,10 @@ fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
 }
 
 /// UCX's offer of other transports or devices than those that a setting names. `Some(None)`: RDMA is among them.
+#[expect(
+    clippy::option_option,
+    reason = "no offer, an offer with RDMA, or one without"
+)]
 fn offer(lower: &str) -> Option<Option<SymptomKind>> {
     let (before, offered) = lower.split_once("one or more of")?;
     if !before.contains("is not available") {

@@ -458,7 +458,11 @@ fn an_endless_line_uses_bounded_memory_and_the_next_line_is_read() {
     let log = reader.finish();
     assert_eq!(log.lines, 2);
     let lines: Vec<_> = log.symptoms.iter().map(|symptom| symptom.line).collect();
-    assert_eq!(lines, [Some(1), Some(2)], "the end of the endless line is searched, too");
+    assert_eq!(
+        lines,
+        [Some(1), Some(2)],
+        "the end of the endless line is searched, too"
+    );
 }
 
 #[test]

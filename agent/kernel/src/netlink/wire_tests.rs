@@ -16,7 +16,7 @@ const STATE: Schema = &[
     (5, "ext-state", Kind::Number),
     (20, "entries", Kind::List(&[(1, "value", Kind::Numbers)])),
 ];
-/// What Linux 6.18 with virtio_net answered to `linkstate-get` of eth0 with sequence number 7: the message, and the acknowledgement.
+/// What Linux 6.18 with `virtio_net` answered to `linkstate-get` of eth0 with sequence number 7: the message, and the acknowledgement.
 const MESSAGE: &str = "3400000015000000070000003b240000060100001800018008000100040000000900020065746830000000000500020001000000";
 const DONE: &str = "2400000002000001070000003b240000000000002c000000150005000700000000000000";
 /// What it answered to `fec-get` of eth0: its driver does not support it.

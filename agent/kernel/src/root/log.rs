@@ -287,6 +287,7 @@ mod tests {
 
     #[test]
     fn a_long_file_is_read_at_its_end_and_its_form_is_that_of_its_beginning() {
+        #[allow(clippy::format_collect)] // a short text
         let text: String = (0..5000).map(|n| format!("line {n}\n")).collect();
         let found = read(text.as_bytes(), 1000);
         assert_eq!(found.0, "line 0");

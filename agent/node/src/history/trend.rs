@@ -247,6 +247,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::cast_precision_loss)] // the times are small
     fn a_day_of_points_is_kept_and_the_lowest_probe_of_each() {
         let mut trend = Trend::default();
         for time in (0..400_000).step_by(60) {

@@ -22,6 +22,10 @@ use super::{
 use crate::agent::{Setup, run as run_agent};
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 pub(super) struct Arguments {
     /// Configuration file, reloaded when it changes; flags override it
     #[arg(long, value_name = "FILE", env = CONFIG)]

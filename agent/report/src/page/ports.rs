@@ -108,7 +108,10 @@ fn state(page: &mut Markup, port: &Port<'_>, troubled: &BTreeMap<String, Severit
 fn facts(page: &mut Markup, row: &Row<'_>) {
     page.html("<td>").text(row.model.unwrap_or(DASH));
     small(page, "firmware ", row.firmware.known());
-    cell(page, row.link_layer.known().map(|layer| layer.name()));
+    cell(
+        page,
+        row.link_layer.known().map(rdma_health_protocol::LinkLayer::name),
+    );
     page.html("<small>").text(row.netdev.unwrap_or(DASH));
     if let Some(mtu) = row.netdev_mtu.or(row.active_mtu) {
         page.html(", MTU ").text(mtu);
