@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
 
 use std::{
+    fmt::Write as _,
     fs,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -60,7 +61,10 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
                       static_configs:\n"
             .to_owned();
     for (node, address) in agents {
-        config += &format!("  - targets: ['{address}']\n    labels: {{node: {node}, cluster: test}}\n");
+        let _ = write!(
+            config,
+            "  - targets: ['{address}']\n    labels: {{node: {node}, cluster: test}}\n"
+        );
     }
     let file = directory.join("prometheus.yml");
     fs::write(&file, config).unwrap();
