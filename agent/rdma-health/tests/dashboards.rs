@@ -21,6 +21,8 @@ fn metrics(text: &str) -> BTreeSet<&str> {
                 .iter()
                 .any(|prefix| word.starts_with(prefix))
         })
+        // A histogram has the name of its family, with a suffix.
+        .map(|word| word.strip_suffix("_bucket").unwrap_or(word))
         .collect()
 }
 

@@ -94,7 +94,7 @@ fn a_log_of_failures_is_critical_on_a_node_in_order_and_one_without_changes_noth
     assert!(out(&empty).contains("the log is empty"), "{}", out(&empty));
     let binary = check(tree.path(), &["--log", "-"], &junk);
     assert_eq!(binary.status.code(), Some(3), "{}", out(&binary));
-    assert!(out(&binary).contains("not a log"), "{}", out(&binary));
+    assert!(out(&binary).contains("the log is not text"), "{}", out(&binary));
     let strange = check(
         tree.path(),
         &["--log", "-"],
