@@ -36,6 +36,8 @@ pub enum Judgement {
 
 /// Lowest severity of a message that is an error (`LOGLEVEL_ERR`).
 const ERROR: u8 = 3;
+/// `LOGLEVEL_INFO`.
+const INFO: u8 = 6;
 
 /// Recognises a message of the kernel, without the prefix of its record. It may come from a job's log, after the text that
 /// syslog or the journal add (`Sep 19 02:29:46 host kernel: `).
@@ -120,6 +122,8 @@ const ADAPTER: &[Row] = {
         TxTimeout,
     };
     &[
+        // The name is chosen by who renames the network device, which may be a pod.
+        (&["renamed from"], None),
         // Port module events: a state, and for an error its reason.
         (&["port module event", "cable unplugged"], Some(ModuleUnplugged)),
         (&["port module event", "cable plugged"], Some(ModulePlugged)),
@@ -270,6 +274,11 @@ fn of_adapter(
             .then_some(Some(EventKind::DriverError))
     };
     let kind = meaning(ADAPTER, lower).or_else(is_error)?;
+    // Drivers report the state of the adapter as a warning or worse. What they log as information may contain names and
+    // texts that a process chose.
+    if kind == Some(EventKind::AdapterHealth) && level.is_some_and(|level| level >= INFO) {
+        return Some(None);
+    }
     Some(kind.map(|kind| {
         let function = if kind == EventKind::ProbeFailed {
             probed(message)

@@ -378,11 +378,10 @@ mod tests {
         let running = Running::start("echo $$; exec cat");
         let mut peer = running.connect();
         let pid = line(&mut peer);
-        assert_eq!(
-            fs::metadata(running.path()).unwrap().permissions().mode() & 0o7777,
-            0o660
-        );
         let path = running.path();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        // The group gets access after the socket exists.
+        wait_for(|| mode() == 0o660);
         running.stop().unwrap();
         assert!(!path.exists());
         wait_for(|| !is_alive(&pid));

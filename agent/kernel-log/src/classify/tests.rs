@@ -341,6 +341,7 @@ fn the_name_of_a_process_is_not_what_the_kernel_says() {
             "python3[7]: segfault at 0 in DMAR: [DMA Read] Request device [18:00.0] fault addr[55+1]",
             "-",
         ),
+        ("mlx5_core 0000:14:00.0 net1: renamed from fatal", "-"),
         ("mlx5_core (4711): fatal", "-"),
         ("x y: AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0]", "-"),
         ("efa 00:06.0: page allocation failure: fatal", "-"),

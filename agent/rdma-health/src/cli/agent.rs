@@ -24,7 +24,7 @@ use crate::agent::{Setup, run as run_agent};
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of its own on the command line"
+    reason = "each is one flag of the command line"
 )]
 pub(super) struct Arguments {
     /// Configuration file, reloaded when it changes; flags override it
