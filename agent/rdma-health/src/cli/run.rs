@@ -22,12 +22,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     job: JobArguments,
     /// Command to run, and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    // What begins with a hyphen before the command is an option of this program, and an error if it has no such option.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -149,6 +149,13 @@ fn a_command_gets_the_settings_and_its_status_is_the_status() {
         "{}",
         err(&output)
     );
+    let typo = pod(&tree, &["run", "--typo", "x", "--", "true"], &[RAIL]);
+    assert_eq!(typo.status.code(), Some(3), "{}", err(&typo));
+    assert!(
+        err(&typo).contains("unexpected argument '--typo'"),
+        "{}",
+        err(&typo)
+    );
     let missing = pod(&tree, &["run", "--", "/nowhere/x"], &[RAIL]);
     assert_eq!(missing.status.code(), Some(3));
     assert!(
