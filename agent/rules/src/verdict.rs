@@ -106,8 +106,11 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
 
 /// A port whose link layer the kernel reports with a word that is not known.
 fn words_not_recognised(node: &Node) -> Option<String> {
+    // What the kernel writes for EFA, which is neither (`link_layer_show` in drivers/infiniband/core/sysfs.c).
+    const NEITHER: &str = "Unknown";
     node.ports().find_map(|port| match port.link_layer.known()? {
         LinkLayer::InfiniBand | LinkLayer::Ethernet => None,
+        LinkLayer::Other(word) if &**word == NEITHER => None,
         LinkLayer::Other(word) => Some(format!(
             "the link layer of {port} is \"{}\", which rdma-health does not know",
             printable(word)
