@@ -5,30 +5,21 @@ the kustomize base matches the chart.
 Usage: chart.py [--update]    --update regenerates deploy/kustomize
 """
 
-import asyncio
 import copy
 import json
-import os
 import pathlib
 import shutil
-import sys
 import tempfile
 
-# Keep releases in memory, so that the recorder only needs JSON. Go reads the environment of the process start, hence execve.
-if os.environ.get("HELM_DRIVER") != "memory":
-    os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"HELM_DRIVER": "memory"})
-
+import helm
 import helm_sdkpy
-import kubernetes_validate
 import yaml
 
-from recorder import Recorder
+from helm import ROOT, SCHEMA
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/rdma-health"
 KUSTOMIZE = ROOT / "deploy/kustomize"
 NAMESPACE = "rdma-health"
-SCHEMA = "1.33"
 DEFAULT_BASE = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["runbookBase"]
 DEFAULT_DOCS = yaml.safe_load((CHART / "values.yaml").read_text())["dashboards"]["docsBase"]
 # Groups that are not in Kubernetes' own schema.
@@ -69,24 +60,15 @@ REFUSED = [
 
 def render(values):
     """Returns the chart's objects for these values, and those of the uninstall hook."""
-
-    async def run():
-        recorder = Recorder()
-        with tempfile.TemporaryDirectory() as directory:
-            # Turn hooks into plain objects, so that Helm sends them, too.
-            chart = pathlib.Path(directory) / "chart"
-            shutil.copytree(CHART, chart)
-            hooks = chart / "templates/uninstall.yaml"
-            hooks.write_text(hooks.read_text().replace("helm.sh/hook", "hook.example/hook"))
-            kubeconfig = pathlib.Path(directory) / "kubeconfig"
-            kubeconfig.write_text(recorder.kubeconfig())
-            config = helm_sdkpy.Configuration(namespace=NAMESPACE, kubeconfig=str(kubeconfig))
-            await helm_sdkpy.Install(config).run("rdma-health", str(chart), values=values, wait=False)
-        recorder.server.shutdown()
-        at_end = [v for v in recorder.sent if v["metadata"]["name"].endswith("-uninstall")]
-        return [v for v in recorder.sent if v not in at_end], at_end
-
-    return asyncio.run(run())
+    with tempfile.TemporaryDirectory() as directory:
+        # Turn hooks into plain objects, so that Helm sends them, too.
+        chart = pathlib.Path(directory) / "chart"
+        shutil.copytree(CHART, chart)
+        hooks = chart / "templates/uninstall.yaml"
+        hooks.write_text(hooks.read_text().replace("helm.sh/hook", "hook.example/hook"))
+        sent = helm.install(chart, "rdma-health", NAMESPACE, values)
+    at_end = [v for v in sent if v["metadata"]["name"].endswith("-uninstall")]
+    return [v for v in sent if v not in at_end], at_end
 
 
 def check(objects, unknown):
@@ -94,12 +76,13 @@ def check(objects, unknown):
         group = value["apiVersion"].rpartition("/")[0]
         if group in FOREIGN:
             unknown.add(f"{group}/{value['kind']}")
-            continue
-        clean = {key: part for key, part in value.items() if key != "status"}
-        try:
-            kubernetes_validate.validate(clean, SCHEMA, strict=True)
-        except Exception as error:
-            raise SystemExit(f"{value['kind']} {value['metadata']['name']}: {error}\n{yaml.safe_dump(clean)}")
+        else:
+            helm.validate(value)
+
+
+async def package_size(config, directory):
+    package = await helm_sdkpy.Package(config).run(str(CHART), str(directory))
+    return (directory / pathlib.Path(package).name).stat().st_size
 
 
 def check_runbooks(objects, values):
@@ -161,19 +144,9 @@ def kustomize():
 
 
 def main():
-    update = "--update" in sys.argv[1:]
-    config_file = Recorder()
-    with tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory) / "kubeconfig"
-        path.write_text(config_file.kubeconfig())
-        config = helm_sdkpy.Configuration(namespace=NAMESPACE, kubeconfig=str(path))
-        lint = asyncio.run(helm_sdkpy.Lint(config).run(str(CHART)))
-        problems = lint.get("Errors") or lint.get("errors") or []
-        if problems:
-            raise SystemExit(f"lint: {json.dumps(lint, indent=2, default=str)}")
-        package = asyncio.run(helm_sdkpy.Package(config).run(str(CHART), directory))
-        size = (pathlib.Path(directory) / pathlib.Path(package).name).stat().st_size
-        print(f"lint and package: ok, {size} bytes")
+    helm.lint(CHART)
+    size, _ = helm.with_server(NAMESPACE, package_size)
+    print(f"lint and package: ok, {size} bytes")
     unknown = set()
     for name, values in VARIANTS.items():
         installed, hooks = render(values)
@@ -182,24 +155,11 @@ def main():
         check_dashboards(installed, values)
         print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation are valid in Kubernetes {SCHEMA}")
     print(f"not checked, not in Kubernetes' schema: {', '.join(sorted(unknown))}")
-    for values, word in REFUSED:
-        try:
-            render(values)
-        except helm_sdkpy.HelmError as error:
-            if word not in str(error):
-                raise SystemExit(f"{values} was refused for another reason: {error}")
-        else:
-            raise SystemExit(f"{values} was not refused")
+    helm.refuse(render, REFUSED)
     print(f"{len(REFUSED)} invalid values are refused")
-    for name, objects in kustomize().items():
-        text = "# Generated from the chart by `make deploy-update`. Change the chart instead.\n"
-        text += yaml.safe_dump_all(map(plain, objects), sort_keys=False, width=120, explicit_start=True)
-        file = KUSTOMIZE / name
-        if update:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        elif not file.exists() or file.read_text() != text:
-            raise SystemExit(f"{file} does not match the chart; run `make deploy-update`")
+    generated = "# Generated from the chart by `make deploy-update`. Change the chart instead.\n"
+    helm.match((KUSTOMIZE / name, generated + yaml.safe_dump_all(map(plain, objects), sort_keys=False, width=120, explicit_start=True))
+               for name, objects in kustomize().items())
     print("kustomize: matches the chart")
 
 

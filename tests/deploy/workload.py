@@ -5,27 +5,15 @@ Kubernetes, and checks what must fit together. Then checks that kustomize and th
 Usage: workload.py [--update]    --update regenerates deploy/workload/kustomize and deploy/workload/examples
 """
 
-import asyncio
 import json
-import os
-import pathlib
-import sys
-import tempfile
 
-# Keep releases in memory, so that the recorder only needs JSON. Go reads the environment of the process start, hence execve.
-if os.environ.get("HELM_DRIVER") != "memory":
-    os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"HELM_DRIVER": "memory"})
-
-import helm_sdkpy
-import kubernetes_validate
+import helm
 import yaml
 
-from recorder import Recorder
+from helm import ROOT, SCHEMA
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOAD = ROOT / "deploy/workload"
 CHART = WORKLOAD / "chart"
-SCHEMA = "1.33"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 
@@ -70,17 +58,7 @@ REFUSED = [
 
 
 def render(values, release="train", namespace="team-a"):
-    async def run():
-        recorder = Recorder()
-        with tempfile.TemporaryDirectory() as directory:
-            kubeconfig = pathlib.Path(directory) / "kubeconfig"
-            kubeconfig.write_text(recorder.kubeconfig())
-            config = helm_sdkpy.Configuration(namespace=namespace, kubeconfig=str(kubeconfig))
-            await helm_sdkpy.Install(config).run(release, str(CHART), values=values, wait=False)
-        recorder.server.shutdown()
-        return recorder.sent
-
-    return asyncio.run(run())
+    return helm.install(CHART, release, namespace, values)
 
 
 def pod_templates(value):
@@ -98,14 +76,11 @@ def pod_templates(value):
 def validate(value):
     """Validates against Kubernetes' schema. Of a custom resource, the pods in it."""
     foreign = value["apiVersion"].split("/")[0] in ("k8s.cni.cncf.io", "jobset.x-k8s.io", "kubeflow.org")
-    clean = {key: part for key, part in value.items() if key != "status"}
-    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"} | one.get("metadata", {}), "spec": one["spec"]}
-            for one in pod_templates(value)]
-    for one in pods + ([] if foreign else [clean]):
-        try:
-            kubernetes_validate.validate(one, SCHEMA, strict=True)
-        except Exception as error:
-            raise SystemExit(f"{value['kind']} {value['metadata']['name']}: {error}\n{yaml.safe_dump(one)}")
+    if not foreign:
+        helm.validate(value)
+    for one in pod_templates(value):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"} | one.get("metadata", {}), "spec": one["spec"]}
+        helm.validate(pod, f"{value['kind']} {value['metadata']['name']}")
 
 
 def insist(condition, said):
@@ -234,18 +209,8 @@ def dump(objects):
 
 
 def main():
-    update = "--update" in sys.argv[1:]
-    config_file = Recorder()
-    with tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory) / "kubeconfig"
-        path.write_text(config_file.kubeconfig())
-        config = helm_sdkpy.Configuration(namespace="default", kubeconfig=str(path))
-        lint = asyncio.run(helm_sdkpy.Lint(config).run(str(CHART)))
-        problems = [m for m in lint.get("Messages") or lint.get("messages") or [] if "rails" not in str(m) and "icon" not in str(m)]
-        errors = [e for e in lint.get("Errors") or lint.get("errors") or [] if "rails" not in str(e)]
-        if errors:
-            raise SystemExit(f"lint: {json.dumps(problems + errors, indent=2, default=str)}")
-    config_file.server.shutdown()
+    # Without rails, which have no default, the templates say so.
+    helm.lint(CHART, ignored=["rails"])
     count = 0
     for name, values in VARIANTS.items():
         objects = render(values)
@@ -254,22 +219,9 @@ def main():
         fits(name, values, objects)
         count += len(objects)
     print(f"RDMA job: {len(VARIANTS)} variants with {count} objects are valid in Kubernetes {SCHEMA} and fit together")
-    for values, word in REFUSED:
-        try:
-            render(values)
-        except helm_sdkpy.HelmError as error:
-            if word not in str(error):
-                raise SystemExit(f"{values} was refused for another reason: {error}")
-        else:
-            raise SystemExit(f"{values} was not refused")
+    helm.refuse(render, REFUSED)
     print(f"RDMA job: {len(REFUSED)} invalid values are refused")
-    for name, text in generated().items():
-        file = WORKLOAD / name
-        if update:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        elif not file.exists() or file.read_text() != text:
-            raise SystemExit(f"{file} does not match the chart; run `make deploy-update`")
+    helm.match((WORKLOAD / name, text) for name, text in generated().items())
     print("RDMA job: kustomize and examples match the chart")
 
 

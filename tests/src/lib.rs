@@ -7,6 +7,7 @@
 //! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`measured()`]: what a probe measured.
 //! - [`promtool`]: what Prometheus' own checker makes of a scrape.
+//! - [`running`]: programs that run for as long as a test.
 //! - [`scrape`]: what a Prometheus would see.
 //! - [`view`]: what publishers show, made up: a node that has a bit of everything, and one with nothing.
 //! - [`virtual_node`]: a throw-away machine with an IOMMU and RDMA devices, driven step by step.
@@ -17,6 +18,7 @@ pub mod capture;
 pub mod fault_bench;
 mod measured;
 pub mod promtool;
+pub mod running;
 pub mod scrape;
 pub mod tree;
 pub mod view;

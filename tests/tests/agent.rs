@@ -12,6 +12,7 @@ use std::{
 use rdma_health_protocol::{self as protocol, Peer, ProbeFailure, ProbeReport};
 use rdma_health_tests::{
     run_acts,
+    running::free_address,
     scrape::{Scrape, get, wait_until},
     virtual_node::{Forward, Iommu, Job, Options, VirtualNode, built},
 };
@@ -60,18 +61,9 @@ fn product() -> String {
     built("rdma-health").unwrap().display().to_string()
 }
 
-/// A port of this machine that nobody listens on.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
-
 #[test]
 fn the_agent_sees_each_fault_as_it_happens() {
-    let host_port = free_port();
+    let host_port = free_address().unwrap().port();
     let node = VirtualNode::boot(&Options {
         iommu: Iommu::Intel,
         nics: 4,

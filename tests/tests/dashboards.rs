@@ -5,14 +5,20 @@
 use std::{
     fmt::Write as _,
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use rdma_health_tests::{promtool, scrape::get, tree, virtual_node::built};
+use rdma_health_tests::{
+    promtool,
+    running::{Running, free_address},
+    scrape::get,
+    tree,
+    virtual_node::built,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -27,32 +33,16 @@ const NODES: [(&str, &str); 3] = [
 ];
 const BOARDS: [&str; 4] = ["fleet", "node", "ports", "agent"];
 
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// An agent of a captured node.
 fn agent(tree: &Path) -> (Running, SocketAddr) {
-    let address = free_address();
-    let agent = Command::new(built("rdma-health").unwrap())
+    let address = free_address().unwrap();
+    let mut agent = Command::new(built("rdma-health").unwrap());
+    agent
         .args(["agent", "--no-probe", "--listen", &address.to_string(), "--root"])
         .arg(tree)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    (Running(agent), address)
+        .stderr(Stdio::null());
+    (Running::start(&mut agent).unwrap(), address)
 }
 
 fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, SocketAddr) {
@@ -68,8 +58,9 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
     }
     let file = directory.join("prometheus.yml");
     fs::write(&file, config).unwrap();
-    let address = free_address();
-    let prometheus = Command::new(promtool::prometheus().unwrap())
+    let address = free_address().unwrap();
+    let mut prometheus = Command::new(promtool::prometheus().unwrap());
+    prometheus
         .arg(format!("--config.file={}", file.display()))
         .arg(format!(
             "--storage.tsdb.path={}",
@@ -77,10 +68,8 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
         ))
         .arg(format!("--web.listen-address={address}"))
         .stdout(Stdio::null())
-        .stderr(fs::File::create(directory.join("log")).unwrap())
-        .spawn()
-        .unwrap();
-    (Running(prometheus), address)
+        .stderr(fs::File::create(directory.join("log")).unwrap());
+    (Running::start(&mut prometheus).unwrap(), address)
 }
 
 struct Stage {

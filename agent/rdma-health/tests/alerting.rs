@@ -10,13 +10,17 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread::{sleep, spawn},
     time::{Duration, Instant},
 };
 
-use rdma_health_tests::{promtool, scrape, tree};
+use rdma_health_tests::{
+    promtool,
+    running::{Running, free_address},
+    scrape, tree,
+};
 use serde_json::Value;
 
 const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
@@ -29,31 +33,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A program that is killed when this is dropped.
-struct Running(Child);
-
-impl Running {
-    fn start(command: &mut Command, log: &Path) -> Self {
-        let log = fs::File::create(log).unwrap();
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn();
-        Self(child.unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+/// Starts a program whose output goes to a file.
+fn start(command: &mut Command, log: &Path) -> Running {
+    let log = fs::File::create(log).unwrap();
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
+    Running::start(command).unwrap()
 }
 
 /// One notification: the alerts of a group.
@@ -139,7 +126,7 @@ impl Stage {
     fn new(tree: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        let [agent, prometheus, alertmanager] = [free_address(), free_address(), free_address()];
+        let [agent, prometheus, alertmanager] = [(); 3].map(|()| free_address().unwrap());
         let (receiver, received) = receive(agent);
         fs::write(path("rules.yaml"), rules()).unwrap();
         fs::write(path("alertmanager.yaml"), routes(receiver)).unwrap();
@@ -150,7 +137,7 @@ impl Stage {
         );
         fs::write(path("prometheus.yaml"), config).unwrap();
         let programs = vec![
-            Running::start(
+            start(
                 Command::new(PRODUCT)
                     .args([
                         "agent",
@@ -165,7 +152,7 @@ impl Stage {
                     .args(["--listen", &agent.to_string()]),
                 &path("agent.log"),
             ),
-            Running::start(
+            start(
                 Command::new(Path::new(&promtool::program().unwrap()).with_file_name("prometheus"))
                     .arg(format!("--config.file={}", path("prometheus.yaml").display()))
                     .arg(format!("--storage.tsdb.path={}", path("tsdb").display()))
@@ -173,7 +160,7 @@ impl Stage {
                     .arg("--rules.alert.resend-delay=1s"),
                 &path("prometheus.log"),
             ),
-            Running::start(
+            start(
                 Command::new(promtool::alertmanager().unwrap())
                     .arg(format!("--config.file={}", path("alertmanager.yaml").display()))
                     .arg(format!("--storage.path={}", path("alertmanager").display()))

@@ -18,6 +18,18 @@ pub struct Page {
     pub is_open: bool,
 }
 
+impl Page {
+    /// A page that needs the password, if passwords are configured.
+    pub const fn closed(path: &'static str) -> Self {
+        Self { path, is_open: false }
+    }
+
+    /// A page that never needs a password.
+    pub const fn open(path: &'static str) -> Self {
+        Self { path, is_open: true }
+    }
+}
+
 /// Provides the pages.
 pub trait Handler: Send + Sync + 'static {
     /// The realm of the request for a password.

@@ -114,63 +114,21 @@ fn json(body: Vec<u8>) -> Answer {
 impl Handler for Pages {
     const REALM: &'static str = "rdma-health";
     const PAGES: &'static [Page] = &[
-        Page {
-            path: "/",
-            is_open: false,
-        },
-        Page {
-            path: LIVE,
-            is_open: false,
-        },
-        Page {
-            path: EXPLAIN,
-            is_open: false,
-        },
-        Page {
-            path: SNAPSHOT,
-            is_open: false,
-        },
-        Page {
-            path: METRICS,
-            is_open: false,
-        },
-        Page {
-            path: API[0].0,
-            is_open: false,
-        },
-        Page {
-            path: API[1].0,
-            is_open: false,
-        },
-        Page {
-            path: API[2].0,
-            is_open: false,
-        },
-        Page {
-            path: API[3].0,
-            is_open: false,
-        },
-        Page {
-            path: API[4].0,
-            is_open: false,
-        },
-        Page {
-            path: API[5].0,
-            is_open: false,
-        },
-        Page {
-            path: API_SCHEMA,
-            is_open: false,
-        },
+        Page::closed("/"),
+        Page::closed(LIVE),
+        Page::closed(EXPLAIN),
+        Page::closed(SNAPSHOT),
+        Page::closed(METRICS),
+        Page::closed(API[0].0),
+        Page::closed(API[1].0),
+        Page::closed(API[2].0),
+        Page::closed(API[3].0),
+        Page::closed(API[4].0),
+        Page::closed(API[5].0),
+        Page::closed(API_SCHEMA),
         // The kubelet has no password, and these two say no more than a word.
-        Page {
-            path: LIVENESS,
-            is_open: true,
-        },
-        Page {
-            path: READINESS,
-            is_open: true,
-        },
+        Page::open(LIVENESS),
+        Page::open(READINESS),
     ];
 
     async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {

@@ -149,12 +149,10 @@ fn remedy_of(port: &Port<'_>) -> Remedy {
 
 /// The ports that serve the GPUs of the node, if no port at all is ACTIVE.
 fn ports_of_gpus_all_down(node: &Node) -> BTreeSet<Subject> {
-    let mut ports = node.ports().peekable();
-    let all_down = ports.peek().is_some() && ports.all(|port| port.is_active() == Some(false));
-    let of_gpus = node
-        .peers()
-        .into_iter()
-        .filter(|peers| all_down && peers.serve_gpus);
+    if !node.ports().all(|port| port.is_active() == Some(false)) {
+        return BTreeSet::new();
+    }
+    let of_gpus = node.peers().into_iter().filter(|peers| peers.serve_gpus);
     of_gpus
         .flat_map(|peers| peers.ports)
         .map(|port| Subject::of_port(&port))

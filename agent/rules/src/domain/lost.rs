@@ -42,11 +42,18 @@ pub static DEVICE_LOST: Rule = Rule {
 const WEEK: u64 = 7 * 86_400;
 
 fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let mut findings = unreachable(node);
+    findings.extend(gone(node));
+    findings
+}
+
+/// Devices that the agent saw before and that have no PCI function any more.
+fn gone(node: &Node) -> Vec<Draft> {
     let (Some(functions), Some(history)) = (node.pci.functions.known(), &node.history) else {
-        return unreachable(node);
+        return Vec::new();
     };
     if node.hcas.unread().is_some() {
-        return unreachable(node);
+        return Vec::new();
     }
     let present: BTreeSet<&str> = node.hcas().map(|hca| hca.identity()).collect();
     let physical_now = node
@@ -98,7 +105,7 @@ fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
             .evidence(format!("/sys/bus/pci/devices/{identity}"), "no such function")
             .evidence("history, last seen", format!("{} s after 1970", seen.last))
     });
-    unreachable(node).into_iter().chain(found).collect()
+    found.collect()
 }
 
 /// Functions whose registers read as ones.

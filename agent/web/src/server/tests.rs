@@ -28,18 +28,9 @@ struct Shared(Arc<Agent>);
 impl Handler for Shared {
     const REALM: &'static str = "test";
     const PAGES: &'static [Page] = &[
-        Page {
-            path: "/metrics",
-            is_open: false,
-        },
-        Page {
-            path: "/healthz",
-            is_open: true,
-        },
-        Page {
-            path: "/",
-            is_open: false,
-        },
+        Page::closed("/metrics"),
+        Page::open("/healthz"),
+        Page::closed("/"),
     ];
 
     async fn answer(&self, path: &'static str, _: &Asked<'_>) -> Answer {

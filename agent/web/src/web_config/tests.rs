@@ -29,26 +29,11 @@ struct Agent;
 impl Handler for Agent {
     const REALM: &'static str = "test";
     const PAGES: &'static [Page] = &[
-        Page {
-            path: "/metrics",
-            is_open: false,
-        },
-        Page {
-            path: "/healthz",
-            is_open: true,
-        },
-        Page {
-            path: "/",
-            is_open: false,
-        },
-        Page {
-            path: "/proof/",
-            is_open: false,
-        },
-        Page {
-            path: "/open/",
-            is_open: true,
-        },
+        Page::closed("/metrics"),
+        Page::open("/healthz"),
+        Page::closed("/"),
+        Page::closed("/proof/"),
+        Page::open("/open/"),
     ];
 
     async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {

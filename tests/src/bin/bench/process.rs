@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -17,11 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-}
-
-/// A port of the loopback interface that nobody listens on.
-pub(crate) fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 impl Server {

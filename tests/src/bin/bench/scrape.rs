@@ -10,13 +10,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use rdma_health_tests::virtual_node::built;
+use rdma_health_tests::{running::free_address, virtual_node::built};
 use tempfile::TempDir;
 
 use super::{
     client::Client,
     fleet::{self, DEVICES, FILES, Layout},
-    process::{Server, free_address},
+    process::Server,
     table::{self, Target},
 };
 
