@@ -2,8 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{Node, Port, access::Access, infiniband::Hca, pci::Role};
-use rdma_health_protocol::{Gid, GidType, best_gid};
+use rdma_health_node::{
+    Node, Port,
+    access::Access,
+    infiniband::Hca,
+    pci::Role,
+    topology::{Path, Topology},
+};
+use rdma_health_protocol::{Gid, best_gid};
 
 use crate::given::{Given, Grant};
 
@@ -139,18 +145,14 @@ impl<'a> Rails<'a> {
         found
     }
 
-    /// Every device; on a node with GPUs only the best NIC of each GPU, so that NICs for storage and management stay out.
+    /// Every device; on a node with GPUs only the NICs near them, so that NICs for storage and management stay out.
     fn visible<'g>(&mut self, node: &'a Node) -> Vec<(&'a Hca, Option<&'g Grant>)> {
         let topology = node.topology();
-        let best: BTreeSet<_> = topology.gpus.iter().filter_map(|gpu| gpu.best_nic).collect();
         let mut found = Vec::new();
         for hca in node.hcas() {
-            let address = hca.pci_address.known().map(String::as_str);
-            if best.is_empty() || address.is_some_and(|address| best.contains(address)) {
-                found.push((&**hca, None));
-            } else {
-                let why = "not the nearest NIC of any GPU".to_owned();
-                self.refuse(hca.name.clone(), why, Prospect::NotNeeded);
+            match far_from_gpus(node, &topology, hca) {
+                None => found.push((&**hca, None)),
+                Some(why) => self.refuse(hca.name.clone(), why.to_owned(), Prospect::NotNeeded),
             }
         }
         found
@@ -190,6 +192,44 @@ impl<'a> Rails<'a> {
     fn refuse(&mut self, what: String, why: String, prospect: Prospect) {
         self.refused.push(Refused { what, why, prospect });
     }
+}
+
+/// Why no GPU should use a device; `None` if one should, or if the node has no GPU whose distance to a NIC is known.
+///
+/// Of several NICs at the same distance a GPU uses the fastest. A NIC without a link counts as fast: its speed is not known. So
+/// does one at an unknown distance count as near.
+fn far_from_gpus(node: &Node, topology: &Topology<'_>, hca: &Hca) -> Option<&'static str> {
+    const FAR: &str = "not the nearest NIC of any GPU";
+    let own = hca.pci_address.known().map(String::as_str);
+    let mut why = None;
+    for gpu in topology.gpus.iter().filter(|gpu| gpu.best_nic.is_some()) {
+        let nearest = gpu.paths.iter().filter_map(|path| path.distance).min();
+        let is_near = |path: &&Path<'_>| path.distance.is_none() || path.distance == nearest;
+        let Some(near) = gpu
+            .paths
+            .iter()
+            .filter(is_near)
+            .find(|path| Some(path.nic) == own)
+        else {
+            why = why.or(Some(FAR));
+            continue;
+        };
+        let all = gpu.paths.iter().filter(is_near);
+        let fastest = all.filter_map(|path| speed(node, path.nic)).max();
+        if speed(node, near.nic).is_none_or(|speed| Some(speed) == fastest) {
+            return None;
+        }
+        why = Some("as near to the GPUs as faster NICs");
+    }
+    why
+}
+
+/// The rate of the fastest active port of a function, in bits per second.
+fn speed(node: &Node, address: &str) -> Option<u64> {
+    let ports = node.active_ports();
+    let own = ports.filter(|port| port.hca.pci_address.known().is_some_and(|own| own == address));
+    own.filter_map(|port| port.rate.known().map(|rate| rate.bits_per_second))
+        .max()
 }
 
 /// Whether a device that was given is a GPU.
@@ -251,9 +291,8 @@ fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<Gids<'a>, (String, Pro
         _ => true,
     };
     let gids: Vec<Gid> = all.iter().filter(here).cloned().collect();
-    // An IPv6 address is as good as an IPv4 address if it is not link-local.
-    let reachable = |gid: &&Gid| gid.kind == GidType::RoceV2 && !gid.gid.is_unicast_link_local();
-    let best = best_gid(&gids).filter(reachable).map(|gid| gid.index);
+    // An IPv6 address is as good as an IPv4 address.
+    let best = best_gid(&gids).filter(|gid| gid.is_global()).map(|gid| gid.index);
     match best.and_then(|index| all.iter().find(|gid| gid.index == index)) {
         Some(gid) => Ok((Some(gid), gids)),
         None if gids.is_empty() && !all.is_empty() => Err(later(

@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     process::Command,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
 };
-use rdma_health_node::Fact;
+use rdma_health_node::{Fact, topology::Distance};
 use rdma_health_tests::tree;
 
 use super::*;
@@ -101,6 +102,32 @@ fn without_given_devices_the_nearest_nic_of_each_gpu_is_used_and_storage_is_not(
     assert_eq!(rails.origin, Origin::Visible);
     assert_eq!(rails.rails.len(), 8);
     assert!(rails.refused.iter().any(|refused| refused.what == "mlx5_bond_0"));
+}
+
+#[test]
+fn of_several_nics_that_are_equally_near_none_is_left_out() {
+    let (mut node, access) = read("h100-connectx7");
+    // One GPU, without the NIC below its switch.
+    let topology = node.topology();
+    let first = &topology.gpus[0];
+    let other_gpus: Vec<_> = topology.gpus[1..]
+        .iter()
+        .map(|gpu| gpu.function.address)
+        .collect();
+    let unused = [first.best_nic.unwrap()].into_iter().chain(other_gpus);
+    let unused: Vec<_> = unused.map(str::to_owned).collect();
+    let same_socket = first
+        .paths
+        .iter()
+        .filter(|path| path.distance == Some(Distance::Node))
+        .count();
+    let Fact::Known(functions) = &mut Arc::make_mut(&mut node.facts.pci).functions else {
+        panic!("no functions");
+    };
+    functions.retain(|address, _| !unused.contains(address));
+    let rails = Rails::find(&node, &access, &Given::default());
+    assert_eq!(rails.rails.len(), same_socket, "{:?}", rails.refused);
+    assert!(same_socket > 1);
 }
 
 #[test]

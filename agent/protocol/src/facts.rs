@@ -133,6 +133,11 @@ impl Gid {
     pub fn is_routable(&self) -> bool {
         self.kind == GidType::RoceV2 && self.is_ipv4_mapped()
     }
+
+    /// Whether it is a RoCE v2 GID of an address that is more than link-local, IPv4 or IPv6: peers in other subnets reach it.
+    pub fn is_global(&self) -> bool {
+        self.kind == GidType::RoceV2 && !self.gid.is_unicast_link_local()
+    }
 }
 
 /// The kind of a GID (`ibv_gid_entry.gid_type`).

@@ -4,10 +4,11 @@ use std::{io::Write, net::Ipv6Addr};
 
 use rdma_health_node::{
     Fact, Function, Node, Port,
-    infiniband::{LinkLayer, Netdev},
+    infiniband::{Hca, LinkLayer, Netdev},
     iommu::DomainType,
     words::{count, gigabits, numbered},
 };
+use rdma_health_protocol::GidType;
 use serde::Serialize;
 
 use super::table;
@@ -18,12 +19,17 @@ const SCHEMA: u32 = 1;
 /// The content of a cell whose fact could not be read, and of one that does not apply.
 const UNREAD: &str = "unread";
 const DASH: &str = "-";
+/// The state of a device without ports, or whose ports could not be listed.
+pub(super) const NO_PORTS: &str = "no ports";
 
-/// One port, with the facts of its device and of its PCI function.
+/// One port, with the facts of its device and of its PCI function; or a device without ports.
 #[derive(Debug, Serialize)]
 pub(super) struct Row<'a> {
+    /// The port; `None` for a device without ports.
+    #[serde(skip)]
+    pub(super) of: Option<Port<'a>>,
     pub(super) device: &'a str,
-    pub(super) port: u8,
+    pub(super) port: Option<u8>,
     pub(super) pci_address: &'a Fact<String>,
     pub(super) netdev: Option<&'a str>,
     /// `ConnectX-7`.
@@ -55,42 +61,54 @@ pub(super) struct Row<'a> {
 pub(super) struct Chosen {
     index: u32,
     gid: Ipv6Addr,
-    /// `RoCE v2`.
-    kind: &'static str,
+    kind: GidType,
 }
 
 impl Chosen {
-    /// `3: 10.0.2.2`.
+    /// `3: 10.0.2.2`, with what limits its use: `1: fe80::1 (link-local)`, `0: 10.0.2.2 (RoCE v1)`.
     pub(super) fn words(&self) -> String {
-        format!("{}: {}", self.index, address(self.gid))
+        let limit = match self.kind {
+            GidType::RoceV2 if self.gid.is_unicast_link_local() => " (link-local)",
+            GidType::RoceV1 => " (RoCE v1)",
+            GidType::RoceV2 | GidType::Ib => "",
+        };
+        format!("{}: {}{limit}", self.index, address(self.gid))
     }
 }
 
 impl<'a> Row<'a> {
-    fn new(node: &'a Node, port: &Port<'a>, functions: &[Function<'a>]) -> Self {
-        let Port { hca, kernel, .. } = *port;
+    fn new(node: &'a Node, hca: &'a Hca, port: Option<Port<'a>>, functions: &[Function<'a>]) -> Self {
+        let kernel = port.map(|port| port.kernel);
         let address = hca.pci_address.known();
         let function =
             address.and_then(|address| functions.iter().find(|one| one.address == address.as_str()));
-        let netdev = kernel.netdev.known();
+        let netdev = kernel.and_then(|port| port.netdev.known());
         let sriov = function.and_then(|function| function.pci?.sriov.known());
         Self {
+            of: port,
             device: &hca.name,
-            port: port.number,
+            port: port.map(|port| port.number),
             pci_address: &hca.pci_address,
             netdev: netdev.map(|netdev| netdev.name.as_str()),
             model: node.model(hca),
             firmware: &hca.firmware,
             driver: &hca.driver,
-            link_layer: &kernel.link_layer,
-            state: kernel.state.as_ref().map(|state| state.name.as_str()),
-            rate: kernel.rate.as_ref().map(|rate| rate.bits_per_second),
-            active_mtu: port.verbs.map(|port| port.active_mtu).filter(|mtu| *mtu > 0),
+            link_layer: kernel.map_or(&Fact::Absent, |port| &port.link_layer),
+            state: kernel.map_or(Fact::Absent, |port| {
+                port.state.as_ref().map(|state| state.name.as_str())
+            }),
+            rate: kernel.map_or(Fact::Absent, |port| {
+                port.rate.as_ref().map(|rate| rate.bits_per_second)
+            }),
+            active_mtu: port
+                .and_then(|port| port.verbs)
+                .map(|port| port.active_mtu)
+                .filter(|mtu| *mtu > 0),
             netdev_mtu: netdev.and_then(|netdev: &Netdev| netdev.mtu.known().copied()),
-            gid: port.best_gid().map(|gid| Chosen {
+            gid: port.and_then(|port| port.best_gid()).map(|gid| Chosen {
                 index: gid.index,
                 gid: gid.gid,
-                kind: gid.kind.name(),
+                kind: gid.kind,
             }),
             numa_node: &hca.numa_node,
             iommu: function.and_then(|function| function.dma.map(DomainType::as_str)),
@@ -110,12 +128,15 @@ impl<'a> Row<'a> {
         };
         vec![
             self.device.to_owned(),
-            self.port.to_string(),
+            self.port.map_or(DASH.into(), |port| port.to_string()),
             cell(self.pci_address, Clone::clone),
             self.netdev.unwrap_or(DASH).to_owned(),
             self.model.unwrap_or(DASH).to_owned(),
             cell(self.firmware, Clone::clone),
-            cell(&self.state, ToString::to_string),
+            match self.port {
+                Some(_) => cell(&self.state, ToString::to_string),
+                None => NO_PORTS.into(),
+            },
             cell(&self.rate, |rate| gigabits(*rate)),
             mtu.join("/"),
             self.gid.as_ref().map_or(DASH.into(), Chosen::words),
@@ -141,14 +162,20 @@ fn address(gid: Ipv6Addr) -> String {
         .map_or_else(|| gid.to_string(), |address| address.to_string())
 }
 
-/// One row for each port, in order of device and number.
+/// One row for each port and for each device without ports, in order of device and number.
 pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
     let functions = node.functions();
-    let mut ports: Vec<_> = node.ports().collect();
-    ports.sort_by_key(|port| (numbered(&port.hca.name), port.number));
-    ports
-        .iter()
-        .map(|port| Row::new(node, port, &functions))
+    let mut hcas: Vec<&Hca> = node.hcas().map(|hca| &**hca).collect();
+    hcas.sort_by_key(|hca| numbered(&hca.name));
+    hcas.into_iter()
+        .flat_map(|hca| {
+            let mut ports: Vec<_> = node.ports_of(hca).map(Some).collect();
+            if ports.is_empty() {
+                ports.push(None);
+            }
+            ports.into_iter().map(move |port| (hca, port))
+        })
+        .map(|(hca, port)| Row::new(node, hca, port, &functions))
         .collect()
 }
 

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rdma_health_kernel::{
     Root,
@@ -80,6 +83,19 @@ fn devices_that_could_not_be_read_are_not_reported_as_none() {
         text.starts_with("RDMA devices could not be read: /sys/class/infiniband: "),
         "{text}"
     );
+}
+
+#[test]
+fn a_device_without_ports_has_a_line() {
+    let mut node = read("h100-connectx7");
+    let Fact::Known(hcas) = &mut node.facts.hcas else {
+        panic!("no devices");
+    };
+    Arc::make_mut(hcas.get_mut("mlx5_2").unwrap()).ports.clear();
+    let text = written(|out| devices::text(out, &node).unwrap());
+    let line = row(&text, "mlx5_2").join(" ");
+    assert!(line.starts_with("mlx5_2 - 0000:"), "{line}");
+    assert!(line.contains("no ports"), "{line}");
 }
 
 #[test]

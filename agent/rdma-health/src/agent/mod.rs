@@ -69,7 +69,8 @@ pub(crate) struct Setup {
 struct Agent {
     reader: Reader,
     state: State,
-    helper: Helper,
+    /// `None` for a captured tree: it would report on this machine.
+    helper: Option<Helper>,
     /// What the helper reads for the agent; `None` if it may read no more than the agent.
     privileged: Option<Arc<Privileged>>,
     /// Asks for the helper's answer about all devices, which may come late: the kernel's facts do not wait for it.
@@ -123,20 +124,21 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         None => None,
     };
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
-    let place = place(&config.helper);
+    let is_named = config.helper.program.is_some() || config.helper.socket.is_some();
+    let place = (root.is_live() || is_named).then(|| place(&config.helper));
     let (root, privileged) = match place {
-        Place::Socket(_) => {
+        Some(Place::Socket(_)) => {
             let privileged = Arc::new(Privileged::default());
             (root.with_privileged(Arc::clone(&privileged)), Some(privileged))
         }
         // A helper that the agent starts sees what the agent sees.
-        Place::Program(_) => (root, None),
+        Some(Place::Program(_)) | None => (root, None),
     };
     let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let agent = Arc::new(Agent {
         reader,
         state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
-        helper: Helper::keep(place.clone(), verbs_events),
+        helper: place.map(|place| Helper::keep(place, verbs_events.clone())),
         privileged,
         ask_helper: Notify::new(),
         read_again: Notify::new(),
@@ -155,10 +157,12 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         tokio::spawn(past::keep(Arc::clone(&agent), file, hangups.clone()));
     }
     let answering = liveness.map(|liveness| tokio::spawn(liveness.serve(Arc::clone(&agent))));
-    tokio::spawn(watch_helper(Arc::clone(&agent)));
-    tokio::spawn(keep_asking(Arc::clone(&agent)));
+    if let Some(helper) = &agent.helper {
+        tokio::spawn(watch_helper(Arc::clone(&agent), helper.state()));
+        tokio::spawn(keep_asking(Arc::clone(&agent), helper.clone()));
+        tokio::spawn(prober::run(Arc::clone(&agent), helper.clone()));
+    }
     tokio::spawn(keep_reading(Arc::clone(&agent), kernel_receiver, verbs_receiver));
-    tokio::spawn(prober::run(Arc::clone(&agent)));
     if let Some((sources, web)) = web {
         let (sender, receiver) = watch::channel(Arc::new(web));
         server = server.secured(receiver);
@@ -314,13 +318,13 @@ fn scope_of(kind: AsyncEventKind) -> Refresh {
 }
 
 /// Asks the helper about all devices on request; requests that arrive meanwhile are merged into one.
-async fn keep_asking(agent: Arc<Agent>) {
+async fn keep_asking(agent: Arc<Agent>, helper: Helper) {
     loop {
         agent.ask_helper.notified().await;
-        agent.state.verbs(agent.helper.devices().await);
+        agent.state.verbs(helper.devices().await);
         if let Some(privileged) = &agent.privileged {
-            agent.state.runtimes(agent.helper.runtimes().await);
-            if ask_privileged(&agent.helper, privileged).await {
+            agent.state.runtimes(helper.runtimes().await);
+            if ask_privileged(&helper, privileged).await {
                 agent.read_again.notify_one();
             }
         }
@@ -328,8 +332,7 @@ async fn keep_asking(agent: Arc<Agent>) {
 }
 
 /// Counts starts and failures of the helper, and asks it about all devices when it is back.
-async fn watch_helper(agent: Arc<Agent>) {
-    let mut state = agent.helper.state();
+async fn watch_helper(agent: Arc<Agent>, mut state: watch::Receiver<HelperState>) {
     while state.changed().await.is_ok() {
         let now = state.borrow_and_update().clone();
         agent.metrics.helper.observe(&now);

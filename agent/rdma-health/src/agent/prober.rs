@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use rdma_health_helper::Helper;
 use rdma_health_node::pattern;
 use rdma_health_protocol::{Gid, PortKey, ProbeFailure, ProbeReport};
 use rdma_health_time::Jitter;
@@ -26,7 +27,7 @@ struct ProbeSlot {
 }
 
 /// Runs as long as the agent does.
-pub(super) async fn run(agent: Arc<Agent>) {
+pub(super) async fn run(agent: Arc<Agent>, helper: Helper) {
     let mut views = agent.state.subscribe();
     let mut config = agent.config.subscribe();
     let mut slots: BTreeMap<PortKey, ProbeSlot> = BTreeMap::new();
@@ -58,7 +59,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
                     slot.due = Instant::now() + jitter.around(settings.interval);
                 }
                 let request = probe_request(&settings, &key.device, key.port);
-                match agent.helper.probe(request).await {
+                match helper.probe(request).await {
                     Ok(report) => take(&agent, report),
                     Err(failure) => {
                         agent.metrics.probe_ran(ProbeRun::Helper);

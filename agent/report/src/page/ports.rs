@@ -17,7 +17,7 @@ use super::{
     spark::{self, Kind},
 };
 use crate::{
-    devices::{Row, rows},
+    devices::{NO_PORTS, Row, rows},
     markup::Markup,
 };
 
@@ -58,7 +58,17 @@ fn table(page: &mut Markup, view: &View, rows: &[Row<'_>], troubled: &BTreeMap<S
         .html("<th scope=col>Port<th scope=col>State<th scope=col>Rate<th scope=col>Device<th scope=col>Network")
         .html("<th scope=col>Place<th scope=col>Last probe<th scope=col>Traffic, 24 h<th scope=col>Errors, 24 h")
         .html("<th scope=col>Probes, 24 h</thead><tbody>");
-    for (port, row) in view.node.ports().zip(rows).take(MAX_ROWS) {
+    for row in rows.iter().take(MAX_ROWS) {
+        let Some(port) = row.of else {
+            page.html("<tr><th scope=row>")
+                .text(row.device)
+                .html("<td>")
+                .text(NO_PORTS)
+                .html("<td>");
+            facts(page, row);
+            page.html("<td><td><td><td>");
+            continue;
+        };
         page.html("<tr><th scope=row>").text(port);
         state(page, &port, troubled);
         let rate = port.rate.known().map(|rate| rate.bits_per_second);

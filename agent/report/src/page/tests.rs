@@ -57,6 +57,28 @@ fn pages_for_a_browser() {
 }
 
 #[test]
+fn each_port_has_its_own_network_device_beyond_ten_devices() {
+    let mut view = judged("h100-connectx7");
+    let Fact::Known(hcas) = &mut view.node.hcas else {
+        panic!("no devices");
+    };
+    let mut tenth = hcas["mlx5_1"].as_ref().clone();
+    tenth.name = "mlx5_10".into();
+    hcas.insert("mlx5_10".into(), Arc::new(tenth));
+    let page = rendered(&view);
+    for hca in view.node.hcas() {
+        let port = view.node.ports_of(hca).next().unwrap();
+        let (_, row) = page.split_once(&format!("<tr><th scope=row>{port}<")).unwrap();
+        let row = row.split("<tr>").next().unwrap();
+        let address = hca.pci_address.known().unwrap();
+        assert!(
+            row.contains(address.as_str()),
+            "{port} is not at {address}: {row}"
+        );
+    }
+}
+
+#[test]
 fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
     let mut view = judged("connectx7-gpu");
     let diagnosis = Arc::clone(&view.diagnosis);

@@ -53,10 +53,7 @@ static ONLY_OTHERS_HAVE_ONE: Exception = Exception {
 
 /// Whether a port has a RoCE v2 GID of an IPv6 address that is more than link-local.
 fn has_ipv6(gids: &[Gid]) -> bool {
-    gids.iter().any(|gid| {
-        let address = gid.gid;
-        gid.kind == GidType::RoceV2 && !gid.is_ipv4_mapped() && !address.is_unicast_link_local()
-    })
+    gids.iter().any(|gid| gid.is_global() && !gid.is_ipv4_mapped())
 }
 
 /// Active RoCE ports of physical functions and software devices, with their GIDs.
