@@ -39,13 +39,27 @@ impl Arguments {
     /// # Errors
     /// If nothing has this name and no failure is recognised in it.
     pub(super) fn settle(&self) -> Result<(), String> {
-        known(&self.words.join(" ")).map(|_| ())
+        self.texts().iter().try_for_each(|text| known(text).map(|_| ()))
+    }
+
+    /// What to explain: each word if all are names, otherwise all words as one text.
+    fn texts(&self) -> Vec<String> {
+        if self.words.iter().all(|word| names().any(|name| name == word)) {
+            self.words.clone()
+        } else {
+            vec![self.words.join(" ")]
+        }
     }
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
-    write(&mut out, &arguments.words.join(" "), Style::of_terminal())?;
+    for (place, text) in arguments.texts().iter().enumerate() {
+        if place > 0 {
+            writeln!(out)?;
+        }
+        write(&mut out, text, Style::of_terminal())?;
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

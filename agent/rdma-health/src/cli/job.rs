@@ -9,7 +9,7 @@ use rdma_health_kernel::{
     process::{Found, Process, Wanted, find},
 };
 
-use super::gather::NodeArguments;
+use super::{gather::NodeArguments, values};
 
 /// How long reading a process may take. Its files can be in a file system that does not respond.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct JobArguments {
     /// Also read how a job's process sees the node: its limits, network namespace, RDMA devices, environment and libraries.
     /// Requires the permission to trace the process, for example root
-    #[arg(long, value_name = "PID", conflicts_with_all = ["container", "pod", "snapshot"])]
+    #[arg(long, value_name = "PID", value_parser = values::process, conflicts_with_all = ["container", "pod", "snapshot"])]
     pid: Option<u32>,
     /// The same for the process of a container with this id, on the container's node
     #[arg(long, value_name = "ID", conflicts_with_all = ["pod", "snapshot"])]

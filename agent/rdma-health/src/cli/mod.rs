@@ -195,6 +195,13 @@ pub(crate) fn run() -> ExitCode {
         // The reader of our output has seen enough, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            // All other errors of the system say what was being done.
+            let error = match error.chain().next() {
+                Some(cause) if error.chain().count() == 1 && system_error(cause).is_some() => {
+                    error.context("cannot write to standard output")
+                }
+                _ => error,
+            };
             anstream::eprintln!(
                 "rdma-health: {}",
                 rdma_health_node::words::printable(&format!("{error:#}"))
@@ -271,11 +278,14 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-        let json = cause
-            .downcast_ref::<serde_json::Error>()
-            .and_then(serde_json::Error::io_error_kind);
-        io.or(json) == Some(std::io::ErrorKind::BrokenPipe)
-    })
+    error
+        .chain()
+        .any(|cause| system_error(cause) == Some(std::io::ErrorKind::BrokenPipe))
+}
+
+/// The kind of an error of the system, also if JSON was being written.
+fn system_error(cause: &(dyn std::error::Error + 'static)) -> Option<std::io::ErrorKind> {
+    let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    let json = || cause.downcast_ref::<serde_json::Error>()?.io_error_kind();
+    io.or_else(json)
 }

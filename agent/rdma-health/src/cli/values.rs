@@ -8,6 +8,8 @@ use rdma_health_config as config;
 const MAX_MESSAGE: u64 = 1 << 30;
 /// Most writes of a probe that may be outstanding.
 const MAX_DEPTH: u32 = 4096;
+/// Largest id of a process (`PID_MAX_LIMIT`).
+const MAX_PID: u32 = 1 << 22;
 
 /// `64KiB`, `1GB`, `4096`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -41,6 +43,12 @@ pub(super) fn depth(text: &str) -> Result<u32, String> {
 pub(super) fn gid_index(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| "expected an index of the port's GID table: a whole number, 0 or more".into())
+}
+
+/// The id of a process.
+pub(super) fn process(text: &str) -> Result<u32, String> {
+    let pid = text.parse().ok().filter(|pid| (1..=MAX_PID).contains(pid));
+    pid.ok_or_else(|| "expected the id of a process: a whole number from 1".into())
 }
 
 /// `90s`, `10m`, `1h 30m`.

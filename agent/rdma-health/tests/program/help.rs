@@ -163,6 +163,7 @@ fn a_wrong_command_line_gets_the_usage_of_its_command_and_never_looks_critical()
 fn a_wrong_value_is_refused_with_the_flag_and_what_was_expected() {
     for (arguments, flag, expected) in [
         (&["probe", "--size", "big"][..], "--size", "a size such as 64KiB"),
+        (&["check", "--pid", "abc"], "--pid", "the id of a process"),
         (&["probe", "--size", "2GiB"], "--size", "at most 1GiB"),
         (&["probe", "--bytes", "0"], "--bytes", "a size such as 64KiB"),
         (

@@ -140,6 +140,11 @@ fn rules_are_listed_and_explained_and_a_misspelt_one_is_guessed() {
         assert!(page.contains("\n  remedy  "), "{id}: {page}");
         assert!(!page.contains('`'), "{id}: {page}");
     }
+    let both = out(&run(&["explain", "port-down", "gid-missing"]));
+    assert!(
+        both.contains("rule  port-down: ") && both.contains("rule  gid-missing: "),
+        "{both}"
+    );
     let output = run(&["explain", "iommu-group-translate"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(out(&output).is_empty());
