@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rdma_health_node::words::printable;
+use rdma_health_node::words::{printable, printable_json};
 use serde::Serialize;
 
 use crate::{
@@ -80,7 +80,7 @@ pub fn json(settings: &Settings, rails: &Rails<'_>, problems: &[String]) -> Stri
         problems,
     };
     // Fails only for maps whose keys are not text, which this has not.
-    let mut text = serde_json::to_string_pretty(&form).unwrap_or_default();
+    let mut text = printable_json(serde_json::to_string_pretty(&form).unwrap_or_default());
     text.push('\n');
     text
 }

@@ -1,6 +1,6 @@
 //! Formats numbers and names for people.
 
-pub use rdma_health_protocol::text::{excerpt, printable};
+pub use rdma_health_protocol::text::{excerpt, printable, printable_json, write_json};
 
 /// A name with the number at its end, as an order in which `mlx5_2` comes before `mlx5_10`.
 pub fn numbered(name: &str) -> (&str, u64, &str) {

@@ -6,7 +6,7 @@ use rdma_health_node::{
     Fact, Function, Node, Port,
     infiniband::{Hca, LinkLayer, Netdev},
     iommu::DomainType,
-    words::{count, gigabits, numbered},
+    words::{count, gigabits, numbered, write_json},
 };
 use rdma_health_protocol::GidType;
 use serde::Serialize;
@@ -213,7 +213,5 @@ pub fn json(out: &mut impl Write, node: &Node) -> anyhow::Result<()> {
         schema: SCHEMA,
         devices: node.hcas.as_ref().map(|_| rows(node)),
     };
-    serde_json::to_writer_pretty(&mut *out, &form)?;
-    writeln!(out)?;
-    Ok(())
+    Ok(write_json(out, &form)?)
 }

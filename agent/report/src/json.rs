@@ -5,7 +5,12 @@
 use std::io::Write;
 
 use rdma_health_diagnosis::{Cause, Confidence, Diagnosis, LogSummary, Problem, problems, symptom::Symptom};
-use rdma_health_node::{Node, history::Since, timeline::Happened};
+use rdma_health_node::{
+    Node,
+    history::Since,
+    timeline::Happened,
+    words::{printable_json, write_json},
+};
 use rdma_health_rules::{Domain, Finding, Severity, Status, Subject};
 use serde::Serialize;
 
@@ -206,9 +211,7 @@ impl<'a> From<Problem<'a>> for ProblemForm<'a> {
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Form::new(report, Part::Report))?;
-    writeln!(out)?;
-    Ok(())
+    Ok(write_json(out, &Form::new(report, Part::Report))?)
 }
 
 /// A part of the document in as few bytes as possible, with a line end.
@@ -216,7 +219,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> {
 /// # Errors
 /// If the node cannot be written as JSON, which would be a mistake of this program.
 pub fn part(report: &Report<'_>, part: Part) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(&Form::new(report, part))?;
-    bytes.push(b'\n');
-    Ok(bytes)
+    let mut text = printable_json(serde_json::to_string(&Form::new(report, part))?);
+    text.push('\n');
+    Ok(text.into_bytes())
 }

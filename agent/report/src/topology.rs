@@ -203,7 +203,5 @@ pub fn json(out: &mut impl Write, node: &Node) -> anyhow::Result<()> {
         topology: &topology,
         distances: pairs.collect(),
     };
-    serde_json::to_writer_pretty(&mut *out, &form)?;
-    writeln!(out)?;
-    Ok(())
+    Ok(rdma_health_node::words::write_json(out, &form)?)
 }

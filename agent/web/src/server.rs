@@ -155,6 +155,8 @@ impl Server {
                             () = slot.evicted() => debug!(%from, "connection closed to make room"),
                         }
                     });
+                    // A request that has arrived is read before further connections can evict this one.
+                    tokio::task::yield_now().await;
                 }
                 // The client has disconnected, or no file descriptor is left: pause instead of retrying at once.
                 Err(error) => {

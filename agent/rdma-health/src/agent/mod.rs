@@ -124,16 +124,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         None => None,
     };
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
-    let is_named = config.helper.program.is_some() || config.helper.socket.is_some();
-    let place = (root.is_live() || is_named).then(|| place(&config.helper));
-    let (root, privileged) = match place {
-        Some(Place::Socket(_)) => {
-            let privileged = Arc::new(Privileged::default());
-            (root.with_privileged(Arc::clone(&privileged)), Some(privileged))
-        }
-        // A helper that the agent starts sees what the agent sees.
-        Some(Place::Program(_)) | None => (root, None),
-    };
+    let (place, root, privileged) = reached(root, &config.helper);
     let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let agent = Arc::new(Agent {
         reader,
@@ -206,6 +197,23 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     }
     info!("stopped");
     Ok(())
+}
+
+/// The helper to ask, the root as it is read with it, and what it reads for the agent. None for a captured tree, unless the
+/// configuration names one.
+fn reached(root: Root, settings: &config::Helper) -> (Option<Place>, Root, Option<Arc<Privileged>>) {
+    let is_named = settings.program.is_some() || settings.socket.is_some();
+    let place = (root.is_live() || is_named).then(|| place(settings));
+    if let Some(Place::Socket(_)) = place {
+        let privileged = Arc::new(Privileged::default());
+        return (
+            place,
+            root.with_privileged(Arc::clone(&privileged)),
+            Some(privileged),
+        );
+    }
+    // A helper that the agent starts sees what the agent sees.
+    (place, root, None)
 }
 
 /// Passes hangup signals on, as long as the agent runs.

@@ -4,7 +4,7 @@ use std::{io::Write, process::ExitCode};
 
 use anyhow::Context;
 use clap::Args;
-use rdma_health_node::words::printable;
+use rdma_health_node::words::{printable, printable_json};
 use rdma_health_rules::{Expectations, Profile};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut text = serde_saphyr::to_string(&settings).context("cannot write the expectations as YAML")?;
     if text.lines().any(|line| printable(line) != line) {
         // The name of a device contains characters that a terminal obeys. JSON, which is YAML, can escape them.
-        text = escaped(&serde_json::to_string_pretty(&settings)?) + "\n";
+        text = printable_json(serde_json::to_string_pretty(&settings)?) + "\n";
     }
     let mut out = anstream::stdout().lock();
     writeln!(
@@ -47,21 +47,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// JSON with every character escaped that is not printable.
-fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        if character == '\n' || printable(character.encode_utf8(&mut [0; 4])).starts_with(character) {
-            text.push(character);
-        } else {
-            let mut units = [0; 2];
-            let units = character.encode_utf16(&mut units);
-            text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
-        }
-    }
-    text
-}
-
 /// The expectations without those at their default; the profile is always included.
 fn settings(expected: &Expectations) -> anyhow::Result<Value> {
     let (mut settings, defaults) = (
@@ -72,17 +57,4 @@ fn settings(expected: &Expectations) -> anyhow::Result<Value> {
         settings.retain(|key, value| key == "profile" || defaults.get(key) != Some(value));
     }
     Ok(settings)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_json_has_the_same_value_and_nothing_that_a_terminal_obeys() {
-        let value = json!({ "ports_up": ["a\u{202e}b", "\u{1b}[31m\n", "\u{e0001}", "ä\\\"", "\u{feff}"] });
-        let text = escaped(&serde_json::to_string_pretty(&value).unwrap());
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
-        assert!(text.lines().all(|line| printable(line) == line), "{text}");
-    }
 }

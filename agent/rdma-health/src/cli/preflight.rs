@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use rdma_health_file::Links;
 use rdma_health_kubernetes::{Access, read_cluster};
-use rdma_health_node::words::{count, printable};
+use rdma_health_node::words::{count, printable, write_json};
 use rdma_health_preflight::{Report, preflight};
 use rdma_health_rules::Severity;
 use serde_json::Value;
@@ -64,10 +64,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     match arguments.output {
         Output::Text => text(&mut out, &report)?,
-        Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &report)?;
-            writeln!(out)?;
-        }
+        Output::Json => write_json(&mut out, &report)?,
     }
     out.flush()?;
     Ok(ExitCode::from(report.exit_status()))

@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
 use clap::Args;
 use rdma_health_config::{self as config, Config, Overrides};
 use rdma_health_helper::{Failure, Helper};
-use rdma_health_node::words::printable;
+use rdma_health_node::words::{printable, write_json};
 use rdma_health_protocol::{Device, ProbeFailure, ProbeReport};
 use rdma_health_report as report;
 use tokio::sync::mpsc;
@@ -113,8 +113,7 @@ async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitC
         reports.push(report);
     }
     if arguments.output == Output::Json {
-        serde_json::to_writer_pretty(&mut out, &reports)?;
-        writeln!(out)?;
+        write_json(&mut out, &reports)?;
     }
     Ok(ExitCode::from(exit_code(&reports)))
 }

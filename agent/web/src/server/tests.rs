@@ -266,6 +266,31 @@ async fn slow_heads_from_many_addresses_keep_no_scraper_out() {
         .unwrap();
 }
 
+#[tokio::test]
+async fn clients_that_connect_again_at_once_keep_no_scraper_out() {
+    let server = start().await;
+    let mut clients = tokio::task::JoinSet::new();
+    for last in 2..=121 {
+        for _ in 0..2 {
+            let to = server.address;
+            clients.spawn(async move {
+                loop {
+                    let mut stream = connect_from(last, to).await;
+                    let _ = stream.write_all(b"GET /metrics HT").await;
+                    // Until the server closes it.
+                    let _ = stream.read(&mut [0; 64]).await;
+                }
+            });
+        }
+    }
+    for scrape in 0..50 {
+        let answer = server.get("/metrics").await.0;
+        assert!(answer.starts_with("http/1.1 200"), "scrape {scrape}: {answer:?}");
+        tokio::task::yield_now().await;
+    }
+    clients.shutdown().await;
+}
+
 const ASK: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// Reads one short response.
