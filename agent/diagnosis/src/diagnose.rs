@@ -217,7 +217,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let mut symptoms = observed::symptoms(node, findings);
     symptoms.extend(log.into_iter().flat_map(|log| log.symptoms.iter().cloned()));
     for symptom in &mut symptoms {
-        if is_optional_provider(symptom, node) {
+        if is_optional_provider(symptom, node) || is_of_another_function(symptom, node) {
             symptom.grade = Grade::Note;
         }
     }
@@ -274,11 +274,32 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         next_step: causes
             .first()
             .filter(|cause| cause.confidence > Confidence::Unlikely)
-            .map(|cause| cause.next_step.clone()),
+            .map(|cause| cause.next_step.clone())
+            .or_else(|| unexplained(&symptoms)),
         causes,
         symptoms,
         log: log.map(LogSummary::from),
     }
+}
+
+/// The next step where a log shows a failure and nothing on the node explains it.
+fn unexplained(symptoms: &[Symptom]) -> Option<String> {
+    let is_failure = |symptom: &Symptom| symptom.line.is_some() && symptom.grade == Grade::Failure;
+    symptoms.iter().any(is_failure).then(|| {
+        "Nothing on this node explains the failure now. Read what the kernel logged when it happened (journalctl -k --since TIME), and run \
+        rdma-health check on the other nodes of the job."
+            .into()
+    })
+}
+
+/// Whether the IOMMU stopped a function of this node that is neither an RDMA function nor a GPU.
+fn is_of_another_function(symptom: &Symptom, node: &Node) -> bool {
+    let (Some(function), Some(known)) = (&symptom.named.function, node.pci.functions.known()) else {
+        return false;
+    };
+    let own = node.host.hostname.known();
+    let is_here = symptom.hosts.iter().all(|host| Some(host) == own);
+    symptom.kind == SymptomKind::IommuFault && is_here && !known.is_empty() && !known.contains_key(function)
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.

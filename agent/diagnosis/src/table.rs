@@ -66,6 +66,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::HOST_LOAD,
     &hardware::PCI_PATH,
     &hardware::PCI_ERRORS,
+    &hardware::SLOT_POWER,
     &hardware::DEVICE_FAULT,
     &helper::HELPER_MISSING,
     &helper::HELPER_FAILS,

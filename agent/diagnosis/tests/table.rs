@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use rdma_health_diagnosis::{CAUSES, symptom::SymptomKind};
 use rdma_health_rules::{
     CATALOGUE,
-    domain::{adapter_events, measured, probe, reading},
+    domain::{measured, probe, reading},
 };
 
 #[test]
@@ -46,9 +46,8 @@ fn every_rule_of_the_catalogue_belongs_to_a_cause_unless_listed() {
         .filter(|rule| !CAUSES.iter().any(|cause| cause.rules.contains(rule)))
         .map(|rule| rule.id)
         .collect();
-    // The slot's power is a cause itself. Probes show that something fails, not why; unread facts may hide anything.
+    // Probes show that something fails, not why; unread facts may hide anything.
     let no_cause = [
-        &adapter_events::SLOT_POWER,
         &probe::FAILED,
         &measured::BANDWIDTH_LOW,
         &measured::LATENCY_HIGH,

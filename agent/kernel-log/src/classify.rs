@@ -30,7 +30,9 @@ pub enum Judgement {
     Event(Report),
     /// A message that is known to have no consequence.
     Harmless,
-    /// Not a message of these drivers, or one that the table does not have.
+    /// A message of these drivers that the table does not have.
+    Unlisted,
+    /// Not a message of these drivers.
     Unknown,
 }
 
@@ -44,7 +46,7 @@ const INFO: u8 = 6;
 pub fn classify(line: &str) -> Option<Report> {
     match judge(line) {
         Judgement::Event(report) => Some(report),
-        Judgement::Harmless | Judgement::Unknown => None,
+        Judgement::Harmless | Judgement::Unlisted | Judgement::Unknown => None,
     }
 }
 
@@ -62,7 +64,7 @@ pub fn judge(line: &str) -> Judgement {
 pub fn of_record(record: &Record<'_>) -> Option<Report> {
     match judge_record(record) {
         Judgement::Event(report) => Some(report),
-        Judgement::Harmless | Judgement::Unknown => None,
+        Judgement::Harmless | Judgement::Unlisted | Judgement::Unknown => None,
     }
 }
 
@@ -86,7 +88,7 @@ fn judge_record(record: &Record<'_>) -> Judgement {
     let (kind, device) = match found {
         Some(Some(found)) => found,
         Some(None) => return Judgement::Harmless,
-        None => return Judgement::Unknown,
+        None => return Judgement::Unlisted,
     };
     let device = device
         .or_else(|| source_of_error(&message))
@@ -162,6 +164,9 @@ const ADAPTER: &[Row] = {
         (&["firmware", "init", "failed"], Some(FirmwareInit)),
         (&["failed to init", "firmware"], Some(FirmwareInit)),
         (&["fw", "not ready"], Some(FirmwareInit)),
+        (&["failed to establish hwc"], Some(FirmwareInit)),
+        // ice without its package has no RDMA.
+        (&["safe mode"], Some(FirmwareInit)),
         // The driver core asks again later (EPROBE_DEFER).
         (&["probe", "failed with error -517"], None),
         (&["probe", "failed"], Some(ProbeFailed)),
@@ -179,6 +184,9 @@ const ADAPTER: &[Row] = {
         (&["device", "removed", "unexpected"], Some(PciFatal)),
         (&["surprise", "remov"], Some(PciFatal)),
         // Commands to the firmware.
+        (&["request timed out"], Some(CommandTimeout)),
+        (&["failed to respond to command"], Some(CommandTimeout)),
+        (&["transmit timeout"], Some(TxTimeout)),
         (&["will cause a leak of a command resource"], Some(CommandTimeout)),
         (&["canceled on out of queue timeout"], Some(CommandTimeout)),
         (&["no done completion"], Some(CommandTimeout)),
@@ -198,7 +206,11 @@ const ADAPTER: &[Row] = {
         // Refused commands. A function whose firmware restricts registers logs one with each read.
         (&["limits exceeded"], Some(ResourceLimit)),
         (&["no resources"], Some(ResourceLimit)),
+        // Nothing depends on what a query or the end of an object returns.
         (&["access_reg", "failed, status"], None),
+        (&["query_", "failed, status"], None),
+        (&["destroy_", "failed, status"], None),
+        (&["dealloc_", "failed, status"], None),
         (&["failed, status"], Some(DriverError)),
         // The adapter and its firmware.
         (&["health issue observed", "severity", "info:"], None),
@@ -245,6 +257,14 @@ const ADAPTER: &[Row] = {
         (&["fail", "err -12"], Some(ResourceLimit)),
         (&["fail", "error -12"], Some(ResourceLimit)),
         (&["abnormal ae"], Some(DriverError)),
+        (&["ae qpid"], Some(DriverError)),
+        (&["qp event"], Some(DriverError)),
+        (&["catas error"], Some(DriverError)),
+        (&["tid_timeout"], Some(DriverError)),
+        (&["multicast join failed"], Some(DriverError)),
+        (&["failed to initialize port"], Some(DriverError)),
+        (&["sriov", "failed"], Some(DriverError)),
+        (&["not enough", "resources"], Some(DriverError)),
         (&["process_aeq", "ae "], Some(DriverError)),
         (&["new offline"], Some(LinkDown)),
         (&["link down"], Some(LinkDown)),
@@ -274,6 +294,13 @@ fn of_adapter(
             .then_some(Some(EventKind::DriverError))
     };
     let kind = meaning(ADAPTER, lower).or_else(is_error)?;
+    // Below an error are a critical condition, an alert and an emergency, which a driver does not log for less.
+    let kind = match kind {
+        Some(EventKind::DriverError) if level.is_some_and(|level| level < ERROR) => {
+            Some(EventKind::AdapterHealth)
+        }
+        kind => kind,
+    };
     // Drivers report the state of the adapter as a warning or worse. What they log as information may contain names and
     // texts that a process chose.
     if kind == Some(EventKind::AdapterHealth) && level.is_some_and(|level| level >= INFO) {
@@ -320,6 +347,7 @@ const PCI: &[Row] = {
         (&["edr: edr event received"], Some(PciFatal)),
         (&["pciehp: slot", "link down"], Some(PciFatal)),
         (&["pciehp: slot", "card not present"], Some(PciFatal)),
+        (&["pciehp: slot", "power fault"], Some(PciFatal)),
         (&["device inaccessible"], Some(PciFatal)),
         (&["config space inaccessible"], Some(PciFatal)),
         (&["not ready", "after", "giving up"], Some(PciFatal)),

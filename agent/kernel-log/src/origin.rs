@@ -7,7 +7,7 @@
 use crate::event::Device;
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 34] = [
+const ADAPTERS: [&str; 39] = [
     "mlx5_core",
     "mlx5_ib",
     "mlx5e",
@@ -42,6 +42,11 @@ const ADAPTERS: [&str; 34] = [
     "be2net",
     "vmw_pvrdma",
     "ib_core",
+    "hns",
+    "ib_ipoib",
+    "cxi",
+    "infinipath",
+    "ib_qib",
 ];
 
 /// Who wrote a message.
@@ -76,6 +81,8 @@ impl<'a> Message<'a> {
             .or_else(|| of_iommu(text))
             .or_else(|| of_peer_memory(text))
             .or_else(|| of_device(text))
+            .or_else(|| of_ipoib(text))
+            .or_else(|| of_function(text))
             .or_else(|| of_driver(text))
     }
 }
@@ -185,6 +192,32 @@ fn of_driver(text: &str) -> Option<Message<'_>> {
     })
 }
 
+/// `ib0: multicast join failed for …`, `ib0.8001: …`: IP over InfiniBand names its interface only.
+fn of_ipoib(text: &str) -> Option<Message<'_>> {
+    let (name, rest) = text.split_once(": ")?;
+    let number = name.strip_prefix("ib")?.split('.').next()?;
+    let is_interface = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_interface.then(|| Message {
+        writer: Writer::Adapter,
+        driver: "ib_ipoib",
+        device: named(name),
+        text: rest,
+    })
+}
+
+/// `[qed_mcp_cmd_and_union:560(qed0)]The MFW failed …`: function, line and device (`qed.h`, `qedr.h`).
+fn of_function(text: &str) -> Option<Message<'_>> {
+    let (prefix, rest) = text.strip_prefix('[')?.split_once(")]")?;
+    let (function, device) = prefix.split_once('(')?;
+    let driver = function.split(['_', ':']).next()?;
+    adapter(driver).then(|| Message {
+        writer: Writer::Adapter,
+        driver,
+        device: named(device).or_else(|| Some(Device::Driver(driver.to_owned()))),
+        text: rest,
+    })
+}
+
 /// Whether a driver is one of RDMA adapters. Its parts on the auxiliary bus are named `mlx5_core.rdma`, its modules
 /// `hns_roce_hw_v2`.
 fn adapter(driver: &str) -> bool {
@@ -260,6 +293,13 @@ mod tests {
     #[test]
     fn the_prefix_names_driver_and_device() {
         for (text, driver, device, rest) in [
+            (
+                "ib0: multicast join failed",
+                "ib_ipoib",
+                "ib0",
+                "multicast join failed",
+            ),
+            ("[qed_mcp_cmd:560(qed0)]The MFW", "qed", "qed0", "The MFW"),
             (
                 "mlx5_core 0000:14:00.0: x: y",
                 "mlx5_core",

@@ -6,6 +6,7 @@ use rdma_health_protocol::Errno;
 
 use super::{
     line::{Lower, is_word, number},
+    operation::operation,
     phrases::Phrases,
 };
 
@@ -81,6 +82,11 @@ const LABELS: &[&str] = &[
 
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(TEXTS.iter().map(|(text, _)| *text)));
 
+/// Every text.
+pub(super) fn texts() -> impl Iterator<Item = &'static str> {
+    TEXTS.iter().map(|(text, _)| *text)
+}
+
 /// The text of `strerror` for an error.
 pub(crate) fn text(errno: Errno) -> Option<&'static str> {
     TEXTS
@@ -99,7 +105,8 @@ pub(crate) fn of_text(text: &str) -> Option<Errno> {
 }
 
 /// The error in a text: its `strerror` text, otherwise its symbol (`ENOMEM`), otherwise a number that is labelled as one
-/// (`errno 19`, `RC: -12`, `(-104)`, `[110]`).
+/// (`errno 19`, `RC: -12`, `(-104)`, `[110]`). A positive number is an error only where a function of the C library or of libibverbs
+/// returned it: the kernel's are negative, and other programs number their own errors.
 pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
     // At the same place, the longer text comes first in the table.
     let text = FOUND
@@ -107,7 +114,20 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .and_then(|found| TEXTS.get(found.index));
     text.map(|(_, errno)| *errno)
         .or_else(|| symbol(line.text))
-        .or_else(|| labelled(&line.lower))
+        .or_else(|| labelled(&line.lower, is_of_user_space(&line.lower)))
+}
+
+/// Whether a line names a function of libibverbs, or what perftest and others call them, and the kernel did not write it.
+fn is_of_user_space(lower: &str) -> bool {
+    const KERNEL: [&str; 6] = [
+        "lneterror",
+        "lnet:",
+        "nvmet",
+        "nvme nvme",
+        "scsi host",
+        "kernel: ",
+    ];
+    !KERNEL.iter().any(|word| lower.contains(word)) && operation(lower).is_some()
 }
 
 /// An error by its symbol, as a separate word.
@@ -130,8 +150,9 @@ pub(crate) fn named(symbol: &str) -> Option<Errno> {
         .find(|errno| errno.name() == Some(symbol))
 }
 
-/// A number after one of the labels, or a negative number in parentheses or brackets.
-fn labelled(lower: &str) -> Option<Errno> {
+/// A number after one of the labels, or a negative number in parentheses or brackets. A positive number after a label other than
+/// `errno` only if `positive`.
+fn labelled(lower: &str, positive: bool) -> Option<Errno> {
     let bytes = lower.as_bytes();
     let mut at = 0;
     while let Some(found) = bytes
@@ -173,7 +194,8 @@ fn labelled(lower: &str) -> Option<Errno> {
             continue;
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
-        let is_one = is_labelled || (is_enclosed && is_negative);
+        let is_sign_right = positive || is_negative || before.ends_with("errno");
+        let is_one = is_sign_right && is_labelled || (is_enclosed && is_negative);
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
             return Some(errno);
@@ -217,6 +239,12 @@ mod tests {
             ("ibv_open_device: EACCES", Some(Errno::EACCES)),
             ("probe aborted: No such device or address", Some(Errno::ENXIO)),
             ("completion with status 12, vendor 129", None),
+            ("PSM2 can't open hfi unit: -1 (err=23)", None),
+            (
+                "LNetError: kiblnd_tx_complete()) Tx -> 10.1.1.3@o2ib: failed 12",
+                None,
+            ),
+            ("ibv_modify_qp returned 22", Some(Errno::EINVAL)),
             ("mlx5_12 port 1 has 22 GIDs", None),
             ("ERROR: the job ended", None),
         ] {

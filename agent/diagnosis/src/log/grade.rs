@@ -6,8 +6,10 @@
 use std::sync::LazyLock;
 
 use super::{
+    errors,
     line::{Lower, is_word},
     phrases::{Occurrence, Phrases},
+    status::is_count_of_none,
 };
 
 /// The level that a line states about itself.
@@ -138,6 +140,47 @@ const TOPIC_BEGINNINGS: &[&str] = &[
     "sr-iov",
     "multus",
     "ib-sriov",
+    // Adapters, their libraries and their subnet manager.
+    "cxgb4",
+    "cxi",
+    "ehca",
+    "hns3",
+    "infinipath",
+    "mana",
+    "ocrdma",
+    "osm_",
+    "sm port",
+    "master sm",
+    "subnet manager",
+    "duplicated_guid",
+    "node guid",
+    "pfc ",
+    "pfcwd",
+    "psm",
+    "qed_",
+    "qib",
+    "rc_mlx5",
+    "dc_mlx5",
+    "ud endpoint",
+    "rc endpoint",
+    "dc endpoint",
+    "ud_ep",
+    // GPUs and the path to them.
+    "nvrm",
+    "nvidia:",
+    "amdgpu:",
+    "gdaprovider",
+    "rocshmem",
+    "segment descriptor",
+    "transfer_metadata",
+    "arm-smmu",
+    "amd-vi",
+    "dmar:",
+    "pciehp",
+    // Programs that communicate over RDMA.
+    "nccl warn",
+    "rccl warn",
+    "distbackenderror",
 ];
 const TOPIC_WORDS: &[&str] = &[
     "qp",
@@ -164,6 +207,7 @@ const TOPIC_WORDS: &[&str] = &[
     "memory region",
     "ib device",
     "lid",
+    "vfs",
 ];
 
 /// Words of failure, in lower case; each stands alone, except that an ending may follow.
@@ -258,6 +302,22 @@ pub(super) const FAILURES: &[&str] = &[
     "unhealthy",
     "inconsistent",
     "overrun",
+    "incompatible",
+    "fallen off",
+    "safe mode",
+    "unhandled",
+    "crashed",
+    "oops",
+    "rip: 0010",
+    "storm",
+    "catas",
+    "duplicated",
+    "will be disabled",
+    "state down",
+    "port_down",
+    "non-rdma",
+    "fallback route",
+    "not loaded",
 ];
 
 /// What makes the words after it documentation or advice, in lower case.
@@ -307,6 +367,8 @@ const QUOTES: &[&str] = &[
     "in the event of",
     "alert:",
     "expr:",
+    "fix ",
+    "fixing ",
     "runbook",
     "summary:",
 ];
@@ -352,6 +414,17 @@ const CODE: &[&str] = &[
     "std::",
     "+ ",
     "$ ",
+    "- `",
+    "* `",
+    "commit ",
+    // A line of modprobe.d.
+    "options ",
+    // Results of tests that passed.
+    "ok ",
+    "pass:",
+    "passed:",
+    "[ run ",
+    "[       ok",
 ];
 
 /// Lines of failure that are known to have no consequence, in lower case.
@@ -392,7 +465,22 @@ const HARMLESS: &[&str] = &[
     "unused environment variable",
     "gdrcopy library not found",
     "nvlsmemory",
+    // The program goes on without it, or a test provoked it.
+    "(ignored)",
+    "(expected)",
+    "as expected",
+    // Memory that was corrected has a syndrome, too.
+    "edac mc",
+    "nvreg_registrydwords=",
+    "[firmware bug]",
+    // The kernel tries other sizes; what does not fit afterwards is reported for the device.
+    "bridge window",
 ];
+
+/// Words of failure, and the C library's texts of error numbers.
+pub(super) fn failures() -> impl Iterator<Item = &'static str> {
+    FAILURES.iter().copied().chain(errors::texts())
+}
 
 /// The lists above, each searched in one pass.
 struct Lists {
@@ -405,7 +493,7 @@ struct Lists {
 
 static LISTS: LazyLock<Lists> = LazyLock::new(|| Lists {
     topics: Phrases::new(TOPIC_BEGINNINGS.iter().chain(TOPIC_WORDS).copied()),
-    failures: Phrases::new(FAILURES.iter().copied()),
+    failures: Phrases::new(failures()),
     quotes: Phrases::new(QUOTES.iter().copied()),
     about_errors: Phrases::new(ABOUT_ERRORS.iter().copied()),
     harmless: Phrases::new(HARMLESS.iter().copied()),
@@ -431,9 +519,10 @@ impl Grade {
         }
     }
 
-    /// Whether the line reports a failure, as far as it can be known without parsing it.
+    /// Whether the line reports a failure, as far as it can be known without parsing it: by a word, or by its own level.
     pub(super) fn is_failure(self) -> bool {
-        self.failing && !self.quoted && self.level != Some(Level::Info)
+        let fails = self.failing || self.level == Some(Level::Error);
+        fails && !self.quoted && self.level != Some(Level::Info)
     }
 }
 
@@ -448,7 +537,19 @@ fn is_about_rdma(lower: &str) -> bool {
     let is_topic = |found: Occurrence| {
         found.begins(lower) && (found.index < TOPIC_BEGINNINGS.len() || found.ends(lower))
     };
-    WITHIN.iter().any(|word| lower.contains(word)) || LISTS.topics.find(lower).any(is_topic)
+    WITHIN.iter().any(|word| lower.contains(word))
+        || LISTS.topics.find(lower).any(is_topic)
+        || lower.split([' ', ':', '[']).any(is_ipoib)
+}
+
+/// Whether a word is an interface of IP over InfiniBand by its usual name: `ib0`.
+fn is_ipoib(word: &str) -> bool {
+    let number = word
+        .strip_prefix("ib")
+        .map(|rest| rest.split('.').next().unwrap_or_default());
+    number.is_some_and(|number| {
+        (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Whether a word of failure stands alone and is neither negated nor the name of a setting or of a counter.
@@ -475,7 +576,11 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
     let before = lower[..start].trim_end_matches([' ', '\'', '"', '(']);
     // `[0] error` is a rank.
     let follows_space = start > 0 && bytes[start - 1] == b' ';
-    let negated = follows_space && NEGATIONS.iter().any(|no| ends_with_word(before, no));
+    // `lmc 0 state DOWN` is not none of them.
+    let is_state = FAILURES
+        .get(index)
+        .is_some_and(|words| words.starts_with("state"));
+    let negated = follows_space && !is_state && NEGATIONS.iter().any(|no| ends_with_word(before, no));
     let rest = lower[end..].trim_start_matches(['"', '\'']);
     let assigned = [":", "=", " =", " :", " count"]
         .iter()
@@ -501,14 +606,21 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
     !(negated || is_nothing || is_setting || continues)
 }
 
+/// Whether a line that begins with `#` is a message: mercury begins its lines with `# [` or, in DAOS, with a function, `# na_ofi_msg_send(): …`.
+fn is_message_after_hash(trimmed: &str) -> bool {
+    trimmed.strip_prefix("# ").is_some_and(|rest| {
+        let end = rest.find("(): ").unwrap_or_default();
+        rest.starts_with('[') || end > 0 && rest.bytes().take(end).all(is_word)
+    })
+}
+
 /// Whether the line is a comment, a command, a part of a patch or source code, whatever level it quotes.
 fn is_source(lower: &str) -> bool {
     const BEGINNINGS: [&str; 8] = ["#", "//", "```", "export ", "$ ", "+ ", "-  ", "| "];
     const ENDS: [&str; 4] = [");", "{", "};", "\\n\","];
     let trimmed = lower.trim();
-    // mercury begins its lines with `# [`.
     let begins = BEGINNINGS.iter().any(|beginning| trimmed.starts_with(beginning));
-    begins && !trimmed.starts_with("# [") || ENDS.iter().any(|end| trimmed.ends_with(end))
+    begins && !is_message_after_hash(trimmed) || ENDS.iter().any(|end| trimmed.ends_with(end))
 }
 
 /// A name in capitals one part of which is a failure: `TRANSFER_FAIL`, `NIXL_ERR_BACKEND`, `PORT_DOWN`; and where it is. Names of
@@ -543,7 +655,9 @@ fn failing_symbol(text: &str) -> Option<usize> {
                 .bytes()
                 .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
             && !SETTINGS.iter().any(|setting| name.starts_with(setting));
-        if is_symbol && name.split('_').any(|part| PARTS.contains(&part)) {
+        let counts_none =
+            || text.starts_with("0 occurrences") || is_count_of_none(&text[start + name.len()..]);
+        if is_symbol && name.split('_').any(|part| PARTS.contains(&part)) && !counts_none() {
             return Some(start);
         }
     }
@@ -593,7 +707,10 @@ pub(super) fn level(text: &str) -> Option<Level> {
         };
         let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"')) && !matches!(after, Some('_' | '.'));
         let found = match word {
-            "INFO" | "DEBUG" | "TRACE" | "NOTICE" | "DIAG" | "REQ" => Some(Level::Info),
+            "INFO" | "DEBUG" | "TRACE" | "DIAG" | "REQ" => Some(Level::Info),
+            // NCCL has no other level for what goes wrong.
+            "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
+            "Fatal" if after == Some(':') => Some(Level::Error),
             "WARN" | "WARNING" | "Warning" => Some(Level::Warning),
             "ERROR" | "ERR" | "FATAL" | "CRITICAL" | "CRIT" | "EMERG" | "ALERT" => Some(Level::Error),
             "info" | "debug" | "trace" | "notice" | "dbg" if marked => Some(Level::Info),
@@ -637,7 +754,7 @@ fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> 
     };
     let about = || level.is_none() && LISTS.about_errors.occur(lower);
     let trimmed = lower.trim_start();
-    let code = CODE.iter().any(|beginning| trimmed.starts_with(beginning));
+    let code = CODE.iter().any(|beginning| trimmed.starts_with(beginning)) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
     let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
     code || advice() || about() || named()

@@ -88,9 +88,12 @@ fn of_ucx(text: &str) -> Option<String> {
     text.split('[').skip(1).take(3).find_map(|part| {
         let (inner, _) = part.split_once(']')?;
         let mut parts = inner.split(':').map(str::trim);
-        let (host, pid) = (parts.next()?, parts.next()?);
-        let is_number = !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit());
-        (parts.next().is_some() && is_number && is_host(host)).then(|| host.to_owned())
+        let host = parts.next()?;
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let numbers = parts.clone().count();
+        // Not a date or a line of a source file: `[2025-07-15T13:57:42…`, `[rdma.c:612:…`.
+        let is_name = is_host(host) && !host.starts_with(|c: char| c.is_ascii_digit()) || numbers == 0;
+        (numbers >= 2 && parts.all(is_number) && is_name).then(|| host.to_owned())
     })
 }
 

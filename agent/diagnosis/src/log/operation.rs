@@ -244,9 +244,8 @@ impl Operation {
             (Self::Harmless, _) => return None,
             (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
             (Self::Register, Some(Errno::ENOMEM | Errno::EAGAIN)) => K::RegMrNoMemory,
-            (Self::Register | Self::Create, Some(Errno::EIO)) | (Self::Create, Some(Errno::ENODEV)) => {
-                K::DeviceGone
-            }
+            // At registration EIO is also the answer of an adapter without room for another region.
+            (Self::Create, Some(Errno::EIO | Errno::ENODEV)) => K::DeviceGone,
             (Self::Register, _) => K::RegMrFailed,
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
             (Self::Create, None) => K::CreateUnexplained,

@@ -6,18 +6,18 @@
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use rdma_health_kernel_log::{Device, EventKind, Judgement, judge};
-use rdma_health_protocol::Errno;
+use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
     families,
-    grade::{FAILURES, Grade, Level, is_harmless},
+    grade::{Grade, Level, failures, is_harmless},
     line::{Lower, excerpt, host, row},
     operation::{Operation, operation},
     settings::{self, Fact},
-    status::status,
+    status::{names_status, status},
 };
 use crate::symptom::{self, Software, Symptom, SymptomKind, completion::of_syndrome};
 
@@ -75,6 +75,10 @@ const OTHER_ANCHORS: &[&str] = &[
     "returned -",
     "_down",
     "disconnect",
+    "nccl warn",
+    "arm-smmu",
+    "ae qpid",
+    "qp event",
 ];
 
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
@@ -99,11 +103,12 @@ impl Default for Recogniser {
     fn default() -> Self {
         let of_families = families::ROWS
             .iter()
-            .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first()));
+            .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first().copied()));
         let words = OTHER_ANCHORS
             .iter()
-            .chain(FAILURES)
-            .chain(settings::ANCHORS)
+            .copied()
+            .chain(failures())
+            .chain(settings::ANCHORS.iter().copied())
             .chain(of_families);
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -126,7 +131,9 @@ impl Recogniser {
         }
         let text = String::from_utf8_lossy(bytes);
         let line = Lower::of(&text);
-        if let Some(fact) = settings::fact(&line) {
+        // PyTorch ends its message about a failure with the version of NCCL.
+        let is_message = |fact: &Fact| matches!(fact, Fact::Nccl(_)) && read(&line, false).is_some();
+        if let Some(fact) = settings::fact(&line).filter(|fact| !is_message(fact)) {
             return Some(match fact {
                 Fact::Setting("NCCL_IB_DISABLE", value) if value == "1" => {
                     let at = line.lower.find("nccl_ib_disable").unwrap_or_default();
@@ -167,7 +174,11 @@ impl Recogniser {
             },
             _ => {}
         }
-        let reading = match read(&line) {
+        let of_driver = kernel
+            .as_ref()
+            .is_some_and(|judgement| *judgement != Judgement::Unknown)
+            || line.lower.contains(": probe of ");
+        let reading = match read(&line, of_driver) {
             Some(reading) => reading,
             // An error of a driver that the table does not know.
             None if matches!(kernel, Some(Judgement::Event(ref report)) if report.kind == EventKind::DriverError) => {
@@ -263,20 +274,34 @@ impl Reading {
     }
 }
 
-/// Reads a line. `None`: it is not about RDMA, shows no failure, or quotes one.
-fn read(line: &Lower<'_>) -> Option<Reading> {
+/// Reads a line. `None`: it is not about RDMA, shows no failure, or quotes one. An error number in a line of a driver of the
+/// kernel is not that of a call of the job.
+fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
     let row = families::find(lower);
     let grade = Grade::of(line);
     if !(grade.about_rdma || row.is_some()) || grade.quoted || is_harmless(lower) {
         return None;
     }
+    // A driver crashed in one of its functions, which is not an operation of the job.
+    if lower.contains("rip: 0010:") {
+        return Some(Reading {
+            known: false,
+            ..Reading::of(SymptomKind::Unrecognised, 0)
+        });
+    }
     if let Some(offer) = offer(lower) {
         return offer.map(|kind| Reading::of(kind, 0));
     }
     let informs = grade.level == Some(Level::Info);
-    let number = errno(line);
-    if let Some((kind, at)) = row.filter(|(_, at)| !informs || families::is_of_information(lower, *at)) {
+    let number = if of_driver { None } else { errno(line) };
+    // The status of a completion says more than that something failed.
+    let completed = status(line)
+        .filter(|status| !informs || grade.failing && *status != WcStatus::WrFlushErr && names_status(lower));
+    if let Some((kind, at)) = row
+        .filter(|(_, at)| !informs || families::is_of_information(lower, *at))
+        .filter(|(kind, _)| completed.is_none() || families::is_decisive(*kind))
+    {
         // A row of a program that names the error in the same line gives way to the operation with its error.
         let operation =
             operation(lower).filter(|(operation, _)| *operation != Operation::Call && number.is_some());
@@ -297,7 +322,7 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
         }
         _ => {}
     }
-    if let Some(status) = status(line).filter(|_| !informs) {
+    if let Some(status) = completed {
         return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
     }
     if !grade.is_failure() {
@@ -340,7 +365,13 @@ fn read(line: &Lower<'_>) -> Option<Reading> {
 
 /// What the table of kernel messages says about a line; `None` for lines that cannot be the kernel's.
 fn kernel(line: &Lower<'_>) -> Option<Judgement> {
-    const WRITERS: [&str; 30] = [
+    const WRITERS: [&str; 36] = [
+        "kernel: ",
+        "ib0",
+        "ib1",
+        "ib2",
+        "ib3",
+        "cxi",
         "mlx5",
         "mlx4",
         "bnxt_",
@@ -393,7 +424,8 @@ fn kernel(line: &Lower<'_>) -> Option<Judgement> {
 fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::Grade>)> {
     use symptom::Grade::Degraded;
     Some(match kind {
-        EventKind::AdapterHealth | EventKind::PciPower => (SymptomKind::DeviceFatal, None),
+        EventKind::AdapterHealth => (SymptomKind::DeviceFatal, None),
+        EventKind::PciPower => (SymptomKind::SlotPower, None),
         EventKind::AdapterTemperature => (SymptomKind::AdapterHot, None),
         EventKind::CommandTimeout | EventKind::TxTimeout => (SymptomKind::DeviceStalled, None),
         EventKind::FirmwareInit | EventKind::ProbeFailed => (SymptomKind::AdapterNotStarted, None),

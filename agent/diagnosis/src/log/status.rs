@@ -29,11 +29,18 @@ const OTHER_TEXTS: &[(&str, WcStatus)] = &[
     ("remote invalid request", WcStatus::RemInvReqErr),
     ("remote access", WcStatus::RemAccessErr),
     ("remote operation", WcStatus::RemOpErr),
+    // `ib_wc_status_msg` of the kernel.
+    ("wr flushed", WcStatus::WrFlushErr),
+    ("memory management operation error", WcStatus::MwBindErr),
+    ("bad response", WcStatus::BadRespErr),
 ];
 
 /// What must precede the number of a status, in lower case. The words of the second part must occur, too.
 const LABELS: &[(&str, &[&str])] = &[
     ("failed status", &[]),
+    ("send status", &[]),
+    ("recv status", &[]),
+    ("failed", &["kiblnd_tx_complete", "kiblnd_rx_complete"]),
     ("status number", &[]),
     ("wc status", &[]),
     ("wc.status", &[]),
@@ -66,19 +73,41 @@ pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
         .or_else(|| by_text(&line.lower))
 }
 
+/// Whether a line in lower case names a status as libibverbs does.
+pub(super) fn names_status(lower: &str) -> bool {
+    symbol(lower).is_some()
+}
+
 /// `IBV_WC_RETRY_EXC_ERR`, in any case of letters.
 fn symbol(lower: &str) -> Option<WcStatus> {
+    if lower.contains("0 occurrences") {
+        return None;
+    }
     let mut rest = lower;
     while let Some(found) = after(rest, "ibv_wc_") {
         let end = found
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(found.len());
-        if let Some(status) = WcStatus::named(&found[..end.min(40)].to_ascii_uppercase()) {
+        let named = WcStatus::named(&found[..end.min(40)].to_ascii_uppercase());
+        if let Some(status) = named.filter(|_| !is_count_of_none(&found[end..])) {
             return Some(status);
         }
         rest = &found[end..];
     }
     None
+}
+
+/// Whether the text after the name of a status counts none of it: ` count: 0`, `=0`, ` 0, `.
+pub(super) fn is_count_of_none(text: &str) -> bool {
+    const SIGNS: [char; 4] = [' ', '"', ':', '='];
+    let text = text.trim_start_matches(SIGNS);
+    let number = text
+        .strip_prefix("count")
+        .unwrap_or(text)
+        .trim_start_matches(SIGNS);
+    number
+        .strip_prefix('0')
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.'))
 }
 
 /// `(synd 0x4 vend 0x51 …)` of UCX, `syndrome 0x5, vendor syndrome 0xf9` of the kernel's completion queue entries.

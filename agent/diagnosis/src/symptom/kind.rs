@@ -118,6 +118,7 @@ kinds! {
     AdapterHot: Failure, "adapter-too-hot", "the adapter is too hot";
     ModuleFault: Failure, "module-fault", "the cable or transceiver of a port is faulty";
     AdapterNotStarted: Failure, "adapter-start-failed", "the driver could not start an adapter";
+    SlotPower: Degraded, "slot-power-low", "the PCIe slot offers less power than the adapter may draw";
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
     PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";

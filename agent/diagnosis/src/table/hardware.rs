@@ -11,7 +11,7 @@ use crate::symptom::SymptomKind::{
     ConnectInvalid, ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
     DeviceFatal, DeviceGone, DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMismatch, ModuleMissing,
     NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed,
-    ProbeTimedOut, QueueError, ResourceUnavailable, SocketFallback, VersionMismatch,
+    ProbeTimedOut, QueueError, ResourceUnavailable, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -143,12 +143,26 @@ pub(super) static PCI_ERRORS: KnownCause = KnownCause {
     weigh: weigh::device_present,
 };
 
+pub(super) static SLOT_POWER: KnownCause = KnownCause {
+    id: "slot-power",
+    title: "The PCIe slot offers the adapter too little power",
+    explanation: "The slot announces less power than the adapter may draw. The adapter then limits its ports or transceivers, or runs \
+    unreliably under load.",
+    next_step: "Use a slot with the power that the adapter's manual demands, and set the slot's power limit in the firmware of the server. \
+    The slot's limit: lspci -vv -s ADDRESS | grep PowerLimit.",
+    rules: &[&adapter_events::SLOT_POWER],
+    cases: &[],
+    often: &[SlotPower],
+    sometimes: &[],
+    weigh: weigh::nothing,
+};
+
 pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
     id: "device-fault",
     title: "The adapter or its firmware does not work",
     explanation: "The device disappeared, reported a fatal error, or no longer responds.",
-    next_step: "Check the kernel log for messages of the driver: dmesg | grep -e mlx5 -e irdma -e bnxt. Then drain the node, \
-    and update the firmware or reset the adapter.",
+    next_step: "Check the kernel log for messages of the adapter's driver: journalctl -k -p warning. Then drain the node, and \
+    update the firmware or reset the adapter.",
     rules: &[
         &adapter_events::ADAPTER_FAILED,
         &adapter_events::ADAPTER_TIMEOUT,
@@ -191,9 +205,11 @@ pub(super) static DEVICE_STALLED: KnownCause = KnownCause {
 
 pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
     id: "driver-firmware",
-    title: "Driver or firmware differs from the expected version or from the other adapters",
-    explanation: "One adapter behaves differently from the others: its features differ, and faults appear on one rail only.",
-    next_step: "Install the same driver and firmware for all adapters of one model.",
+    title: "Driver, firmware and library of the adapter do not fit together",
+    explanation: "The firmware refuses what the driver or library requests, or one adapter behaves differently from the others because its \
+    version differs.",
+    next_step: "Compare the versions with those that the vendor releases together, and among the adapters of one model: ethtool -i NETDEV, \
+    ibv_devinfo | grep fw_ver. Read why the firmware refused it: journalctl -k -p warning.",
     rules: &[
         &modules::DRIVER_UNEXPECTED,
         &modules::FIRMWARE_MIXED,

@@ -1,9 +1,10 @@
 //! The path of DMA: IOMMU, PCIe bridges, GPU memory.
 
 use rdma_health_node::{
+    Function,
     iommu::type_path,
     nvidia::PeerMemory,
-    pci::{Acs, Function, Role},
+    pci::{self, Acs, Role},
 };
 use rdma_health_protocol::Errno;
 
@@ -78,7 +79,7 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
         .filter(|function| function.role == Role::Bridge)
         .filter_map(|function| function.pci)
         .collect::<Vec<_>>();
-    let read = |bridge: &&&Function| bridge.capabilities.known().filter(|read| read.complete).copied();
+    let read = |bridge: &&&pci::Function| bridge.capabilities.known().filter(|read| read.complete).copied();
     let acs: Vec<_> = bridges.iter().filter_map(|bridge| read(&bridge)).collect();
     let unknown = bridges.len() - acs.len();
     let clear = acs
@@ -100,6 +101,9 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
+    if only_amd_gpus(case) {
+        return peer_memory_of_amd(case, scales);
+    }
     if let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() {
         scales.shows(&symptom.source, &symptom.text);
     }
@@ -176,6 +180,31 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         (_, Some(unread)) => scales.unseen(format!("path between GPU and NIC: {unread}")),
         _ => {}
     }
+}
+
+/// Whether the node has GPUs and all of them are AMD's, for which the modules of NVIDIA do nothing.
+fn only_amd_gpus(case: &Case<'_>) -> bool {
+    const AMD: u16 = 0x1002;
+    let vendor = |gpu: Function<'_>| gpu.pci.and_then(|pci| pci.vendor.known().copied());
+    case.gpus() > 0 && case.node.gpus().all(|gpu| vendor(gpu) == Some(AMD))
+}
+
+/// amdgpu exports GPU memory as DMA-BUF; RCCL uses it only on request on kernels without the peer-memory symbols of AMD's driver.
+fn peer_memory_of_amd(case: &Case<'_>, scales: &mut Scales) {
+    let kinds = [
+        SymptomKind::GdrDisabled,
+        SymptomKind::PeerMemoryError,
+        SymptomKind::RegMrFailed,
+    ];
+    if let Some(symptom) = case.seen(&kinds).next() {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    scales.next_step = Some(
+        "Set NCCL_DMABUF_ENABLE=1 for RCCL, on a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY (grep -e P2PDMA -e MOVE_NOTIFY \
+        /boot/config-$(uname -r)). Without DMA-BUF, install amdgpu-dkms after the RDMA stack."
+            .into(),
+    );
+    scales.unseen("whether the kernel and RCCL use DMA-BUF (NCCL_DEBUG=INFO logs DMABUF)");
 }
 
 /// No fact of the node shows where the GPU's memory is.

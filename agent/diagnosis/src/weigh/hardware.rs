@@ -9,6 +9,24 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::DeviceFatal]).next() {
         scales.fits(&symptom.source, &symptom.text);
     }
+    // Drivers name the function, not the RDMA device.
+    let function = case.symptoms.iter().find_map(|symptom| {
+        let own = || {
+            case.node
+                .hcas
+                .known()?
+                .get(symptom.named.device.as_ref()?)?
+                .pci_address
+                .known()
+        };
+        symptom.named.function.as_ref().or_else(own)
+    });
+    if let Some(function) = function {
+        scales.next_step = Some(format!(
+            "Check what the kernel logged about the adapter: journalctl -k | grep {function}. Then drain the node, and update the firmware or \
+            reset the adapter."
+        ));
+    }
     for symptom in case.seen(&[SymptomKind::DeviceGone]) {
         let Some(device) = &symptom.named.device else {
             continue;

@@ -9,7 +9,29 @@ use crate::{
     symptom::{Symptom, SymptomKind},
 };
 
+/// The errors of a call that needs more memory, another place in a table, or the right to lock memory.
+const OF_LIMITS: [Errno; 6] = [
+    Errno::ENOMEM,
+    Errno::ENOSPC,
+    Errno::EAGAIN,
+    Errno::EBUSY,
+    Errno::EDQUOT,
+    Errno::EPERM,
+];
+
+/// A failed registration with an error number that is not that of a limit of the process.
+fn refused<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let other = |errno: Errno| !OF_LIMITS.contains(&errno);
+    case.symptoms
+        .iter()
+        .copied()
+        .find(|symptom| symptom.kind == SymptomKind::RegMrFailed && symptom.named.errno.is_some_and(other))
+}
+
 pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = refused(case) {
+        return scales.against(&symptom.source, "the error number is not that of a memlock limit");
+    }
     if view::memlock(case, scales) {
         return;
     }
@@ -73,20 +95,20 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
-    // A device without resources answers with one of these.
-    const OF_LIMITS: [Errno; 5] = [
-        Errno::ENOMEM,
-        Errno::ENOSPC,
-        Errno::EAGAIN,
-        Errno::EBUSY,
-        Errno::EDQUOT,
-    ];
-    let refused = |symptom: &&Symptom| {
-        let other = |errno: Errno| !OF_LIMITS.contains(&errno);
-        symptom.kind == SymptomKind::RegMrFailed && symptom.named.errno.is_some_and(other)
-    };
-    if let Some(symptom) = case.symptoms.iter().copied().find(refused) {
-        return scales.against(&symptom.source, "the error number is not that of a limit");
+    // The region is larger than the adapter supports, or it has no room for another one.
+    const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
+    if let Some(symptom) = refused(case) {
+        return match symptom.named.errno {
+            Some(errno) if OF_REGIONS.contains(&errno) => {
+                scales.next_step = Some(
+                    "Compare the size of the region with max_mr_size and the number of regions with max_mr: ibv_devinfo -v. Register \
+                    smaller regions."
+                        .into(),
+                );
+                scales.fits(&symptom.source, &symptom.text);
+            }
+            _ => scales.against(&symptom.source, "the error number is not that of a limit"),
+        };
     }
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
         scales.shows(&symptom.source, &symptom.text);
@@ -106,6 +128,18 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
 
 pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
     let denied = |errno: Option<Errno>| matches!(errno, Some(Errno::EPERM | Errno::EACCES));
+    let by_policy = |symptom: &&&Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == SymptomKind::NotPermitted && (text.contains("avc:") || text.contains("apparmor"))
+    };
+    if let Some(symptom) = case.symptoms.iter().find(by_policy) {
+        scales.next_step = Some(
+            "SELinux or AppArmor denied the access. SELinux: setsebool -P container_use_devices=on for containers, or show and add the \
+            missing rule with ausearch -m avc -ts recent | audit2allow. AppArmor: add /dev/infiniband/* rw to the profile."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     if let Some(symptom) = case.symptoms.iter().find(|symptom| denied(symptom.named.errno)) {
         return scales.shows(&symptom.source, &symptom.text);
     }
