@@ -465,6 +465,15 @@ const HARMLESS: &[&str] = &[
     "unused environment variable",
     "gdrcopy library not found",
     "nvlsmemory",
+    // Advice of NCCL and RCCL at their only level for it, and the end of a job.
+    "is deprecated",
+    "atomic ops is not supported",
+    "numa auto balancing",
+    "hsa_force_fine_grain_pcie",
+    "could not find real path of",
+    "cannot initialize collnet",
+    "accept failed success",
+    "version is incompatible, required",
     // The program goes on without it, or a test provoked it.
     "(ignored)",
     "(expected)",

@@ -328,7 +328,7 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     if !grade.is_failure() {
         return None;
     }
-    if let Some((operation, at)) = operation(lower) {
+    if let Some((operation, at)) = operation(lower).filter(|_| !of_driver) {
         let mut kind = operation.failed(number)?;
         // These programs create their queues with plain attributes: what is missing is locked memory.
         let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))

@@ -336,6 +336,130 @@ fn failures_of_unknown_programs_are_read_by_their_error_number_or_kept_as_not_re
 }
 
 #[test]
+fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
+    use SymptomKind as K;
+    for (line, expected) in [
+        (
+            "[ 91.1] ib0: multicast join failed for ff12:401b:ffff::, status -22",
+            K::Unrecognised,
+        ),
+        (
+            "-E- Subnet Manager Check finished with errors: Missing master SM",
+            K::NoSubnetManager,
+        ),
+        (
+            "[ 3110.2] mana 7870:00:00.0: HWC: Request timed out: 60000 ms",
+            K::DeviceStalled,
+        ),
+        (
+            "[ 11.1] ice 0000:c1:00.0: Package download failed. Device now in Safe Mode",
+            K::AdapterNotStarted,
+        ),
+        (
+            "[ 15.1] RIP: 0010:bnxt_re_modify_qp+0x123/0x9a0 [bnxt_re]",
+            K::Unrecognised,
+        ),
+        (
+            "[ 25.1] NVRM: Xid (PCI:0000:53:00): 79, pid=1, GPU has fallen off the bus.",
+            K::Unrecognised,
+        ),
+        (
+            "[jazz15:39570:0:39570] ud_ep.c:248  Fatal: UD endpoint 0x3b9a060: unhandled timeout error",
+            K::PeerUnreachable,
+        ),
+        (
+            "e001.53882PSM2 no hfi units are active (err=23)",
+            K::PortNotActive,
+        ),
+        (
+            " # na_ofi_msg_send(): fi_tsend() failed, rc: -113(No route to host)",
+            K::ConnectUnreachable,
+        ),
+        (
+            "n1:10:20 [0] socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
+            K::Unrecognised,
+        ),
+        (
+            "[rank0]: DistBackendError: NCCL error in: x, remote process exited, NCCL version 2.21.5",
+            K::JobFailed,
+        ),
+        (
+            "[ 101.1] nvme nvme0: address resolution error (-110)",
+            K::AddressUnresolved,
+        ),
+        ("\t\tState: Initializing", K::PortInitializing),
+        (
+            "type=AVC avc:  denied  { open } for comm=\"tgtd\" path=\"/dev/infiniband/rdma_cm\"",
+            K::NotPermitted,
+        ),
+        (
+            "[ 25.1] mlx5_core 0000:54:00.0: Detected insufficient power on the PCIe slot (27W).",
+            K::SlotPower,
+        ),
+        (
+            "[ 25.1] mlx5_core 0000:54:00.0: mlx5_cmd_out_err:816:(pid 9): CREATE_TIR(0x900) failed, status bad parameter(0x3)",
+            K::CommandRefused,
+        ),
+        (
+            "[ 25.1] mlx5_core 0000:54:00.0: 2RTR_QP(0x503) failed, status bad parameter(0x3), err(-22)",
+            K::ConnectInvalid,
+        ),
+    ] {
+        assert_eq!(one(line).kind, expected, "{line}");
+    }
+    for (line, status) in [
+        (
+            "[ 101.1] nvme nvme0: RECV for CQE 0x0 failed with status WR flushed (5)",
+            WcStatus::WrFlushErr,
+        ),
+        (
+            "[ 101.1] scsi host11: ib_srp: failed send status 12",
+            WcStatus::RetryExcErr,
+        ),
+        (
+            "kiblnd_tx_complete()) Tx -> 10.1.1.3@o2ib cookie 0x1: failed 12",
+            WcStatus::RetryExcErr,
+        ),
+        (
+            "BLOCKSTORE INFO: CRITICAL_EVENT: RECV 10.0.A6 failed: IBV_WC_RETRY_EXC_ERR",
+            WcStatus::RetryExcErr,
+        ),
+    ] {
+        assert_eq!(one(line).kind, K::Completion(status), "{line}");
+    }
+    // Numbers that are not those of the C library, or of another process.
+    for line in [
+        "n1.53882 PSM2 can't open hfi unit: -1 (err=23)",
+        "[ 101.1] nvmet_rdma: received IB QP event: QP fatal error (1)",
+        "[ 22.2] mlx5_core 0000:04:00.0: mlx5_sriov_enable:169:(pid 2211): pci_enable_sriov failed : -12",
+        "[ 12.2] nvidia: probe of 0000:53:00.0 failed with error -1",
+    ] {
+        assert_eq!(one(line).named.errno, None, "{line}");
+    }
+    for harmless in [
+        "options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
+        "[ 25.1] mlx5_core 0000:54:00.0: QUERY_HCA_CAP(0x100) op_mod(0x51) failed, status bad parameter(0x3), err(-22)",
+        "[n1:12345] unable to open mca_btl_openib: librdmacm.so.1: cannot open shared object file (ignored)",
+        "0 occurrences of \"IBV_WC_RETRY_EXC_ERR\"",
+        "Total completion errors: 0 (IBV_WC_RETRY_EXC_ERR 0, IBV_WC_RNR_RETRY_EXC_ERR 0)",
+        "ok 12 - ibv_reg_mr fails with ENOMEM",
+        "ibv_reg_mr failed: Cannot allocate memory (expected)",
+        "commit 1a2b3c: fix crash when ibv_modify_qp failed with ETIMEDOUT",
+        "  - `Device XXX port not active` → RDMA port not in ACTIVE state",
+        "n1:1:2 [0] NCCL WARN NUMA auto balancing enabled which can lead to variability",
+        "[ 25.1] EDAC MC0: 1 CE memory read error on DIMM#0 (slot:0 syndrome:0x0)",
+    ] {
+        assert_eq!(read(harmless).symptoms, [], "{harmless}");
+    }
+    for line in [
+        "[rdma.c:612:gf_rdma_create_qp] could not create QP",
+        "[2025-07-15T13:57:42.4 ERROR rdma.c:2994] rdma_bind_addr() failed",
+    ] {
+        assert!(read(line).hosts.is_empty(), "{line}");
+    }
+}
+
+#[test]
 fn an_error_number_on_a_later_line_belongs_to_the_operation_that_failed() {
     let mpi = "Failed to create a completion queue (CQ):\n\nHostname: mpi2\nRequested CQE: 16384\nError:    Cannot allocate memory\n";
     let symptom = one(mpi);
