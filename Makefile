@@ -76,10 +76,19 @@ fuzz: setup ## Fuzz every parser, FUZZ_SECONDS=120 each
 	done
 
 .PHONY: test-kubernetes
-test-kubernetes: ## Test against a real API server; builds it first (six minutes, once per machine)
+test-kubernetes: ## Test against a real API server; builds it first (four minutes, once per machine)
 	tests/kubernetes/prepare >/dev/null
 	cargo build --locked --package rdma-health
 	cargo test --locked --package rdma-health-tests --test kubernetes -- --include-ignored --nocapture
+
+.PHONY: test-pod
+test-pod: build ## Test the DaemonSet under a real kubelet in a virtual node (root; 15 minutes, and at first five to build Kubernetes)
+	@tests/setup tests/packages-pod.txt
+	tests/kubernetes/prepare node >/dev/null
+	cargo build --locked --package rdma-health
+	tests/pod/images $(RELEASE) $(abspath $(RELEASE))/pod >/dev/null
+	POD_IMAGES=$(abspath $(RELEASE))/pod \
+		cargo test --locked --package rdma-health-tests --test pod -- --include-ignored --nocapture
 
 .PHONY: simulate-cluster
 simulate-cluster: ## Simulate the agents of 5000 nodes (NODES=…) against a real API server (ten minutes)
@@ -103,5 +112,6 @@ deploy-update: ## Regenerate the kustomize base from the chart
 	@tests/deploy/check --update
 
 .PHONY: image
-image: build ## Build the container image from Debian packages and start it (root, mmdebstrap, buildah)
+image: build ## Build the container image from Debian packages and start it (root)
+	@tests/setup tests/packages-image.txt
 	@PROGRAMS=$(RELEASE) deploy/image/build --check

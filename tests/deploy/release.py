@@ -23,7 +23,7 @@ RELEASE = NAMESPACE = "rdma-health"
 async def run(action, kubeconfig, values):
     config = helm_sdkpy.Configuration(namespace=NAMESPACE, kubeconfig=kubeconfig)
     if action == "uninstall":
-        return await helm_sdkpy.Uninstall(config).run(RELEASE, wait=False, timeout=120)
+        return await helm_sdkpy.Uninstall(config).run(RELEASE, wait=False, timeout=900)
     with tempfile.TemporaryDirectory() as directory:
         chart = pathlib.Path(directory) / "rdma-health"
         shutil.copytree(CHART, chart)

@@ -23,6 +23,14 @@ use tempfile::TempDir;
 const READY: Duration = Duration::from_secs(120);
 /// The token of a user who may do anything.
 const ADMIN: &str = "admin-of-a-test";
+/// The token of the kubelet of [`NODE`].
+pub const KUBELET: &str = "kubelet-of-a-test";
+/// The Node of a cluster. The server reaches its kubelet by this name, at a port of this machine that leads into the node.
+pub const NODE: &str = "localhost";
+/// The address of this machine in the network of the node.
+pub const HOST: &str = "10.0.2.2";
+/// The service network of a cluster; its first address is that of the API server.
+pub const SERVICES: &str = "10.96.0.0/24";
 /// Where the agent's service account is.
 pub const NAMESPACE: &str = "rdma-health";
 
@@ -33,13 +41,14 @@ pub struct ApiServer {
     directory: TempDir,
     port: u16,
     etcd_port: u16,
+    cluster: bool,
     _etcd: Process,
     server: Option<Process>,
 }
 
 /// A child that does not outlive us.
 #[derive(Debug)]
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -64,6 +73,19 @@ impl ApiServer {
     /// # Errors
     /// Where the programs are not there or do not start.
     pub fn start() -> Result<Self> {
+        Self::start_as(false)
+    }
+
+    /// Starts both as the control plane of a cluster whose nodes reach this machine at [`HOST`]. Its service network is
+    /// [`SERVICES`], and its certificate is signed by an authority, as a pod expects it.
+    ///
+    /// # Errors
+    /// Where the programs are not there or do not start.
+    pub fn start_for_nodes() -> Result<Self> {
+        Self::start_as(true)
+    }
+
+    fn start_as(cluster: bool) -> Result<Self> {
         let assets = assets()?;
         // Memory where there is some: etcd syncs each write, which is what a disk is slow at.
         let shm = Path::new("/dev/shm");
@@ -84,7 +106,12 @@ impl ApiServer {
             .status()
             .context("openssl, to make a key")?;
         ensure!(made.success(), "openssl made no key");
-        fs::write(at("tokens.csv"), format!("{ADMIN},admin,admin,system:masters\n"))?;
+        let mut tokens = format!("{ADMIN},admin,admin,system:masters\n");
+        if cluster {
+            let _ = writeln!(tokens, "{KUBELET},system:node:{NODE},kubelet,system:nodes");
+            certify(directory.path())?;
+        }
+        fs::write(at("tokens.csv"), tokens)?;
         let [port, etcd_port, peer_port] = free_ports()?;
         let peer = format!("http://127.0.0.1:{peer_port}");
         let client = format!("http://127.0.0.1:{etcd_port}");
@@ -105,12 +132,15 @@ impl ApiServer {
             directory,
             port,
             etcd_port,
+            cluster,
             _etcd: etcd,
             server: None,
         };
         all.start_server()?;
         all.wait_until_ready()?;
-        all.prepare_rbac()?;
+        if !cluster {
+            all.prepare_rbac()?;
+        }
         Ok(all)
     }
 
@@ -120,25 +150,40 @@ impl ApiServer {
     /// The system's.
     pub fn start_server(&mut self) -> Result<()> {
         let at = |name: &str| self.directory.path().join(name).display().to_string();
-        let arguments = [
+        let mut arguments = vec![
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
             format!("--secure-port={}", self.port),
             "--bind-address=127.0.0.1".into(),
-            "--advertise-address=127.0.0.1".into(),
-            format!("--cert-dir={}", at("certificates")),
-            "--service-cluster-ip-range=10.0.0.0/24".into(),
             "--service-account-issuer=https://rdma-health.test".into(),
             format!("--service-account-key-file={}", at("service-accounts.key")),
             format!(
                 "--service-account-signing-key-file={}",
                 at("service-accounts.key")
             ),
-            "--authorization-mode=RBAC".into(),
             "--anonymous-auth=false".into(),
             // As every cluster is set up; who may make such pods is decided elsewhere.
             "--allow-privileged=true".into(),
             format!("--token-auth-file={}", at("tokens.csv")),
         ];
+        arguments.extend(if self.cluster {
+            vec![
+                format!("--advertise-address={HOST}"),
+                format!("--tls-cert-file={}", at("server.crt")),
+                format!("--tls-private-key-file={}", at("server.key")),
+                format!("--service-cluster-ip-range={SERVICES}"),
+                "--authorization-mode=Node,RBAC".into(),
+                "--enable-admission-plugins=NodeRestriction".into(),
+                // The node's address is one of the virtual network; its name is that of this machine's loopback.
+                "--kubelet-preferred-address-types=Hostname".into(),
+            ]
+        } else {
+            vec![
+                "--advertise-address=127.0.0.1".into(),
+                format!("--cert-dir={}", at("certificates")),
+                "--service-cluster-ip-range=10.0.0.0/24".into(),
+                "--authorization-mode=RBAC".into(),
+            ]
+        });
         let log = self.directory.path().join("kube-apiserver.log");
         self.server = Some(spawn(&self.assets.join("kube-apiserver"), &arguments, &log)?);
         Ok(())
@@ -198,7 +243,21 @@ impl ApiServer {
 
     /// What vouches for it.
     pub fn certificate_authority(&self) -> PathBuf {
-        self.directory.path().join("certificates/apiserver.crt")
+        self.directory.path().join(if self.cluster {
+            "ca.crt"
+        } else {
+            "certificates/apiserver.crt"
+        })
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory of the programs.
+    pub fn assets(&self) -> &Path {
+        &self.assets
     }
 
     /// A directory that goes away with the server.
@@ -472,6 +531,27 @@ fn assets() -> Result<PathBuf> {
     Ok(assets)
 }
 
+/// Makes an authority and a certificate of the server, which clients accept on this machine, in a node and in a pod.
+fn certify(directory: &Path) -> Result<()> {
+    let names = format!(
+        "subjectAltName=IP:10.96.0.1,IP:{HOST},IP:127.0.0.1\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n"
+    );
+    fs::write(directory.join("server.cnf"), names)?;
+    let script = "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=test
+        openssl req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=kube-apiserver
+        openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out server.crt -days 2 -extfile server.cnf";
+    let made = Command::new("bash")
+        .args(["-ec", script])
+        .current_dir(directory)
+        .output()?;
+    ensure!(
+        made.status.success(),
+        "openssl: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    Ok(())
+}
+
 fn openssl(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
     let mut child = Command::new("openssl")
         .args(arguments)
@@ -487,7 +567,7 @@ fn openssl(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-fn spawn(program: &Path, arguments: &[String], log: &Path) -> Result<Process> {
+pub(crate) fn spawn(program: &Path, arguments: &[String], log: &Path) -> Result<Process> {
     let log = fs::File::options().create(true).append(true).open(log)?;
     // It ends with us even where we are killed.
     let child = Command::new("setpriv")
@@ -503,7 +583,7 @@ fn spawn(program: &Path, arguments: &[String], log: &Path) -> Result<Process> {
 }
 
 /// Ports of this machine that nobody listens on.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
     // All are held until all are known, so that they differ.
     let mut held = Vec::new();

@@ -4,6 +4,7 @@
 //! - [`tree`]: a captured node as one text file that unpacks to a directory.
 //! - [`api_server`]: a real kube-apiserver and etcd.
 //! - [`capture`]: makes such a file from the machine it runs on.
+//! - [`cluster`]: a control plane and a node with a kubelet.
 //! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`measured()`]: what a probe measured.
 //! - [`promtool`]: what Prometheus' own checker makes of a scrape.
@@ -15,6 +16,7 @@
 pub mod acts;
 pub mod api_server;
 pub mod capture;
+pub mod cluster;
 pub mod fault_bench;
 mod measured;
 pub mod promtool;

@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, time::Duration};
 use rdma_health_protocol::{AsyncEvent, Message, Request};
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::{debug, info, warn};
 
 use super::{
-    Call, Failure, Place, State, connection::Connection, errors::Log, killed::Killed, orphans::Orphans,
+    Call, Failure, Missing, Place, State, connection::Connection, errors::Log, killed::Killed,
+    orphans::Orphans,
 };
 
 /// Initial pause after a failure; each further failure doubles it.
@@ -19,6 +20,15 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A helper that worked for this long has recovered: the next failure starts with the initial pause.
 const RECOVERED_AFTER: Duration = Duration::from_secs(60);
+
+/// How long after the start a helper behind a socket may be missing before that is reported. Another service starts it, and in a
+/// pod the agent's container starts first.
+const START_GRACE: Duration = Duration::from_secs(30);
+/// How long a helper behind a socket may be missing after it worked: a container that ends for the first time is back within
+/// seconds, and a pod that is deleted ends both of its containers.
+const RESTART_GRACE: Duration = Duration::from_secs(10);
+/// Pause between attempts to connect in that time.
+const RECONNECT: Duration = Duration::from_millis(200);
 
 /// A request without a response yet.
 struct Pending {
@@ -33,8 +43,11 @@ pub(super) async fn run(
     mut calls: mpsc::Receiver<Call>,
     events: mpsc::Sender<AsyncEvent>,
     state: watch::Sender<State>,
+    missing: Missing,
 ) {
     let mut pause = FIRST_PAUSE;
+    let tolerant = missing == Missing::Tolerated && matches!(place, Place::Socket(_));
+    let mut tolerated_until = tolerant.then(|| Instant::now() + START_GRACE);
     let (killed, log) = (Killed::default(), Log::default());
     let mut orphans = Orphans::of_this_process();
     loop {
@@ -43,13 +56,31 @@ pub(super) async fn run(
             Ok(connection) => {
                 info!(helper = %place.path().display(), "verbs helper up");
                 state.send_replace(State::Up);
+                let up = Instant::now();
+                tolerated_until = None;
                 match serve(connection, &mut calls, &events, &killed, &mut orphans).await {
-                    Some(failure) => failure,
+                    // One that soon ends again is not tolerated: something ends it.
+                    Some(failure) => {
+                        if tolerant && failure.is_missing() && up.elapsed() >= RESTART_GRACE {
+                            tolerated_until = Some(Instant::now() + RESTART_GRACE);
+                            info!(%failure, "verbs helper down; waiting for it");
+                            state.send_replace(State::Away(failure.clone()));
+                        }
+                        failure
+                    }
                     None => return,
                 }
             }
             Err(failure) => failure,
         };
+        if failure.is_missing() && tolerated_until.is_some_and(|until| Instant::now() < until) {
+            // Requests wait, too.
+            sleep(RECONNECT).await;
+            if calls.is_closed() {
+                return;
+            }
+            continue;
+        }
         if began.elapsed() >= RECOVERED_AFTER {
             pause = FIRST_PAUSE;
         }

@@ -146,6 +146,11 @@ impl Failure {
         Self::Unreachable(text.into())
     }
 
+    /// Whether no helper was there, or no longer; not one that hangs or misbehaves.
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Ended(_))
+    }
+
     /// The value of the label `reason` in metrics.
     pub fn reason(&self) -> &'static str {
         self.trouble().reason()
@@ -172,8 +177,17 @@ pub enum State {
     Starting,
     /// Running and responding.
     Up,
+    /// It ended after it had worked, and another service is about to start it again.
+    Away(Failure),
     /// Not running; the next attempt follows after a pause.
     Down(Failure),
+}
+
+/// Whether a helper that is missing for some seconds is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Reported,
+    Tolerated,
 }
 
 /// A request with the channel for its response.
@@ -194,10 +208,20 @@ impl Helper {
     /// Starts a task that keeps a connection to the helper at `place` and sends the helper's events to `events`. It ends
     /// when the last handle is dropped.
     pub fn keep(place: Place, events: mpsc::Sender<AsyncEvent>) -> Self {
+        Self::spawn(place, events, Missing::Reported)
+    }
+
+    /// As [`Helper::keep`], for a program that runs as long as the helper does: a helper behind a socket that is not there yet,
+    /// or that worked and is started again, is waited for. It is reported only if it stays away.
+    pub fn keep_patiently(place: Place, events: mpsc::Sender<AsyncEvent>) -> Self {
+        Self::spawn(place, events, Missing::Tolerated)
+    }
+
+    fn spawn(place: Place, events: mpsc::Sender<AsyncEvent>, missing: Missing) -> Self {
         // The queue is short because the agent sends one request after the other.
         let (calls, receiver) = mpsc::channel(8);
         let (state_sender, state) = watch::channel(State::Starting);
-        tokio::spawn(keeper::run(place, receiver, events, state_sender));
+        tokio::spawn(keeper::run(place, receiver, events, state_sender, missing));
         Self { calls, state }
     }
 

@@ -43,7 +43,7 @@ impl Metrics {
         match state {
             State::Starting => {}
             State::Up => self.up.set(1),
-            State::Down(failure) => {
+            State::Away(failure) | State::Down(failure) => {
                 self.up.set(0);
                 self.restarts.with_label_values(&[failure.reason()]).inc();
             }

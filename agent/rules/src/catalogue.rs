@@ -157,11 +157,12 @@ impl Rule {
 
 /// Every rule.
 pub static CATALOGUE: &[&Rule] = &[
+    // Before the state that it explains: conditions and Events name the first.
+    &iommu_events::REGRESSED,
     &iommu::GROUP_TRANSLATED,
     &iommu::CMDLINE_MISMATCH,
     &iommu_events::MEMORY_ENCRYPTION,
     &iommu_events::FAULTS,
-    &iommu_events::REGRESSED,
     &pci_path::ACS_REDIRECT,
     &pci_path::GPU_WITHOUT_LOCAL_NIC,
     &pci_link::LINK_DEGRADED,

@@ -13,15 +13,19 @@ Queries libibverbs about RDMA devices and probes them, for rdma-health.
 
 Usage: rdma-health-verbs stdio [--host DIR]
        rdma-health-verbs serve --socket PATH [--allow-uid UID] [--host DIR]
+       rdma-health-verbs prepare --directory DIR --uid UID
 
 Commands:
   stdio                 Serve requests in frames on standard input and output, until standard input ends
   serve                 Listen on a Unix socket and start one stdio worker per connection
+  prepare               Make a directory of the host that of an unprivileged user, as an init container before the agent
 
 Options:
       --socket PATH     The socket; its mode is 0660, with the user and group of this program
       --allow-uid UID   User that may connect, in addition to root and the user of this program. The user also needs write
                         permission on the socket: start this program with a group of that user (setpriv --regid)
+      --directory DIR   The directory to prepare; it must exist
+      --uid UID         User and group that it is to belong to
       --host DIR        Directory with the host's /proc, to read the memlock limits of runtimes and kubelet
   -h, --help            Print this help
   -V, --version         Print the version
@@ -47,6 +51,13 @@ pub enum Command {
         /// The directory with the host's `/proc`.
         host: Option<PathBuf>,
     },
+    /// Give a directory to a user.
+    Prepare {
+        /// The directory.
+        directory: PathBuf,
+        /// The user, and the group.
+        uid: u32,
+    },
     /// Print [`HELP`].
     Help,
     /// Print the version.
@@ -65,6 +76,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
         Some("-V" | "--version") => return end(arguments, Command::Version),
         Some("stdio") => &["--host"],
         Some("serve") => &["--socket", "--allow-uid", "--host"],
+        Some("prepare") => &["--directory", "--uid"],
         _ => return Err(unexpected(&first)),
     };
     let mut options = options(arguments, known)?;
@@ -72,16 +84,30 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
     if first == "stdio" {
         return Ok(Command::Stdio { host });
     }
-    let allow_uid = options.remove("--allow-uid").map(|uid| {
-        let number = uid.to_str().and_then(|uid| uid.parse().ok());
-        number.ok_or_else(|| format!("--allow-uid needs the number of a user, not {}", uid.display()))
-    });
+    if first == "prepare" {
+        let directory = options.remove("--directory");
+        let uid = number(&mut options, "--uid")?;
+        return Ok(Command::Prepare {
+            directory: directory.ok_or("prepare needs --directory DIR")?.into(),
+            uid: uid.ok_or("prepare needs --uid UID")?,
+        });
+    }
+    let allow_uid = number(&mut options, "--allow-uid")?;
     let socket = options.remove("--socket").ok_or("serve needs --socket PATH")?;
     Ok(Command::Serve {
         socket: socket.into(),
-        allow_uid: allow_uid.transpose()?,
+        allow_uid,
         host,
     })
+}
+
+/// The value of an option that is the number of a user.
+fn number(options: &mut BTreeMap<&'static str, OsString>, name: &str) -> Result<Option<u32>, String> {
+    let number = options.remove(name).map(|uid| {
+        let number = uid.to_str().and_then(|uid| uid.parse().ok());
+        number.ok_or_else(|| format!("{name} needs the number of a user, not {}", uid.display()))
+    });
+    number.transpose()
 }
 
 /// The command, if nothing follows it.
@@ -165,6 +191,13 @@ mod tests {
             ),
             (&["serve", "--socket", "/run/x"], serve.clone()),
             (&["serve", "--socket=/run/x"], serve),
+            (
+                &["prepare", "--directory=/var/lib/x", "--uid", "65521"],
+                Ok(Command::Prepare {
+                    directory: "/var/lib/x".into(),
+                    uid: 65_521,
+                }),
+            ),
             (&["--help"], Ok(Command::Help)),
             (&["-V"], Ok(Command::Version)),
         ] {
@@ -188,6 +221,12 @@ mod tests {
             (&["stdio", "--socket=a"], "unexpected argument --socket=a"),
             (&["serve", "--port"], "unexpected argument --port"),
             (&["serve", "--socket", "a", "b"], "unexpected argument b"),
+            (&["prepare", "--uid=1"], "prepare needs --directory DIR"),
+            (&["prepare", "--directory=a"], "prepare needs --uid UID"),
+            (
+                &["prepare", "--directory=a", "--uid=-1"],
+                "--uid needs the number of a user, not -1",
+            ),
             (&["probe"], "unexpected argument probe"),
         ] {
             assert_eq!(parse_all(arguments), Err(expected.into()));

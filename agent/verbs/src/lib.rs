@@ -15,6 +15,7 @@
 //! | [`probe`] | one loopback RDMA WRITE measurement, stage by stage |
 //! | [`worker`] | one connection: requests, replies, events |
 //! | [`supervisor`] | a Unix socket, and one worker process per connection |
+//! | [`prepare`] | the directory of the agent's history, before the agent starts |
 //! | [`args`] | the command line |
 //! | [`errno`], [`status`] | names of numbers |
 //!
@@ -42,6 +43,7 @@ pub mod devices;
 pub mod errno;
 pub mod host;
 pub mod nodes;
+pub mod prepare;
 pub mod probe;
 pub mod status;
 pub mod supervisor;

@@ -10,7 +10,7 @@ use std::{
 
 use rdma_health_verbs::{
     args::{self, Command},
-    supervisor, sys,
+    prepare, supervisor, sys,
     worker::{self, ConnectionError, Lost, Outbox, Requests},
 };
 
@@ -37,6 +37,15 @@ fn main() -> ExitCode {
         }) => match serve(&socket, allow_uid, host.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&format!("cannot serve {}: {error}", socket.display()), FAILED),
+        },
+        Ok(Command::Prepare { directory, uid }) => match prepare::prepare(&directory, uid) {
+            Ok(None) => ExitCode::SUCCESS,
+            // The agent works without its history.
+            Ok(Some(error)) => complain(&format!("{}: {error}", directory.display()), 0),
+            Err(error) => complain(
+                &format!("cannot prepare {}: {error}", directory.display()),
+                FAILED,
+            ),
         },
         Err(error) => complain(&format!("{error}; see --help"), MISUSED),
     }

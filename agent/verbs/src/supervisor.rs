@@ -23,9 +23,10 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::Mode,
     io::Errno,
-    net::sockopt::socket_peercred,
     process::{Pid, PidfdFlags, pidfd_open, umask},
 };
+
+use crate::sys;
 
 /// Maximum number of connections; a further one is closed at once.
 pub const MAX_CONNECTIONS: usize = 4;
@@ -131,10 +132,9 @@ fn accept(
             return;
         }
     };
-    match socket_peercred(&peer) {
-        Ok(found) if users.contains(&found.uid.as_raw()) => {}
-        Ok(found) => {
-            let uid = found.uid.as_raw();
+    match sys::peer_user(&peer) {
+        Ok(uid) if users.contains(&uid) => {}
+        Ok(uid) => {
             eprintln!("rdma-health-verbs: closed a connection of user {uid}, who may not connect");
             return;
         }

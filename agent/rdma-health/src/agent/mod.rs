@@ -31,6 +31,7 @@ use tokio::{
     select,
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, mpsc, watch},
+    task::JoinHandle,
     time::{MissedTickBehavior, interval, sleep},
 };
 use tracing::{info, warn};
@@ -129,7 +130,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     let agent = Arc::new(Agent {
         reader,
         state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
-        helper: place.map(|place| Helper::keep(place, verbs_events.clone())),
+        helper: place.map(|place| Helper::keep_patiently(place, verbs_events.clone())),
         privileged,
         ask_helper: Notify::new(),
         read_again: Notify::new(),
@@ -164,17 +165,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
             Arc::clone(&agent.metrics.web),
         ));
     }
-    if let Some(node) = node_name {
-        let publisher = kubernetes::Publisher {
-            node,
-            views: agent.state.subscribe(),
-            config: agent.config.subscribe(),
-            labels: agent.labels.clone(),
-            metrics: Arc::clone(&agent.metrics.kubernetes),
-        };
-        tokio::spawn(publisher.run());
-        tokio::spawn(follow_labels(Arc::clone(&agent)));
-    }
+    let publishing = node_name.map(|node| publish(&agent, node));
     if let Some(file) = file {
         tokio::spawn(follow_config(Arc::clone(&agent), file, overrides, hangups));
     }
@@ -184,6 +175,10 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         select! {
             _ = terminate.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
+        }
+        // A pod ends all its containers: that the helper ends, too, is not a fault of the node.
+        if let Some(publishing) = publishing {
+            publishing.abort();
         }
     };
     server.run(Pages::new(Arc::clone(&agent)), shutdown).await;
@@ -214,6 +209,19 @@ fn reached(root: Root, settings: &config::Helper) -> (Option<Place>, Root, Optio
     }
     // A helper that the agent starts sees what the agent sees.
     (place, root, None)
+}
+
+/// Publishes to Kubernetes until the returned task is aborted.
+fn publish(agent: &Arc<Agent>, node: NodeName) -> JoinHandle<()> {
+    let publisher = kubernetes::Publisher {
+        node,
+        views: agent.state.subscribe(),
+        config: agent.config.subscribe(),
+        labels: agent.labels.clone(),
+        metrics: Arc::clone(&agent.metrics.kubernetes),
+    };
+    tokio::spawn(follow_labels(Arc::clone(agent)));
+    tokio::spawn(publisher.run())
 }
 
 /// Passes hangup signals on, as long as the agent runs.
@@ -347,7 +355,7 @@ async fn watch_helper(agent: Arc<Agent>, mut state: watch::Receiver<HelperState>
         match now {
             HelperState::Up => agent.ask_helper.notify_one(),
             HelperState::Down(failure) => agent.state.verbs(Err::<_, Failure>(failure)),
-            HelperState::Starting => {}
+            HelperState::Starting | HelperState::Away(_) => {}
         }
     }
 }

@@ -16,6 +16,8 @@ use super::Agent;
 
 /// How often the history is saved; also when the agent ends. A crash loses a few minutes of counters.
 const SAVE_EVERY: Duration = Duration::from_secs(300);
+/// When it is saved first: an agent that is killed soon after its start, or a node that is rebooted, leaves a trace for later runs.
+const SAVE_FIRST: Duration = Duration::from_secs(15);
 /// How long saving may take when the agent ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -42,12 +44,14 @@ pub(super) async fn keep(agent: Arc<Agent>, file: PathBuf, mut requests: watch::
     agent.metrics.keeps_state();
     let mut worker = Worker::default();
     let mut logged = false;
+    let mut pause = SAVE_FIRST;
     loop {
         // Either ends the wait; without a sender there are no more requests.
-        match timeout(SAVE_EVERY, requests.changed()).await {
+        match timeout(pause, requests.changed()).await {
             Ok(Ok(())) | Err(_) => {}
             Ok(Err(_)) => return,
         }
+        pause = SAVE_EVERY;
         let saved = write(&agent, file.clone(), &mut worker).await;
         agent.metrics.state_saved(saved.is_ok());
         if let Err(error) = &saved

@@ -14,6 +14,7 @@ mod event;
 mod ffi;
 mod gid;
 mod memory;
+mod peer;
 mod queue;
 mod signal;
 
@@ -22,6 +23,7 @@ pub use device::{Device, DeviceList};
 pub use event::{AsyncEvents, RawEvent};
 pub use gid::GidEntry;
 pub use memory::{Access, MemoryRegion, ProtectionDomain, Remote, Segment};
+pub use peer::peer_user;
 pub use queue::{
     Capabilities, CompletionQueue, Destination, POST_LIST, PollBuffer, QueuePair, WorkCompletion, Write,
 };

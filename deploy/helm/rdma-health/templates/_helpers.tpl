@@ -44,6 +44,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if hasKey .Values.agent.config "state" }}{{ .Values.agent.config.state | default "" }}{{ else }}/var/lib/rdma-health/state{{ end }}
 {{- end }}
 
+{{- /* Whether the history is kept on the node. */}}
+{{- define "rdma-health.hostState" -}}
+{{- if and .Values.agent.hostState (include "rdma-health.state" .) }}yes{{ end }}
+{{- end }}
+
 {{- define "rdma-health.endpoint" -}}
 port: metrics
 interval: {{ .monitor.interval }}

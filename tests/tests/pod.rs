@@ -1,0 +1,592 @@
+//! The pod as deployed: the `DaemonSet` under a real kubelet, containerd and runc, in a virtual node with RDMA devices.
+//!
+//! Ignored unless asked for, because Kubernetes must be built first: `make test-pod`.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use rdma_health_tests::{
+    api_server::{NAMESPACE, NODE},
+    cluster::{Cluster, PATIENCE},
+    run_acts,
+    virtual_node::{Iommu, VirtualNode, built},
+};
+use serde_json::{Value, json};
+
+const TYPES: [&str; 8] = [
+    "GPUDirectProblem",
+    "RDMADeviceProblem",
+    "RDMAIommuProblem",
+    "RDMALimitsProblem",
+    "RDMALinkProblem",
+    "RDMANetworkProblem",
+    "RDMAProbeProblem",
+    "RDMAReadingProblem",
+];
+const IMAGE: &str = "registry.example.com/rdma-health";
+/// The tag of the chart, and one to upgrade to.
+const TAGS: [&str; 2] = ["0.1.0", "0.1.1"];
+const DAEMONSET: &str = "/apis/apps/v1/namespaces/rdma-health/daemonsets/rdma-health";
+const STATE: &str = "/var/lib/rdma-health/state";
+
+struct Stage {
+    cluster: Cluster,
+    node: Option<VirtualNode>,
+    python: PathBuf,
+    /// Whether the server knows admission policies; Debian's does not.
+    policies: bool,
+}
+
+impl Stage {
+    fn node(&self) -> &VirtualNode {
+        self.node.as_ref().unwrap()
+    }
+
+    fn run(&self, script: &str) -> String {
+        let output = self.node().run_within(PATIENCE, script).unwrap();
+        assert_eq!(output.status, 0, "{script}: {}", output.stderr_text());
+        output.stdout_text().trim().to_owned()
+    }
+
+    /// Waits; a failure shows what the cluster and the node report.
+    fn within<T>(&self, what: &str, test: impl FnMut() -> Option<T>) -> T {
+        self.cluster.within(what, test).unwrap_or_else(|error| {
+            let pods = self.kubectl(&["-n", NAMESPACE, "describe", "pods"]).1;
+            let log = self
+                .kubectl(&[
+                    "-n",
+                    NAMESPACE,
+                    "logs",
+                    "-l",
+                    "app.kubernetes.io/name=rdma-health",
+                    "-c",
+                    "agent",
+                    "--tail=30",
+                ])
+                .1;
+            panic!(
+                "{error:#}\n{pods}\n{log}\n{}\n{:#?}",
+                self.cluster.logs(self.node()),
+                self.conditions()
+            )
+        })
+    }
+
+    /// Exit status and output.
+    fn kubectl(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.cluster.kubectl(arguments).unwrap();
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        (output.status.code().unwrap_or(-1), text)
+    }
+
+    fn helm(&self, action: &str, mut values: Value) {
+        values["kubernetes"]["admissionPolicy"] = json!(self.policies);
+        let helm = Command::new(&self.python)
+            .arg(repository("tests/deploy/release.py"))
+            .arg(action)
+            .arg(self.cluster.kubeconfig())
+            .arg(values.to_string())
+            .output()
+            .unwrap();
+        assert!(
+            helm.status.success(),
+            "helm {action}: {}\n{}",
+            String::from_utf8_lossy(&helm.stderr),
+            self.kubectl(&["-n", NAMESPACE, "describe", "pods"]).1
+        );
+    }
+
+    /// The agent's pod, once it is the only one and all its containers are ready; not the one of this name.
+    fn running(&self, other_than: &str) -> Value {
+        self.within("the pod is 2/2 Running", || {
+            let pods = self.cluster.pods(NAMESPACE).ok()?;
+            let [pod] = pods.as_slice() else { return None };
+            let statuses = pod["status"]["containerStatuses"].as_array()?;
+            let ready = statuses.len() == 2 && statuses.iter().all(|status| status["ready"] == true);
+            (ready && pod["metadata"]["name"] != other_than && pod["metadata"]["deletionTimestamp"].is_null())
+                .then(|| pod.clone())
+        })
+    }
+
+    fn name(&self) -> String {
+        self.running("")["metadata"]["name"].as_str().unwrap().to_owned()
+    }
+
+    fn check(&self, container: &str) -> Value {
+        let name = self.name();
+        let (status, text) = self.kubectl(&[
+            "-n",
+            NAMESPACE,
+            "exec",
+            &name,
+            "-c",
+            container,
+            "--",
+            "/usr/bin/rdma-health",
+            "check",
+            "--output",
+            "json",
+        ]);
+        assert!((0..=3).contains(&status), "check in {container}: {text}");
+        let json = text
+            .lines()
+            .find(|line| line.starts_with('{'))
+            .map(|_| &text[text.find('{').unwrap()..=text.rfind('}').unwrap()]);
+        serde_json::from_str(json.unwrap_or(&text)).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// The agent's conditions: status, reason and time of the last transition.
+    fn conditions(&self) -> BTreeMap<String, [String; 3]> {
+        let node = self.cluster.api.node(NODE).unwrap();
+        let all = node["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        all.iter()
+            .filter(|condition| TYPES.contains(&condition["type"].as_str().unwrap_or_default()))
+            .map(|condition| {
+                let fields = ["status", "reason", "lastTransitionTime"].map(|field| text(&condition[field]));
+                (text(&condition["type"]), fields)
+            })
+            .collect()
+    }
+
+    fn status(&self, kind: &str) -> Option<[String; 2]> {
+        let [status, reason, _] = self.conditions().get(kind)?.clone();
+        Some([status, reason])
+    }
+
+    fn until(&self, kind: &str, status: &str) -> [String; 2] {
+        self.within(&format!("{kind} is {status}"), || {
+            self.status(kind).filter(|now| now[0] == status)
+        })
+    }
+
+    /// Waits until every condition is published and known, of a node whose devices the agent sees.
+    fn all_known(&self) {
+        self.within("every condition is known", || {
+            let conditions = self.conditions();
+            let known = conditions
+                .values()
+                .all(|[status, reason, _]| status != "Unknown" && reason != "NoDevices");
+            (conditions.len() == TYPES.len() && known).then_some(())
+        });
+    }
+
+    /// The agent's Events: reasons, sorted, with their counts.
+    fn events(&self) -> Vec<String> {
+        let events = self.cluster.api.events(NODE).unwrap();
+        let mut events: Vec<_> = events
+            .iter()
+            .filter(|event| {
+                event["source"]["component"] == "rdma-health" || event["reportingComponent"] == "rdma-health"
+            })
+            .map(|event| format!("{} {}", event["reason"], event["count"]))
+            .collect();
+        events.sort();
+        events
+    }
+
+    /// How often each container of the pod was restarted.
+    fn restarts(&self) -> BTreeMap<String, u64> {
+        let pod = &self.cluster.pods(NAMESPACE).unwrap()[0];
+        let statuses = pod["status"]["containerStatuses"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        statuses
+            .iter()
+            .map(|status| {
+                (
+                    status["name"].as_str().unwrap().to_owned(),
+                    status["restartCount"].as_u64().unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    /// Since when the history has known each problem.
+    fn since(&self) -> BTreeMap<String, Value> {
+        let state: Value = serde_json::from_str(&self.run(&format!("cat {STATE}"))).unwrap();
+        let problems = state["observed"]["problems"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        problems
+            .into_iter()
+            .map(|(key, since)| (key, since["time"].clone()))
+            .collect()
+    }
+
+    /// Asserts that conditions and Events stay as they are while the pod changes, until the new agent has read and probed.
+    ///
+    /// On a machine that is too busy to emulate the node in time, the agent correctly reports that devices do not answer. Then
+    /// only what is known before and after is compared, and the times of transitions are not.
+    fn nothing_flips(&self, change: impl FnOnce()) {
+        let before = (self.conditions(), self.events());
+        change();
+        self.probed();
+        let after = (self.conditions(), self.events());
+        let helper = |events: &[String]| events.iter().filter(|event| event.contains("Helper")).count();
+        assert_eq!(helper(&after.1), helper(&before.1), "{:?}", after.1);
+        let stale =
+            |[_, reason, _]: &[String; 3]| ["FactsStale", "FactsUnreadable"].contains(&reason.as_str());
+        let unreadable = |events: &[String]| -> Vec<String> {
+            let unreadable = events.iter().filter(|event| event.contains("FactsUnreadable"));
+            unreadable.cloned().collect()
+        };
+        let noisy = before.0.values().chain(after.0.values()).any(stale)
+            || unreadable(&before.1) != unreadable(&after.1);
+        if !noisy {
+            assert_eq!(after, before);
+            return;
+        }
+        println!("this machine is too slow to compare the times of transitions");
+        for (kind, was) in &before.0 {
+            let now = &after.0[kind];
+            if !stale(was) && !stale(now) {
+                assert_eq!(now[..2], was[..2], "{kind}");
+            }
+        }
+    }
+
+    /// Waits until the agent has probed both active ports: it then knows all that it publishes.
+    fn probed(&self) {
+        let wanted = self.run("grep -l ACTIVE /sys/class/infiniband/rxe*/ports/1/state | wc -l");
+        self.within("the ports are probed", || {
+            let seen = self
+                .node()
+                .run("curl -s --max-time 20 http://127.0.0.1:14791/metrics | grep -c '^rdma_probe_success'")
+                .ok()?;
+            (seen.stdout_text().trim() == wanted).then_some(())
+        });
+    }
+}
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+#[test]
+#[ignore = "needs Kubernetes and an image: make test-pod"]
+fn the_pod_works_as_it_is_deployed() {
+    let images = std::env::var("POD_IMAGES").expect("POD_IMAGES: the directory of tests/pod/images");
+    let cluster = Cluster::start(Path::new(&images)).unwrap();
+    println!("Kubernetes {}", cluster.api.version().unwrap());
+    let tools = Command::new(repository("tests/deploy/tools")).output().unwrap();
+    assert!(
+        tools.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tools.stderr)
+    );
+    let known = cluster
+        .api
+        .ask("GET", "/apis/admissionregistration.k8s.io/v1", None)
+        .unwrap();
+    let began = Instant::now();
+    let node = cluster.boot(Iommu::Intel, "iommu=pt").unwrap();
+    println!("node ready after {:.0?}", began.elapsed());
+    let mut stage = Stage {
+        policies: known.body.to_string().contains("ValidatingAdmissionPolicy"),
+        python: String::from_utf8(tools.stdout).unwrap().trim().into(),
+        node: Some(node),
+        cluster,
+    };
+    run_acts!(
+        &mut stage,
+        |_| (),
+        [
+            the_overlay_runs_and_is_deleted_without_remains,
+            the_chart_runs_with_every_condition,
+            security_contexts_are_in_force,
+            check_in_either_container_gives_the_same_verdict,
+            logs_are_readable,
+            a_link_that_goes_down_becomes_a_condition,
+            a_killed_helper_changes_nothing,
+            a_killed_agent_changes_nothing,
+            a_deleted_pod_keeps_the_history,
+            a_rolling_upgrade_changes_nothing,
+            a_reboot_with_another_iommu_mode_is_a_regression,
+            uninstalling_leaves_nothing,
+        ]
+    );
+}
+
+fn the_overlay_runs_and_is_deleted_without_remains(stage: &mut Stage) {
+    let mut render = Command::new(&stage.python);
+    render.arg(repository("tests/deploy/overlay.py"));
+    if !stage.policies {
+        println!("this server knows no ValidatingAdmissionPolicy: the overlay is applied without it");
+        render.arg("--without-policy");
+    }
+    let rendered = render.output().unwrap();
+    assert!(
+        rendered.status.success(),
+        "{}",
+        String::from_utf8_lossy(&rendered.stderr)
+    );
+    let file = stage.cluster.api.directory().join("overlay.json");
+    std::fs::write(&file, rendered.stdout).unwrap();
+    let file = file.to_str().unwrap();
+    let (status, text) = stage.kubectl(&["apply", "-f", file]);
+    assert_eq!(status, 0, "{text}");
+    let began = Instant::now();
+    stage.running("");
+    println!("2/2 Running {:.1?} after kubectl apply", began.elapsed());
+    stage.all_known();
+    println!(
+        "every condition is known {:.1?} after kubectl apply",
+        began.elapsed()
+    );
+    let (status, text) = stage.kubectl(&["delete", "--wait=true", "--timeout=600s", "-f", file]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(stage.run("pgrep -f '^/usr/bin/rdma-health' || true"), "");
+    // kubectl runs no hook.
+    let removed = Command::new(built("rdma-health").unwrap())
+        .args(["remove-conditions", "--kubeconfig"])
+        .arg(stage.cluster.kubeconfig())
+        .output()
+        .unwrap();
+    assert!(
+        removed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&removed.stderr)
+    );
+    assert_eq!(stage.conditions(), BTreeMap::new());
+}
+
+fn the_chart_runs_with_every_condition(stage: &mut Stage) {
+    let namespace = json!({"metadata": {"name": NAMESPACE}});
+    stage
+        .cluster
+        .api
+        .must("POST", "/api/v1/namespaces", Some(&namespace))
+        .unwrap();
+    stage.helm("install", json!({}));
+    let pod = stage.running("");
+    assert_eq!(pod["status"]["phase"], "Running");
+    stage.all_known();
+    stage.probed();
+    let conditions = stage.conditions();
+    println!("{conditions:#?}");
+    for kind in [
+        "RDMAIommuProblem",
+        "RDMALinkProblem",
+        "RDMAProbeProblem",
+        "RDMAReadingProblem",
+        "RDMADeviceProblem",
+    ] {
+        assert_eq!(conditions[kind][0], "False", "{conditions:#?}");
+    }
+    assert_eq!(
+        conditions["RDMAProbeProblem"][1], "NoProbeProblem",
+        "both ports were probed"
+    );
+}
+
+fn security_contexts_are_in_force(stage: &mut Stage) {
+    let of = |program: &str| {
+        let script = format!(
+            "pid=$(pgrep -o -f '^{program}') && awk '/^(Uid|CapEff|NoNewPrivs|Seccomp):/ {{print $1 $2}}' /proc/$pid/status &&
+             awk '$5 == \"/\" {{split($6, o, \",\"); print \"root:\" o[1]}}' /proc/$pid/mountinfo && ls /proc/$pid/root/dev"
+        );
+        stage.run(&script)
+    };
+    let agent = of("/usr/bin/rdma-health agent");
+    for expected in [
+        "Uid:65521",
+        "CapEff:0000000000000000",
+        "NoNewPrivs:1",
+        "Seccomp:2",
+        "root:ro",
+    ] {
+        assert!(agent.lines().any(|line| line == expected), "{expected}: {agent}");
+    }
+    assert!(
+        !agent.contains("infiniband") && !agent.contains("kmsg"),
+        "{agent}"
+    );
+    let helper = of("/usr/bin/rdma-health-verbs serve");
+    for expected in ["Uid:0", "root:ro", "infiniband", "kmsg"] {
+        assert!(
+            helper.lines().any(|line| line == expected),
+            "{expected}: {helper}"
+        );
+    }
+    // The kubelet created it as root's; the init container gave it to the agent.
+    assert_eq!(
+        stage.run("stat -c '%u %g %a' /var/lib/rdma-health"),
+        "65521 65521 755"
+    );
+}
+
+fn check_in_either_container_gives_the_same_verdict(stage: &mut Stage) {
+    let verdict = |container: &str| {
+        let report = stage.check(container);
+        let findings: Vec<_> = report["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| {
+                format!(
+                    "{} {} {}",
+                    finding["rule"], finding["severity"], finding["subject"]
+                )
+            })
+            .collect();
+        (report["status"].clone(), findings)
+    };
+    let agent = verdict("agent");
+    println!("check: {agent:?}");
+    assert_eq!(agent, verdict("verbs"));
+}
+
+fn logs_are_readable(stage: &mut Stage) {
+    let name = stage.name();
+    let (status, log) = stage.kubectl(&["-n", NAMESPACE, "logs", &name, "-c", "agent"]);
+    assert!(status == 0 && log.contains("serving /metrics"), "{log}");
+    assert!(
+        !log.contains("verbs helper down"),
+        "the helper was waited for: {log}"
+    );
+}
+
+fn a_link_that_goes_down_becomes_a_condition(stage: &mut Stage) {
+    let began = Instant::now();
+    stage.run("ip link set eth1 down");
+    let [_, reason] = stage.until("RDMALinkProblem", "True");
+    println!("link down: condition {reason} after {:.1?}", began.elapsed());
+    assert_eq!(reason, "PortDown");
+    stage.within("the Event PortDown", || {
+        stage
+            .events()
+            .iter()
+            .any(|event| event.starts_with("\"PortDown\""))
+            .then_some(())
+    });
+    // The history is saved every few minutes, and soon after a start; here, on request.
+    stage.run("pkill -HUP -f '^/usr/bin/rdma-health agent'");
+    stage.within("the fault is in the history", || {
+        stage
+            .since()
+            .keys()
+            .any(|key| key.contains("port-down"))
+            .then_some(())
+    });
+}
+
+fn a_killed_helper_changes_nothing(stage: &mut Stage) {
+    stage.nothing_flips(|| {
+        stage.run("pkill -KILL -o -f '^/usr/bin/rdma-health-verbs serve'");
+        stage.within("the helper runs again", || {
+            (stage.restarts()["verbs"] == 1).then_some(())
+        });
+        stage.running("");
+        stage.within("the agent uses the new helper", || {
+            let log = stage
+                .kubectl(&["-n", NAMESPACE, "logs", &stage.name(), "-c", "agent"])
+                .1;
+            (log.matches("verbs helper up").count() == 2).then_some(())
+        });
+    });
+    assert_eq!(stage.restarts()["agent"], 0);
+}
+
+fn a_killed_agent_changes_nothing(stage: &mut Stage) {
+    let since = stage.since();
+    stage.nothing_flips(|| {
+        stage.run("pkill -KILL -f '^/usr/bin/rdma-health agent'");
+        stage.within("the agent runs again", || {
+            (stage.restarts()["agent"] == 1).then_some(())
+        });
+        stage.running("");
+    });
+    keeps(stage, &since);
+}
+
+fn a_deleted_pod_keeps_the_history(stage: &mut Stage) {
+    let since = stage.since();
+    let name = stage.name();
+    stage.nothing_flips(|| {
+        let (status, text) = stage.kubectl(&["-n", NAMESPACE, "delete", "pod", &name]);
+        assert_eq!(status, 0, "{text}");
+        stage.running(&name);
+    });
+    keeps(stage, &since);
+}
+
+fn a_rolling_upgrade_changes_nothing(stage: &mut Stage) {
+    let [old, new] = TAGS.map(|tag| format!("{IMAGE}:{tag}"));
+    let runtime = stage.run("ls -l /proc/$(pgrep -x containerd)/exe | sed 's/.*-> //; s#/containerd$##'");
+    stage.run(&format!(
+        "{runtime}/ctr --namespace k8s.io images tag {old} {new}"
+    ));
+    let since = stage.since();
+    let name = stage.name();
+    stage.nothing_flips(|| {
+        stage.helm("upgrade", json!({"image": {"tag": TAGS[1]}}));
+        let pod = stage.running(&name);
+        assert_eq!(pod["spec"]["containers"][0]["image"], new);
+    });
+    keeps(stage, &since);
+    let log = stage
+        .kubectl(&["-n", NAMESPACE, "logs", &stage.name(), "-c", "agent"])
+        .1;
+    assert!(!log.contains("helper-unhealthy"), "{log}");
+}
+
+/// The history still has every problem, since the same time.
+fn keeps(stage: &Stage, since: &BTreeMap<String, Value>) {
+    let now = stage.since();
+    for (problem, time) in since {
+        assert_eq!(now.get(problem), Some(time), "{problem}: {now:#?}");
+    }
+}
+
+fn a_reboot_with_another_iommu_mode_is_a_regression(stage: &mut Stage) {
+    assert_eq!(stage.status("RDMAIommuProblem").unwrap()[0], "False");
+    let node = stage.node.take().unwrap();
+    stage.cluster.shut_down(node).unwrap();
+    stage.node = Some(stage.cluster.boot(Iommu::Intel, "").unwrap());
+    let [_, reason] = stage.until("RDMAIommuProblem", "True");
+    println!("rebooted without iommu=pt: {reason}");
+    assert_eq!(reason, "IommuRegressed");
+    stage.within("the Event", || {
+        stage
+            .events()
+            .iter()
+            .any(|event| event.starts_with("\"IommuRegressed\""))
+            .then_some(())
+    });
+    stage.running("");
+}
+
+fn uninstalling_leaves_nothing(stage: &mut Stage) {
+    stage.helm("uninstall", json!({}));
+    stage.within("no condition is left", || {
+        stage.conditions().is_empty().then_some(())
+    });
+    let node = stage.cluster.api.node(NODE).unwrap();
+    for part in ["metadata", "spec"] {
+        assert!(!node[part].to_string().contains("rdma-health"), "{node}");
+    }
+    let empty = stage.cluster.api.ask("GET", DAEMONSET, None).unwrap();
+    assert_eq!(empty.status, 404);
+    let kinds = "serviceaccounts,configmaps,services,secrets,daemonsets,jobs,pods,clusterroles,clusterrolebindings,roles,rolebindings,priorityclasses";
+    stage.within("no object is left", || {
+        let (_, left) = stage.kubectl(&["get", kinds, "-A", "-o", "name"]);
+        (!left.contains("rdma-health")).then_some(())
+    });
+    assert_eq!(stage.run("pgrep -f '^/usr/bin/rdma-health' || true"), "");
+}
