@@ -18,7 +18,7 @@ use super::{
     Metrics,
     condition::{Condition, Status},
     failure::{Failure, Permission, Refusal},
-    kind::ConditionKind,
+    kind::ConditionType,
     labels::TaintChange,
     schedule::Published,
     token::TokenFile,
@@ -32,6 +32,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum size of a response in bytes; a Node with a thousand images has a few hundred KiB.
 const MAX_ANSWER: usize = 8 << 20;
+/// Maximum number of fields in a conflict that are looked at: five of each condition.
+const MAX_CONFLICTS: usize = 256;
 /// Nodes have no namespace; every API server keeps Events about them in the namespace `default`.
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -52,6 +54,16 @@ pub(super) struct Metadata {
     pub(super) uid: String,
     resource_version: String,
     labels: Option<BTreeMap<String, String>>,
+    managed_fields: Option<Vec<ManagedFields>>,
+}
+
+/// The fields that one manager owns.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ManagedFields {
+    manager: String,
+    operation: String,
+    fields_v1: Value,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -90,11 +102,11 @@ struct ListMetadata {
 }
 
 impl Node {
-    /// The agent's own conditions, with the time of the latest heartbeat of any of them.
-    pub(super) fn own_conditions(&self) -> (Vec<Published>, Option<&str>) {
+    /// The conditions of these types, with the time of the latest heartbeat of any of them.
+    pub(super) fn conditions(&self, types: &[ConditionType]) -> (Vec<Published>, Option<&str>) {
         let mut heartbeat = None;
         let mut own = Vec::new();
-        for kind in ConditionKind::ALL {
+        for kind in types {
             let all = self.status.conditions.iter().flatten();
             let Some(found) = all.into_iter().find(|condition| condition.r#type == kind.name()) else {
                 continue;
@@ -102,7 +114,7 @@ impl Node {
             heartbeat = heartbeat.max(found.last_heartbeat_time.as_deref());
             own.push(Published {
                 condition: Condition {
-                    kind,
+                    kind: kind.clone(),
                     status: Status::parse(&found.status),
                     reason: found.reason.clone().unwrap_or_default(),
                     message: found.message.clone().unwrap_or_default(),
@@ -113,6 +125,17 @@ impl Node {
         // Ignore a condition without a time: the next write sets one.
         own.retain(|published| !published.since.is_empty());
         (own, heartbeat)
+    }
+
+    /// Whether the agent applied a condition or label that is still there, whatever its name.
+    pub(super) fn has_applied_state(&self) -> bool {
+        let all = self.metadata.managed_fields.iter().flatten();
+        let mut own = all.filter(|entry| entry.manager == MANAGER && entry.operation == "Apply");
+        let some = |value: &Value| value.as_object().is_some_and(|fields| !fields.is_empty());
+        own.any(|entry| {
+            some(&entry.fields_v1["f:status"]["f:conditions"])
+                || some(&entry.fields_v1["f:metadata"]["f:labels"])
+        })
     }
 
     /// Whether it has a taint with this key.
@@ -562,7 +585,7 @@ async fn read_response(
         code,
         message,
         retry_after,
-        fields: fields.take(64).collect(),
+        fields: fields.take(MAX_CONFLICTS).collect(),
     })))
 }
 
@@ -624,7 +647,7 @@ mod tests {
             r#"{"status":{"conditions":[{"type":"RDMALinkProblem","status":"True"}]}}"#,
         ] {
             let node: Node = parse(text.as_bytes()).unwrap();
-            assert_eq!(node.own_conditions(), (Vec::new(), None), "{text}");
+            assert_eq!(node.conditions(&ConditionType::all([])), (Vec::new(), None), "{text}");
         }
     }
 }

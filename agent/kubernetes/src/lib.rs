@@ -16,6 +16,7 @@ mod labels;
 mod metrics;
 mod preflight;
 mod publisher;
+mod ready;
 mod remove;
 mod schedule;
 mod session;
