@@ -57,7 +57,9 @@ pub struct ConditionName(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAConditionName {
     /// It is not a qualified name.
-    #[error("must be the type of a condition, like AcceleratedHardwareReady or example.com/NodeHealthy, not {0:?}")]
+    #[error(
+        "must be the type of a condition, like AcceleratedHardwareReady or example.com/NodeHealthy, not {0:?}"
+    )]
     Malformed(String),
     /// It belongs to Kubernetes or to this product.
     #[error("must not be {0:?}: {1}")]
@@ -85,7 +87,9 @@ impl TryFrom<String> for ConditionName {
         if OF_KUBERNETES.contains(&text.as_str()) {
             return Err(NotAConditionName::Taken(text, "Kubernetes writes this condition"));
         }
-        let own = |name: &str| name.ends_with("Problem") && (name.starts_with("RDMA") || name == "GPUDirectProblem");
+        let own = |name: &str| {
+            name.ends_with("Problem") && (name.starts_with("RDMA") || name == "GPUDirectProblem")
+        };
         if prefix == Some("rdma-health.io") || (prefix.is_none() && own(name)) {
             return Err(NotAConditionName::Taken(
                 text,
@@ -142,11 +146,15 @@ impl fmt::Display for ConditionName {
 /// Why these aliases cannot be used together, if so.
 pub(super) fn conflict(aliases: &[Alias], force: bool) -> Option<String> {
     if aliases.len() > MAX_ALIASES {
-        return Some(format!("has {} entries; at most {MAX_ALIASES} are allowed", aliases.len()));
+        return Some(format!(
+            "has {} entries; at most {MAX_ALIASES} are allowed",
+            aliases.len()
+        ));
     }
     if force && !aliases.is_empty() {
         return Some(
-            "cannot be used with `kubernetes.force`, which could take over another controller's condition".into(),
+            "cannot be used with `kubernetes.force`, which could take over another controller's condition"
+                .into(),
         );
     }
     let twice = |(n, one): (usize, &Alias)| aliases[..n].iter().any(|other| other.r#type == one.r#type);
@@ -160,15 +168,28 @@ mod tests {
 
     #[test]
     fn names_of_others_are_refused() {
-        for good in ["AcceleratedHardwareReady", "kubernetes.azure.com/NodeHealthy", "a.b_c-d", "RDMAReady"] {
+        for good in [
+            "AcceleratedHardwareReady",
+            "kubernetes.azure.com/NodeHealthy",
+            "a.b_c-d",
+            "RDMAReady",
+        ] {
             assert_eq!(good.parse::<ConditionName>().unwrap().as_str(), good);
         }
         let long = format!("{}/{}", "a".repeat(254), "b");
-        for bad in ["", "a/", "/a", "a/b/c", "-a", "a\"b", "A B", "X/Y", "a.-b/c", &long, "ä"] {
+        for bad in [
+            "", "a/", "/a", "a/b/c", "-a", "a\"b", "A B", "X/Y", "a.-b/c", &long, "ä",
+        ] {
             let error = bad.parse::<ConditionName>().unwrap_err();
             assert!(matches!(error, NotAConditionName::Malformed(_)), "{bad}: {error}");
         }
-        for taken in ["Ready", "DiskPressure", "RDMALinkProblem", "GPUDirectProblem", "rdma-health.io/RDMAReady"] {
+        for taken in [
+            "Ready",
+            "DiskPressure",
+            "RDMALinkProblem",
+            "GPUDirectProblem",
+            "rdma-health.io/RDMAReady",
+        ] {
             let error = taken.parse::<ConditionName>().unwrap_err();
             assert!(matches!(error, NotAConditionName::Taken(..)), "{taken}: {error}");
         }

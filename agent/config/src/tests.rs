@@ -319,11 +319,20 @@ fn aliases_have_valid_names_and_never_force() {
     assert_eq!(alias.meaning, Meaning::Ready);
     assert_eq!(alias.delay, Duration::from_secs(600));
     for (keys, expected) in [
-        ("aliases: [{type: Ready}]", "must not be \"Ready\": Kubernetes writes this condition"),
-        ("aliases: [{type: RDMALinkProblem}]", "rdma-health writes conditions of this kind already"),
+        (
+            "aliases: [{type: Ready}]",
+            "must not be \"Ready\": Kubernetes writes this condition",
+        ),
+        (
+            "aliases: [{type: RDMALinkProblem}]",
+            "rdma-health writes conditions of this kind already",
+        ),
         ("aliases: [{type: a b}]", "must be the type of a condition"),
         ("aliases: [{type: a/B}, {type: a/B}]", "has a/B twice"),
-        ("aliases: [{type: a/B}]\n  force: true", "cannot be used with `kubernetes.force`"),
+        (
+            "aliases: [{type: a/B}]\n  force: true",
+            "cannot be used with `kubernetes.force`",
+        ),
         ("aliases: [{meaning: ready}]", "type"),
     ] {
         let said = refused(&format!("kubernetes:\n  {keys}\n"));

@@ -10,7 +10,7 @@ use kube::{
     config::{Config, KubeConfigOptions, Kubeconfig},
 };
 use rdma_health_file::{Links, Worker};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -90,10 +90,10 @@ struct NodeCondition {
 }
 
 #[derive(Debug, Deserialize)]
-struct List {
+struct List<T> {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Vec<Node>,
+    items: Vec<T>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -154,6 +154,8 @@ impl Node {
 pub struct Access {
     /// A kubeconfig. Without one, the pod's service account is used; outside of a pod, the same as `kubectl` uses.
     pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig instead of its current one.
+    pub context: Option<String>,
 }
 
 /// A client of the API server that reconnects after an error.
@@ -221,7 +223,7 @@ impl Api {
         loop {
             let path = format!("/api/v1/nodes?limit=100{next}");
             let answer = self.request(permission, "", "GET", &path, "", None).await?;
-            let page: List = parse(&answer)?;
+            let page: List<Node> = parse(&answer)?;
             all.extend(page.items);
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
                 Some(token) => next = continuation(&token)?,
@@ -231,31 +233,28 @@ impl Api {
     }
 
     /// Reads every object of a list, page by page. `path` has the query without the page.
-    pub(super) async fn list(
+    pub(super) async fn list<T: DeserializeOwned>(
         &mut self,
         permission: Permission,
         path: &str,
         most: usize,
-        mut each: impl FnMut(Value),
+        mut each: impl FnMut(T),
     ) -> Result<(), Failure> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let (mut next, mut count) = (String::new(), 0);
         loop {
             let page = format!("{path}{separator}limit=100{next}");
             let answer = self.request(permission, "", "GET", &page, "", None).await?;
-            let mut page: Value = parse(&answer)?;
-            let Some(items) = page["items"].as_array_mut() else {
-                return Err(Failure::Malformed("the list has no items".into()));
-            };
-            count += items.len();
+            let page: List<T> = parse(&answer)?;
+            count += page.items.len();
             if count > most {
                 return Err(Failure::Malformed(format!(
                     "there are more than {most} {}",
                     permission.resource
                 )));
             }
-            std::mem::take(items).into_iter().for_each(&mut each);
-            next = match page["metadata"]["continue"].as_str().unwrap_or_default() {
+            page.items.into_iter().for_each(&mut each);
+            next = match page.metadata.r#continue.as_deref().unwrap_or_default() {
                 "" => return Ok(()),
                 token => continuation(token)?,
             };
@@ -473,7 +472,7 @@ fn status_of(name: &str) -> String {
 /// A client, and the token that its requests need.
 pub(super) struct Connection {
     pub(super) client: Client,
-    token: Option<TokenFile>,
+    pub(super) token: Option<TokenFile>,
 }
 
 /// [`connect`] in a separate thread: it reads files, and a file system that hangs must not block the agent.
@@ -491,20 +490,27 @@ async fn open(
 
 pub(super) async fn connect(access: Access) -> Result<Connection, Failure> {
     let refuse = |error: &dyn std::error::Error| Failure::Configuration(chain(error));
+    let chosen = KubeConfigOptions {
+        context: access.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     let mut config = match &access.kubeconfig {
         Some(path) => {
             // The library would wait for ever for a FIFO.
             rdma_health_file::open(OpenOptions::new().read(true), path, Links::Follow)
                 .map_err(|error| Failure::Configuration(format!("{}: {error}", path.display())))?;
             let file = Kubeconfig::read_from(path).map_err(|error| refuse(&error))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            Config::from_custom_kubeconfig(file, &chosen)
                 .await
                 .map_err(|error| Failure::Configuration(format!("{}: {}", path.display(), chain(&error))))?
         }
         // In a pod, ignore a kubeconfig of the image or of the mounted host.
-        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+        None if access.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
             Config::incluster().map_err(|error| refuse(&error))?
         }
+        None if access.context.is_some() => Config::from_kubeconfig(&chosen)
+            .await
+            .map_err(|error| refuse(&error))?,
         None => Config::infer().await.map_err(|error| refuse(&error))?,
     };
     config.connect_timeout = Some(CONNECT);
@@ -589,7 +595,7 @@ async fn read_response(
     })))
 }
 
-fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| Failure::Malformed(error.to_string()))
 }
 
@@ -610,6 +616,7 @@ mod tests {
         std::fs::write(&path, config.to_string()).unwrap();
         let access = Access {
             kubeconfig: Some(path),
+            ..Access::default()
         };
         let mut api = Api::new(
             access,
@@ -647,7 +654,11 @@ mod tests {
             r#"{"status":{"conditions":[{"type":"RDMALinkProblem","status":"True"}]}}"#,
         ] {
             let node: Node = parse(text.as_bytes()).unwrap();
-            assert_eq!(node.conditions(&ConditionType::all([])), (Vec::new(), None), "{text}");
+            assert_eq!(
+                node.conditions(&ConditionType::all([])),
+                (Vec::new(), None),
+                "{text}"
+            );
         }
     }
 }

@@ -102,9 +102,8 @@ pub(crate) fn conditions(view: &View, context: &ConditionContext) -> Vec<Conditi
 }
 
 fn condition(kind: ConditionKind, view: &View, context: &ConditionContext) -> Option<Condition> {
-    let condition = |status, reason: &str, message: &str| {
-        Some(Condition::new(kind.into(), status, reason, message))
-    };
+    let condition =
+        |status, reason: &str, message: &str| Some(Condition::new(kind.into(), status, reason, message));
     let unknown = unknown(kind, view, context);
     if let Some(Unknown::All(reason, message)) = &unknown {
         return condition(Status::Unknown, reason, message);

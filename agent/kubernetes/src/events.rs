@@ -74,7 +74,8 @@ impl Events {
         for Transition { before, now } in transitions {
             let own = matches!(now.kind, ConditionType::Problem(_));
             let reported = own
-                && (now.status == Status::True || (now.status == Status::False && before == Some(Status::True)));
+                && (now.status == Status::True
+                    || (now.status == Status::False && before == Some(Status::True)));
             if reported {
                 if self.waiting.len() == WAITING {
                     self.waiting.pop_front();

@@ -6,7 +6,7 @@ use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGauge};
 use rdma_health_instrument::{Entry, Registry, families};
 use rdma_health_time::since_1970;
 
-use super::Permission;
+use super::{Permission, kind::READY};
 
 families! {
     KUBERNETES_ENABLED: Gauge "rdma_health_kubernetes_enabled" [""] {}
@@ -41,6 +41,7 @@ impl Metrics {
         metrics
             .requests
             .with_label_values(&["patch", "nodes/status", "ok"]);
+        metrics.contested(READY, false);
         metrics
     }
 

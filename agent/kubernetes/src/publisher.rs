@@ -51,6 +51,7 @@ impl Publisher {
         self.metrics.enabled();
         let access = Access {
             kubeconfig: settings.kubeconfig.clone(),
+            ..Access::default()
         };
         let config = SessionConfig {
             node: self.node.to_string(),

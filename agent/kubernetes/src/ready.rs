@@ -11,7 +11,9 @@ use rdma_health_rules::{Expectations, Finding, Profile, Severity};
 use rdma_health_view::View;
 
 use super::{
-    condition::{Condition, ConditionContext, STALE_GRACE, Status, awaits_probes, busy, facts_stale, message},
+    condition::{
+        Condition, ConditionContext, STALE_GRACE, Status, awaits_probes, busy, facts_stale, message,
+    },
     kind::{ConditionType, Shape},
 };
 
@@ -91,7 +93,11 @@ fn condition(kind: ConditionType, delay: Duration, readiness: &Readiness, now: u
         Readiness::Fault(fault) => {
             // A fault of unknown age counts as new.
             let age = fault.since.map_or(0, |since| now.saturating_sub(since));
-            let status = if age >= delay.as_secs() { ill } else { Status::Unknown };
+            let status = if age >= delay.as_secs() {
+                ill
+            } else {
+                Status::Unknown
+            };
             Condition::new(kind, status, &fault.reason, &fault.message)
         }
     })
@@ -137,7 +143,10 @@ fn readiness(view: &View, context: &ConditionContext, aggregate: &Aggregate) -> 
             let mut patterns = aggregate.probed.iter();
             patterns.any(|pattern| pattern::matches(pattern, &port.hca.name))
         };
-        let unproven = ports.iter().filter(probed).find_map(|port| not_proven(port, view, context));
+        let unproven = ports
+            .iter()
+            .filter(probed)
+            .find_map(|port| not_proven(port, view, context));
         if let Some(unproven) = unproven {
             return unproven;
         }
@@ -232,7 +241,11 @@ fn not_proven(port: &Port<'_>, view: &View, context: &ConditionContext) -> Optio
         from.device == port.hca.name && from.port == port.number
     };
     let Some(probe) = node.loopbacks().filter(of_port).max_by_key(|probe| probe.time) else {
-        let booted = node.host.uptime.known().is_none_or(|uptime| *uptime < JUST_BOOTED);
+        let booted = node
+            .host
+            .uptime
+            .known()
+            .is_none_or(|uptime| *uptime < JUST_BOOTED);
         if awaits_probes(view, context) && !booted {
             return Some(Readiness::NotYet);
         }

@@ -189,6 +189,7 @@ async fn simulate() {
     let (kubeconfig, _) = server.kubeconfig("simulation", &token).unwrap();
     let access = Access {
         kubeconfig: Some(kubeconfig),
+        ..Access::default()
     };
     println!("{nodes} nodes, kube-apiserver {}", server.version().unwrap());
 
@@ -279,6 +280,7 @@ async fn create(server: &ApiServer, nodes: usize, api_of: impl Fn(usize) -> Api)
     let (config, _) = server.kubeconfig("admin", "admin-of-a-test").unwrap();
     let admin = connect(Access {
         kubeconfig: Some(config),
+        ..Access::default()
     })
     .await
     .unwrap()

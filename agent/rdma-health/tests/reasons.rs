@@ -48,7 +48,9 @@ fn page() -> String {
 }
 
 fn reasons(page: &str) -> BTreeSet<&str> {
-    let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let cells = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     cells.collect()
 }
 
@@ -58,7 +60,10 @@ fn a_published_reason_stays_and_every_reason_is_on_the_page() {
     let published = fs::read_to_string(&path).unwrap_or_default();
     let (published, now) = (published.as_str(), page());
     let gone: Vec<_> = reasons(published).difference(&reasons(&now)).copied().collect();
-    assert!(gone.is_empty(), "reasons never change, and these are gone: {gone:?}");
+    assert!(
+        gone.is_empty(),
+        "reasons never change, and these are gone: {gone:?}"
+    );
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, &now).unwrap();
     } else {

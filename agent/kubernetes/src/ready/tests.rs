@@ -49,7 +49,10 @@ fn healthy() -> View {
         })
         .collect();
     Arc::make_mut(&mut view.verdict).findings.clear();
-    let gid = view.node.active_ports().find_map(|port| port.routable_gid().cloned());
+    let gid = view
+        .node
+        .active_ports()
+        .find_map(|port| port.routable_gid().cloned());
     gids(&mut view, &Fact::Known(vec![gid.unwrap()]));
     view
 }
@@ -68,7 +71,9 @@ fn gids(view: &mut View, table: &Fact<Vec<Gid>>) {
 
 fn ready(view: &View, context: &ConditionContext, aggregate: &Aggregate) -> Option<(Status, String, String)> {
     let all = conditions(view, context, aggregate);
-    let found = all.into_iter().find(|condition| condition.kind == ConditionType::Ready)?;
+    let found = all
+        .into_iter()
+        .find(|condition| condition.kind == ConditionType::Ready)?;
     Some((found.status, found.reason, found.message))
 }
 
@@ -89,14 +94,22 @@ fn true_needs_a_gid_and_a_successful_probe_of_every_active_port() {
 
     let mut one_unprobed = view.clone();
     one_unprobed.node.probes.pop();
-    assert_eq!(says(&one_unprobed, &aggregate()), (Status::Unknown, "NotProbed".into()));
+    assert_eq!(
+        says(&one_unprobed, &aggregate()),
+        (Status::Unknown, "NotProbed".into())
+    );
 
     let mut failed = view.clone();
     failing(&mut failed, Some(ProbeFailure::TimedOut));
     assert_eq!(says(&failed, &aggregate()), (Status::False, "ProbeFailed".into()));
 
     let mut busy = view.clone();
-    failing(&mut busy, Some(ProbeFailure::Busy { bytes_per_second: 1 << 30 }));
+    failing(
+        &mut busy,
+        Some(ProbeFailure::Busy {
+            bytes_per_second: 1 << 30,
+        }),
+    );
     assert_eq!(says(&busy, &aggregate()).0, Status::True);
 
     let mut later = context(&view);
@@ -131,11 +144,16 @@ fn probes_are_not_waited_for_where_they_are_disabled() {
 #[test]
 fn only_critical_findings_make_it_false_and_they_come_with_their_reason() {
     let mut view = healthy();
-    view.verdict = Arc::new(judge(&rdma_health_tests::view::rich(3, &[]).node, &Expectations::default()));
+    view.verdict = Arc::new(judge(
+        &rdma_health_tests::view::rich(3, &[]).node,
+        &Expectations::default(),
+    ));
     let worst = view.verdict.findings.first().unwrap().rule.reason();
     assert_eq!(says(&view, &aggregate()), (Status::False, worst));
     let verdict = Arc::make_mut(&mut view.verdict);
-    verdict.findings.retain(|finding| finding.severity < Severity::Critical);
+    verdict
+        .findings
+        .retain(|finding| finding.severity < Severity::Critical);
     assert!(!verdict.findings.is_empty());
     assert_eq!(says(&view, &aggregate()).0, Status::True);
 }
@@ -197,7 +215,11 @@ fn an_alias_has_its_own_name_shape_and_patience() {
     aggregate.aliases = vec![
         alias("AcceleratedHardwareReady", rdma_health_config::Meaning::Ready, 0),
         alias("example.com/NoRDMA", rdma_health_config::Meaning::Problem, 0),
-        alias("kubernetes.azure.com/NodeHealthy", rdma_health_config::Meaning::Ready, 10),
+        alias(
+            "kubernetes.azure.com/NodeHealthy",
+            rdma_health_config::Meaning::Ready,
+            10,
+        ),
     ];
     let statuses = |view: &View, aggregate: &Aggregate| {
         let all = conditions(view, &context(view), aggregate);

@@ -425,7 +425,9 @@ fn a_condition_of_another_controller_is_left_out_for_an_hour() {
     };
     let now = bench.now;
     bench.schedule.observe(vec![link(Status::True, ""), other], now);
-    bench.schedule.yield_to_others(&[ConditionKind::GpuDirect.into()], now);
+    bench
+        .schedule
+        .yield_to_others(&[ConditionKind::GpuDirect.into()], now);
     bench.run(SECOND * 3500, |_| Ok(()));
     assert!(
         bench

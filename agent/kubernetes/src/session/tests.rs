@@ -76,6 +76,7 @@ async fn patched(
 
     let access = Access {
         kubeconfig: Some(kubeconfig),
+        ..Access::default()
     };
     let config = SessionConfig {
         node: "n".into(),
