@@ -15,6 +15,9 @@ use super::{
 };
 use crate::cli::{Output, UNKNOWN};
 
+/// Maximum number of lines of a table, unless all are asked for.
+const MANY: usize = 50;
+
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Only nodes with these labels, as in kubectl get nodes --selector
@@ -23,7 +26,7 @@ pub(super) struct Arguments {
     /// Label that names the pool of a node [default: that of Karpenter, EKS, GKE, AKS, OKE or OpenShift]
     #[arg(long, value_name = "KEY")]
     pool_label: Option<String>,
-    /// Also list the nodes that are ok
+    /// List every node, not only the first 50 that are not ok
     #[arg(short, long)]
     all: bool,
     #[command(flatten)]
@@ -152,6 +155,7 @@ fn text(out: &mut impl Write, rows: &[Row<'_>], all: bool) -> std::io::Result<()
     ];
     table::write(out, &head.map(str::to_owned), &lines)?;
 
+    by_cause(out, rows)?;
     let now = rdma_health_time::now();
     let mut shown: Vec<_> = rows
         .iter()
@@ -161,6 +165,8 @@ fn text(out: &mut impl Write, rows: &[Row<'_>], all: bool) -> std::io::Result<()
     if shown.is_empty() {
         return Ok(());
     }
+    let more = if all { 0 } else { shown.len().saturating_sub(MANY) };
+    shown.truncate(shown.len() - more);
     let lines: Vec<_> = shown
         .into_iter()
         .map(|row| {
@@ -179,7 +185,40 @@ fn text(out: &mut impl Write, rows: &[Row<'_>], all: bool) -> std::io::Result<()
         .collect();
     writeln!(out)?;
     let head = ["NODE", "VERDICT", "SINCE", "POOL", "KERNEL", "CAUSES"];
-    table::write(out, &head.map(str::to_owned), &lines)
+    table::write(out, &head.map(str::to_owned), &lines)?;
+    if more > 0 {
+        writeln!(out, "and {}; --all lists all", count(more, "more node"))?;
+    }
+    Ok(())
+}
+
+/// How many nodes have each cause, the most frequent first.
+fn by_cause(out: &mut impl Write, rows: &[Row<'_>]) -> std::io::Result<()> {
+    let mut causes = BTreeMap::<&str, (usize, &str)>::new();
+    for row in rows {
+        let mut own: Vec<_> = row
+            .causes
+            .iter()
+            .map(|problem| (&*problem.cause, &*problem.title))
+            .collect();
+        own.sort_unstable();
+        own.dedup_by_key(|(cause, _)| *cause);
+        for (cause, title) in own {
+            causes.entry(cause).or_insert((0, title)).0 += 1;
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let mut causes: Vec<_> = causes.into_iter().collect();
+    causes.sort_by_key(|(cause, (nodes, _))| (std::cmp::Reverse(*nodes), *cause));
+    let lines: Vec<_> = causes
+        .into_iter()
+        .take(MANY)
+        .map(|(cause, (nodes, title))| vec![nodes.to_string(), cause.to_owned(), title.to_owned()])
+        .collect();
+    writeln!(out)?;
+    table::write(out, &["NODES", "CAUSE", "WHAT IT IS"].map(str::to_owned), &lines)
 }
 
 /// `iommu-translation, port-down (mlx5_3)`.
