@@ -342,22 +342,18 @@ async fn nodes(api: &mut Api, labels: &str, name: Option<&str>) -> Result<Vec<Fl
     };
     let (verb, resource) = (if name.is_some() { "get" } else { "list" }, "nodes");
     let permission = Permission { verb, resource };
-    match name {
-        Some(name) => {
-            let node = api.get(permission, name, &format!("/api/v1/nodes/{name}")).await;
-            let node = node.map_err(refused("get nodes"))?;
-            let parsed = serde_json::from_value(node);
-            take(
-                parsed.map_err(|error| {
-                    FleetError::Failed(format!("the API server's Node is invalid: {error}"))
-                })?,
-            );
-        }
-        None => {
-            let path = format!("/api/v1/nodes?labelSelector={}", escaped(labels));
-            let listed = api.list(permission, &path, MOST, &mut take).await;
-            listed.map_err(refused("list nodes"))?;
-        }
+    if let Some(name) = name {
+        let node = api.get(permission, name, &format!("/api/v1/nodes/{name}")).await;
+        let node = node.map_err(refused("get nodes"))?;
+        let parsed = serde_json::from_value(node);
+        take(
+            parsed
+                .map_err(|error| FleetError::Failed(format!("the API server's Node is invalid: {error}")))?,
+        );
+    } else {
+        let path = format!("/api/v1/nodes?labelSelector={}", escaped(labels));
+        let listed = api.list(permission, &path, MOST, &mut take).await;
+        listed.map_err(refused("list nodes"))?;
     }
     Ok(found)
 }

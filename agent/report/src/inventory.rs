@@ -7,13 +7,16 @@ use rdma_health_node::{DmaMode, Fact, Node, nvidia::PeerMemory, words::gigabits}
 
 use super::devices::{Row, rows};
 
+/// A word about one port.
+type Word = fn(&Row<'_>) -> String;
+
 const UNREAD: &str = "unread";
 const NONE: &str = "none";
 
 /// The words by kind of fact: `kernel` → `6.1.0-37-amd64`, `adapters` → `8x ConnectX-7 (mlx5_core)`.
 pub(super) fn inventory(node: &Node) -> BTreeMap<&'static str, String> {
     let rows = rows(node);
-    let ports = |word: &dyn Fn(&Row<'_>) -> String| counted(rows.iter().map(word));
+    let ports = |word: Word| counted(rows.iter().map(word));
     let dma = match node.dma_mode() {
         None => UNREAD,
         Some(DmaMode::NoIommu) => NONE,
@@ -30,19 +33,19 @@ pub(super) fn inventory(node: &Node) -> BTreeMap<&'static str, String> {
         ("iommu", dma.to_owned()),
         ("peer-memory", peer_memory),
     ]);
-    let of_ports: [(&str, &dyn Fn(&Row<'_>) -> String); 6] = [
-        ("adapters", &|row| {
+    let of_ports: [(&str, Word); 6] = [
+        ("adapters", |row| {
             let model = row.model.unwrap_or("unknown model");
             format!("{model} ({})", words(row.driver, Clone::clone))
         }),
-        ("firmware", &|row| words(row.firmware, Clone::clone)),
-        ("ports", &|row| {
+        ("firmware", |row| words(row.firmware, Clone::clone)),
+        ("ports", |row| {
             let rate = words(&row.rate, |rate| gigabits(*rate));
             format!("{rate} {}", words(&row.state, ToString::to_string))
         }),
-        ("rdma-mtu", &|row| number(row.active_mtu)),
-        ("netdev-mtu", &|row| number(row.netdev_mtu)),
-        ("gid-index", &|row| number(row.gid.as_ref().map(|gid| gid.index))),
+        ("rdma-mtu", |row| number(row.active_mtu)),
+        ("netdev-mtu", |row| number(row.netdev_mtu)),
+        ("gid-index", |row| number(row.gid.as_ref().map(|gid| gid.index))),
     ];
     for (key, word) in of_ports {
         let text = if node.hcas.unread().is_some() {

@@ -23,7 +23,7 @@ fn own_address() -> IpAddr {
     socket.local_addr().unwrap().ip()
 }
 
-/// Registers a pod of the agent on a Node, as a DaemonSet would, at an address.
+/// Registers a pod of the agent on a Node, as a `DaemonSet` would, at an address.
 fn pod(server: &ApiServer, node: &str, address: IpAddr, port: u16, phase: &str) {
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let name = format!("rdma-health-{node}");
@@ -62,6 +62,7 @@ fn said(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
+#[allow(clippy::too_many_lines)] // one story of a user and a cluster
 pub fn the_plugin_shows_every_node_and_names_those_that_do_not_answer(server: &ApiServer) {
     let address = own_address();
     assert!(!address.is_loopback(), "this machine has no other address");

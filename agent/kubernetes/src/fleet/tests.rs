@@ -149,7 +149,7 @@ async fn asked(nodes: usize, timeout: Duration) -> (Vec<Result<Vec<u8>, String>>
     // In a thread of its own, as the server of a cluster has its own processors.
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let served = Arc::clone(&cluster);
-    let server = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let listener = TcpListener::from_std(listener).unwrap();
@@ -184,7 +184,7 @@ async fn asked(nodes: usize, timeout: Duration) -> (Vec<Result<Vec<u8>, String>>
         begun.elapsed()
     );
     drop(end);
-    server.join().unwrap();
+    thread.join().unwrap();
     (answers, cluster.most_asked.load(Ordering::SeqCst))
 }
 

@@ -132,17 +132,13 @@ fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> V
         for (_, facts) in nodes {
             *counts.entry(of(facts, key)).or_default() += 1;
         }
-        let expected = match reference {
-            Some(reference) => of(reference, key),
-            None => {
-                let most = counts
-                    .iter()
-                    .max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)));
-                match most {
-                    Some((value, _)) => value.clone(),
-                    None => continue,
-                }
-            }
+        // Of two values that are equally frequent, the first in order.
+        let most = counts
+            .iter()
+            .max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)))
+            .map(|(value, _)| value.clone());
+        let Some(expected) = reference.map(|reference| of(reference, key)).or(most) else {
+            continue;
         };
         for (node, facts) in nodes {
             let value = of(facts, key);
