@@ -47,15 +47,28 @@ fn a_cluster_sees_each_node_as_it_is() {
             a_server_that_nobody_vouches_for_gets_no_token,
             a_wrong_kubeconfig_is_told_and_a_right_one_read,
             a_condition_of_somebody_else_is_left_alone_unless_forced,
-            one_condition_says_whether_rdma_can_be_used_under_every_configured_name,
-            a_condition_of_another_controller_is_never_taken_over,
             labels_of_the_node_say_what_is_expected,
             labels_and_taint_are_set_where_asked_for,
             clocks_that_disagree_do_no_harm,
-            the_plugin_shows_every_node_and_names_those_that_do_not_answer,
             uninstalling_leaves_nothing_behind,
             a_server_that_was_away_is_told_within_seconds,
             a_server_that_hangs_holds_nothing_up,
+        ]
+    );
+}
+
+/// The condition that controllers wait for, and the plugin of kubectl.
+#[test]
+#[ignore = "needs a kube-apiserver: make test-kubernetes"]
+fn controllers_and_users_of_kubectl_see_each_node_as_it_is() {
+    let mut server = ApiServer::start().unwrap();
+    run_acts!(
+        &mut server,
+        mend,
+        [
+            one_condition_says_whether_rdma_can_be_used_under_every_configured_name,
+            a_condition_of_another_controller_is_never_taken_over,
+            the_plugin_shows_every_node_and_names_those_that_do_not_answer,
         ]
     );
 }
