@@ -146,7 +146,7 @@ async fn asked(nodes: usize, timeout: Duration) -> (Vec<Result<Vec<u8>, String>>
         nodes,
         ..Cluster::default()
     });
-    // In a thread of its own, as the server of a cluster has its own processors.
+    // In a separate thread, because the server of a cluster has its own processors.
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let served = Arc::clone(&cluster);
     let thread = std::thread::spawn(move || {
