@@ -8,6 +8,7 @@ Usage: chart.py [--update]    --update regenerates deploy/kustomize
 import copy
 import json
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -40,6 +41,8 @@ VARIANTS = {
         "podLabels": {"a": "b"}, "podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}},
     },
     "runbooks elsewhere": {"prometheusRule": {"enabled": True, "runbookBase": "https://wiki.example.com/rdma"}},
+    "aliases": {"agent": {"config": {"kubernetes": {"aliases": [
+        {"type": "AcceleratedHardwareReady", "delay": "10m"}, {"type": "kubernetes.azure.com/NodeHealthy", "meaning": "ready"}]}}}},
     "dashboards": {"dashboards": {"enabled": True, "docsBase": "https://wiki.example.com/rdma/"}},
     "least privilege": {"helper": {"deviceAccess": "resource"}, "hostNetwork": False,
                         "networkPolicy": {"enabled": True}, "openshift": {"enabled": True}},
@@ -55,6 +58,9 @@ REFUSED = [
     ({"agent": {"config": {"root": "/"}}}, "root"),
     ({"helper": {"deviceAccess": "maybe"}}, "deviceAccess"),
     ({"image": {"digest": "latest"}}, "digest"),
+    ({"agent": {"config": {"kubernetes": {"aliases": [{"type": "Ready"}]}}}}, "aliases"),
+    ({"agent": {"config": {"kubernetes": {"aliases": [{"type": "a'] || true || 'a' in ['a"}]}}}}, "aliases"),
+    ({"agent": {"config": {"kubernetes": {"aliases": [{"type": "A", "meaning": "maybe"}]}}}}, "aliases"),
     ({"prometheusRule": {"runbookBase": "docs/runbooks/"}}, "runbookBase"),
     ({"dashboards": {"docsBase": "docs"}}, "docsBase"),
 ]
@@ -108,6 +114,20 @@ def check_runbooks(objects, values):
     for rule in (r for v in objects if v["kind"] == "PrometheusRule" for g in v["spec"]["groups"] for r in g["rules"]):
         if "alert" in rule and rule["annotations"]["runbook_url"] != f"{base}/{rule['alert']}.md":
             raise SystemExit(f"{rule['alert']}: {rule['annotations']['runbook_url']} is not its page below {base}")
+
+
+def check_aliases(objects, values):
+    """Checks that the admission policy lets the agent write the aggregate condition and the configured aliases, and no other."""
+    policies = [v for v in objects if v["kind"] == "ValidatingAdmissionPolicy"]
+    aliases = values.get("agent", {}).get("config", {}).get("kubernetes", {}).get("aliases", [])
+    allowed = ["rdma-health.io/RDMAReady"] + [alias["type"] for alias in aliases]
+    for expression in (r["expression"] for v in policies for r in v["spec"]["validations"] if "variables.before.all" in r["expression"]):
+        listed = re.findall(r"type in \[([^]]*)\]", expression)
+        if [re.findall(r"'([^']*)'", one) for one in listed] != [allowed] * 2:
+            raise SystemExit(f"the policy lists {listed}, expected {allowed}")
+        return
+    if policies:
+        raise SystemExit("the policy has no rule about conditions")
 
 
 def check_dashboards(objects, values):
@@ -170,6 +190,7 @@ def main():
         check(installed + hooks)
         check_runbooks(installed, values)
         check_dashboards(installed, values)
+        check_aliases(installed, values)
         print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation are valid in Kubernetes {SCHEMA}")
     helm.refuse(render, REFUSED)
     print(f"{len(REFUSED)} invalid values are refused")

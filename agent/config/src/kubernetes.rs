@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rdma_health_rules::Severity;
 use serde::{Deserialize, Serialize};
 
-use super::NodeName;
+use super::{NodeName, alias::Alias};
 
 /// Publishing to Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub struct Kubernetes {
     pub events: bool,
     /// Whether to take over conditions that another controller manages.
     pub force: bool,
+    /// Conditions with the content of `rdma-health.io/RDMAReady` under other names.
+    pub aliases: Vec<Alias>,
     /// Whether to set labels on the Node.
     pub labels: bool,
     /// The effect of the taint on a Node with a critical finding; `None` sets no taint.
@@ -39,6 +41,7 @@ impl Default for Kubernetes {
             severity: Threshold::Warning,
             events: true,
             force: false,
+            aliases: Vec::new(),
             labels: false,
             taint: None,
         }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alias;
 mod kubernetes;
 pub mod metrics;
 mod node_name;
@@ -18,6 +19,7 @@ use std::path::Path;
 
 use rdma_health_file::{Links, within};
 
+pub use alias::{Alias, ConditionName, MAX_ALIASES, Meaning, NotAConditionName};
 pub use kubernetes::{Kubernetes, Taint, Threshold};
 pub use node_name::{NodeName, NotANodeName};
 pub use overrides::Overrides;

@@ -8,7 +8,7 @@ use std::{
 use rdma_health_yaml::{Error, Section, explain, line_of};
 use serde_json::Value;
 
-use super::{Config, size};
+use super::{Config, alias, size};
 
 /// Parses a configuration without validating its values.
 ///
@@ -113,6 +113,10 @@ pub(super) fn check(config: &Config, text: Option<&str>) -> Result<(), Error> {
         if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
             return refuse(key, "contains an empty pattern, which matches nothing".into());
         }
+    }
+    let kubernetes = &config.kubernetes;
+    if let Some(what) = alias::conflict(&kubernetes.aliases, kubernetes.force) {
+        return refuse("kubernetes.aliases", what);
     }
     if config.helper.program.is_some() && config.helper.socket.is_some() {
         return refuse(

@@ -142,16 +142,16 @@ fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAd
 }
 
 /// For serde's `with`: `90s`, `10m`, `1h 30m`.
-mod duration {
+pub(super) mod duration {
     use std::time::Duration;
 
     use serde::{Deserializer, Serializer, de};
 
-    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&humantime::format_duration(*duration))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         deserializer.deserialize_any(Visitor)
     }
 

@@ -311,3 +311,31 @@ fn all_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
         all_keys(value, keys);
     }
 }
+
+#[test]
+fn aliases_have_valid_names_and_never_force() {
+    let config = accepted("kubernetes:\n  aliases:\n  - type: AcceleratedHardwareReady\n    delay: 10m\n");
+    let alias = &config.kubernetes.aliases[0];
+    assert_eq!(alias.meaning, Meaning::Ready);
+    assert_eq!(alias.delay, Duration::from_secs(600));
+    for (keys, expected) in [
+        (
+            "aliases: [{type: Ready}]",
+            "must not be \"Ready\": Kubernetes writes this condition",
+        ),
+        (
+            "aliases: [{type: RDMALinkProblem}]",
+            "rdma-health writes conditions of this kind already",
+        ),
+        ("aliases: [{type: a b}]", "must be the type of a condition"),
+        ("aliases: [{type: a/B}, {type: a/B}]", "has a/B twice"),
+        (
+            "aliases: [{type: a/B}]\n  force: true",
+            "cannot be used with `kubernetes.force`",
+        ),
+        ("aliases: [{meaning: ready}]", "type"),
+    ] {
+        let said = refused(&format!("kubernetes:\n  {keys}\n"));
+        assert!(said.contains(expected), "{keys}: {said}");
+    }
+}

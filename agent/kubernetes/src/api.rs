@@ -10,7 +10,7 @@ use kube::{
     config::{Config, KubeConfigOptions, Kubeconfig},
 };
 use rdma_health_file::{Links, Worker};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -18,7 +18,7 @@ use super::{
     Metrics,
     condition::{Condition, Status},
     failure::{Failure, Permission, Refusal},
-    kind::ConditionKind,
+    kind::ConditionType,
     labels::TaintChange,
     schedule::Published,
     token::TokenFile,
@@ -32,6 +32,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum size of a response in bytes; a Node with a thousand images has a few hundred KiB.
 const MAX_ANSWER: usize = 8 << 20;
+/// Maximum number of fields in a conflict that are looked at: five of each condition.
+const MAX_CONFLICTS: usize = 256;
 /// Nodes have no namespace; every API server keeps Events about them in the namespace `default`.
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -52,6 +54,16 @@ pub(super) struct Metadata {
     pub(super) uid: String,
     resource_version: String,
     labels: Option<BTreeMap<String, String>>,
+    managed_fields: Option<Vec<ManagedFields>>,
+}
+
+/// The fields that one manager owns.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ManagedFields {
+    manager: String,
+    operation: String,
+    fields_v1: Value,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -78,10 +90,10 @@ struct NodeCondition {
 }
 
 #[derive(Debug, Deserialize)]
-struct List {
+struct List<T> {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Vec<Node>,
+    items: Vec<T>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,11 +102,11 @@ struct ListMetadata {
 }
 
 impl Node {
-    /// The agent's own conditions, with the time of the latest heartbeat of any of them.
-    pub(super) fn own_conditions(&self) -> (Vec<Published>, Option<&str>) {
+    /// The conditions of these types, with the time of the latest heartbeat of any of them.
+    pub(super) fn conditions(&self, types: &[ConditionType]) -> (Vec<Published>, Option<&str>) {
         let mut heartbeat = None;
         let mut own = Vec::new();
-        for kind in ConditionKind::ALL {
+        for kind in types {
             let all = self.status.conditions.iter().flatten();
             let Some(found) = all.into_iter().find(|condition| condition.r#type == kind.name()) else {
                 continue;
@@ -102,7 +114,7 @@ impl Node {
             heartbeat = heartbeat.max(found.last_heartbeat_time.as_deref());
             own.push(Published {
                 condition: Condition {
-                    kind,
+                    kind: kind.clone(),
                     status: Status::parse(&found.status),
                     reason: found.reason.clone().unwrap_or_default(),
                     message: found.message.clone().unwrap_or_default(),
@@ -113,6 +125,17 @@ impl Node {
         // Ignore a condition without a time: the next write sets one.
         own.retain(|published| !published.since.is_empty());
         (own, heartbeat)
+    }
+
+    /// Whether the agent applied a condition or label that is still there, whatever its name.
+    pub(super) fn has_applied_state(&self) -> bool {
+        let all = self.metadata.managed_fields.iter().flatten();
+        let mut own = all.filter(|entry| entry.manager == MANAGER && entry.operation == "Apply");
+        let some = |value: &Value| value.as_object().is_some_and(|fields| !fields.is_empty());
+        own.any(|entry| {
+            some(&entry.fields_v1["f:status"]["f:conditions"])
+                || some(&entry.fields_v1["f:metadata"]["f:labels"])
+        })
     }
 
     /// Whether it has a taint with this key.
@@ -131,6 +154,8 @@ impl Node {
 pub struct Access {
     /// A kubeconfig. Without one, the pod's service account is used; outside of a pod, the same as `kubectl` uses.
     pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig instead of its current one.
+    pub context: Option<String>,
 }
 
 /// A client of the API server that reconnects after an error.
@@ -198,7 +223,7 @@ impl Api {
         loop {
             let path = format!("/api/v1/nodes?limit=100{next}");
             let answer = self.request(permission, "", "GET", &path, "", None).await?;
-            let page: List = parse(&answer)?;
+            let page: List<Node> = parse(&answer)?;
             all.extend(page.items);
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
                 Some(token) => next = continuation(&token)?,
@@ -208,31 +233,28 @@ impl Api {
     }
 
     /// Reads every object of a list, page by page. `path` has the query without the page.
-    pub(super) async fn list(
+    pub(super) async fn list<T: DeserializeOwned>(
         &mut self,
         permission: Permission,
         path: &str,
         most: usize,
-        mut each: impl FnMut(Value),
+        mut each: impl FnMut(T),
     ) -> Result<(), Failure> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let (mut next, mut count) = (String::new(), 0);
         loop {
             let page = format!("{path}{separator}limit=100{next}");
             let answer = self.request(permission, "", "GET", &page, "", None).await?;
-            let mut page: Value = parse(&answer)?;
-            let Some(items) = page["items"].as_array_mut() else {
-                return Err(Failure::Malformed("the list has no items".into()));
-            };
-            count += items.len();
+            let page: List<T> = parse(&answer)?;
+            count += page.items.len();
             if count > most {
                 return Err(Failure::Malformed(format!(
                     "there are more than {most} {}",
                     permission.resource
                 )));
             }
-            std::mem::take(items).into_iter().for_each(&mut each);
-            next = match page["metadata"]["continue"].as_str().unwrap_or_default() {
+            page.items.into_iter().for_each(&mut each);
+            next = match page.metadata.r#continue.as_deref().unwrap_or_default() {
                 "" => return Ok(()),
                 token => continuation(token)?,
             };
@@ -450,7 +472,7 @@ fn status_of(name: &str) -> String {
 /// A client, and the token that its requests need.
 pub(super) struct Connection {
     pub(super) client: Client,
-    token: Option<TokenFile>,
+    pub(super) token: Option<TokenFile>,
 }
 
 /// [`connect`] in a separate thread: it reads files, and a file system that hangs must not block the agent.
@@ -468,20 +490,27 @@ async fn open(
 
 pub(super) async fn connect(access: Access) -> Result<Connection, Failure> {
     let refuse = |error: &dyn std::error::Error| Failure::Configuration(chain(error));
+    let chosen = KubeConfigOptions {
+        context: access.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     let mut config = match &access.kubeconfig {
         Some(path) => {
             // The library would wait for ever for a FIFO.
             rdma_health_file::open(OpenOptions::new().read(true), path, Links::Follow)
                 .map_err(|error| Failure::Configuration(format!("{}: {error}", path.display())))?;
             let file = Kubeconfig::read_from(path).map_err(|error| refuse(&error))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            Config::from_custom_kubeconfig(file, &chosen)
                 .await
                 .map_err(|error| Failure::Configuration(format!("{}: {}", path.display(), chain(&error))))?
         }
         // In a pod, ignore a kubeconfig of the image or of the mounted host.
-        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+        None if access.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
             Config::incluster().map_err(|error| refuse(&error))?
         }
+        None if access.context.is_some() => Config::from_kubeconfig(&chosen)
+            .await
+            .map_err(|error| refuse(&error))?,
         None => Config::infer().await.map_err(|error| refuse(&error))?,
     };
     config.connect_timeout = Some(CONNECT);
@@ -562,11 +591,11 @@ async fn read_response(
         code,
         message,
         retry_after,
-        fields: fields.take(64).collect(),
+        fields: fields.take(MAX_CONFLICTS).collect(),
     })))
 }
 
-fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| Failure::Malformed(error.to_string()))
 }
 
@@ -587,6 +616,7 @@ mod tests {
         std::fs::write(&path, config.to_string()).unwrap();
         let access = Access {
             kubeconfig: Some(path),
+            ..Access::default()
         };
         let mut api = Api::new(
             access,
@@ -624,7 +654,11 @@ mod tests {
             r#"{"status":{"conditions":[{"type":"RDMALinkProblem","status":"True"}]}}"#,
         ] {
             let node: Node = parse(text.as_bytes()).unwrap();
-            assert_eq!(node.own_conditions(), (Vec::new(), None), "{text}");
+            assert_eq!(
+                node.conditions(&ConditionType::all([])),
+                (Vec::new(), None),
+                "{text}"
+            );
         }
     }
 }

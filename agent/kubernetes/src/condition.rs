@@ -8,14 +8,14 @@ use rdma_health_rules::{Finding, Severity};
 use rdma_health_view::View;
 
 use super::{
-    kind::ConditionKind,
+    kind::{ConditionKind, ConditionType},
     text::{shorten, single_line},
 };
 
 /// Maximum length of a message in characters: one less than the documented 256.
 pub(super) const MESSAGE: usize = 255;
 /// Facts are stale if they are older than twice the reading interval plus this time.
-const STALE_GRACE: Duration = Duration::from_secs(60);
+pub(super) const STALE_GRACE: Duration = Duration::from_secs(60);
 
 /// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,13 +52,30 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Condition {
     /// Its type.
-    pub(crate) kind: ConditionKind,
+    pub(crate) kind: ConditionType,
     /// Its status.
     pub(crate) status: Status,
     /// The reason, in one CamelCase word.
     pub(crate) reason: String,
     /// The reason, in one or two sentences.
     pub(crate) message: String,
+}
+
+impl Condition {
+    /// A condition whose message is one line of bounded length.
+    pub(super) fn new(kind: ConditionType, status: Status, reason: &str, message: &str) -> Self {
+        Self {
+            kind,
+            status,
+            reason: reason.to_owned(),
+            message: shorten(&single_line(message), MESSAGE),
+        }
+    }
+
+    /// How bad its status is, by what `True` means in its type.
+    pub(super) fn badness(&self) -> u8 {
+        self.kind.badness(self.status)
+    }
 }
 
 /// What conditions depend on in addition to the view.
@@ -76,7 +93,7 @@ pub(crate) struct ConditionContext {
     pub(crate) starting: bool,
 }
 
-/// Every condition of the view. A condition that cannot be decided yet is left out: the Node keeps its current one.
+/// The condition of each kind of problem. A condition that cannot be decided yet is left out: the Node keeps its current one.
 pub(crate) fn conditions(view: &View, context: &ConditionContext) -> Vec<Condition> {
     ConditionKind::ALL
         .into_iter()
@@ -85,14 +102,8 @@ pub(crate) fn conditions(view: &View, context: &ConditionContext) -> Vec<Conditi
 }
 
 fn condition(kind: ConditionKind, view: &View, context: &ConditionContext) -> Option<Condition> {
-    let condition = |status, reason: &str, message: &str| {
-        Some(Condition {
-            kind,
-            status,
-            reason: reason.to_owned(),
-            message: shorten(&single_line(message), MESSAGE),
-        })
-    };
+    let condition =
+        |status, reason: &str, message: &str| Some(Condition::new(kind.into(), status, reason, message));
     let unknown = unknown(kind, view, context);
     if let Some(Unknown::All(reason, message)) = &unknown {
         return condition(Status::Unknown, reason, message);
@@ -131,7 +142,7 @@ pub(super) fn awaits_probes(view: &View, context: &ConditionContext) -> bool {
 
 /// Subject, fault and remedy. The remedy is last, so that it is cut first if the message is too long; `rdma-health explain`
 /// prints all of it.
-fn message(worst: &Finding, others: usize) -> String {
+pub(super) fn message(worst: &Finding, others: usize) -> String {
     let subject = worst.subject.to_string();
     let fault = single_line(&worst.message);
     let mut text = if fault.contains(&subject) || worst.subject.device.is_none() {
@@ -155,15 +166,18 @@ enum Unknown {
     Some(&'static str, String),
 }
 
+/// Why all facts of the view are too old, if they are.
+pub(super) fn facts_stale(view: &View, context: &ConditionContext) -> Option<String> {
+    let oldest = 2 * context.interval.as_secs() + STALE_GRACE.as_secs();
+    let age = context.now.saturating_sub(view.node.time);
+    (age > oldest)
+        .then(|| format!("the last reading of the node is {age} s old; expected at most {oldest} s"))
+}
+
 fn unknown(kind: ConditionKind, view: &View, context: &ConditionContext) -> Option<Unknown> {
     let node = &view.node;
-    let oldest = 2 * context.interval.as_secs() + STALE_GRACE.as_secs();
-    let age = context.now.saturating_sub(node.time);
-    if age > oldest {
-        return Some(Unknown::All(
-            "FactsStale",
-            format!("the last reading of the node is {age} s old; expected at most {oldest} s"),
-        ));
+    if let Some(message) = facts_stale(view, context) {
+        return Some(Unknown::All("FactsStale", message));
     }
     // The sources of the condition, and the facts that it requires.
     let hcas = node.hcas.unread();
@@ -305,6 +319,6 @@ fn probes_healthy(view: &View) -> (&'static str, &'static str) {
     }
 }
 
-fn busy(probe: &Probe) -> bool {
+pub(super) fn busy(probe: &Probe) -> bool {
     matches!(probe.report.failure, Some(ProbeFailure::Busy { .. }))
 }

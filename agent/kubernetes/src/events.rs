@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     bucket::Bucket,
     condition::{Condition, Status},
-    kind::ConditionKind,
+    kind::ConditionType,
     schedule::Transition,
 };
 
@@ -30,7 +30,7 @@ const WAITING: usize = 16;
 const NAME: usize = 220;
 
 /// Identifies an Event's content: type, status and reason of the condition.
-type Key = (ConditionKind, Status, String);
+type Key = (ConditionType, Status, String);
 
 /// The Events of one node.
 #[derive(Debug)]
@@ -68,11 +68,14 @@ impl Events {
         }
     }
 
-    /// Adds status changes. Only the start and the end of a problem become Events; `Unknown` shows in the condition only.
+    /// Adds status changes. Only the start and the end of a problem become Events; `Unknown` shows in the condition only, and
+    /// the aggregate condition and its aliases repeat what others reported.
     pub(super) fn take(&mut self, transitions: Vec<Transition>) {
         for Transition { before, now } in transitions {
-            let reported =
-                now.status == Status::True || (now.status == Status::False && before == Some(Status::True));
+            let own = matches!(now.kind, ConditionType::Problem(_));
+            let reported = own
+                && (now.status == Status::True
+                    || (now.status == Status::False && before == Some(Status::True)));
             if reported {
                 if self.waiting.len() == WAITING {
                     self.waiting.pop_front();
@@ -105,7 +108,7 @@ impl Events {
             self.skipped = 0;
         }
         let time = humantime::format_rfc3339_seconds(wall).to_string();
-        let key = (condition.kind, condition.status, condition.reason.clone());
+        let key = (condition.kind.clone(), condition.status, condition.reason.clone());
         if let Some(sent) = self.sent.get_mut(&key) {
             sent.count += 1;
             let change = json!({"count": sent.count, "lastTimestamp": time, "message": message});
@@ -147,12 +150,13 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::ConditionKind;
 
     fn transition(before: Status, now: Status) -> Transition {
         Transition {
             before: Some(before),
             now: Condition {
-                kind: ConditionKind::Link,
+                kind: ConditionKind::Link.into(),
                 status: now,
                 reason: if now == Status::True {
                     "PortDown"

@@ -1,7 +1,7 @@
 //! Publishes the view as Node conditions and Events, in clusters of thousands of agents; and reads the Node's labels as
 //! expectations.
 //!
-//! [`condition`] (the content) and [`schedule`] (the time) are pure; [`session`] sends the requests to the API server.
+//! [`fleet`] asks the agents of a whole cluster. [`condition`] (the content) and [`schedule`] (the time) are pure; [`session`] sends the requests to the API server.
 //! None of this runs unless the configuration enables it, and a slow or failing API server never blocks the agent.
 
 #![forbid(unsafe_code)]
@@ -11,11 +11,13 @@ mod bucket;
 mod condition;
 mod events;
 mod failure;
+mod fleet;
 mod kind;
 mod labels;
 mod metrics;
 mod preflight;
 mod publisher;
+mod ready;
 mod remove;
 mod schedule;
 mod session;
@@ -30,6 +32,7 @@ mod tests;
 
 pub use api::Access;
 pub use failure::{Failure, Permission, Refusal};
+pub use fleet::{Fleet, FleetAnswer, FleetError, FleetNode, FleetOptions};
 pub use metrics::Metrics;
 pub use preflight::read_cluster;
 pub use publisher::Publisher;

@@ -145,7 +145,7 @@ async fn list(api: &mut Api, resource: &'static str, kind: &str, path: &str) -> 
         resource,
     };
     let mut items = Vec::new();
-    let read = api.list(permission, path, MOST, |mut object| {
+    let read = api.list(permission, path, MOST, |mut object: Value| {
         trim(&mut object);
         // The server leaves it out in a list.
         object["kind"] = kind.into();
@@ -176,7 +176,9 @@ async fn usage(api: &mut Api) -> Result<Usage, String> {
     };
     let path = "/api/v1/pods?fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
     let mut usage = Usage::default();
-    let read = api.list(permission, path, MOST_PODS, |pod| usage.add(&pod)).await;
+    let read = api
+        .list(permission, path, MOST_PODS, |pod: Value| usage.add(&pod))
+        .await;
     read.map(|()| usage).map_err(|failure| in_words(&failure))
 }
 

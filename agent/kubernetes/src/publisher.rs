@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdma_health_config::{Config, NodeName};
+use rdma_health_config::{Alias, Config, NodeName};
 use rdma_health_time::now;
 use rdma_health_view::View;
 use tokio::{select, sync::watch, time::sleep_until};
@@ -16,7 +16,9 @@ use super::{
     Metrics, NodeLabels,
     api::{Access, Api},
     condition::{self, ConditionContext},
+    kind::ConditionType,
     labels,
+    ready::{self, Aggregate},
     session::{LabelsAndTaint, Session, SessionConfig},
 };
 
@@ -49,19 +51,24 @@ impl Publisher {
         self.metrics.enabled();
         let access = Access {
             kubeconfig: settings.kubeconfig.clone(),
+            ..Access::default()
         };
         let config = SessionConfig {
             node: self.node.to_string(),
             events: settings.events,
             force: settings.force,
+            types: ConditionType::all(&settings.aliases),
         };
         let mut session = Session::new(Api::new(access, Arc::clone(&self.metrics)), config, started);
         loop {
             let view = self.views.borrow_and_update().clone();
             if let Some(view) = view {
-                self.observe(&mut session, &view, started);
+                self.observe(&mut session, &view, &settings.aliases, started);
             }
             let next = session.drive().await;
+            for (condition, contested) in session.contested() {
+                self.metrics.contested(condition, contested);
+            }
             if session.is_well() {
                 self.metrics.succeeded();
             }
@@ -76,7 +83,7 @@ impl Publisher {
         }
     }
 
-    fn observe(&self, session: &mut Session, view: &View, started: Instant) {
+    fn observe(&self, session: &mut Session, view: &View, aliases: &[Alias], started: Instant) {
         let config = self.config.borrow();
         let settings = &config.kubernetes;
         let context = ConditionContext {
@@ -94,10 +101,12 @@ impl Publisher {
             },
             taint: settings.taint.map(|effect| labels::taint(view, effect, &context)),
         };
-        session.observe(
-            condition::conditions(view, &context),
-            labels_and_taint,
-            Instant::now(),
-        );
+        // An invalid label is reported where the node is judged.
+        let expect = self.labels.over(config.expect.clone());
+        let expect = expect.unwrap_or_else(|_| config.expect.clone());
+        let aggregate = Aggregate::new(&config, expect, aliases);
+        let mut conditions = condition::conditions(view, &context);
+        conditions.extend(ready::conditions(view, &context, &aggregate));
+        session.observe(conditions, labels_and_taint, Instant::now());
     }
 }

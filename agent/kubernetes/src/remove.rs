@@ -70,5 +70,6 @@ async fn clean(api: &mut Api, node: &Node) -> Result<(), Failure> {
 }
 
 fn has_own_state(node: &Node) -> bool {
-    !node.own_conditions().0.is_empty() || node.is_tainted(TAINT)
+    // Names of aliases are not known here, but the server knows who wrote a condition.
+    node.has_applied_state() || node.is_tainted(TAINT)
 }

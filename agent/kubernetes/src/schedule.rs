@@ -15,7 +15,7 @@ use rdma_health_time::Jitter;
 use super::{
     bucket::Bucket,
     condition::{Condition, Status},
-    kind::ConditionKind,
+    kind::ConditionType,
 };
 
 /// Interval of writes without a change, plus or minus a tenth.
@@ -133,7 +133,7 @@ impl Failures {
 /// The schedule of one node.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    tracks: BTreeMap<ConditionKind, Track>,
+    tracks: BTreeMap<ConditionType, Track>,
     bucket: Bucket,
     jitter: Jitter,
     heartbeat: Instant,
@@ -142,7 +142,7 @@ pub(super) struct Schedule {
     failures: Failures,
     /// The earliest times of the next urgent write and of other writes.
     pause: Option<(Instant, Instant)>,
-    contested: BTreeMap<ConditionKind, Instant>,
+    contested: BTreeMap<ConditionType, Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ impl Track {
             self.wanted_since?,
         );
         let until = since + self.hold(now);
-        (wanted.status < published.condition.status && until > now).then_some(until)
+        (wanted.badness() < published.condition.badness() && until > now).then_some(until)
     }
 
     /// The condition to write now.
@@ -232,7 +232,7 @@ impl Schedule {
             track.published = None;
         }
         for published in existing {
-            let track = self.tracks.entry(published.condition.kind).or_default();
+            let track = self.tracks.entry(published.condition.kind.clone()).or_default();
             track.published = Some(published);
         }
         self.heartbeat = now
@@ -247,16 +247,16 @@ impl Schedule {
     /// Takes the conditions to publish.
     pub(super) fn observe(&mut self, conditions: Vec<Condition>, now: Instant) {
         for condition in conditions {
-            let track = self.tracks.entry(condition.kind).or_default();
-            let before = track.wanted.as_ref().map(|wanted| wanted.status);
-            if before < Some(condition.status)
+            let track = self.tracks.entry(condition.kind.clone()).or_default();
+            let before = track.wanted.as_ref().map(Condition::badness);
+            if before < Some(condition.badness())
                 && track.held_until(now).is_some()
                 && let Some(last) = track.recoveries.back_mut()
             {
                 // A recovery that did not last counts too, although it was not written.
                 *last = now;
             }
-            if before != Some(condition.status) {
+            if before != Some(condition.badness()) {
                 track.wanted_since = Some(now);
             }
             track.wanted = Some(condition);
@@ -265,9 +265,9 @@ impl Schedule {
     }
 
     /// Stops writing these conditions for a while, because another controller manages them.
-    pub(super) fn yield_to_others(&mut self, kinds: &[ConditionKind], now: Instant) {
+    pub(super) fn yield_to_others(&mut self, kinds: &[ConditionType], now: Instant) {
         self.contested
-            .extend(kinds.iter().map(|kind| (*kind, now + CONTESTED)));
+            .extend(kinds.iter().map(|kind| (kind.clone(), now + CONTESTED)));
         self.note_change(now);
     }
 
@@ -321,13 +321,13 @@ impl Schedule {
     pub(super) fn written(&mut self, write: Write, now: Instant) -> Vec<Transition> {
         let mut transitions = Vec::new();
         for published in write.conditions {
-            let track = self.tracks.entry(published.condition.kind).or_default();
+            let track = self.tracks.entry(published.condition.kind.clone()).or_default();
             let before = track.published.as_ref().map(|before| &before.condition);
             let status = before.map(|before| before.status);
             if before.is_some_and(|before| before.message != published.condition.message) {
                 track.reworded = Some(now);
             }
-            if status.is_some_and(|before| published.condition.status < before) {
+            if before.is_some_and(|before| published.condition.badness() < before.badness()) {
                 track.recoveries.push_back(now);
                 if track.recoveries.len() > HOLDS.len() {
                     track.recoveries.pop_front();
@@ -355,6 +355,11 @@ impl Schedule {
     pub(super) fn reached(&mut self) {
         self.failures = Failures::default();
         self.pause = None;
+    }
+
+    /// The types that are not written now, because another controller manages them.
+    pub(super) fn contested(&self) -> impl Iterator<Item = &ConditionType> {
+        self.contested.keys()
     }
 
     /// Returns a write that was not attempted.
@@ -409,7 +414,7 @@ impl Schedule {
             .filter_map(|track| track.published.as_ref())
             .peekable();
         published.peek()?;
-        Some(published.any(|published| published.condition.status == Status::True))
+        Some(published.any(|published| published.condition.badness() == 2))
     }
 
     /// The earliest time of the next attempt; if `urgent`, of an urgent one.

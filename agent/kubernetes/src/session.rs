@@ -1,7 +1,7 @@
 //! One node's communication with the API server: performs the steps of the schedule, and logs each trouble once.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -13,7 +13,7 @@ use super::{
     condition::Condition,
     events::{EventWrite, Events},
     failure::Failure,
-    kind::ConditionKind,
+    kind::ConditionType,
     labels::{TAINT, TaintChange},
     schedule::{AT_FIRST, Backoff, Schedule, Step, Write},
 };
@@ -41,6 +41,8 @@ pub(super) struct SessionConfig {
     pub(super) events: bool,
     /// Whether to take over conditions that another controller manages.
     pub(super) force: bool,
+    /// The types of the conditions.
+    pub(super) types: Vec<ConditionType>,
 }
 
 /// The communication of one node with the API server.
@@ -59,6 +61,8 @@ pub(super) struct Session {
     taint_done: Option<TaintChange>,
     taint_pause: Option<Instant>,
     taint_trouble: Option<String>,
+    /// Conditions whose refusal was logged.
+    refused: BTreeSet<ConditionType>,
 }
 
 #[derive(Debug)]
@@ -90,6 +94,7 @@ impl Session {
             taint_done: None,
             taint_pause: None,
             taint_trouble: None,
+            refused: BTreeSet::new(),
         }
     }
 
@@ -116,6 +121,13 @@ impl Session {
         let all = self.labels_and_taint.labels.iter();
         all.filter_map(|(key, value)| Some((*key, value.clone().or_else(|| there(*key))?)))
             .collect()
+    }
+
+    /// Each condition's type, and whether it is not written because another controller manages it.
+    pub(super) fn contested(&self) -> impl Iterator<Item = (&str, bool)> {
+        let contested: BTreeSet<_> = self.schedule.contested().collect();
+        let all = self.config.types.iter();
+        all.map(move |kind| (kind.name(), contested.contains(kind)))
     }
 
     /// Whether the conditions on the server are up to date.
@@ -163,7 +175,7 @@ impl Session {
 
     /// After a start, or if the Node was recreated: takes over its existing conditions.
     fn adopt(&mut self, node: &Node) {
-        let (existing, heartbeat) = node.own_conditions();
+        let (existing, heartbeat) = node.conditions(&self.config.types);
         let age = heartbeat.and_then(|text| {
             let heartbeat = humantime::parse_rfc3339(text).ok()?;
             // A heartbeat in the future, if clocks differ, counts as a heartbeat now.
@@ -184,6 +196,9 @@ impl Session {
     }
 
     async fn written(&mut self, write: Write, node: &Node) {
+        for published in &write.conditions {
+            self.refused.remove(&published.condition.kind);
+        }
         let transitions = self.schedule.written(write, Instant::now());
         self.recovered();
         self.remember(node);
@@ -282,16 +297,24 @@ impl Session {
             && refusal.code == 409
             && write.is_some()
         {
-            let contested: Vec<_> = ConditionKind::ALL
-                .into_iter()
+            let contested: Vec<_> = self
+                .config
+                .types
+                .iter()
                 .filter(|kind| {
                     // `.status.conditions[type="RDMALinkProblem"].reason`; the form depends on the server.
                     let quoted = format!("\"{kind}\"");
                     refusal.fields.iter().any(|field| field.contains(&quoted))
                 })
+                .cloned()
                 .collect();
             if !contested.is_empty() {
-                error!(%failure, conditions = join(&contested), "not writing conditions that another controller manages");
+                let refused = contested.iter().filter(|kind| !self.refused.contains(kind));
+                if refused.count() > 0 {
+                    // The failure names the other manager.
+                    error!(%failure, conditions = join(&contested), "not writing conditions that another controller manages");
+                }
+                self.refused.extend(contested.iter().cloned());
                 self.schedule.give_back(write);
                 self.schedule.yield_to_others(&contested, now);
                 return;
@@ -323,10 +346,10 @@ impl Session {
     }
 }
 
-fn join(kinds: &[ConditionKind]) -> String {
+fn join(kinds: &[ConditionType]) -> String {
     kinds
         .iter()
-        .map(|kind| kind.name())
+        .map(ConditionType::name)
         .collect::<Vec<_>>()
         .join(", ")
 }

@@ -31,7 +31,7 @@ use tokio::{
 use super::{
     api::{Access, Api, connect},
     condition::{Condition, Status},
-    kind::ConditionKind,
+    kind::{ConditionKind, ConditionType},
     schedule::{HEARTBEAT, Published},
     session::{LabelsAndTaint, Session, SessionConfig},
 };
@@ -52,7 +52,7 @@ fn conditions(problem: bool) -> Vec<Condition> {
     let said = ConditionKind::ALL.map(|kind| {
         let problem = problem && kind == ConditionKind::Iommu;
         Condition {
-            kind,
+            kind: kind.into(),
             status: if problem { Status::True } else { Status::False },
             reason: if problem { "IommuGroupTranslated" } else { "NoProblem" }.into(),
             message: "mlx5_0 (0000:18:00.0): IOMMU group 7 is DMA-FQ, translated with lazy invalidation (and 7 more). Boot \
@@ -189,6 +189,7 @@ async fn simulate() {
     let (kubeconfig, _) = server.kubeconfig("simulation", &token).unwrap();
     let access = Access {
         kubeconfig: Some(kubeconfig),
+        ..Access::default()
     };
     println!("{nodes} nodes, kube-apiserver {}", server.version().unwrap());
 
@@ -213,6 +214,7 @@ async fn simulate() {
             node: name(n),
             events: true,
             force: false,
+            types: ConditionType::all([]),
         };
         let session = Session::new(api, config, Instant::now());
         sessions.spawn(live(session, n, problems.subscribe(), Arc::clone(&progress)));
@@ -278,6 +280,7 @@ async fn create(server: &ApiServer, nodes: usize, api_of: impl Fn(usize) -> Api)
     let (config, _) = server.kubeconfig("admin", "admin-of-a-test").unwrap();
     let admin = connect(Access {
         kubeconfig: Some(config),
+        ..Access::default()
     })
     .await
     .unwrap()

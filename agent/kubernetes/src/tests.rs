@@ -101,7 +101,7 @@ fn the_threshold_decides_what_is_a_problem() {
     assert!(problems(&strict) < problems(&context(&view)));
     for condition in conditions(&view, &strict) {
         let critical = view.verdict.findings.iter().any(|finding| {
-            ConditionKind::from(finding.domain) == condition.kind && finding.severity == Severity::Critical
+            condition.kind == ConditionKind::from(finding.domain) && finding.severity == Severity::Critical
         });
         assert!(condition.status != Status::True || critical, "{condition:?}");
     }

@@ -59,7 +59,7 @@ pub(super) struct Row<'a> {
 /// A GID and its index.
 #[derive(Debug, Serialize)]
 pub(super) struct Chosen {
-    index: u32,
+    pub(super) index: u32,
     gid: Ipv6Addr,
     kind: GidType,
 }

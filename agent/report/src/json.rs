@@ -2,7 +2,7 @@
 //!
 //! A part (`/api/v1/verdict`) has the head of the document and the fields that belong to it, with the same names and values.
 
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 use rdma_health_diagnosis::{Cause, Confidence, Diagnosis, LogSummary, Problem, problems, symptom::Symptom};
 use rdma_health_node::{
@@ -14,7 +14,7 @@ use rdma_health_node::{
 use rdma_health_rules::{Domain, Finding, Severity, Status, Subject};
 use serde::Serialize;
 
-use super::Report;
+use super::{Report, inventory::inventory};
 
 /// Version of the format. New fields do not change it.
 const SCHEMA: u32 = 1;
@@ -34,18 +34,21 @@ pub enum Part {
     Causes,
     /// What happened.
     Events,
+    /// What the node is made of, for comparing nodes.
+    Inventory,
     /// The facts.
     Node,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Report,
         Self::Verdict,
         Self::Findings,
         Self::Causes,
         Self::Events,
+        Self::Inventory,
         Self::Node,
     ];
 
@@ -57,6 +60,7 @@ impl Part {
             Self::Findings => "findings",
             Self::Causes => "causes",
             Self::Events => "events",
+            Self::Inventory => "inventory",
             Self::Node => "node",
         }
     }
@@ -79,6 +83,8 @@ struct Form<'a> {
     diagnosis: Option<DiagnosisForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<Vec<Happened>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inventory: Option<BTreeMap<&'static str, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a Node>,
 }
@@ -163,6 +169,7 @@ impl<'a> Form<'a> {
             }),
             diagnosis: has(Part::Causes).then(|| DiagnosisForm::new(node, diagnosis)),
             events: has(Part::Events).then(|| node.timeline()),
+            inventory: has(Part::Inventory).then(|| inventory(node)),
             node: has(Part::Node).then_some(node),
         }
     }

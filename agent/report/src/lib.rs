@@ -4,6 +4,7 @@
 
 mod cause;
 pub mod devices;
+mod inventory;
 mod job;
 mod json;
 mod junit;
@@ -14,7 +15,7 @@ mod npd;
 mod page;
 mod probe;
 mod summary;
-mod table;
+pub mod table;
 mod text;
 pub mod topology;
 

@@ -8,7 +8,7 @@ use rdma_health_node::words::printable;
 ///
 /// # Errors
 /// If writing fails.
-pub(super) fn write(out: &mut impl Write, head: &[String], rows: &[Vec<String>]) -> std::io::Result<()> {
+pub fn write(out: &mut impl Write, head: &[String], rows: &[Vec<String>]) -> std::io::Result<()> {
     let printed = |row: &[String]| -> Vec<_> { row.iter().map(|cell| printable(cell)).collect() };
     let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(rows.iter().map(Vec::as_slice))

@@ -12,6 +12,7 @@ mod finding;
 mod inputs;
 mod policy;
 mod remedy;
+mod repair;
 mod verdict;
 
 pub mod domain {
@@ -47,4 +48,5 @@ pub use finding::{Evidence, Finding, FindingCase, Severity, Subject};
 pub use inputs::Writer;
 pub use policy::{Exception, Policy, Severities};
 pub use remedy::Remedy;
+pub use repair::Repair;
 pub use verdict::{Status, Verdict, judge};

@@ -6,8 +6,10 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
 
 mod chart;
+mod fleet;
 mod node;
 mod preflight;
+mod ready;
 
 use std::{
     fs,
@@ -16,8 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fleet::the_plugin_shows_every_node_and_names_those_that_do_not_answer;
 use node::{LINK, Node, SOON, kinds, within};
 use rdma_health_tests::{api_server::ApiServer, run_acts, scrape::wait_until, virtual_node::built};
+use ready::{
+    a_condition_of_another_controller_is_never_taken_over,
+    one_condition_says_whether_rdma_can_be_used_under_every_configured_name,
+};
 use serde_json::{Value, json};
 
 /// One server serves all, since it takes seconds to start; each part has a Node of its own.
@@ -46,6 +53,22 @@ fn a_cluster_sees_each_node_as_it_is() {
             uninstalling_leaves_nothing_behind,
             a_server_that_was_away_is_told_within_seconds,
             a_server_that_hangs_holds_nothing_up,
+        ]
+    );
+}
+
+/// The condition that controllers wait for, and the plugin of kubectl.
+#[test]
+#[ignore = "needs a kube-apiserver: make test-kubernetes"]
+fn controllers_and_users_of_kubectl_see_each_node_as_it_is() {
+    let mut server = ApiServer::start().unwrap();
+    run_acts!(
+        &mut server,
+        mend,
+        [
+            one_condition_says_whether_rdma_can_be_used_under_every_configured_name,
+            a_condition_of_another_controller_is_never_taken_over,
+            the_plugin_shows_every_node_and_names_those_that_do_not_answer,
         ]
     );
 }

@@ -70,9 +70,16 @@ impl<'a> Node<'a> {
     }
 
     pub fn start_with(&mut self, arguments: &[&str]) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        self.start_both(address, arguments);
+    }
+
+    /// Starts the agent at this address.
+    pub fn start_at(&mut self, address: SocketAddr) {
+        self.start_both(address, &[]);
+    }
+
+    fn start_both(&mut self, address: SocketAddr, arguments: &[&str]) {
         let log = self.server.directory().join(format!("{}.log", self.name));
         let child = Command::new(built("rdma-health").unwrap())
             .args(["agent", "--interval", "1s", "--no-probe", "--kubernetes"])

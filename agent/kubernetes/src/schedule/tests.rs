@@ -1,6 +1,7 @@
 //! A fake clock and a fake server that counts.
 
 use super::*;
+use crate::kind::ConditionKind;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: u64 = 3600;
@@ -18,7 +19,7 @@ struct Bench {
 
 fn link(status: Status, message: &str) -> Condition {
     Condition {
-        kind: ConditionKind::Link,
+        kind: ConditionKind::Link.into(),
         status,
         reason: if status == Status::True {
             "PortDown"
@@ -419,12 +420,14 @@ fn existing_conditions_are_not_written_again_after_a_start() {
 fn a_condition_of_another_controller_is_left_out_for_an_hour() {
     let mut bench = Bench::new(1);
     let other = Condition {
-        kind: ConditionKind::GpuDirect,
+        kind: ConditionKind::GpuDirect.into(),
         ..link(Status::False, "")
     };
     let now = bench.now;
     bench.schedule.observe(vec![link(Status::True, ""), other], now);
-    bench.schedule.yield_to_others(&[ConditionKind::GpuDirect], now);
+    bench
+        .schedule
+        .yield_to_others(&[ConditionKind::GpuDirect.into()], now);
     bench.run(SECOND * 3500, |_| Ok(()));
     assert!(
         bench
@@ -435,7 +438,7 @@ fn a_condition_of_another_controller_is_left_out_for_an_hour() {
     bench.run(SECOND * 400, |_| Ok(()));
     assert_eq!(
         bench.writes.last().unwrap().1.condition.kind,
-        ConditionKind::GpuDirect,
+        ConditionType::from(ConditionKind::GpuDirect),
         "first in order"
     );
 }

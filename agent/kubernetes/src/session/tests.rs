@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::kind::ConditionKind;
 use crate::{Metrics, api::Access, condition::Status};
 
 /// Paths without their query, and bodies.
@@ -75,16 +76,18 @@ async fn patched(
 
     let access = Access {
         kubeconfig: Some(kubeconfig),
+        ..Access::default()
     };
     let config = SessionConfig {
         node: "n".into(),
         events: false,
         force: false,
+        types: ConditionType::all([]),
     };
     let api = Api::new(access, Arc::new(Metrics::new(&Registry::new())));
     let mut session = Session::new(api, config, Instant::now());
     let condition = Condition {
-        kind: ConditionKind::Link,
+        kind: ConditionKind::Link.into(),
         status: Status::False,
         reason: "NoLinkProblem".into(),
         message: String::new(),

@@ -23,12 +23,13 @@ const METRICS: &str = "/metrics";
 const LIVENESS: &str = "/healthz";
 const READINESS: &str = "/readyz";
 /// The parts of the report as JSON, with the schema of all of them.
-const API: [(&str, Part); 6] = [
+const API: [(&str, Part); 7] = [
     ("/api/v1/report", Part::Report),
     ("/api/v1/verdict", Part::Verdict),
     ("/api/v1/findings", Part::Findings),
     ("/api/v1/causes", Part::Causes),
     ("/api/v1/events", Part::Events),
+    ("/api/v1/inventory", Part::Inventory),
     ("/api/v1/node", Part::Node),
 ];
 const API_SCHEMA: &str = "/api/v1/schema";
@@ -125,6 +126,7 @@ impl Handler for Pages {
         Page::closed(API[3].0),
         Page::closed(API[4].0),
         Page::closed(API[5].0),
+        Page::closed(API[6].0),
         Page::closed(API_SCHEMA),
         // The kubelet has no password, and these two say no more than a word.
         Page::open(LIVENESS),

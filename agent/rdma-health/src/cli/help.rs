@@ -203,6 +203,25 @@ const EXPLAIN: &[Example] = &[
     ),
 ];
 
+const KUBECTL: &[Example] = &[
+    (
+        "Which nodes of the cluster have a problem?",
+        "rdma-health kubectl nodes",
+    ),
+    (
+        "What is wrong with one of them?",
+        "rdma-health kubectl check gpu-17",
+    ),
+    (
+        "In what do the nodes of each pool differ?",
+        "rdma-health kubectl drift",
+    ),
+    (
+        "Save a node to check it here",
+        "rdma-health kubectl snapshot gpu-17",
+    ),
+];
+
 const RULES: &[Example] = &[
     ("One line per rule", "rdma-health rules"),
     ("The whole catalogue", "rdma-health rules --output json"),
@@ -243,6 +262,7 @@ pub(super) fn examples(command: &str) -> impl Iterator<Item = Example> {
         "agent" => AGENT,
         "alive" => ALIVE,
         "remove-conditions" => REMOVE_CONDITIONS,
+        "kubectl" => KUBECTL,
         "explain" => EXPLAIN,
         "rules" => RULES,
         "metrics" => METRICS,
@@ -270,7 +290,7 @@ pub(super) struct ExitStatus {
 }
 
 /// The commands whose exit status is a verdict.
-pub(super) const VERDICTS: [(&str, ExitStatus); 6] = [
+pub(super) const VERDICTS: [(&str, ExitStatus); 7] = [
     (
         "env",
         ExitStatus {
@@ -309,6 +329,13 @@ pub(super) const VERDICTS: [(&str, ExitStatus); 6] = [
         },
     ),
     (
+        "kubectl",
+        ExitStatus {
+            brief: "0 ok, 1 warning or difference, 2 critical, 3 not every node answered, or error",
+            detail: "A critical node is 2 even if others did not answer; standard error names those. A wrong command line is 3, too.",
+        },
+    ),
+    (
         "probe",
         ExitStatus {
             brief: "0 all ports passed, 2 a port failed, 3 not measured or error",
@@ -343,7 +370,7 @@ pub(super) fn complete(command: clap::Command) -> clap::Command {
 
 fn overview() -> String {
     // Only of commands that this program was built with.
-    let built = |name: &str| cfg!(feature = "agent") || name != "preflight";
+    let built = |name: &str| cfg!(feature = "agent") || !matches!(name, "preflight" | "kubectl");
     let statuses = VERDICTS.iter().filter(|(name, _)| built(name));
     let statuses: Vec<_> = statuses
         .map(|(name, status)| format!("  {name:<16}{}\n", status.brief))

@@ -20,6 +20,8 @@ mod given;
 mod guides;
 mod help;
 mod job;
+#[cfg(feature = "agent")]
+mod kubectl;
 mod man;
 mod memlock;
 mod names;
@@ -35,7 +37,9 @@ mod topology;
 mod values;
 mod wait;
 
-use std::{path::PathBuf, process::ExitCode};
+#[cfg(feature = "agent")]
+use std::path::Path;
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{
     ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, error::ErrorKind,
@@ -104,6 +108,12 @@ enum Command {
     /// What may not be read is reported as not checked.
     #[cfg(feature = "agent")]
     Preflight(preflight::Arguments),
+    /// Ask the agents of a cluster; also as a plugin: kubectl rdma-health
+    ///
+    /// Asks the agents through the API server, with the rights of your kubeconfig: list on nodes and pods, get on pods/proxy. What did not
+    /// answer is named. To use it as a plugin, link this program as kubectl-rdma_health in a directory of your PATH.
+    #[cfg(feature = "agent")]
+    Kubectl(kubectl::Arguments),
     /// Print a configuration that records the node's current state as expected
     ///
     /// Nothing is judged: run rdma-health check first, and record a healthy node.
@@ -211,8 +221,25 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
+/// The arguments, with the name of the program. As a plugin of kubectl, this program is its command `kubectl`.
+fn given_arguments() -> impl Iterator<Item = OsString> {
+    let mut given = std::env::args_os();
+    let program = given.next();
+    #[cfg(feature = "agent")]
+    let plugin = {
+        let name = program
+            .as_deref()
+            .and_then(|program| Path::new(program).file_name());
+        name.is_some_and(|name| name == kubectl::PLUGIN)
+    };
+    #[cfg(not(feature = "agent"))]
+    let plugin = false;
+    let command = plugin.then(|| OsString::from("kubectl"));
+    program.into_iter().chain(command).chain(given)
+}
+
 fn parse(command: &mut clap::Command) -> Result<(Cli, ArgMatches), clap::Error> {
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let matches = command.try_get_matches_from_mut(given_arguments())?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
     if let Command::Check(arguments) = &mut cli.command
         && let Err(conflict) = arguments.settle(&Given::of(&matches))
@@ -242,7 +269,7 @@ fn usage_status(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return ExitCode::SUCCESS;
     }
-    let judges = std::env::args_os()
+    let judges = given_arguments()
         .nth(1)
         .is_some_and(|command| help::VERDICTS.iter().any(|(name, _)| command == *name));
     ExitCode::from(if judges { UNKNOWN } else { USAGE })
@@ -261,6 +288,8 @@ fn execute(cli: Cli, given: &Given<'_>) -> anyhow::Result<ExitCode> {
         Command::Copy(arguments) => copy::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Preflight(arguments) => preflight::run(arguments),
+        #[cfg(feature = "agent")]
+        Command::Kubectl(arguments) => kubectl::run(arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         #[cfg(feature = "agent")]
         Command::Agent(arguments) => agent::run(arguments),

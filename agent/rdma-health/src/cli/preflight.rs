@@ -52,6 +52,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let access = Access {
         kubeconfig: arguments.kubeconfig,
+        ..Access::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -24,6 +24,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let access = Access {
         kubeconfig: arguments.kubeconfig,
+        ..Access::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -34,6 +34,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
           items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]
 {{- end }}
 
+{{- /* The aggregate condition and its aliases, as a list in CEL. values.schema.json allows no quote in a type. */}}
+{{- define "rdma-health.positiveConditions" -}}
+['rdma-health.io/RDMAReady'{{ range dig "kubernetes" "aliases" (list) .Values.agent.config }}, '{{ .type }}'{{ end }}]
+{{- end }}
+
 {{- /* Whether Nodes may have this product's taint. Only the taint needs the permission to patch Nodes. */}}
 {{- define "rdma-health.patchNodes" -}}
 {{- if or .Values.kubernetes.patchNodes (dig "kubernetes" "taint" "" .Values.agent.config) }}yes{{ end }}

@@ -1,0 +1,120 @@
+//! `kubectl rdma-health check NODE`: what the agent of one node reports.
+
+use std::{io::Write, process::ExitCode};
+
+use clap::Args;
+use rdma_health_config::NodeName;
+use rdma_health_node::words::{duration, printable};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    ClusterArguments,
+    answer::{MAX_REPORT, Since, Status},
+    ask_one,
+};
+use crate::cli::{Output, UNKNOWN};
+
+/// Maximum number of findings that are printed.
+const MANY: usize = 200;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Name of the Node
+    #[arg(value_name = "NODE")]
+    node: NodeName,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// The part of the report that is printed as text.
+#[derive(Debug, Deserialize)]
+struct Document {
+    status: Status,
+    unknown_because: Option<String>,
+    time: u64,
+    findings: Vec<Finding>,
+    diagnosis: Diagnosis,
+}
+
+#[derive(Debug, Deserialize)]
+struct Diagnosis {
+    next_step: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Finding {
+    rule: String,
+    severity: String,
+    message: String,
+    remedy: String,
+    since: Option<Since>,
+}
+
+pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let body = ask_one(&arguments.cluster, &arguments.node, "/api/v1/report", MAX_REPORT).await?;
+    let wrong = |_| {
+        anyhow::anyhow!(
+            "{}: the answer is not the expected JSON; is the agent of another version?",
+            arguments.node
+        )
+    };
+    let document: Document = serde_json::from_slice(&body).map_err(wrong)?;
+    let mut out = anstream::stdout().lock();
+    match arguments.cluster.output {
+        Output::Text => text(&mut out, &arguments.node, &document)?,
+        Output::Json => {
+            // Parsed and written again, so that nothing but JSON reaches the terminal.
+            let value: Value = serde_json::from_slice(&body).map_err(wrong)?;
+            serde_json::to_writer_pretty(&mut out, &value)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::from(match document.status {
+        Status::Ok => 0,
+        Status::Warning => 1,
+        Status::Critical => 2,
+        Status::Unknown => UNKNOWN,
+    }))
+}
+
+fn text(out: &mut impl Write, node: &NodeName, document: &Document) -> std::io::Result<()> {
+    let now = rdma_health_time::now();
+    let age = duration(now.saturating_sub(document.time));
+    writeln!(
+        out,
+        "{}  {node}, read {age} ago",
+        document.status.name().to_uppercase()
+    )?;
+    if let Some(why) = &document.unknown_because {
+        writeln!(out, "  unknown     {}", printable(why))?;
+    }
+    if let Some(step) = &document.diagnosis.next_step {
+        for (n, line) in step.lines().enumerate() {
+            let head = if n == 0 { "  next step   " } else { "    " };
+            writeln!(out, "{head}{}", printable(line))?;
+        }
+    }
+    for finding in document.findings.iter().take(MANY) {
+        let Finding {
+            rule,
+            severity,
+            message,
+            remedy,
+            since,
+        } = finding;
+        let since = since.map_or_else(String::new, |since| {
+            let or_longer = if since.exact { "" } else { " or longer" };
+            format!(" (for {}{or_longer})", duration(now.saturating_sub(since.time)))
+        });
+        writeln!(out, "\n{}  {}{since}", printable(severity), printable(rule))?;
+        writeln!(out, "  found       {}", printable(message))?;
+        let fix = remedy.lines().next().unwrap_or_default();
+        writeln!(out, "  fix         {}", printable(fix))?;
+    }
+    if let Some(more) = document.findings.len().checked_sub(MANY).filter(|more| *more > 0) {
+        writeln!(out, "\n{more} more findings are not shown")?;
+    }
+    Ok(())
+}

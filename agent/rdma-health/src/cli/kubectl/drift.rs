@@ -1,0 +1,224 @@
+//! `kubectl rdma-health drift`: in what nodes differ that should be alike.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    process::ExitCode,
+};
+
+use anyhow::bail;
+use clap::Args;
+use rdma_health_config::NodeName;
+use rdma_health_kubernetes::Fleet;
+use rdma_health_node::words::count;
+use rdma_health_report::table;
+use serde::Serialize;
+
+use super::{
+    ClusterArguments,
+    answer::{InventoryAnswer, MAX_INVENTORY},
+    pool, report_missing,
+};
+use crate::cli::{Output, UNKNOWN};
+
+/// The word for a fact that a node's agent does not report.
+const NOT_REPORTED: &str = "not reported";
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Only nodes with these labels, as in kubectl get nodes --selector
+    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "")]
+    selector: String,
+    /// Compare with this node instead of with most nodes of the same pool
+    #[arg(long, value_name = "NODE")]
+    reference: Option<NodeName>,
+    /// Label that names the pool of a node [default: that of Karpenter, EKS, GKE, AKS, OKE or OpenShift]
+    #[arg(long, value_name = "KEY")]
+    pool_label: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// One difference of one node.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Difference {
+    node: String,
+    pool: String,
+    fact: String,
+    value: String,
+    expected: String,
+    /// How many nodes have the expected value, and of how many.
+    have_expected: usize,
+    compared: usize,
+}
+
+type Facts = BTreeMap<String, String>;
+
+pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let cluster = &arguments.cluster;
+    let fleet = Fleet::find(&cluster.options(), &arguments.selector, None).await?;
+    let mut answers: Vec<Result<Facts, String>> = vec![Err("not asked".into()); fleet.nodes.len()];
+    let take = |(n, answer): (usize, Result<Vec<u8>, String>)| {
+        answers[n] = answer
+            .and_then(|body| InventoryAnswer::parse(&body))
+            .map(|answer| answer.inventory);
+    };
+    fleet.ask("/api/v1/inventory", MAX_INVENTORY, take).await;
+    let label = arguments.pool_label.as_deref();
+    let mut pools = BTreeMap::<&str, Vec<(&str, &Facts)>>::new();
+    let mut missing = Vec::new();
+    for (node, answer) in fleet.nodes.iter().zip(&answers) {
+        match answer {
+            Ok(facts) => {
+                // With a reference, all nodes are compared with it.
+                let pool = if arguments.reference.is_some() {
+                    "-"
+                } else {
+                    pool(node, label)
+                };
+                pools.entry(pool).or_default().push((&node.name, facts));
+            }
+            Err(why) => missing.push((node.name.as_str(), why.as_str())),
+        }
+    }
+    let reference = match &arguments.reference {
+        Some(name) => {
+            let all = pools.values().flatten();
+            let found = all.into_iter().find(|(node, _)| *node == name.as_str());
+            let Some((_, facts)) = found else {
+                report_missing(&missing, fleet.nodes.len());
+                bail!("the reference node {name} did not answer, or is not among the selected nodes");
+            };
+            Some((*facts).clone())
+        }
+        None => None,
+    };
+    let mut differences = Vec::new();
+    for (pool, nodes) in &pools {
+        differences.extend(compare(pool, nodes, reference.as_ref()));
+    }
+    let compared = fleet.nodes.len() - missing.len();
+    let mut out = anstream::stdout().lock();
+    match cluster.output {
+        Output::Text => text(&mut out, &differences, compared)?,
+        Output::Json => {
+            let asked = fleet.nodes.len();
+            let document = serde_json::json!({"schema": 1, "asked": asked, "answered": compared, "differences": differences});
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()?;
+    drop(out);
+    report_missing(&missing, fleet.nodes.len());
+    let status = match (missing.is_empty() && compared > 0, differences.is_empty()) {
+        (false, _) => UNKNOWN,
+        (true, true) => 0,
+        (true, false) => 1,
+    };
+    Ok(ExitCode::from(status))
+}
+
+/// The differences of the nodes of one pool: from the reference, else from the value that most of them have. Of two values that
+/// are equally frequent, the one that is first in order is expected.
+fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> Vec<Difference> {
+    let mut keys: BTreeSet<&String> = nodes.iter().flat_map(|(_, facts)| facts.keys()).collect();
+    keys.extend(reference.into_iter().flat_map(BTreeMap::keys));
+    let of =
+        |facts: &'_ Facts, key: &String| facts.get(key).cloned().unwrap_or_else(|| NOT_REPORTED.to_owned());
+    let mut differences = Vec::new();
+    for key in keys {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for (_, facts) in nodes {
+            *counts.entry(of(facts, key)).or_default() += 1;
+        }
+        // Of two values that are equally frequent, the first in order.
+        let most = counts
+            .iter()
+            .max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)))
+            .map(|(value, _)| value.clone());
+        let Some(expected) = reference.map(|reference| of(reference, key)).or(most) else {
+            continue;
+        };
+        for (node, facts) in nodes {
+            let value = of(facts, key);
+            if value != expected {
+                differences.push(Difference {
+                    node: (*node).to_owned(),
+                    pool: pool.to_owned(),
+                    fact: key.clone(),
+                    value,
+                    have_expected: counts.get(&expected).copied().unwrap_or_default(),
+                    compared: nodes.len(),
+                    expected: expected.clone(),
+                });
+            }
+        }
+    }
+    differences
+}
+
+fn text(out: &mut impl Write, differences: &[Difference], compared: usize) -> std::io::Result<()> {
+    let differing: BTreeSet<_> = differences.iter().map(|one| &one.node).collect();
+    if differing.is_empty() {
+        return writeln!(out, "{} compared: no difference", count(compared, "node"));
+    }
+    let differ = if differing.len() == 1 { "differs" } else { "differ" };
+    writeln!(
+        out,
+        "{} compared: {} {differ}",
+        count(compared, "node"),
+        differing.len()
+    )?;
+    writeln!(out)?;
+    let lines: Vec<_> = differences
+        .iter()
+        .map(|one| {
+            vec![
+                one.node.clone(),
+                one.pool.clone(),
+                one.fact.clone(),
+                one.value.clone(),
+                format!("{} ({} of {})", one.expected, one.have_expected, one.compared),
+            ]
+        })
+        .collect();
+    let head = ["NODE", "POOL", "FACT", "VALUE", "EXPECTED"];
+    table::write(out, &head.map(str::to_owned), &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(firmware: &str) -> Facts {
+        [("kernel", "6.1"), ("firmware", firmware)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    #[test]
+    fn a_node_differs_from_most_or_from_the_reference() {
+        let (new, old, bare) = (facts("28.43"), facts("28.39"), Facts::new());
+        let nodes = [("a", &new), ("b", &new), ("c", &old), ("d", &bare)];
+        let found = |reference| {
+            let all = compare("gpu", &nodes, reference);
+            let words =
+                |one: &Difference| format!("{} {} {} {}", one.node, one.fact, one.value, one.have_expected);
+            all.iter().map(words).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found(None),
+            [
+                "c firmware 28.39 2",
+                "d firmware not reported 2",
+                "d kernel not reported 3"
+            ]
+        );
+        assert_eq!(
+            found(Some(&old))[..2],
+            ["a firmware 28.43 1", "b firmware 28.43 1"]
+        );
+        assert_eq!(compare("gpu", &[], None), []);
+    }
+}
