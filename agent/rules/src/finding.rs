@@ -1,9 +1,14 @@
 //! A finding: one rule that fired, on one subject, with its evidence.
 
-use rdma_health_node::{Node, Port, history::Since};
+use std::borrow::Cow;
+
+use rdma_health_node::{Node, Port, history::Since, words::listed};
 use serde::{Serialize, Serializer};
 
 use crate::{Domain, Remedy, Rule};
+
+/// The most pods that a finding names.
+pub const MAX_PODS: usize = 64;
 
 /// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -125,6 +130,9 @@ pub struct Finding {
     pub message: String,
     /// What was read that shows it.
     pub evidence: Vec<Evidence>,
+    /// The pods that have the device, or a virtual function of it, as `NAMESPACE/POD`; at most [`MAX_PODS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<String>,
     /// What to do on this node. Lines after the first are commands.
     pub remedy: String,
     /// What to do by place: the rule's, unless this case needs another.
@@ -145,6 +153,18 @@ impl Finding {
     /// Its key in the history: the same for as long as one problem lasts, however its severity changes.
     pub fn key(&self) -> String {
         format!("{} {}", self.rule.id, self.subject)
+    }
+
+    /// What is wrong, and whom it affects: [`Finding::message`] with the pods that have the device.
+    pub fn message_with_pods(&self) -> Cow<'_, str> {
+        match self.pods.as_slice() {
+            [] => (&*self.message).into(),
+            [one] => format!("{}; used by pod {one}", self.message).into(),
+            several => {
+                let pods = listed(several.iter().map(String::as_str));
+                format!("{}; used by pods {pods}", self.message).into()
+            }
+        }
     }
 
     /// Since when every reading has shown it; `None` without a history that has it.
