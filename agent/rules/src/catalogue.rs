@@ -9,7 +9,8 @@ use crate::{
     Expectations, Policy, Remedy, Severity, Writer,
     domain::{
         adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost,
-        measured, modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
+        measured, modules, network, pci_link, pci_path, pci_rate, pods, probe, rails, rate, reading, sriov,
+        trend,
     },
     draft::Draft,
 };
@@ -207,6 +208,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &sriov::VF_GUID_ZERO,
     &sriov::VF_MAC_ZERO,
     &sriov::VF_TRUST,
+    &pods::VF_PORT_DOWN,
     &network::SAME_SUBNET_ARP,
     &network::ROCE_FLOW_CONTROL,
     &limits::MEMLOCK_LOW,
