@@ -133,7 +133,7 @@ pub(super) fn awaits_probes(view: &View, context: &ConditionContext) -> bool {
 /// prints all of it.
 fn message(worst: &Finding, others: usize) -> String {
     let subject = worst.subject.to_string();
-    let fault = single_line(&worst.message_with_pods());
+    let fault = single_line(&worst.message_naming(1));
     let mut text = if fault.contains(&subject) || worst.subject.device.is_none() {
         fault
     } else {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rdma_health_node::{Node, Port, history::Since, words::listed};
+use rdma_health_node::{Node, Port, history::Since, words::and_more};
 use serde::{Serialize, Serializer};
 
 use crate::{Domain, Remedy, Rule};
@@ -155,16 +155,21 @@ impl Finding {
         format!("{} {}", self.rule.id, self.subject)
     }
 
-    /// What is wrong, and whom it affects: [`Finding::message`] with the pods that have the device.
+    /// What is wrong, and whom it affects: [`Finding::message`] with pods that have the device.
     pub fn message_with_pods(&self) -> Cow<'_, str> {
-        match self.pods.as_slice() {
-            [] => (&*self.message).into(),
-            [one] => format!("{}; used by pod {one}", self.message).into(),
-            several => {
-                let pods = listed(several.iter().map(String::as_str));
-                format!("{}; used by pods {pods}", self.message).into()
-            }
+        const SHOWN: usize = 4;
+        self.message_naming(SHOWN)
+    }
+
+    /// The same with at most `most` pods, for a text of bounded length.
+    pub fn message_naming(&self, most: usize) -> Cow<'_, str> {
+        if self.pods.is_empty() {
+            return (&*self.message).into();
         }
+        let plural = if self.pods.len() == 1 { "" } else { "s" };
+        let (shown, rest) = self.pods.split_at(most.min(self.pods.len()));
+        let more = and_more(rest.len());
+        format!("{}; used by pod{plural} {}{more}", self.message, shown.join(", ")).into()
     }
 
     /// Since when every reading has shown it; `None` without a history that has it.

@@ -9,7 +9,7 @@ use crate::{
 /// `vf-port-down`.
 pub static VF_PORT_DOWN: Rule = Rule {
     id: "vf-port-down",
-    domain: Domain::Sriov,
+    domain: Domain::Link,
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
     title: "Pods have or can get virtual functions whose port is down",
     explanation: "The kubelet offers virtual functions to pods, or has given them to pods, and the port of their physical \
