@@ -23,7 +23,7 @@ pub struct FakeKubelet {
 
 impl FakeKubelet {
     /// Starts it with its socket in `directory`. `answers` has the answer of each method in the JSON form of protobuf, or
-    /// `{"code": …, "error": …}`; a method that it lacks is unimplemented.
+    /// `{"code": …, "error": …}`; a method that is missing is unimplemented.
     ///
     /// # Errors
     /// If it cannot be started, for example because `python3-grpcio` is not installed (`make setup`).

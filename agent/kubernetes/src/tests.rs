@@ -95,8 +95,12 @@ fn a_problem_names_a_pod_that_has_the_device_before_the_remedy() {
     let finding = verdict.findings.iter_mut().find(probe).unwrap();
     finding.pods = vec!["ml/train-0".into(), "ml/train-1".into(), "ml/train-2".into()];
     view.verdict = Arc::new(verdict);
-    let message = said(&view, &context(&view), ConditionKind::Probe).unwrap().message;
-    let (before, remedy) = message.split_once("; used by pods ml/train-0 and 2 more").unwrap();
+    let message = said(&view, &context(&view), ConditionKind::Probe)
+        .unwrap()
+        .message;
+    let (before, remedy) = message
+        .split_once("; used by pods ml/train-0 and 2 more")
+        .unwrap();
     assert!(before.contains("mlx5_1:1") && remedy.len() > 10, "{message}");
 }
 

@@ -64,7 +64,7 @@ pub struct Offered<'a> {
     pub resources: Vec<&'a str>,
 }
 
-/// An RDMA function, as far as a name for it is looked up.
+/// An RDMA function that names stand for.
 #[derive(Debug, Clone, Copy)]
 struct Known<'a> {
     address: &'a str,

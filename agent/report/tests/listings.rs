@@ -88,14 +88,25 @@ fn a_port_has_its_pod_and_pods_of_other_devices_are_listed() {
     let node = with_pods();
     let text = written(|out| devices::text(out, &node).unwrap());
     let cell = |device: &str| row(&text, device).pop().unwrap();
-    assert_eq!((cell("DEVICE").as_str(), cell("mlx5_2").as_str(), cell("mlx5_1").as_str()), ("POD", "ml/train-0", "-"));
+    assert_eq!(
+        (
+            cell("DEVICE").as_str(),
+            cell("mlx5_2").as_str(),
+            cell("mlx5_1").as_str()
+        ),
+        ("POD", "ml/train-0", "-")
+    );
     let below = "\nDevices of pods that this list does not show:\n  0000:41:00.4 (openshift.io/rail0): ml/train-1\n  \
         any device of rdma/hca_shared: ml/shared\n";
     assert!(text.ends_with(below), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&written(|out| devices::json(out, &node).unwrap())).unwrap();
-    let rows = json["devices"]["known"].as_array().unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&written(|out| devices::json(out, &node).unwrap())).unwrap();
+    let rows = json["devices"].as_array().unwrap();
     let with = rows.iter().find(|row| row["device"] == "mlx5_2").unwrap();
-    assert_eq!(with["containers"], json!([{"namespace": "ml", "pod": "train-0", "container": "main"}]));
+    assert_eq!(
+        with["containers"],
+        json!([{"namespace": "ml", "pod": "train-0", "container": "main"}])
+    );
     assert_eq!(json["shared"][0]["pod"], "shared");
     let without = written(|out| devices::text(out, &read("connectx6-vfs")).unwrap());
     assert!(!without.contains("POD") && !without.contains("pods"), "{without}");
