@@ -125,11 +125,7 @@ fn no_kubelet_is_an_answer_and_one_that_fails_is_reported_with_its_reason() {
     let socket = directory.path().join("kubelet.sock");
     let helper = Helper::start(&socket);
     let (facts, unread) = helper.kubelet();
-    assert_eq!(
-        (&facts["pods"], &unread),
-        (&Value::Null, &json!([])),
-        "{facts}"
-    );
+    assert_eq!((&facts["pods"], &unread), (&Value::Null, &json!([])), "{facts}");
 
     // It accepts connections and says nothing; the helper gives up in time and answers other questions.
     let hung = UnixListener::bind(&socket).unwrap();

@@ -91,7 +91,7 @@ fn a_problem_names_rule_subject_and_remedy_in_under_256_characters() {
 fn a_problem_names_a_pod_that_has_the_device_before_the_remedy() {
     let mut view = rich();
     let mut verdict = (*view.verdict).clone();
-    let probe = |finding: &&mut Finding| finding.rule.id == "probe-failed";
+    let probe = |finding: &&mut rdma_health_rules::Finding| finding.rule.id == "probe-failed";
     let finding = verdict.findings.iter_mut().find(probe).unwrap();
     finding.pods = vec!["ml/train-0".into(), "ml/train-1".into(), "ml/train-2".into()];
     view.verdict = Arc::new(verdict);
