@@ -5,6 +5,7 @@
 //! - [`api_server`]: a real kube-apiserver and etcd.
 //! - [`capture`]: makes such a file from the machine it runs on.
 //! - [`cluster`]: a control plane and a node with a kubelet.
+//! - [`fake_kubelet`]: the kubelet's pod-resources service, served by gRPC's own library.
 //! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`measured()`]: what a probe measured.
 //! - [`promtool`]: what Prometheus' own checker makes of a scrape.
@@ -17,6 +18,7 @@ pub mod acts;
 pub mod api_server;
 pub mod capture;
 pub mod cluster;
+pub mod fake_kubelet;
 pub mod fault_bench;
 mod measured;
 pub mod promtool;

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    process::{Child, Command},
+    process::{Child, ChildStdout, Command},
 };
 
 /// A program that is killed when this is dropped.
@@ -17,6 +17,11 @@ impl Running {
     /// If it cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.spawn().map(Self)
+    }
+
+    /// Its standard output, if that is piped; only once.
+    pub fn output(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
     }
 }
 

@@ -23,7 +23,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("kernel-log", &[]),
     ("kernel", &["kernel-log", "protocol", "time"]),
-    ("verbs", &["kernel", "protocol"]),
+    ("kubelet", &["protocol"]),
+    ("verbs", &["kernel", "kubelet", "protocol"]),
     ("helper", &["instrument", "node", "protocol"]),
     // Join.
     ("node", &["kernel", "protocol"]),
@@ -170,7 +171,7 @@ fn each_crate_knows_only_the_crates_of_its_layer_and_below() {
 fn rules_and_diagnosis_cannot_name_the_crates_that_read() {
     for name in ["rules", "diagnosis"] {
         let found = dependencies(name);
-        for reader in ["kernel", "verbs", "helper", "snapshot"] {
+        for reader in ["kernel", "kubelet", "verbs", "helper", "snapshot"] {
             assert!(
                 !found.contains(reader),
                 "agent/{name} depends on rdma-health-{reader}"

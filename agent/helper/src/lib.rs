@@ -23,8 +23,8 @@ use std::{
 
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
-    Ask, AsyncEvent, Device, Errno, HelperError, LogPart, PROTOCOL_VERSION, PciSpace, ProbeReport,
-    ProbeRequest, Reply, RuntimeLimits,
+    Ask, AsyncEvent, Device, Errno, HelperError, KubeletAnswer, KubeletMethod, LogPart, PROTOCOL_VERSION,
+    PciSpace, ProbeReport, ProbeRequest, Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -276,6 +276,17 @@ impl Helper {
         }
     }
 
+    /// What the kubelet answers.
+    ///
+    /// # Errors
+    /// Any [`Failure`]; a kubelet that fails is an answer, not an error.
+    pub async fn kubelet(&self, method: KubeletMethod) -> Result<KubeletAnswer, Failure> {
+        match self.call(Ask::Kubelet(method), QUERY_DEADLINE).await? {
+            Reply::Kubelet(answer) => Ok(answer),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Runs one probe.
     ///
     /// # Errors
@@ -312,6 +323,7 @@ fn unexpected(reply: &Reply) -> Failure {
         Reply::Runtimes(_) => "runtimes",
         Reply::PciSpaces(_) => "configuration spaces",
         Reply::KernelLog(_) => "a kernel log",
+        Reply::Kubelet(_) => "the kubelet's answer",
         Reply::Probe(_) => "a probe report",
         Reply::Offer(_) => "an end",
         Reply::Connect(_) => "a connection",

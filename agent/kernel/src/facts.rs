@@ -84,6 +84,9 @@ sources! {
     /// What drivers report of the health and firmware of RDMA devices.
     #[serde(default)]
     devlink: crate::netlink::devlink::Devlink;
+    /// Which pods were given which devices.
+    #[serde(default)]
+    kubelet: crate::kubelet::Kubelet;
     /// Memlock limits.
     limits: crate::limits::Limits;
     /// What the kernel logged about IOMMU, RDMA and GPU driver.

@@ -16,6 +16,7 @@ pub mod host;
 pub mod infiniband;
 pub mod iommu;
 pub mod kmsg;
+pub mod kubelet;
 pub mod limits;
 pub mod modules;
 pub mod netlink;
@@ -31,4 +32,4 @@ mod source;
 
 pub use fact::{Fact, Unread, UnreadKind};
 pub use facts::{Facts, SourceStatus};
-pub use root::{Privileged, Root, Scope};
+pub use root::{KubeletAnswers, Privileged, Root, Scope};

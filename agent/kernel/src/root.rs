@@ -4,6 +4,7 @@
 //! never waits for a writer. A kernel that does not respond cannot be bounded here: see [`crate::collector`].
 
 pub(crate) mod directory;
+mod kubelet;
 mod log;
 mod privileged;
 mod scope;
@@ -11,10 +12,12 @@ mod service;
 
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
+use rdma_health_protocol::KubeletMethod;
 use rustix::fs::{OFlags, fstatfs};
 
 use crate::recording::{Answer, Failure, Question, Recorder, Recording};
 use directory::{Directory, ReadFile};
+pub use kubelet::KubeletAnswers;
 pub use log::LogFollower;
 pub(crate) use log::Records;
 pub use privileged::Privileged;
@@ -45,6 +48,8 @@ pub struct Root {
     recorder: Option<Arc<Recorder>>,
     /// What a privileged helper reads for this process.
     privileged: Option<Arc<Privileged>>,
+    /// What the helper asked the kubelet.
+    kubelet: Option<Arc<KubeletAnswers>>,
 }
 
 /// A question as a reader asks it: with the form in which the reader takes the answer.
@@ -83,6 +88,7 @@ impl Root {
             recording: None,
             recorder: None,
             privileged: None,
+            kubelet: None,
         })
     }
 
@@ -108,6 +114,7 @@ impl Root {
             recording: Some(recording),
             recorder: None,
             privileged: None,
+            kubelet: None,
         }
     }
 
@@ -125,6 +132,15 @@ impl Root {
     pub fn with_privileged(self, privileged: Arc<Privileged>) -> Self {
         Self {
             privileged: Some(privileged),
+            ..self
+        }
+    }
+
+    /// Sets what the helper asked the kubelet. Without it, this node has none.
+    #[must_use]
+    pub fn with_kubelet(self, kubelet: Arc<KubeletAnswers>) -> Self {
+        Self {
+            kubelet: Some(kubelet),
             ..self
         }
     }
@@ -149,6 +165,18 @@ impl Root {
                 .recording
                 .as_ref()
                 .is_some_and(|recording| recording.iter().any(is_netlink))
+    }
+
+    /// Whether there is anything that answers for the kubelet: the helper, or a recording.
+    pub(crate) fn answers_kubelet(&self) -> bool {
+        let is_kubelet = |(question, _): (&Question, &Answer)| matches!(question, Question::Kubelet { .. });
+        let recording = self.recording.as_ref();
+        self.kubelet.is_some() || recording.is_some_and(|recording| recording.iter().any(is_kubelet))
+    }
+
+    /// What the kubelet answered the helper.
+    pub(crate) fn ask_kubelet(&self, method: KubeletMethod) -> Result<Vec<u8>, Failure> {
+        self.kubelet.as_ref().ok_or(Failure::NotCollected)?.get(method)
     }
 
     /// For how many seconds a source had not responded when this was recorded; `None` if it had.

@@ -144,7 +144,7 @@ pub(super) fn awaits_probes(view: &View, context: &ConditionContext) -> bool {
 /// prints all of it.
 pub(super) fn message(worst: &Finding, others: usize) -> String {
     let subject = worst.subject.to_string();
-    let fault = single_line(&worst.message);
+    let fault = single_line(&worst.message_naming(1));
     let mut text = if fault.contains(&subject) || worst.subject.device.is_none() {
         fault
     } else {

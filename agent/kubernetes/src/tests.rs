@@ -88,6 +88,23 @@ fn a_problem_names_rule_subject_and_remedy_in_under_256_characters() {
 }
 
 #[test]
+fn a_problem_names_a_pod_that_has_the_device_before_the_remedy() {
+    let mut view = rich();
+    let mut verdict = (*view.verdict).clone();
+    let probe = |finding: &&mut rdma_health_rules::Finding| finding.rule.id == "probe-failed";
+    let finding = verdict.findings.iter_mut().find(probe).unwrap();
+    finding.pods = vec!["ml/train-0".into(), "ml/train-1".into(), "ml/train-2".into()];
+    view.verdict = Arc::new(verdict);
+    let message = said(&view, &context(&view), ConditionKind::Probe)
+        .unwrap()
+        .message;
+    let (before, remedy) = message
+        .split_once("; used by pods ml/train-0 and 2 more")
+        .unwrap();
+    assert!(before.contains("mlx5_1:1") && remedy.len() > 10, "{message}");
+}
+
+#[test]
 fn the_threshold_decides_what_is_a_problem() {
     let view = rich();
     let strict = ConditionContext {

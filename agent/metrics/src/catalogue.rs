@@ -5,7 +5,8 @@ mod markdown;
 use rdma_health_instrument::{Entry, Group};
 
 use super::families::{
-    agent, counters, devices, kernel_log, links, node, node_exporter, pci, ports, probes, process, verdict,
+    agent, counters, devices, kernel_log, links, node, node_exporter, pci, pods, ports, probes, process,
+    verdict,
 };
 
 pub use markdown::{markdown, text};
@@ -36,6 +37,7 @@ pub fn groups(counted: &[&'static Entry]) -> Vec<Group> {
             devices::DEVICES
                 .entries()
                 .chain(devices::VERBS.entries())
+                .chain(pods::PODS.entries())
                 .chain(kernel_log::EVENTS.entries())
                 .chain(ports::PORTS.entries())
                 .chain(links::LINKS.entries())

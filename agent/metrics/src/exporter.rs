@@ -9,7 +9,8 @@ use rdma_health_view::View;
 use super::{
     counters,
     families::{
-        FIXED, agent, devices, kernel_log, links, node, node_exporter, pci, ports, probes, process, verdict,
+        FIXED, agent, devices, kernel_log, links, node, node_exporter, pci, pods, ports, probes, process,
+        verdict,
     },
     format::Format,
     table::write,
@@ -80,6 +81,7 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
     let devices = devices::devices(node);
     write(&devices::DEVICES, &devices, sink);
     write(&devices::VERBS, &devices::verbs(node), sink);
+    write(&pods::PODS, &pods::pods(node), sink);
     write(&kernel_log::EVENTS, &kernel_log::events(node, &functions), sink);
 
     let ports = ports::ports(node);

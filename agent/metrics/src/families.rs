@@ -8,6 +8,7 @@ pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod node_exporter;
 pub(crate) mod pci;
+pub(crate) mod pods;
 pub(crate) mod ports;
 pub(crate) mod probes;
 pub(crate) mod process;

@@ -1,9 +1,12 @@
 //! Tests of what `/metrics` shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use rdma_health_node::{UnreadKind, pci::Role};
-use rdma_health_protocol::{Peer, RemotePort};
+use rdma_health_node::{Fact, UnreadKind, kubelet::Kubelet, pci::Role};
+use rdma_health_protocol::{ContainerDevices, ContainerResources, Peer, PodResources, RemotePort};
 use rdma_health_tests::{promtool, view};
 use rdma_health_view::View;
 
@@ -24,7 +27,56 @@ fn rich(devices: u64) -> View {
         .iter()
         .map(|named| (named.directory.name(), named.file))
         .collect();
-    view::rich(devices, &counters)
+    let mut view = view::rich(devices, &counters);
+    view.node.kubelet = Arc::new(kubelet(1));
+    view
+}
+
+/// A kubelet that gave `mlx5_0` to this many pods.
+fn kubelet(pods: usize) -> Kubelet {
+    let pod = |n| PodResources {
+        name: format!("train-{n}"),
+        namespace: "ml".into(),
+        containers: vec![ContainerResources {
+            name: "main".into(),
+            devices: vec![ContainerDevices {
+                resource_name: "openshift.io/rail0".into(),
+                device_ids: vec!["mlx5_0".into()],
+            }],
+            ..ContainerResources::default()
+        }],
+    };
+    Kubelet {
+        pods: Fact::Known((0..pods).map(pod).collect()),
+        allocatable: Fact::Absent,
+    }
+}
+
+#[test]
+fn an_rdma_function_is_joined_with_its_pod_and_the_series_are_bounded() {
+    let of = |view: &View| {
+        let text = text(Some(view), BOTH);
+        let series: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("rdma_device_pod_info{"))
+            .map(str::to_owned)
+            .collect();
+        series
+    };
+    let mut view = rich(2);
+    let [one] = of(&view).try_into().unwrap();
+    for label in [
+        "device=\"mlx5_0\"",
+        "resource=\"openshift.io/rail0\"",
+        "namespace=\"ml\"",
+        "pod=\"train-0\"",
+        "container=\"main\"",
+    ] {
+        assert!(one.contains(label), "{one}");
+    }
+    assert!(one.ends_with("} 1"), "{one}");
+    view.node.kubelet = Arc::new(kubelet(1024));
+    assert_eq!(of(&view).len(), 512);
 }
 
 fn text(view: Option<&View>, options: RenderOptions) -> String {

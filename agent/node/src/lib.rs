@@ -15,6 +15,7 @@ pub mod node;
 mod nvswitch;
 pub mod peers;
 pub mod platform;
+pub mod pods;
 pub mod port;
 pub mod timeline;
 pub mod topology;
@@ -25,8 +26,8 @@ pub use function::{DmaMode, Function};
 pub use node::Node;
 pub use port::Port;
 pub use rdma_health_kernel::{
-    Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, limits,
-    modules,
+    Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, kubelet,
+    limits, modules,
     netlink::{devlink, ethtool},
     network, nvidia, pattern, pci, process,
 };

@@ -14,6 +14,7 @@ mod facts;
 pub mod frame;
 mod gid;
 mod host;
+mod kubelet;
 mod message;
 mod path;
 mod probe;
@@ -28,6 +29,11 @@ pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
 pub use gid::best_gid;
 pub use host::{LogPart, MAX_LOG_RECORDS, MAX_RECORD, MAX_SPACE, MAX_SPACES, PciSpace};
+pub use kubelet::{
+    AllocatableResources, ClaimResource, ContainerDevices, ContainerResources, DynamicResource,
+    KubeletAnswer, KubeletFailure, KubeletMethod, KubeletTrouble, ListPodResources, MAX_CONTAINERS,
+    MAX_DEVICE_IDS, MAX_PODS, MAX_WORD, PodResources,
+};
 pub use message::{
     Ask, AsyncEvent, AsyncEventKind, Greeting, HelperError, MAX_DEVICES, Message, Reply, Request, Response,
 };
@@ -37,4 +43,4 @@ pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
 pub use status::WcStatus;
 
 /// The version of the conversation. Both sides refuse any other: the two binaries come from one image.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;

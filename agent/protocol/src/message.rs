@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectRequest, Device, LogPart, MAX_RUNTIMES, MAX_SPACES, OfferRequest, OfferedEnd, PciSpace,
-    ProbeReport, ProbeRequest, RuntimeLimits, bounded,
+    ConnectRequest, Device, KubeletAnswer, KubeletMethod, LogPart, MAX_RUNTIMES, MAX_SPACES, OfferRequest,
+    OfferedEnd, PciSpace, ProbeReport, ProbeRequest, RuntimeLimits, bounded,
 };
 
 /// The most devices of a node, virtual functions included.
@@ -32,6 +32,8 @@ pub enum Ask {
     PciSpaces,
     /// The kernel log from this sequence number on.
     KernelLog(u64),
+    /// What the kubelet of this node answers about pods and their devices; one question at a time.
+    Kubelet(KubeletMethod),
     /// Run one loopback probe; one at a time.
     Probe(ProbeRequest),
     /// Open one end of a connection.
@@ -86,6 +88,8 @@ pub enum Reply {
     PciSpaces(#[serde(deserialize_with = "bounded::list::<_, _, MAX_SPACES>")] Vec<PciSpace>),
     /// To [`Ask::KernelLog`].
     KernelLog(LogPart),
+    /// To [`Ask::Kubelet`].
+    Kubelet(KubeletAnswer),
     /// To [`Ask::Probe`] and [`Ask::Measure`]. What the end that responds measured is `None`.
     Probe(Box<ProbeReport>),
     /// To [`Ask::Offer`]: the end, or how far it got.

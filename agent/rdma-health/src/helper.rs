@@ -1,12 +1,14 @@
 //! The verbs helper: where the settings say that it is, what they have it measure, and its answers as facts.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path as FilePath, sync::Arc};
 
 use rdma_health_config as config;
 use rdma_health_helper::{Failure, Helper, Place};
-use rdma_health_kernel::Privileged;
+use rdma_health_kernel::{KubeletAnswers, Privileged};
 use rdma_health_node::{Fact, Unread, UnreadKind, limits::Runtime, node::VerbsDevice};
-use rdma_health_protocol::{Device, HelperError, Path, ProbeRequest, RuntimeLimits};
+use rdma_health_protocol::{
+    Device, HelperError, KubeletAnswer, KubeletMethod, Path, ProbeRequest, RuntimeLimits,
+};
 
 /// The most parts of the kernel log that are asked for at once.
 const MAX_LOG_PARTS: usize = 128;
@@ -60,6 +62,28 @@ pub(crate) async fn ask_privileged(helper: &Helper, privileged: &Privileged) -> 
         if !more {
             break;
         }
+    }
+    changed
+}
+
+/// Where kubelets serve pod resources, unless they run with another `--root-dir`.
+const KUBELET: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
+
+/// Whether the helper at `place` may find a kubelet. One that this program starts sees what this program sees.
+pub(crate) fn may_find_kubelet(place: &Place) -> bool {
+    matches!(place, Place::Socket(_)) || !matches!(FilePath::new(KUBELET).try_exists(), Ok(false))
+}
+
+/// Asks the helper at `place` what the kubelet answers. Returns whether that is new.
+pub(crate) async fn ask_kubelet(helper: &Helper, place: &Place, kubelet: &KubeletAnswers) -> bool {
+    let mut changed = false;
+    for method in KubeletMethod::ALL {
+        let answer = if may_find_kubelet(place) {
+            helper.kubelet(method).await
+        } else {
+            Ok(KubeletAnswer::Absent)
+        };
+        changed |= kubelet.set(method, answer.map_err(|failure| unread(&failure)));
     }
     changed
 }

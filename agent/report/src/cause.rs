@@ -147,13 +147,15 @@ fn messages(cause: &Cause, findings: &[&Finding], style: Style) -> Vec<String> {
     };
     let id = first.rule.id;
     let lead = match style.verbose {
-        true => format!("{id} ({}): {}", first.severity.name(), first.message),
+        true => format!("{id} ({}): {}", first.severity.name(), first.message_with_pods()),
         // The title of the cause has it already.
-        false if cause.id == id => first.message.clone(),
-        false => format!("{id}: {}", first.message),
+        false if cause.id == id => first.message_with_pods().into_owned(),
+        false => format!("{id}: {}", first.message_with_pods()),
     };
     if style.verbose {
-        let others = others.iter().map(|finding| finding.message.clone());
+        let others = others
+            .iter()
+            .map(|finding| finding.message_with_pods().into_owned());
         return std::iter::once(lead).chain(others).collect();
     }
     let (same, different): (Vec<&Finding>, Vec<&Finding>) = others
@@ -167,7 +169,11 @@ fn messages(cause: &Cause, findings: &[&Finding], style: Style) -> Vec<String> {
         messages.push(format!("the same for {}: {names}", count(same.len(), "other")));
     }
     let (shown, rest) = different.split_at(different.len().min(DIFFERENT));
-    messages.extend(shown.iter().map(|finding| finding.message.clone()));
+    messages.extend(
+        shown
+            .iter()
+            .map(|finding| finding.message_with_pods().into_owned()),
+    );
     if !rest.is_empty() {
         messages.push(format!("and {}", count(rest.len(), "more finding")));
     }

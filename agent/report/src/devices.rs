@@ -1,12 +1,13 @@
 //! Every port of the RDMA devices, one line for each.
 
-use std::{io::Write, net::Ipv6Addr};
+use std::{collections::BTreeSet, io::Write, net::Ipv6Addr};
 
 use rdma_health_node::{
     Fact, Function, Node, Port,
     infiniband::{Hca, LinkLayer, Netdev},
     iommu::DomainType,
-    words::{count, gigabits, numbered, write_json},
+    pods::{Allocation, Container, SharedUse},
+    words::{count, gigabits, listed, numbered, printable, write_json},
 };
 use rdma_health_protocol::GidType;
 use serde::Serialize;
@@ -21,6 +22,8 @@ const UNREAD: &str = "unread";
 const DASH: &str = "-";
 /// The state of a device without ports, or whose ports could not be listed.
 pub(super) const NO_PORTS: &str = "no ports";
+/// The most lines about devices that are not in the table.
+const MAX_ELSEWHERE: usize = 64;
 
 /// One port, with the facts of its device and of its PCI function; or a device without ports.
 #[derive(Debug, Serialize)]
@@ -54,6 +57,9 @@ pub(super) struct Row<'a> {
     pub(super) physical_function: &'a Fact<String>,
     /// Number of virtual functions of a physical function.
     pub(super) virtual_functions: Option<usize>,
+    /// The containers that were given the device; empty if the kubelet reports none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) containers: Vec<Container<'a>>,
 }
 
 /// A GID and its index.
@@ -77,7 +83,13 @@ impl Chosen {
 }
 
 impl<'a> Row<'a> {
-    fn new(node: &'a Node, hca: &'a Hca, port: Option<Port<'a>>, functions: &[Function<'a>]) -> Self {
+    fn new(
+        node: &'a Node,
+        hca: &'a Hca,
+        port: Option<Port<'a>>,
+        functions: &[Function<'a>],
+        allocations: &[Allocation<'a>],
+    ) -> Self {
         let kernel = port.map(|port| port.kernel);
         let address = hca.pci_address.known();
         let function =
@@ -116,6 +128,11 @@ impl<'a> Row<'a> {
             virtual_functions: sriov
                 .map(|sriov| sriov.functions.len())
                 .filter(|number| *number > 0),
+            containers: allocations
+                .iter()
+                .filter(|one| address.is_some_and(|address| one.address == address))
+                .map(|one| one.container)
+                .collect(),
         }
     }
 
@@ -143,7 +160,22 @@ impl<'a> Row<'a> {
             cell(self.numa_node, ToString::to_string),
             self.iommu.unwrap_or(DASH).to_owned(),
             function,
+            self.pods(),
         ]
+    }
+
+    /// `ml/train-0`, each pod once.
+    fn pods(&self) -> String {
+        let mut pods: Vec<_> = self
+            .containers
+            .iter()
+            .map(|one| format!("{}/{}", one.namespace, one.pod))
+            .collect();
+        pods.dedup();
+        if pods.is_empty() {
+            return DASH.into();
+        }
+        listed(pods.iter().map(String::as_str))
     }
 }
 
@@ -165,6 +197,7 @@ fn address(gid: Ipv6Addr) -> String {
 /// One row for each port and for each device without ports, in order of device and number.
 pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
     let functions = node.functions();
+    let allocations = node.allocations();
     let mut hcas: Vec<&Hca> = node.hcas().map(|hca| &**hca).collect();
     hcas.sort_by_key(|hca| numbered(&hca.name));
     hcas.into_iter()
@@ -175,7 +208,7 @@ pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
             }
             ports.into_iter().map(move |port| (hca, port))
         })
-        .map(|(hca, port)| Row::new(node, hca, port, &functions))
+        .map(|(hca, port)| Row::new(node, hca, port, &functions, &allocations))
         .collect()
 }
 
@@ -184,7 +217,9 @@ pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
 /// # Errors
 /// If writing fails.
 pub fn text(out: &mut impl Write, node: &Node) -> std::io::Result<()> {
-    let rows: Vec<_> = rows(node).iter().map(Row::cells).collect();
+    let rows = rows(node);
+    let has_pods = rows.iter().any(|row| !row.containers.is_empty());
+    let mut rows: Vec<_> = rows.iter().map(Row::cells).collect();
     if rows.is_empty() {
         return match node.hcas.unread() {
             Some(unread) => writeln!(out, "RDMA devices could not be read: {unread}"),
@@ -193,9 +228,53 @@ pub fn text(out: &mut impl Write, node: &Node) -> std::io::Result<()> {
     }
     let head = [
         "DEVICE", "PORT", "PCI", "NETDEV", "MODEL", "FIRMWARE", "STATE", "RATE", "MTU", "GID", "NUMA",
-        "IOMMU", "FUNCTION",
+        "IOMMU", "FUNCTION", "POD",
     ];
-    table::write(out, &head.map(str::to_owned), &rows)
+    let mut head = head.map(str::to_owned).to_vec();
+    if !has_pods {
+        // A column of dashes, unless a kubelet gave a device to a pod.
+        head.pop();
+        for row in &mut rows {
+            row.pop();
+        }
+    }
+    table::write(out, &head, &rows)?;
+    elsewhere(out, node)
+}
+
+/// The pods with a device that is in no row: one in their own network namespace, and one of a shared resource.
+fn elsewhere(out: &mut impl Write, node: &Node) -> std::io::Result<()> {
+    let shown: BTreeSet<&str> = node
+        .hcas()
+        .filter_map(|hca| hca.pci_address.known().map(String::as_str))
+        .collect();
+    let allocations = node.allocations();
+    let mut lines: Vec<String> = allocations
+        .iter()
+        .filter(|one| !shown.contains(one.address))
+        .map(|one| {
+            let Container { namespace, pod, .. } = one.container;
+            format!("{} ({}): {namespace}/{pod}", one.address, one.resource)
+        })
+        .collect();
+    let shared = node.shared_uses();
+    lines.extend(shared.iter().map(|one| {
+        let Container { namespace, pod, .. } = one.container;
+        format!("any device of {}: {namespace}/{pod}", one.resource)
+    }));
+    lines.dedup();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nDevices of pods that this list does not show:")?;
+    let hidden = lines.len().saturating_sub(MAX_ELSEWHERE);
+    for line in lines.iter().take(MAX_ELSEWHERE) {
+        writeln!(out, "  {}", printable(line))?;
+    }
+    if hidden > 0 {
+        writeln!(out, "  and {hidden} more")?;
+    }
+    Ok(())
 }
 
 /// Writes the ports as one JSON object and a line end.
@@ -208,10 +287,14 @@ pub fn json(out: &mut impl Write, node: &Node) -> anyhow::Result<()> {
         schema: u32,
         /// `unread` if the list of devices could not be read.
         devices: Fact<Vec<Row<'a>>>,
+        /// The containers that may use any device of a shared resource.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        shared: Vec<SharedUse<'a>>,
     }
     let form = Form {
         schema: SCHEMA,
         devices: node.hcas.as_ref().map(|_| rows(node)),
+        shared: node.shared_uses(),
     };
     Ok(write_json(out, &form)?)
 }

@@ -60,7 +60,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
                     "{}: {}: {}",
                     finding.severity.name(),
                     finding.rule.id,
-                    finding.message
+                    finding.message_with_pods()
                 );
             }
         }
@@ -111,7 +111,7 @@ impl<'a> Case<'a> {
         };
         let mut text = String::new();
         for finding in &self.failed {
-            let _ = writeln!(text, "{}", finding.message);
+            let _ = writeln!(text, "{}", finding.message_with_pods());
             for piece in &finding.evidence {
                 let _ = writeln!(text, "  {}: {}", piece.source, piece.value);
             }
@@ -121,7 +121,7 @@ impl<'a> Case<'a> {
             out,
             ">\n      <failure type=\"{}\" message=\"{}\">{}</failure>\n    </testcase>",
             first.severity.name(),
-            escaped(&first.message),
+            escaped(&first.message_with_pods()),
             lines(&text)
         )
     }

@@ -26,7 +26,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
             out,
             "{severity}: {}: {}",
             finding.rule.id,
-            plain(&finding.message)
+            plain(&finding.message_with_pods())
         )?;
     }
     Ok(())

@@ -227,7 +227,7 @@ fn paragraph(out: &mut impl Write, group: &[Finding], style: Style) -> std::io::
     let paint = colour(first.severity);
     if !style.verbose {
         let more = and_more(group.len() - 1);
-        let line = format!("{}: {}{more}", first.rule.id, first.message);
+        let line = format!("{}: {}{more}", first.rule.id, first.message_with_pods());
         return list(out, first.severity.name(), &[line], style, paint);
     }
     writeln!(out)?;
@@ -238,7 +238,10 @@ fn paragraph(out: &mut impl Write, group: &[Finding], style: Style) -> std::io::
         first.rule.id,
         first.rule.title
     )?;
-    let messages: Vec<_> = group.iter().map(|finding| finding.message.clone()).collect();
+    let messages: Vec<_> = group
+        .iter()
+        .map(|finding| finding.message_with_pods().into_owned())
+        .collect();
     list(out, "", &messages, style, Ansi::new())?;
     let mut seen = BTreeSet::new();
     let evidence: Vec<_> = group

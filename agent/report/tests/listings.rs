@@ -10,10 +10,12 @@ use std::{
 use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
+    recording::{Answer, Question},
 };
 use rdma_health_node::{Fact, Node, Unread, UnreadKind};
 use rdma_health_report::{devices, topology};
-use rdma_health_tests::tree;
+use rdma_health_tests::tree::{self, Tree};
+use serde_json::json;
 
 fn read(fixture: &str) -> Node {
     let tree = tree::fixture(fixture).unwrap();
@@ -54,6 +56,60 @@ fn each_port_has_a_line_with_what_a_job_needs() {
         row(&vfs, "mlx5_1").ends_with(&["VF".into(), "of".into(), "0000:41:00.0".into()]),
         "{vfs}"
     );
+}
+
+/// The node with four virtual functions, where pods have two of them, a third that is in no list, and a shared device.
+fn with_pods() -> Node {
+    let mut archive = Tree::fixture("connectx6-vfs").unwrap();
+    let pod = |name: &str, resource: &str, id: &str| {
+        json!({"name": name, "namespace": "ml", "containers": [
+            {"name": "main", "devices": [{"resourceName": resource, "deviceIds": [id]}]}]})
+    };
+    let list = json!({"podResources": [
+        pod("train-0", "openshift.io/rail0", "0000:41:00.3"),
+        pod("train-1", "openshift.io/rail0", "0000:41:00.4"),
+        pod("shared", "rdma/hca_shared", "17"),
+        pod("gpu", "nvidia.com/gpu", "GPU-1")]});
+    for (method, answer) in [("List", list), ("GetAllocatableResources", json!({}))] {
+        let method = method.to_owned();
+        let answer = Answer::Bytes(answer.to_string().into_bytes().into());
+        archive.answer(Question::Kubelet { method }, answer).unwrap();
+    }
+    // It has moved into the pod's network namespace.
+    assert!(archive.remove("sys/class/infiniband/mlx5_3"));
+    let (_folder, root) = archive.open().unwrap();
+    let mut collector = Collector::new(root, Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+#[test]
+fn a_port_has_its_pod_and_pods_of_other_devices_are_listed() {
+    let node = with_pods();
+    let text = written(|out| devices::text(out, &node).unwrap());
+    let cell = |device: &str| row(&text, device).pop().unwrap();
+    assert_eq!(
+        (
+            cell("DEVICE").as_str(),
+            cell("mlx5_2").as_str(),
+            cell("mlx5_1").as_str()
+        ),
+        ("POD", "ml/train-0", "-")
+    );
+    let below = "\nDevices of pods that this list does not show:\n  0000:41:00.4 (openshift.io/rail0): ml/train-1\n  \
+        any device of rdma/hca_shared: ml/shared\n";
+    assert!(text.ends_with(below), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&written(|out| devices::json(out, &node).unwrap())).unwrap();
+    let rows = json["devices"].as_array().unwrap();
+    let with = rows.iter().find(|row| row["device"] == "mlx5_2").unwrap();
+    assert_eq!(
+        with["containers"],
+        json!([{"namespace": "ml", "pod": "train-0", "container": "main"}])
+    );
+    assert_eq!(json["shared"][0]["pod"], "shared");
+    let without = written(|out| devices::text(out, &read("connectx6-vfs")).unwrap());
+    assert!(!without.contains("POD") && !without.contains("pods"), "{without}");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::{
     Expectations, Policy, Remedy, Severity, Writer,
     domain::{
         adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost,
-        measured, modules, network, pci_link, pci_path, pci_rate, probe, rails, rate, reading, sriov, trend,
+        measured, modules, network, pci_link, pci_path, pci_rate, pods, probe, rails, rate, reading, sriov,
+        trend,
     },
     draft::Draft,
 };
@@ -191,6 +192,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &adapter_events::DRIVER_ERRORS,
     &link::PORT_DOWN,
     &link::NO_SUBNET_MANAGER,
+    &pods::VF_PORT_DOWN,
     &rails::LINK_TYPE_DIFFERS,
     &rails::PARTITION_KEY_MISSING,
     &bond::BOND_DEGRADED,

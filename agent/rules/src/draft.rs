@@ -107,6 +107,7 @@ impl Draft {
             subject: self.subject,
             message: self.message,
             evidence: self.evidence,
+            pods: Vec::new(),
             remedy,
             places: self.remedy,
             values: self.values,

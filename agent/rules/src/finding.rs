@@ -1,9 +1,14 @@
 //! A finding: one rule that fired, on one subject, with its evidence.
 
-use rdma_health_node::{Node, Port, history::Since};
+use std::borrow::Cow;
+
+use rdma_health_node::{Node, Port, history::Since, words::and_more};
 use serde::{Serialize, Serializer};
 
 use crate::{Domain, Remedy, Rule};
+
+/// The most pods that a finding names.
+pub const MAX_PODS: usize = 64;
 
 /// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -125,6 +130,9 @@ pub struct Finding {
     pub message: String,
     /// What was read that shows it.
     pub evidence: Vec<Evidence>,
+    /// The pods that have the device, or a virtual function of it, as `NAMESPACE/POD`; at most [`MAX_PODS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<String>,
     /// What to do on this node. Lines after the first are commands.
     pub remedy: String,
     /// What to do by place: the rule's, unless this case needs another.
@@ -145,6 +153,23 @@ impl Finding {
     /// Its key in the history: the same for as long as one problem lasts, however its severity changes.
     pub fn key(&self) -> String {
         format!("{} {}", self.rule.id, self.subject)
+    }
+
+    /// What is wrong, and whom it affects: [`Finding::message`] with pods that have the device.
+    pub fn message_with_pods(&self) -> Cow<'_, str> {
+        const SHOWN: usize = 4;
+        self.message_naming(SHOWN)
+    }
+
+    /// The same with at most `most` pods, for a text of bounded length.
+    pub fn message_naming(&self, most: usize) -> Cow<'_, str> {
+        if self.pods.is_empty() {
+            return (&*self.message).into();
+        }
+        let plural = if self.pods.len() == 1 { "" } else { "s" };
+        let (shown, rest) = self.pods.split_at(most.min(self.pods.len()));
+        let more = and_more(rest.len());
+        format!("{}; used by pod{plural} {}{more}", self.message, shown.join(", ")).into()
     }
 
     /// Since when every reading has shown it; `None` without a history that has it.

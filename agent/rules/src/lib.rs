@@ -34,6 +34,7 @@ pub mod domain {
     pub mod pci_link;
     pub mod pci_path;
     pub mod pci_rate;
+    pub mod pods;
     pub mod probe;
     pub mod rails;
     pub mod rate;

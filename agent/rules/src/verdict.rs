@@ -4,7 +4,8 @@ use rdma_health_node::{Node, infiniband::LinkLayer, words::printable};
 use serde::Serialize;
 
 use crate::{
-    CATALOGUE, Domain, Expectations, Finding, Profile, Severity, domain::iommu, remedy::resolve::Resolver,
+    CATALOGUE, Domain, Expectations, Finding, Profile, Severity, domain::iommu, finding::MAX_PODS,
+    remedy::resolve::Resolver,
 };
 
 /// The state of a node, in the words of monitoring plugins.
@@ -82,6 +83,15 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
         .flat_map(|rule| (rule.judge)(node, expectations))
         .filter_map(|draft| draft.judged(expectations.profile, &resolver))
         .collect();
+    let allocations = node.allocations();
+    if !allocations.is_empty() {
+        for finding in &mut findings {
+            if let Some(device) = &finding.subject.device {
+                finding.pods = node.affected_pods(&allocations, device);
+                finding.pods.truncate(MAX_PODS);
+            }
+        }
+    }
     // Stable: within a severity the catalogue's order stays.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let unknown_because = obstacle(node, expectations);

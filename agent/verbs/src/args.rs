@@ -11,8 +11,8 @@ use std::{
 pub const HELP: &str = "\
 Queries libibverbs about RDMA devices and probes them, for rdma-health.
 
-Usage: rdma-health-verbs stdio [--host DIR]
-       rdma-health-verbs serve --socket PATH [--allow-uid UID] [--host DIR]
+Usage: rdma-health-verbs stdio [--host DIR] [--kubelet SOCKET]
+       rdma-health-verbs serve --socket PATH [--allow-uid UID] [--host DIR] [--kubelet SOCKET]
        rdma-health-verbs prepare --directory DIR --uid UID
 
 Commands:
@@ -27,6 +27,8 @@ Options:
       --directory DIR   The directory to prepare; it must exist
       --uid UID         User and group that it is to belong to
       --host DIR        Directory with the host's /proc, to read the memlock limits of runtimes and kubelet
+      --kubelet SOCKET  The kubelet's pod-resources service, to report which pod was given which device [default:
+                        /var/lib/kubelet/pod-resources/kubelet.sock]
   -h, --help            Print this help
   -V, --version         Print the version
 
@@ -41,6 +43,8 @@ pub enum Command {
     Stdio {
         /// The directory with the host's `/proc`.
         host: Option<PathBuf>,
+        /// The kubelet's pod-resources socket, if it is not the usual one.
+        kubelet: Option<PathBuf>,
     },
     /// Listen on a socket.
     Serve {
@@ -50,6 +54,8 @@ pub enum Command {
         allow_uid: Option<u32>,
         /// The directory with the host's `/proc`.
         host: Option<PathBuf>,
+        /// The kubelet's pod-resources socket, if it is not the usual one.
+        kubelet: Option<PathBuf>,
     },
     /// Give a directory to a user.
     Prepare {
@@ -74,15 +80,16 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
     let known: &[&str] = match first.to_str() {
         Some("-h" | "--help") => return end(arguments, Command::Help),
         Some("-V" | "--version") => return end(arguments, Command::Version),
-        Some("stdio") => &["--host"],
-        Some("serve") => &["--socket", "--allow-uid", "--host"],
+        Some("stdio") => &["--host", "--kubelet"],
+        Some("serve") => &["--socket", "--allow-uid", "--host", "--kubelet"],
         Some("prepare") => &["--directory", "--uid"],
         _ => return Err(unexpected(&first)),
     };
     let mut options = options(arguments, known)?;
     let host = options.remove("--host").map(PathBuf::from);
+    let kubelet = options.remove("--kubelet").map(PathBuf::from);
     if first == "stdio" {
-        return Ok(Command::Stdio { host });
+        return Ok(Command::Stdio { host, kubelet });
     }
     if first == "prepare" {
         let directory = options.remove("--directory");
@@ -98,6 +105,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
         socket: socket.into(),
         allow_uid,
         host,
+        kubelet,
     })
 }
 
@@ -164,18 +172,27 @@ mod tests {
             socket: "/run/x".into(),
             allow_uid: None,
             host: None,
+            kubelet: None,
         });
         let all = Ok(Command::Serve {
             socket: "/run/x".into(),
             allow_uid: Some(65_521),
             host: Some("/host".into()),
+            kubelet: Some("/k".into()),
         });
         for (arguments, expected) in [
-            (&["stdio"][..], Ok(Command::Stdio { host: None })),
+            (
+                &["stdio"][..],
+                Ok(Command::Stdio {
+                    host: None,
+                    kubelet: None,
+                }),
+            ),
             (
                 &["stdio", "--host=/h=x"],
                 Ok(Command::Stdio {
                     host: Some("/h=x".into()),
+                    kubelet: None,
                 }),
             ),
             (
@@ -184,6 +201,7 @@ mod tests {
                     "--host",
                     "/host",
                     "--allow-uid=65521",
+                    "--kubelet=/k",
                     "--socket",
                     "/run/x",
                 ],
@@ -242,7 +260,7 @@ mod tests {
                 vec!["serve".into(), "--socket".into(), path.clone()]
             };
             let found = parse(arguments.into_iter().map(OsString::from));
-            let expected = Command::Serve { socket: path.into(), allow_uid: None, host: None };
+            let expected = Command::Serve { socket: path.into(), allow_uid: None, host: None, kubelet: None };
             prop_assert_eq!(found, Ok(expected));
         }
 

@@ -4,14 +4,14 @@ use std::{
     env,
     fs::File,
     io,
-    path::{Path, PathBuf},
+    path::Path,
     process::{self, ExitCode},
 };
 
 use rdma_health_verbs::{
     args::{self, Command},
     prepare, supervisor, sys,
-    worker::{self, ConnectionError, Lost, Outbox, Requests},
+    worker::{self, ConnectionError, Lost, Outbox, Places, Requests},
 };
 
 /// Exit status: it cannot start or continue.
@@ -29,12 +29,13 @@ fn main() -> ExitCode {
             println!("rdma-health-verbs {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        Ok(Command::Stdio { host }) => stdio(host),
+        Ok(Command::Stdio { host, kubelet }) => stdio(Places::new(host, kubelet)),
         Ok(Command::Serve {
             socket,
             allow_uid,
             host,
-        }) => match serve(&socket, allow_uid, host.as_deref()) {
+            kubelet,
+        }) => match serve(&socket, allow_uid, &Places::new(host, kubelet)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&format!("cannot serve {}: {error}", socket.display()), FAILED),
         },
@@ -51,22 +52,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(socket: &Path, allow_uid: Option<u32>, host: Option<&Path>) -> io::Result<()> {
+fn serve(socket: &Path, allow_uid: Option<u32>, places: &Places) -> io::Result<()> {
     let stop = sys::termination()?;
     let own = rustix::process::geteuid().as_raw();
     let users = [Some(0), Some(own), allow_uid].into_iter().flatten().collect();
     supervisor::serve(socket, &users, &stop, || {
         // Works even if the file was replaced meanwhile.
         let mut worker = process::Command::new("/proc/self/exe");
-        worker.arg("stdio");
-        if let Some(host) = host {
+        worker.arg("stdio").arg("--kubelet").arg(&places.kubelet);
+        if let Some(host) = &places.host {
             worker.arg("--host").arg(host);
         }
         worker
     })
 }
 
-fn stdio(host: Option<PathBuf>) -> ExitCode {
+fn stdio(places: Places) -> ExitCode {
     let outbox = output().and_then(|output| Outbox::start(output, lost));
     let outbox = match outbox {
         Ok(outbox) => outbox,
@@ -77,7 +78,7 @@ fn stdio(host: Option<PathBuf>) -> ExitCode {
         Ok(input) => Requests::new(File::from(input)),
         Err(error) => return complain(&format!("cannot start: {error}"), FAILED),
     };
-    match worker::run(&mut requests, &outbox, host) {
+    match worker::run(&mut requests, &outbox, places) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error @ ConnectionError::Frame(_)) => complain(&error.to_string(), MISUSED),
         Err(error @ ConnectionError::Thread(_)) => complain(&error.to_string(), FAILED),

@@ -24,6 +24,10 @@ pub const NOT_INJECTED: &[(&str, &str)] = &[
         "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
     ),
     (
+        "vf-port-down",
+        "the kubelet reports what it offers, and the program is given a tree of files; the tests of the rules answer for the kubelet",
+    ),
+    (
         "firmware-pending",
         "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
     ),

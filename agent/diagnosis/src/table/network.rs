@@ -1,6 +1,6 @@
 //! Ports, their GIDs and addresses, and the network between nodes.
 
-use rdma_health_rules::domain::{adapter_events, bond, gids, link, network, rails, rate, trend};
+use rdma_health_rules::domain::{adapter_events, bond, gids, link, network, pods, rails, rate, trend};
 
 use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
@@ -22,6 +22,7 @@ pub(super) static PORT_DOWN: KnownCause = KnownCause {
         &rails::LINK_TYPE_DIFFERS,
         &adapter_events::CABLE_UNPLUGGED,
         &link::PORT_DOWN,
+        &pods::VF_PORT_DOWN,
     ],
     cases: &[],
     often: &[PortError, NoDevice, SocketFallback, PortNotActive],

@@ -43,6 +43,8 @@ pub enum UnreadKind {
     Panic,
     /// A libibverbs call on one device failed.
     VerbsCall,
+    /// A service rejected the request.
+    Refused,
     /// The verbs helper did not respond.
     Helper(HelperTrouble),
     /// A kind from another version of this program.
@@ -101,7 +103,7 @@ impl HelperTrouble {
 
 impl UnreadKind {
     /// Every kind except errno values, with its meaning.
-    pub const ALL: [(Self, &str); 15] = [
+    pub const ALL: [(Self, &str); 16] = [
         (
             Self::Malformed,
             "The content does not have the format that the kernel documents.",
@@ -122,6 +124,7 @@ impl UnreadKind {
         ),
         (Self::Panic, "The reader failed, which is a bug of rdma-health."),
         (Self::VerbsCall, "A libibverbs call on one device failed."),
+        (Self::Refused, "A service, the kubelet, rejected the request."),
         (
             Self::Helper(HelperTrouble::Unreachable),
             "The verbs helper could not be started or reached.",
@@ -173,6 +176,7 @@ impl UnreadKind {
             Self::Hung => "hung",
             Self::Panic => "panic",
             Self::VerbsCall => "helper",
+            Self::Refused => "refused",
             Self::Helper(trouble) => trouble.kind(),
             Self::Errno(_) | Self::Other(_) => "",
         }
@@ -250,7 +254,7 @@ pub fn errno_name(errno: Errno) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-const ERRNO_NAMES: [(Errno, &str); 23] = [
+const ERRNO_NAMES: [(Errno, &str); 24] = [
     (Errno::PERM, "EPERM"),
     (Errno::NOENT, "ENOENT"),
     (Errno::INTR, "EINTR"),
@@ -271,6 +275,7 @@ const ERRNO_NAMES: [(Errno, &str); 23] = [
     (Errno::NODATA, "ENODATA"),
     (Errno::OPNOTSUPP, "EOPNOTSUPP"),
     (Errno::TIMEDOUT, "ETIMEDOUT"),
+    (Errno::CONNREFUSED, "ECONNREFUSED"),
     (Errno::STALE, "ESTALE"),
     (Errno::NOSYS, "ENOSYS"),
     (Errno::XDEV, "EXDEV"),

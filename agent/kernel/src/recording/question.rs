@@ -32,7 +32,8 @@ pub enum Question {
     /// The memlock limits of container runtimes and the kubelet, which the verbs helper reads where this process does not
     /// see the host's `/proc`. The answer is a JSON document: a list of [`crate::limits::Runtime`].
     Runtimes,
-    /// What the kubelet's pod-resources service answers. The answer is the response in protobuf's JSON form.
+    /// What the kubelet's pod-resources service answers. The answer is the response in protobuf's JSON form,
+    /// without pods, containers and fields that no reader uses: [`rdma_health_protocol::ListPodResources`].
     Kubelet {
         /// The method: `List`, `GetAllocatableResources`.
         method: String,

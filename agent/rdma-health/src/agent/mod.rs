@@ -20,7 +20,7 @@ use anyhow::Context;
 use rdma_health_config::{self as config, Config, NodeName, Overrides};
 use rdma_health_helper::{Failure, Helper, Place, State as HelperState};
 use rdma_health_kernel::{
-    Privileged, Root,
+    KubeletAnswers, Privileged, Root,
     collector::{Collector, Refresh},
 };
 use rdma_health_kubernetes::{self as kubernetes, NodeLabels};
@@ -36,7 +36,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::helper::{ask_privileged, place};
+use crate::helper::{ask_kubelet, ask_privileged, place};
 use events::Event;
 use liveness::Liveness;
 use metrics::Metrics;
@@ -74,6 +74,8 @@ struct Agent {
     helper: Option<Helper>,
     /// What the helper reads for the agent; `None` if it may read no more than the agent.
     privileged: Option<Arc<Privileged>>,
+    /// What the helper asks the kubelet for the agent; `None` for a captured tree.
+    kubelet: Option<Arc<KubeletAnswers>>,
     /// Asks for the helper's answer about all devices, which may come late: the kernel's facts do not wait for it.
     ask_helper: Notify,
     /// Asks for a reading that uses what the helper has answered.
@@ -125,13 +127,22 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         None => None,
     };
     let (verbs_events, verbs_receiver) = mpsc::channel(64);
+    let is_live = root.is_live();
     let (place, root, privileged) = reached(root, &config.helper);
+    let kubelet = (is_live && place.is_some()).then(Arc::<KubeletAnswers>::default);
+    let root = match &kubelet {
+        Some(kubelet) => root.with_kubelet(Arc::clone(kubelet)),
+        None => root,
+    };
     let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let agent = Arc::new(Agent {
         reader,
         state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
-        helper: place.map(|place| Helper::keep_patiently(place, verbs_events.clone())),
+        helper: place
+            .clone()
+            .map(|place| Helper::keep_patiently(place, verbs_events.clone())),
         privileged,
+        kubelet,
         ask_helper: Notify::new(),
         read_again: Notify::new(),
         exporter,
@@ -149,9 +160,9 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         tokio::spawn(past::keep(Arc::clone(&agent), file, hangups.clone()));
     }
     let answering = liveness.map(|liveness| tokio::spawn(liveness.serve(Arc::clone(&agent))));
-    if let Some(helper) = &agent.helper {
+    if let (Some(helper), Some(place)) = (&agent.helper, place) {
         tokio::spawn(watch_helper(Arc::clone(&agent), helper.state()));
-        tokio::spawn(keep_asking(Arc::clone(&agent), helper.clone()));
+        tokio::spawn(keep_asking(Arc::clone(&agent), helper.clone(), place));
         tokio::spawn(prober::run(Arc::clone(&agent), helper.clone()));
     }
     tokio::spawn(keep_reading(Arc::clone(&agent), kernel_receiver, verbs_receiver));
@@ -334,15 +345,20 @@ fn scope_of(kind: AsyncEventKind) -> Refresh {
 }
 
 /// Asks the helper about all devices on request; requests that arrive meanwhile are merged into one.
-async fn keep_asking(agent: Arc<Agent>, helper: Helper) {
+async fn keep_asking(agent: Arc<Agent>, helper: Helper, place: Place) {
     loop {
         agent.ask_helper.notified().await;
         agent.state.verbs(helper.devices().await);
+        let mut is_new = false;
+        if let Some(kubelet) = &agent.kubelet {
+            is_new |= ask_kubelet(&helper, &place, kubelet).await;
+        }
         if let Some(privileged) = &agent.privileged {
             agent.state.runtimes(helper.runtimes().await);
-            if ask_privileged(&helper, privileged).await {
-                agent.read_again.notify_one();
-            }
+            is_new |= ask_privileged(&helper, privileged).await;
+        }
+        if is_new {
+            agent.read_again.notify_one();
         }
     }
 }

@@ -14,7 +14,7 @@ use clap::Args;
 use rdma_health_config::{self as config, Config, Overrides};
 use rdma_health_helper::{Helper, Place};
 use rdma_health_kernel::{
-    Privileged, Root,
+    KubeletAnswers, Privileged, Root,
     collector::{Collector, Refresh},
 };
 use rdma_health_node::{Fact, Node, node::Probe, words::printable};
@@ -26,7 +26,9 @@ use super::{
     HelperArguments,
     environment::{CONFIG, ROOT},
 };
-use crate::helper::{ask_privileged, place, probe_request, runtimes_fact, verbs_fact};
+use crate::helper::{
+    ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, runtimes_fact, verbs_fact,
+};
 
 /// How long reading the node may take; sources that have not answered by then are reported as unread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -83,10 +85,7 @@ impl NodeArguments {
     ) -> anyhow::Result<(Node, BTreeMap<String, u64>)> {
         let live = root.is_live();
         let place = place(self.helper.given().as_ref().unwrap_or(&config.helper));
-        let root = match &place {
-            Place::Socket(_) if live => root.with_privileged(privileged(place.clone())?),
-            _ => root,
-        };
+        let root = if live { ask_first(root, &place)? } else { root };
         let (mut node, hung) = self.read_kernel(root, config);
         if !live {
             anyhow::ensure!(
@@ -159,14 +158,26 @@ pub(super) fn load(file: &Path) -> anyhow::Result<Snapshot> {
     read().with_context(|| format!("cannot read the snapshot {}", file.display()))
 }
 
-/// What the helper behind a socket may read and this process may not. A helper that this program starts may read no more.
-fn privileged(place: Place) -> anyhow::Result<Arc<Privileged>> {
-    let privileged = Arc::new(Privileged::default());
+/// Asks the helper what readers need. One behind a socket may read what this process may not; one that this program starts may
+/// read no more, and is only started if there is a kubelet to ask.
+fn ask_first(root: Root, place: &Place) -> anyhow::Result<Root> {
+    let privileged = matches!(place, Place::Socket(_)).then(Arc::<Privileged>::default);
+    if !may_find_kubelet(place) {
+        return Ok(root);
+    }
+    let kubelet = Arc::<KubeletAnswers>::default();
     with_runtime(async {
-        let helper = Helper::keep(place, mpsc::channel(1).0);
-        ask_privileged(&helper, &privileged).await;
+        let helper = Helper::keep(place.clone(), mpsc::channel(1).0);
+        ask_kubelet(&helper, place, &kubelet).await;
+        if let Some(privileged) = &privileged {
+            ask_privileged(&helper, privileged).await;
+        }
     })?;
-    Ok(privileged)
+    let root = root.with_kubelet(kubelet);
+    Ok(match privileged {
+        Some(privileged) => root.with_privileged(privileged),
+        None => root,
+    })
 }
 
 fn with_runtime(future: impl Future<Output = ()>) -> anyhow::Result<()> {

@@ -147,7 +147,7 @@ fn messages<'a>(page: &mut Markup, findings: impl Iterator<Item = &'a Finding>) 
     let list = |page: &mut Markup, findings: &[&Finding]| {
         page.html("<ul>");
         for finding in findings.iter().take(MAX_LISTED) {
-            page.html("<li>").prose(&finding.message);
+            page.html("<li>").prose(&finding.message_with_pods());
         }
         page.html("</ul>");
     };

@@ -163,9 +163,11 @@ fn is_whole_source(unread: &Unread) -> bool {
     let is_state = unread.source.starts_with("/sys/class/infiniband/")
         && unread.source.contains("/ports/")
         && unread.source.ends_with("/state");
-    matches!(
+    // Which pod uses a device explains a problem, and hides none.
+    let is_optional = unread.source.starts_with("kubelet ");
+    let is_stuck = matches!(
         unread.kind,
         UnreadKind::Hung | UnreadKind::Panic | UnreadKind::VerbsCall
-    ) || CENTRAL.contains(&unread.source.as_str())
-        || is_state
+    );
+    (is_stuck && !is_optional) || CENTRAL.contains(&unread.source.as_str()) || is_state
 }

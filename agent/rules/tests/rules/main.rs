@@ -13,6 +13,7 @@ mod host;
 mod iommu;
 mod links;
 mod pci;
+mod pods;
 mod rails;
 mod sriov;
 mod trends;
@@ -129,6 +130,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("iommu.rs"),
         include_str!("links.rs"),
         include_str!("pci.rs"),
+        include_str!("pods.rs"),
         include_str!("rails.rs"),
         include_str!("sriov.rs"),
         include_str!("trends.rs"),

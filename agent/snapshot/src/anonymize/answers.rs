@@ -60,10 +60,7 @@ fn answer(pseudonyms: &Pseudonyms, question: &Question, mut answer: Answer) -> A
                 Question::VerbsDevices => devices(pseudonyms, bytes),
                 Question::Runtimes => Some(bytes.to_vec()),
                 Question::Netlink { .. } => document(bytes, |_, text| pseudonyms.words(text, true)),
-                Question::Kubelet { .. } => document(bytes, |key, text| match key {
-                    "name" | "namespace" => pseudonyms.name(key, text),
-                    _ => pseudonyms.words(text, true),
-                }),
+                Question::Kubelet { .. } => document(bytes, |key, text| kubelet(pseudonyms, key, text)),
                 Question::Read(path) => Some(content(pseudonyms, path, bytes)),
                 // No such question is answered with bytes.
                 Question::List(_) | Question::Link(_) | Question::RealPath(_) => None,
@@ -89,6 +86,24 @@ fn answer(pseudonyms: &Pseudonyms, question: &Question, mut answer: Answer) -> A
         Answer::Failed(_) => {}
     }
     answer
+}
+
+/// A text of the kubelet's answer: names that users chose are replaced, and ids of devices unless they are PCI addresses or names of
+/// devices, which the kernel's files have, too. Equal names stay equal, and keys stay.
+fn kubelet(pseudonyms: &Pseudonyms, key: &str, text: &str) -> String {
+    let is_address = |text: &str| {
+        let symbols = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-');
+        text.len() <= 24 && text.contains([':', '-']) && text.trim_start_matches("pci-").chars().all(symbols)
+    };
+    let is_device_name =
+        |text: &str| text.len() <= 15 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match key {
+        "name" | "namespace" => pseudonyms.name(key, text),
+        "claimName" | "claimNamespace" | "poolName" => pseudonyms.name("name", text),
+        // Serial numbers, in the ids of other plugins.
+        "deviceIds" if !is_address(text) && !is_device_name(text) => pseudonyms.name("id", text),
+        _ => pseudonyms.words(text, true),
+    }
 }
 
 /// The answer of libibverbs with names and addresses replaced.

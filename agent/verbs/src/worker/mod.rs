@@ -1,12 +1,13 @@
 //! The helper's side of one connection: answers requests and reports events.
 //!
-//! Six kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
+//! Seven kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
 //!
 //! | thread | does | ends |
 //! | --- | --- | --- |
 //! | `run` | reads requests | with the stream; then the process exits |
 //! | `outbox` | writes frames | never |
 //! | `query` | lists devices, reads what only root may | never |
+//! | `kubelet` | one question to the kubelet, one at a time | with it |
 //! | `probe` | one probe, one at a time | with it |
 //! | `end` | one end of a connection | when it has measured, or is asked nothing |
 //! | `events` | watches devices | never |
@@ -28,11 +29,12 @@ use std::{
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
+    time::Duration,
 };
 
 use rdma_health_kernel::root::LogFollower;
 use rdma_health_protocol::{
-    Ask, END_IDLE, Greeting, HelperError, Message, PROTOCOL_VERSION, Reply, Request, Response,
+    Ask, END_IDLE, Greeting, HelperError, KubeletMethod, Message, PROTOCOL_VERSION, Reply, Request, Response,
     frame::{self, FrameError},
 };
 use rustix::io::Errno;
@@ -50,6 +52,28 @@ use crate::{
 /// Requests for devices that may wait for the one that is being answered.
 const WAITING_QUERIES: usize = 8;
 
+/// How long the kubelet may take for an answer; less than the agent waits for this helper.
+const KUBELET_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Where this helper finds what belongs to the host.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The directory with the host's `/proc`, if this helper has one.
+    pub host: Option<PathBuf>,
+    /// The kubelet's pod-resources socket.
+    pub kubelet: PathBuf,
+}
+
+impl Places {
+    /// The places that the command line names, or else the usual ones.
+    pub fn new(host: Option<PathBuf>, kubelet: Option<PathBuf>) -> Self {
+        Self {
+            host,
+            kubelet: kubelet.unwrap_or_else(|| rdma_health_kubelet::SOCKET.into()),
+        }
+    }
+}
+
 /// Why a connection ended before its peer closed it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
@@ -61,19 +85,19 @@ pub enum ConnectionError {
     Thread(std::io::Error),
 }
 
-/// Greets, then serves requests until the peer closes the stream. `host` is the directory with the host's `/proc`, if this
-/// helper has one. The caller must end the process then: threads that
-/// wait for a device are left behind.
+/// Greets, then serves requests until the peer closes the stream. The caller must end the process then: threads that wait for
+/// a device are left behind.
 ///
 /// # Errors
 /// [`ConnectionError`]; nothing more can be sent to the peer.
-pub fn run(input: &mut impl Read, outbox: &Outbox, host: Option<PathBuf>) -> Result<(), ConnectionError> {
+pub fn run(input: &mut impl Read, outbox: &Outbox, places: Places) -> Result<(), ConnectionError> {
     outbox.send(&Message::Greeting(Greeting {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
     }));
     let (queries, waiting) = sync_channel(WAITING_QUERIES);
     let answers = outbox.clone();
+    let Places { host, kubelet } = places;
     spawn("query", move || {
         answer_queries(&waiting, &answers, host.as_deref());
     })
@@ -83,6 +107,8 @@ pub fn run(input: &mut impl Read, outbox: &Outbox, host: Option<PathBuf>) -> Res
     let probing = Arc::default();
     let desk = Desk {
         queries,
+        kubelet: kubelet.into(),
+        asking_kubelet: Arc::default(),
         outbox: outbox.clone(),
         probing: Arc::clone(&probing),
         ends: Ends::new(outbox.clone(), probing, END_IDLE),
@@ -99,6 +125,8 @@ pub fn run(input: &mut impl Read, outbox: &Outbox, host: Option<PathBuf>) -> Res
 /// Hands requests to the threads that answer them.
 struct Desk {
     queries: SyncSender<(u64, Query)>,
+    kubelet: Arc<Path>,
+    asking_kubelet: Arc<AtomicBool>,
     outbox: Outbox,
     probing: Arc<AtomicBool>,
     ends: Ends,
@@ -111,6 +139,24 @@ impl Desk {
         }
     }
 
+    /// Has its own thread: no other question waits for a kubelet that hangs.
+    fn ask_kubelet(&self, id: u64, method: KubeletMethod) {
+        const CALL: &str = "asking the kubelet";
+        let Some(turn) = Turn::take(&self.asking_kubelet) else {
+            return refuse(&self.outbox, id, None, CALL, Errno::BUSY);
+        };
+        let (outbox, socket) = (self.outbox.clone(), Arc::clone(&self.kubelet));
+        let spawned = spawn("kubelet", move || {
+            let answer = rdma_health_kubelet::ask(&socket, method, KUBELET_DEADLINE);
+            // Before the answer: who gets it may ask the next question.
+            drop(turn);
+            respond(&outbox, id, Reply::Kubelet(answer));
+        });
+        if spawned.is_err() {
+            refuse(&self.outbox, id, None, CALL, Errno::AGAIN);
+        }
+    }
+
     fn take(&self, request: Request) {
         let Request { id, ask } = request;
         match ask {
@@ -118,6 +164,7 @@ impl Desk {
             Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
             Ask::PciSpaces => self.query(id, Query::PciSpaces, "listing /sys/bus/pci/devices"),
             Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "reading /dev/kmsg"),
+            Ask::Kubelet(method) => self.ask_kubelet(id, method),
             Ask::Probe(request) => {
                 let device = request.path.from.device.clone();
                 let Some(turn) = Turn::take(&self.probing) else {
@@ -158,7 +205,7 @@ fn refuse(outbox: &Outbox, id: u64, device: Option<String>, call: &str, errno: E
     respond(outbox, id, Reply::Failed(error));
 }
 
-/// The right to run the one probe; returned when dropped, also by a panic.
+/// The right to do the one thing of its kind; returned when dropped, also by a panic.
 struct Turn(Arc<AtomicBool>);
 
 impl Turn {
