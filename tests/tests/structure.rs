@@ -25,6 +25,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("kernel", &["kernel-log", "protocol", "time"]),
     ("verbs", &["kernel", "protocol"]),
     ("helper", &["instrument", "node", "protocol"]),
+    ("peer", &["file", "helper", "node", "protocol", "rules"]),
     // Join.
     ("node", &["kernel", "protocol"]),
     // Judge.

@@ -26,7 +26,7 @@ use super::{
     HelperArguments,
     environment::{CONFIG, ROOT},
 };
-use crate::helper::{ask_privileged, place, probe_request, runtimes_fact, verbs_fact};
+use crate::helper::{ask_privileged, place, probe_request, rate_of, runtimes_fact, verbs_fact};
 
 /// How long reading the node may take; sources that have not answered by then are reported as unread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -202,7 +202,8 @@ async fn ask_helper(place: Place, probe: bool, config: &Config, node: &mut Node)
             n + 1,
             ports.len()
         ));
-        match helper.probe(probe_request(&config.probe, device, *number)).await {
+        let request = probe_request(&config.probe, device, *number, rate_of(node, device, *number));
+        match helper.probe(request).await {
             Ok(report) => node.probes.push(Arc::new(Probe { time: now(), report })),
             Err(failure) => {
                 node.verbs = verbs_fact(Err(failure)).and_then(|_: Arc<_>| Fact::Absent);
