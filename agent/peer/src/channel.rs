@@ -34,7 +34,7 @@ pub enum ChannelError {
     Closed,
     /// It ended inside a frame, or failed.
     #[error("the connection broke off: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The other node sent nothing in time.
     #[error("it sent nothing for {0:?}")]
     Late(Duration),
@@ -63,13 +63,26 @@ pub enum ChannelError {
     TooLong(usize),
     /// A frame that is not the JSON that belongs here.
     #[error("it sent a frame that does not parse: {0}")]
-    Malformed(#[from] serde_json::Error),
+    Malformed(serde_json::Error),
     /// A message that does not belong here.
     #[error("it sent {0} out of turn")]
     Unexpected(&'static str),
     /// The kernel gave no random numbers.
     #[error("the kernel gave no random numbers for a nonce")]
     NoRandomness,
+}
+
+// Not as their source, which would be printed a second time.
+impl From<io::Error> for ChannelError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<serde_json::Error> for ChannelError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed(error)
+    }
 }
 
 /// A connection whose ends have proved that they know the token.
@@ -81,7 +94,9 @@ pub struct Channel {
 
 impl std::fmt::Debug for Channel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Channel").field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("Channel")
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
 
@@ -151,14 +166,19 @@ impl Channel {
             }
             let mut body = Vec::new();
             // Grows with what arrives, so that a length alone costs no memory.
-            let got = (&mut self.stream).take(length as u64).read_to_end(&mut body).await?;
+            let got = (&mut self.stream)
+                .take(length as u64)
+                .read_to_end(&mut body)
+                .await?;
             if got < length {
                 return Err(ChannelError::Io(io::ErrorKind::UnexpectedEof.into()));
             }
             let tag: [u8; TAG] = take(&mut self.stream).await?;
             Ok((body, tag))
         };
-        let (body, tag) = timeout(within, all).await.map_err(|_| ChannelError::Late(within))??;
+        let (body, tag) = timeout(within, all)
+            .await
+            .map_err(|_| ChannelError::Late(within))??;
         if !self.received.accept(&body, &tag) {
             return Err(ChannelError::WrongTag);
         }
@@ -255,10 +275,16 @@ mod tests {
             here.send(&text).await.unwrap();
             assert_eq!(there.receive::<String>(PROMPT).await.unwrap(), text);
             there.send(&(text, 3)).await.unwrap();
-            assert_eq!(here.receive::<(String, u8)>(PROMPT).await.unwrap(), (text.into(), 3));
+            assert_eq!(
+                here.receive::<(String, u8)>(PROMPT).await.unwrap(),
+                (text.into(), 3)
+            );
         }
         drop(here);
-        assert!(matches!(there.receive::<String>(PROMPT).await, Err(ChannelError::Closed)));
+        assert!(matches!(
+            there.receive::<String>(PROMPT).await,
+            Err(ChannelError::Closed)
+        ));
     }
 
     #[tokio::test]
@@ -298,20 +324,28 @@ mod tests {
         let (mut here, mut there) = channels().await;
         send(&mut here.stream, &u32::MAX.to_le_bytes()).await.unwrap();
         let long = there.receive::<serde_json::Value>(PROMPT).await;
-        assert!(matches!(long, Err(ChannelError::TooLong(4_294_967_295))), "{long:?}");
+        assert!(
+            matches!(long, Err(ChannelError::TooLong(4_294_967_295))),
+            "{long:?}"
+        );
     }
 
     #[tokio::test]
     async fn another_program_and_another_version_are_named() {
         let (here, mut there) = pair().await;
         send(&mut there, &[b'S'; HELLO]).await.unwrap();
-        let refused = Channel::connect(here, &token("0123456789abcdef")).await.unwrap_err();
+        let refused = Channel::connect(here, &token("0123456789abcdef"))
+            .await
+            .unwrap_err();
         assert!(refused.to_string().contains("not rdma-health"), "{refused}");
         let (mut here, there) = pair().await;
         let mut newer = seal::hello().unwrap();
         newer[16] = 9;
         send(&mut here, &newer).await.unwrap();
-        let refused = Channel::accept(there, &token("0123456789abcdef")).await.err().unwrap();
+        let refused = Channel::accept(there, &token("0123456789abcdef"))
+            .await
+            .err()
+            .unwrap();
         assert!(refused.to_string().contains("speaks version 9"), "{refused}");
         let answer: [u8; HELLO] = take(&mut here).await.unwrap();
         assert!(seal::check(&answer).is_ok(), "the other node learns our version");

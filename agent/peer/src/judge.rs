@@ -59,10 +59,7 @@ pub fn judge(measurement: &Measurement, limits: Limits) -> Verdict {
     let not_measured = measurement.only_here.len() + measurement.only_there.len() > 0 || rails.is_empty();
     let own = if not_measured { Status::Unknown } else { Status::Ok };
     let worst = rails.iter().map(|rail| rail.status).fold(own, worse);
-    Verdict {
-        status: worst,
-        rails,
-    }
+    Verdict { status: worst, rails }
 }
 
 fn worse(a: Status, b: Status) -> Status {
@@ -95,7 +92,12 @@ fn back(rail: &RailResult) -> Option<&Direction> {
 
 fn of_rail(rail: &RailResult, all: &Measurement, limits: Limits) -> RailVerdict {
     let ways = [
-        (&rail.out, &all.here, &all.there, out as fn(&RailResult) -> Option<&Direction>),
+        (
+            &rail.out,
+            &all.here,
+            &all.there,
+            out as fn(&RailResult) -> Option<&Direction>,
+        ),
         (&rail.back, &all.there, &all.here, back),
     ];
     let ways = ways.into_iter().filter_map(|(direction, from, to, of)| {
@@ -149,7 +151,11 @@ impl Way<'_> {
             .collect();
         let idle = failures.iter().find(|(_, failure, _)| failure.is_not_probed());
         if let Some((report, failure, node)) = idle {
-            let message = format!("not measured: {} of {node}: {}", report.path.from, in_words(failure));
+            let message = format!(
+                "not measured: {} of {node}: {}",
+                report.path.from,
+                in_words(failure)
+            );
             return Some((Status::Unknown, message));
         }
         // A completion names the cause; that the other end then waited in vain does not.
@@ -168,7 +174,14 @@ impl Way<'_> {
             _ => None,
         });
         let why = self.why(report, failure, arrived);
-        Some((Status::Critical, if why.is_empty() { at } else { format!("{at}; {why}") }))
+        Some((
+            Status::Critical,
+            if why.is_empty() {
+                at
+            } else {
+                format!("{at}; {why}")
+            },
+        ))
     }
 
     /// What a failure means, as far as both ends show it.
@@ -219,7 +232,11 @@ impl Way<'_> {
         if let Some(measured) = &report.latency {
             warnings.extend(self.high_latency(measured, all));
         }
-        let status = if warnings.is_empty() { Status::Ok } else { Status::Warning };
+        let status = if warnings.is_empty() {
+            Status::Ok
+        } else {
+            Status::Warning
+        };
         warnings.extend(notes);
         (status, warnings)
     }
@@ -269,7 +286,9 @@ impl Way<'_> {
         all.rails
             .iter()
             .filter(move |other| {
-                !std::ptr::eq(*other, rail) && other.here.rate == rail.here.rate && other.there.rate == rail.there.rate
+                !std::ptr::eq(*other, rail)
+                    && other.here.rate == rail.here.rate
+                    && other.there.rate == rail.there.rate
             })
             .filter_map(move |other| Some((other, of(other)?.writer.report()?)))
     }
@@ -304,7 +323,11 @@ impl Way<'_> {
             .equals(all)
             .filter_map(|(rail, report)| Some((report.latency.as_ref()?.median, rail)))
             .min_by(|(a, _), (b, _)| a.total_cmp(b));
-        let site = if self.is_software() { SOFTWARE_SITE_LATENCY } else { SITE_LATENCY };
+        let site = if self.is_software() {
+            SOFTWARE_SITE_LATENCY
+        } else {
+            SITE_LATENCY
+        };
         let higher = lowest.filter(|(lowest, _)| {
             measured.median > lowest * TIMES_HIGHER && measured.median > lowest + HIGHER
         });

@@ -36,16 +36,14 @@ pub async fn admit(
     turns: Arc<Mutex<()>>,
 ) -> Result<Admission, ChannelError> {
     let accepted = Channel::accept(stream, token).await?;
-    match turns.try_lock_owned() {
-        Ok(turn) => Ok(Admission {
-            channel: accepted.admit().await?,
-            _turn: turn,
-        }),
-        Err(_) => {
-            accepted.refuse().await?;
-            Err(ChannelError::Busy)
-        }
-    }
+    let Ok(turn) = turns.try_lock_owned() else {
+        accepted.refuse().await?;
+        return Err(ChannelError::Busy);
+    };
+    Ok(Admission {
+        channel: accepted.admit().await?,
+        _turn: turn,
+    })
 }
 
 /// Answers the other node until it has finished. Returns who it is, and what came of it as this node sees it.
@@ -54,9 +52,8 @@ pub async fn admit(
 /// [`ChannelError`]: the other node vanished, or sent something else than a question.
 pub async fn serve(admission: Admission, own: &Own) -> Result<Measurement, ChannelError> {
     let Admission { mut channel, _turn } = admission;
-    let peer: Introduction = match channel.receive(IDLE).await? {
-        Ask::Introduce(peer) => peer,
-        _ => return Err(ChannelError::Unexpected("a question before its introduction")),
+    let Ask::Introduce(peer) = channel.receive(IDLE).await? else {
+        return Err(ChannelError::Unexpected("a question before its introduction"));
     };
     channel.send(&Answer::Introduce(own.introduction.clone())).await?;
     let mut patience = IDLE;
@@ -98,7 +95,8 @@ async fn opened(own: &Own, peer: &Introduction, open: Open) -> Result<OwnEnd, En
         node: peer.node.clone(),
         port: open.to,
     };
-    own.open(&open.port, to, open.role, &open.plan, open.queue_pairs).await
+    own.open(&open.port, to, open.role, &open.plan, open.queue_pairs)
+        .await
 }
 
 async fn connected(own: &Own, end: Option<&OwnEnd>, to: EndAddress) -> Option<EndResult> {

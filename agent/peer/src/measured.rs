@@ -26,8 +26,11 @@ impl EndResult {
     /// The error, cut to what the other node takes.
     pub(crate) fn error(text: &impl ToString) -> Self {
         let text = text.to_string();
-        let end = text.floor_char_boundary(MAX_ERROR);
-        Self::Error(text[..end].to_owned())
+        let ends = (0..=MAX_ERROR).rev().find(|end| text.is_char_boundary(*end));
+        Self::Error(match ends {
+            Some(end) if text.len() > MAX_ERROR => text[..end].to_owned(),
+            _ => text,
+        })
     }
 
     /// Its report, if there is one.

@@ -1,6 +1,6 @@
 //! Which port of one node is measured with which port of the other.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeSet, fmt};
 
 use rdma_health_node::words::numbered;
 use rdma_health_protocol::{LinkLayer, MAX_NAME, PortKey, bounded};
@@ -102,12 +102,15 @@ pub fn match_rails(here: &[PortOffer], there: &[PortOffer]) -> Rails {
     };
     for layer in [LinkLayer::InfiniBand, LinkLayer::Ethernet] {
         let before = matching.found.len();
-        let mut common: BTreeMap<String, ()> = BTreeMap::new();
+        let mut common: BTreeSet<String> = BTreeSet::new();
         for port in matching.here.iter().filter(|port| port.link_layer == layer) {
-            common.extend(port.subnets.iter().map(|subnet| (subnet.clone(), ())));
+            common.extend(port.subnets.iter().cloned());
         }
-        for subnet in common.keys() {
-            matching.pair_up(|port| port.link_layer == layer && port.subnets.contains(subnet), Some(subnet));
+        for subnet in &common {
+            matching.pair_up(
+                |port| port.link_layer == layer && port.subnets.contains(subnet),
+                Some(subnet),
+            );
         }
         if matching.found.len() == before {
             matching.pair_up(|port| port.link_layer == layer, None);
@@ -132,10 +135,10 @@ struct Matching {
 impl Matching {
     /// Pairs up the ports that belong to one group.
     fn pair_up(&mut self, belongs: impl Fn(&PortOffer) -> bool, subnet: Option<&str>) {
-        let (mut here, other_here) = split(std::mem::take(&mut self.here), &belongs);
-        let (mut there, other_there) = split(std::mem::take(&mut self.there), &belongs);
-        self.here = other_here;
-        self.there = other_there;
+        let (mut here, others) = split(std::mem::take(&mut self.here), &belongs);
+        let (mut there, remaining) = split(std::mem::take(&mut self.there), &belongs);
+        self.here = others;
+        self.there = remaining;
         if let (Some(subnet), [_], [_]) = (subnet, &here[..], &there[..]) {
             let by = MatchedBy::Subnet(subnet.to_owned());
             self.take(&mut here, &mut there, 0, 0, by);
@@ -230,20 +233,35 @@ mod tests {
         let there = [roce("mlx5_0", "10.0.1.0/24"), roce("mlx5_1", "10.0.0.0/24")];
         assert_eq!(
             found(&here, &there),
-            ["mlx5_0-mlx5_1 same subnet 10.0.0.0/24", "mlx5_1-mlx5_0 same subnet 10.0.1.0/24"]
+            [
+                "mlx5_0-mlx5_1 same subnet 10.0.0.0/24",
+                "mlx5_1-mlx5_0 same subnet 10.0.1.0/24"
+            ]
         );
     }
 
     #[test]
     fn in_one_subnet_names_count_and_then_the_order_of_numbers() {
-        let flat = |names: &[&str]| names.iter().map(|name| roce(name, "10.0.0.0/16")).collect::<Vec<_>>();
+        let flat = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| roce(name, "10.0.0.0/16"))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             found(&flat(&["mlx5_10", "mlx5_2"]), &flat(&["mlx5_2", "mlx5_10"])),
             ["mlx5_2-mlx5_2 same name", "mlx5_10-mlx5_10 same name"]
         );
         assert_eq!(
-            found(&flat(&["mlx5_10", "mlx5_2", "rocep1"]), &flat(&["bnxt_0", "bnxt_1"])),
-            ["mlx5_2-bnxt_0 same order", "mlx5_10-bnxt_1 same order", "only here rocep1"]
+            found(
+                &flat(&["mlx5_10", "mlx5_2", "rocep1"]),
+                &flat(&["bnxt_0", "bnxt_1"])
+            ),
+            [
+                "mlx5_2-bnxt_0 same order",
+                "mlx5_10-bnxt_1 same order",
+                "only here rocep1"
+            ]
         );
     }
 
@@ -251,7 +269,10 @@ mod tests {
     fn routed_rails_have_no_subnet_in_common() {
         let here = [roce("mlx5_0", "10.0.0.0/31"), roce("mlx5_1", "10.0.0.2/31")];
         let there = [roce("mlx5_0", "10.0.0.4/31"), roce("mlx5_1", "10.0.0.6/31")];
-        assert_eq!(found(&here, &there), ["mlx5_0-mlx5_0 same name", "mlx5_1-mlx5_1 same name"]);
+        assert_eq!(
+            found(&here, &there),
+            ["mlx5_0-mlx5_0 same name", "mlx5_1-mlx5_1 same name"]
+        );
     }
 
     #[test]
@@ -260,20 +281,36 @@ mod tests {
         let there = [roce("mlx5_1", "10.0.0.0/24"), roce("mlx5_5", "10.0.9.0/24")];
         assert_eq!(
             found(&here, &there),
-            ["mlx5_0-mlx5_1 same subnet 10.0.0.0/24", "only here mlx5_1", "only there mlx5_5"]
+            [
+                "mlx5_0-mlx5_1 same subnet 10.0.0.0/24",
+                "only here mlx5_1",
+                "only there mlx5_5"
+            ]
         );
     }
 
     #[test]
     fn infiniband_does_not_reach_ethernet() {
         let fabric = &["fe80::/64"];
-        let here = [port("mlx5_0", LinkLayer::InfiniBand, fabric), roce("mlx5_1", "10.0.0.0/24")];
-        let there = [port("mlx5_3", LinkLayer::InfiniBand, fabric), roce("mlx5_0", "10.0.0.0/24")];
+        let here = [
+            port("mlx5_0", LinkLayer::InfiniBand, fabric),
+            roce("mlx5_1", "10.0.0.0/24"),
+        ];
+        let there = [
+            port("mlx5_3", LinkLayer::InfiniBand, fabric),
+            roce("mlx5_0", "10.0.0.0/24"),
+        ];
         assert_eq!(
             found(&here, &there),
-            ["mlx5_0-mlx5_3 same subnet fe80::/64", "mlx5_1-mlx5_0 same subnet 10.0.0.0/24"]
+            [
+                "mlx5_0-mlx5_3 same subnet fe80::/64",
+                "mlx5_1-mlx5_0 same subnet 10.0.0.0/24"
+            ]
         );
-        assert_eq!(found(&here[..1], &there[1..]), ["only here mlx5_0", "only there mlx5_0"]);
+        assert_eq!(
+            found(&here[..1], &there[1..]),
+            ["only here mlx5_0", "only there mlx5_0"]
+        );
         assert_eq!(match_rails(&[], &there).rails, []);
     }
 }

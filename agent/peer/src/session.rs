@@ -19,6 +19,8 @@ use crate::{
 const RESPONDER_EXTRA: Duration = Duration::from_secs(2);
 /// Extra time for an answer of the other node beyond what it may take itself.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(10);
+/// How long the other node may take to read which ports it has.
+const INTRODUCTION: Duration = Duration::from_secs(30);
 /// The longest time budget of a probe in milliseconds.
 const MAX_TIME_MS: u64 = 600_000;
 
@@ -141,7 +143,7 @@ pub async fn connect(address: SocketAddr, token: &Token, own: &Own) -> Result<Se
     let stream = stream.map_err(|_| ChannelError::Io(std::io::ErrorKind::TimedOut.into()))??;
     let mut channel = Channel::connect(stream, token).await?;
     channel.send(&Ask::Introduce(own.introduction.clone())).await?;
-    match channel.receive(ANSWER_GRACE).await? {
+    match channel.receive(INTRODUCTION).await? {
         Answer::Introduce(peer) => Ok(Session { channel, peer }),
         other => Err(ChannelError::Unexpected(other.name())),
     }

@@ -15,12 +15,10 @@ const MAX_TOKEN: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// It cannot be read.
-    #[error("{0}")]
+    #[error(transparent)]
     Unreadable(#[from] std::io::Error),
     /// It is too short to be safe.
-    #[error(
-        "the token has {0} bytes, expected at least {MIN_TOKEN}; make one with: openssl rand -hex 32"
-    )]
+    #[error("the token has {0} bytes, expected at least {MIN_TOKEN}; make one with: openssl rand -hex 32")]
     TooShort(usize),
     /// Other users can replace it.
     #[error("every user can write to it; run chmod 600")]
@@ -89,7 +87,10 @@ mod tests {
         };
         assert_eq!(with("0123456789abcdef\n", 0o600), Ok(()));
         let short = with("0123456789abcde\n\n", 0o600).unwrap_err();
-        assert!(short.contains("15 bytes") && short.contains("openssl rand"), "{short}");
+        assert!(
+            short.contains("15 bytes") && short.contains("openssl rand"),
+            "{short}"
+        );
         let writable = with("0123456789abcdef", 0o666).unwrap_err();
         assert!(writable.contains("chmod 600"), "{writable}");
         let missing = Token::read(&folder.path().join("none")).unwrap_err().to_string();

@@ -135,7 +135,13 @@ mod tests {
             port: probe.path.from.clone(),
         });
         let to = EndAddress {
-            queue_pairs: vec![QueuePairAddress { number: 17, psn: 4711 }; 3],
+            queue_pairs: vec![
+                QueuePairAddress {
+                    number: 17,
+                    psn: 4711
+                };
+                3
+            ],
             lid: 0,
             gid: Some(EndGid {
                 gid: "::ffff:10.0.0.1".parse().unwrap(),

@@ -22,7 +22,8 @@ mod status;
 pub mod text;
 
 pub use end::{
-    ConnectRequest, END_IDLE, EndAddress, EndGid, MAX_ENDS, OfferRequest, OfferedEnd, QueuePairAddress, RegionAddress, Role,
+    ConnectRequest, END_IDLE, EndAddress, EndGid, MAX_ENDS, OfferRequest, OfferedEnd, QueuePairAddress,
+    RegionAddress, Role,
 };
 pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};

@@ -280,7 +280,15 @@ mod tests {
     #[test]
     fn one_queue_pair_for_each_100_gigabits() {
         let gigabit = 1_000_000_000;
-        let expected = [(0, 1), (10, 1), (100, 1), (200, 2), (400, 4), (800, 8), (64_000, 16)];
+        let expected = [
+            (0, 1),
+            (10, 1),
+            (100, 1),
+            (200, 2),
+            (400, 4),
+            (800, 8),
+            (64_000, 16),
+        ];
         for (rate, number) in expected {
             assert_eq!(queue_pairs_for(rate * gigabit), number, "{rate} Gb/s");
         }

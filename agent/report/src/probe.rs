@@ -69,6 +69,10 @@ fn share(bandwidth: &Bandwidth, capacity: Option<(u64, &str)>) -> String {
     };
     #[allow(clippy::cast_precision_loss)] // shown in percent
     let percent = bandwidth.bytes_per_second * 800.0 / capacity as f64;
-    let by = if limit == "its rate" { String::new() } else { format!(" of {limit}") };
+    let by = if limit == "its rate" {
+        String::new()
+    } else {
+        format!(" of {limit}")
+    };
     format!("{percent:.0}% of {}{by}, ", words::gigabits(capacity))
 }

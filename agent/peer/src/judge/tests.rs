@@ -124,7 +124,10 @@ fn a_direction_below_the_rate_is_named() {
         Some([passed(201.0, 1.8, 4), responded()]),
     ));
     assert_eq!(status, Status::Warning);
-    assert_eq!(message, "201.00 Gb/s from node-b to node-a is 50% of 400 Gb/s (its rate of mlx5_0:1)");
+    assert_eq!(
+        message,
+        "201.00 Gb/s from node-b to node-a is 50% of 400 Gb/s (its rate of mlx5_0:1)"
+    );
 }
 
 #[test]
@@ -145,8 +148,14 @@ fn the_slow_one_of_equal_rails_is_named_also_on_software_devices() {
     let states: Vec<_> = verdict.rails.iter().map(|rail| rail.status).collect();
     assert_eq!(states, [Status::Ok, Status::Ok, Status::Warning]);
     let messages = verdict.rails[2].messages.join("\n");
-    assert!(messages.contains("13% of 31.00 Gb/s on the equal rail"), "{messages}");
-    assert!(messages.contains("is 300.0 µs, that of the equal rail of mlx5_0:1 is 40.0 µs"), "{messages}");
+    assert!(
+        messages.contains("13% of 31.00 Gb/s on the equal rail"),
+        "{messages}"
+    );
+    assert!(
+        messages.contains("is 300.0 µs, that of the equal rail of mlx5_0:1 is 40.0 µs"),
+        "{messages}"
+    );
 }
 
 #[test]
@@ -157,13 +166,22 @@ fn a_blackhole_names_the_direction_that_loses_packets() {
         None,
     ));
     assert_eq!(status, Status::Critical);
-    assert!(nothing.contains("failed at poll: IBV_WC_RETRY_EXC_ERR(12) vendor_err=0x81"), "{nothing}");
-    assert!(nothing.contains("no RDMA packet from node-a arrives at node-b"), "{nothing}");
+    assert!(
+        nothing.contains("failed at poll: IBV_WC_RETRY_EXC_ERR(12) vendor_err=0x81"),
+        "{nothing}"
+    );
+    assert!(
+        nothing.contains("no RDMA packet from node-a arrives at node-b"),
+        "{nothing}"
+    );
     let (_, unanswered) = only_message(rail(
         Some([failed(Stage::Poll, retries_exceeded()), silent(65_536)]),
         None,
     ));
-    assert!(unanswered.contains("the acknowledgements from node-b do not arrive at node-a"), "{unanswered}");
+    assert!(
+        unanswered.contains("the acknowledgements from node-b do not arrive at node-a"),
+        "{unanswered}"
+    );
 }
 
 #[test]
@@ -171,10 +189,16 @@ fn a_busy_port_and_a_helper_that_fails_are_not_a_failure_of_the_rail() {
     let busy = failed(Stage::BusyCheck, ProbeFailure::Busy { bytes_per_second: 9 });
     let (status, message) = only_message(rail(Some([EndResult::NotRun, busy]), None));
     assert_eq!(status, Status::Unknown);
-    assert!(message.contains("mlx5_0:1 of node-b: the port carries 9 bytes/s"), "{message}");
+    assert!(
+        message.contains("mlx5_0:1 of node-b: the port carries 9 bytes/s"),
+        "{message}"
+    );
     let error = EndResult::Error("verbs helper not found".into());
     let (status, message) = only_message(rail(Some([error, EndResult::NotRun]), None));
-    assert_eq!((status, &*message), (Status::Unknown, "not measured: node-a: verbs helper not found"));
+    assert_eq!(
+        (status, &*message),
+        (Status::Unknown, "not measured: node-a: verbs helper not found")
+    );
 }
 
 #[test]
@@ -186,7 +210,10 @@ fn a_retransmission_shows_in_the_slowest_small_writes() {
     report.latency.as_mut().unwrap().p99 = 0.034;
     let (status, message) = only_message(lossy);
     assert_eq!(status, Status::Warning);
-    assert!(message.contains("packets between node-a and node-b are lost"), "{message}");
+    assert!(
+        message.contains("packets between node-a and node-b are lost"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -196,12 +223,15 @@ fn both_nodes_come_to_the_same_verdict() {
     all.only_there.push(port("mlx5_9", 400));
     let mirrored = all.clone().mirrored();
     assert_eq!(judge(&all, LIMITS).status, Status::Critical);
-    let states = |all: &Measurement| -> Vec<_> {
-        judge(all, LIMITS).rails.iter().map(|rail| rail.status).collect()
-    };
+    let states =
+        |all: &Measurement| -> Vec<_> { judge(all, LIMITS).rails.iter().map(|rail| rail.status).collect() };
     assert_eq!(states(&all), states(&mirrored));
     assert_eq!(mirrored.clone().mirrored(), all);
     all.rails.truncate(1);
-    assert_eq!(judge(&all, LIMITS).status, Status::Unknown, "a port was not measured");
+    assert_eq!(
+        judge(&all, LIMITS).status,
+        Status::Unknown,
+        "a port was not measured"
+    );
     assert_eq!(judge(&between(Vec::new()), LIMITS).status, Status::Unknown);
 }

@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "DEVICE[:PORT]")]
     pub(super) targets: Vec<String>,
     #[command(flatten)]
-    between: between::Arguments,
+    between: between::BetweenArguments,
     #[command(flatten)]
     pub(super) sizes: Sizes,
     /// Index of the GID to use [default: the best RoCE v2 or InfiniBand GID]
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     pub(super) force: bool,
     /// Root directory of the node: / on the node itself, /host in a container
     #[arg(long, value_name = "DIR", env = ROOT, default_value = "/")]
-    root: PathBuf,
+    pub(super) root: PathBuf,
     /// Configuration file: defaults of the flags above, expectations, verbs helper
     #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
@@ -153,7 +153,12 @@ async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyh
         for finding in judged.iter().flat_map(|judged| &judged.findings) {
             let paint = report::colour(finding.severity);
             let line = format!("{} ({})", finding.message, finding.rule.id);
-            writeln!(out, "{paint}{}{paint:#}: {}", finding.severity.name(), printable(&line))?;
+            writeln!(
+                out,
+                "{paint}{}{paint:#}: {}",
+                finding.severity.name(),
+                printable(&line)
+            )?;
         }
     }
     Ok(ExitCode::from(exit_code(&judged)))
@@ -234,7 +239,9 @@ fn working(targets: &[String], answer: &[Result<Device, HelperError>]) -> anyhow
         };
         let device = error.device.clone().unwrap_or_default();
         let failure = Failure::Refused(error.clone());
-        let is_named = targets.iter().any(|target| target.split(':').next() == Some(&device));
+        let is_named = targets
+            .iter()
+            .any(|target| target.split(':').next() == Some(&device));
         anyhow::ensure!(!is_named, "{device}: {failure}");
         if targets.is_empty() {
             let skipped = format!("{device} cannot be probed: {failure}");

@@ -171,8 +171,7 @@ impl End {
     ) -> Result<(), ProbeFailure> {
         report.stage = Stage::Rtr;
         watch.check()?;
-        let alike =
-            to.region.length == self.region.len() as u64 && to.queue_pairs.len() == self.lanes.len();
+        let alike = to.region.length == self.region.len() as u64 && to.queue_pairs.len() == self.lanes.len();
         if !to.is_sane() || !alike {
             return Err(errno(Errno::INVAL));
         }

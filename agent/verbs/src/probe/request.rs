@@ -1,8 +1,8 @@
 //! Which requests are refused before anything is opened.
 
+use rdma_health_protocol::{MAX_QUEUE_PAIRS, Peer, ProbeRequest};
 #[cfg(test)]
 use rdma_health_protocol::{Path, PortKey, RemotePort};
-use rdma_health_protocol::{MAX_QUEUE_PAIRS, Peer, ProbeRequest};
 
 /// Largest bandwidth message in bytes. A probe holds two buffers of this size.
 pub const MAX_MESSAGE: u32 = 1 << 30;
