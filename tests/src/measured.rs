@@ -12,6 +12,7 @@ pub fn measured(gigabits: f64, micros: f64) -> (Bandwidth, Latency) {
         seconds: f64::from(BYTES) / bytes_per_second,
         bytes_per_second,
         message_size: 65_536,
+        queue_pairs: 16,
     };
     let latency = Latency {
         samples: 1000,

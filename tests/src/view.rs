@@ -466,6 +466,7 @@ fn probes() -> Vec<Arc<Probe>> {
                     seconds: 0.01,
                     bytes_per_second: 25e9,
                     message_size: 65536,
+                    queue_pairs: 4,
                 }),
                 latency: worked.then_some(Latency {
                     samples: 1000,

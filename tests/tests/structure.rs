@@ -26,6 +26,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("kubelet", &["protocol"]),
     ("verbs", &["kernel", "kubelet", "protocol"]),
     ("helper", &["instrument", "node", "protocol"]),
+    ("peer", &["file", "helper", "node", "protocol", "rules"]),
     // Join.
     ("node", &["kernel", "protocol"]),
     // Judge.

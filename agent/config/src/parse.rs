@@ -99,6 +99,7 @@ pub(super) fn check(config: &Config, text: Option<&str>) -> Result<(), Error> {
     }
     let numbers = [
         ("probe.depth", probe.depth, 1, 4096),
+        ("probe.queue_pairs", probe.queue_pairs.unwrap_or(1), 1, 64),
         ("probe.latency_samples", probe.latency_samples, 0, 1_000_000),
     ];
     for (key, value, least, most) in numbers {

@@ -61,8 +61,10 @@ pub struct Probe {
     /// Size of one bandwidth message.
     #[serde(with = "size::bytes")]
     pub message_size: u64,
-    /// Maximum number of outstanding writes.
+    /// Maximum number of outstanding writes on each queue pair.
     pub depth: u32,
+    /// Number of queue pairs; by default one for each 100 Gb/s of the port's rate.
+    pub queue_pairs: Option<u32>,
     /// Maximum number of bytes that a probe writes to measure the bandwidth.
     #[serde(with = "size::bytes")]
     pub byte_budget: u64,
@@ -119,6 +121,7 @@ impl Default for Probe {
             devices: vec!["*".into()],
             message_size: 64 << 10,
             depth: 128,
+            queue_pairs: None,
             // 0.04% of the capacity of a 10 Gb/s link over ten minutes, and less for faster links.
             byte_budget: 256 << 20,
             time_budget: Duration::from_secs(5),

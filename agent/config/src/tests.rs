@@ -36,13 +36,14 @@ fn every_key_is_read() {
     let config = accepted(
         "listen: 127.0.0.1:1234\nroot: /host\nexclude: [mlx5_bond_*]\ninterval: 2m\nnode_exporter_names: true\n\
          probe:\n  enabled: false\n  interval: 1h 30m\n  devices:\n  - mlx5_*\n  message_size: 1MiB\n  depth: 16\n  \
-         byte_budget: 1GB\n  time_budget: 500ms\n  latency_samples: 0\n  latency_size: 8\n  busy_bytes_per_second: 1MB\n\
+         queue_pairs: 4\n  byte_budget: 1GB\n  time_budget: 500ms\n  latency_samples: 0\n  latency_size: 8\n  busy_bytes_per_second: 1MB\n\
          expect:\n  profile: gpudirect\n  ports_up: ['mlx5_0:1']\n  memlock_bytes: 1024\nhelper:\n  socket: /run/x.sock\n",
     );
     assert_eq!(config.listen, "127.0.0.1:1234".parse().unwrap());
     assert_eq!(config.probe.interval, Duration::from_secs(5400));
     assert_eq!(config.probe.message_size, 1 << 20);
     assert_eq!(config.probe.byte_budget, 1_000_000_000);
+    assert_eq!(config.probe.queue_pairs, Some(4));
     assert_eq!(config.expect.profile, Profile::GpuDirect);
     assert_eq!(config.helper.socket.as_deref(), Some(Path::new("/run/x.sock")));
     assert!(config.node_exporter_names && !config.probe.enabled);
@@ -138,6 +139,10 @@ fn invalid_values_are_refused_with_their_line() {
         (
             "probe:\n  depth: 0\n",
             "c.yaml:2: `probe.depth` must be between 1 and 4096, not 0",
+        ),
+        (
+            "probe:\n  queue_pairs: 65\n",
+            "c.yaml:2: `probe.queue_pairs` must be between 1 and 64, not 65",
         ),
         (
             "probe:\n  message_size: 2GiB\n",

@@ -92,7 +92,7 @@ fn kind(stage: Stage, failure: &ProbeFailure) -> SymptomKind {
             .status()
             .map_or(SymptomKind::ProbeFailed, SymptomKind::Completion),
         ProbeFailure::NoGid => SymptomKind::NoGid,
-        ProbeFailure::TimedOut => SymptomKind::ProbeTimedOut,
+        ProbeFailure::TimedOut | ProbeFailure::Silent { .. } => SymptomKind::ProbeTimedOut,
         ProbeFailure::Corrupted { .. } => SymptomKind::Corrupted,
         ProbeFailure::Errno { errno, .. } => match (stage, Errno(*errno)) {
             (_, Errno::EIO | Errno::ENODEV) => SymptomKind::DeviceGone,

@@ -23,8 +23,8 @@ use std::{
 
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
-    Ask, AsyncEvent, Device, Errno, HelperError, KubeletAnswer, KubeletMethod, LogPart, PROTOCOL_VERSION,
-    PciSpace, ProbeReport, ProbeRequest, Reply, RuntimeLimits,
+    Ask, AsyncEvent, ConnectRequest, Device, EndAddress, Errno, HelperError, KubeletAnswer, KubeletMethod,
+    LogPart, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport, ProbeRequest, Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -294,6 +294,49 @@ impl Helper {
     pub async fn probe(&self, request: ProbeRequest) -> Result<ProbeReport, Failure> {
         let deadline = Duration::from_millis(request.time_budget_ms) + PROBE_GRACE;
         match self.call(Ask::Probe(request), deadline).await? {
+            Reply::Probe(report) => Ok(*report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Opens one end of a connection to another helper, for at most `within`. The inner error is how far it got.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn offer(
+        &self,
+        request: OfferRequest,
+        within: Duration,
+    ) -> Result<Result<OfferedEnd, Box<ProbeReport>>, Failure> {
+        match self.call(Ask::Offer(request), within + PROBE_GRACE).await? {
+            Reply::Offer(offered) => Ok(offered),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Connects an end that [`Helper::offer`] opened to the other one, for at most `within`. Returns how far it got if that failed.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn connect(
+        &self,
+        end: u64,
+        to: EndAddress,
+        within: Duration,
+    ) -> Result<Option<Box<ProbeReport>>, Failure> {
+        let ask = Ask::Connect(ConnectRequest { end, to });
+        match self.call(ask, within + PROBE_GRACE).await? {
+            Reply::Connect(failed) => Ok(failed),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Lets a connected end do its part of the measurement, for at most `within`, and closes it.
+    ///
+    /// # Errors
+    /// Any [`Failure`]; a measurement that fails is a report, not an error.
+    pub async fn measure(&self, end: u64, within: Duration) -> Result<ProbeReport, Failure> {
+        match self.call(Ask::Measure(end), within + PROBE_GRACE).await? {
             Reply::Probe(report) => Ok(*report),
             other => Err(unexpected(&other)),
         }

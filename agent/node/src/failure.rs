@@ -23,6 +23,10 @@ pub fn in_words(failure: &ProbeFailure) -> String {
             )
         }
         ProbeFailure::TimedOut => "the time budget is exhausted".into(),
+        ProbeFailure::Silent { arrived: 0 } => "no packet arrived from the other end".into(),
+        ProbeFailure::Silent { arrived } => {
+            format!("only the first {arrived} bytes arrived from the other end")
+        }
         ProbeFailure::Busy { bytes_per_second } => format!("the port carries {bytes_per_second} bytes/s"),
         ProbeFailure::NotActive { state } => format!("the port's state is {state}, not ACTIVE"),
         ProbeFailure::NoGid => "the port has no usable GID".into(),

@@ -8,7 +8,7 @@ use std::{net::Ipv6Addr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GidType, ProbeRequest};
+use crate::{GidType, MAX_QUEUE_PAIRS, ProbeRequest, bounded};
 
 /// The most ends that a helper holds open at a time for one connection.
 pub const MAX_ENDS: usize = 4;
@@ -42,7 +42,7 @@ pub struct OfferRequest {
 }
 
 /// An end that is open and waits to be connected, for [`END_IDLE`] at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferedEnd {
     /// Chosen by the helper; names the end in further questions on the same connection.
     pub end: u64,
@@ -51,7 +51,7 @@ pub struct OfferedEnd {
 }
 
 /// Connects an end to the other one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectRequest {
     /// [`OfferedEnd::end`].
     pub end: u64,
@@ -60,12 +60,12 @@ pub struct ConnectRequest {
 }
 
 /// Where one end is: what the other end needs to connect to it and to write to its memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndAddress {
-    /// Number of its queue pair, below 2^24.
-    pub queue_pair: u32,
-    /// Sequence number of the first packet that it sends (PSN), below 2^24.
-    pub psn: u32,
+    /// Its queue pairs, of which each is connected to the one at the same place of the other end. At least one; small messages
+    /// travel over the first.
+    #[serde(deserialize_with = "bounded::list::<_, _, MAX_QUEUE_PAIRS>")]
+    pub queue_pairs: Vec<QueuePairAddress>,
     /// LID of its port; 0 on Ethernet.
     pub lid: u16,
     /// Its GID; `None` on InfiniBand where a LID is enough.
@@ -76,6 +76,15 @@ pub struct EndAddress {
     pub region: RegionAddress,
     /// Seed of the bytes that it writes, by which the other end knows them.
     pub pattern: u64,
+}
+
+/// One queue pair of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePairAddress {
+    /// Its number, below 2^24.
+    pub number: u32,
+    /// Sequence number of the first packet that it sends (PSN), below 2^24.
+    pub psn: u32,
 }
 
 /// The GID of an end as the other end needs it; the index differs from table to table.
@@ -101,8 +110,9 @@ pub struct RegionAddress {
 impl EndAddress {
     /// Whether the numbers are such as an end can have. What came from another node may hold anything.
     pub fn is_sane(&self) -> bool {
-        self.queue_pair <= MAX_24_BITS
-            && self.psn <= MAX_24_BITS
+        let is_sane = |pair: &QueuePairAddress| pair.number <= MAX_24_BITS && pair.psn <= MAX_24_BITS;
+        (1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs.len())
+            && self.queue_pairs.iter().all(is_sane)
             && matches!(self.mtu, 256 | 512 | 1024 | 2048 | 4096)
             && self.region.address.checked_add(self.region.length).is_some()
     }
@@ -112,10 +122,14 @@ impl EndAddress {
 mod tests {
     use super::*;
 
+    const PAIR: QueuePairAddress = QueuePairAddress {
+        number: MAX_24_BITS,
+        psn: MAX_24_BITS,
+    };
+
     fn address() -> EndAddress {
         EndAddress {
-            queue_pair: MAX_24_BITS,
-            psn: MAX_24_BITS,
+            queue_pairs: vec![PAIR; MAX_QUEUE_PAIRS],
             lid: 7,
             gid: None,
             mtu: 4096,
@@ -131,9 +145,11 @@ mod tests {
     #[test]
     fn numbers_that_no_end_has_are_refused() {
         assert!(address().is_sane());
-        let refused: [fn(&mut EndAddress); 5] = [
-            |a| a.queue_pair = MAX_24_BITS + 1,
-            |a| a.psn = MAX_24_BITS + 1,
+        let refused: [fn(&mut EndAddress); 7] = [
+            |a| a.queue_pairs[0].number = MAX_24_BITS + 1,
+            |a| a.queue_pairs[MAX_QUEUE_PAIRS - 1].psn = MAX_24_BITS + 1,
+            |a| a.queue_pairs.clear(),
+            |a| a.queue_pairs.push(PAIR),
             |a| a.mtu = 0,
             |a| a.mtu = 1500,
             |a| a.region.length = 65,

@@ -103,7 +103,7 @@ mod tests {
     use crate::{
         Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, LogPart, MAX_DEVICES,
         MAX_LOG_RECORDS, MAX_SPACE, MAX_SPACES, Message, OfferRequest, Path, PciSpace, Peer, Port,
-        ProbeRequest, RegionAddress, RemotePort, Reply, Request, Response, Role,
+        ProbeRequest, QueuePairAddress, RegionAddress, RemotePort, Reply, Request, Response, Role,
     };
 
     fn request() -> Request {
@@ -113,6 +113,7 @@ mod tests {
                 path: Path::loopback("mlx5_0", 1),
                 message_size: 65536,
                 depth: 64,
+                queue_pairs: 4,
                 byte_budget: 1 << 20,
                 time_budget_ms: 1000,
                 latency_samples: 100,
@@ -134,8 +135,13 @@ mod tests {
             port: probe.path.from.clone(),
         });
         let to = EndAddress {
-            queue_pair: 17,
-            psn: 4711,
+            queue_pairs: vec![
+                QueuePairAddress {
+                    number: 17,
+                    psn: 4711
+                };
+                3
+            ],
             lid: 0,
             gid: Some(EndGid {
                 gid: "::ffff:10.0.0.1".parse().unwrap(),

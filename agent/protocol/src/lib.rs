@@ -23,7 +23,8 @@ mod status;
 pub mod text;
 
 pub use end::{
-    ConnectRequest, END_IDLE, EndAddress, EndGid, MAX_ENDS, OfferRequest, OfferedEnd, RegionAddress, Role,
+    ConnectRequest, END_IDLE, EndAddress, EndGid, MAX_ENDS, OfferRequest, OfferedEnd, QueuePairAddress,
+    RegionAddress, Role,
 };
 pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
@@ -38,7 +39,10 @@ pub use message::{
     Ask, AsyncEvent, AsyncEventKind, Greeting, HelperError, MAX_DEVICES, Message, Reply, Request, Response,
 };
 pub use path::{MAX_NAME, Path, Peer, PortKey, RemotePort};
-pub use probe::{Bandwidth, Completion, Latency, ProbeFailure, ProbeReport, ProbeRequest, Stage};
+pub use probe::{
+    Bandwidth, Completion, Latency, MAX_QUEUE_PAIRS, ProbeFailure, ProbeReport, ProbeRequest, Stage,
+    queue_pairs_for,
+};
 pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
 pub use status::WcStatus;
 

@@ -4,6 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Errno, Gid, Path, WcStatus};
 
+/// The most queue pairs of a probe.
+pub const MAX_QUEUE_PAIRS: usize = 64;
+
+/// The port rate in bits per second that one queue pair is trusted to fill. Above it, one queue pair is often limited by the
+/// adapter's processing of a single connection and not by the port.
+const RATE_OF_ONE: u64 = 100_000_000_000;
+
+/// How many queue pairs a probe needs before its result says something about a port of this rate in bits per second: one for
+/// each 100 Gb/s, at most 16.
+pub fn queue_pairs_for(rate: u64) -> u32 {
+    u32::try_from(rate.div_ceil(RATE_OF_ONE).clamp(1, 16)).unwrap_or(1)
+}
+
 /// One RDMA WRITE measurement to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeRequest {
@@ -12,8 +25,10 @@ pub struct ProbeRequest {
     pub path: Path,
     /// Size of one bandwidth message in bytes.
     pub message_size: u32,
-    /// How many writes may be outstanding.
+    /// How many writes may be outstanding on each queue pair.
     pub depth: u32,
+    /// How many queue pairs the bandwidth part uses, 1 to [`MAX_QUEUE_PAIRS`].
+    pub queue_pairs: u32,
     /// Never write more bytes than this, all parts together.
     pub byte_budget: u64,
     /// Never run longer than this, setup included, in milliseconds. A measurement that the time cuts short counts.
@@ -123,6 +138,12 @@ pub enum ProbeFailure {
     Completion(Completion),
     /// The time budget ran out.
     TimedOut,
+    /// The end that responds waited for the first write until its time budget ran out.
+    Silent {
+        /// Bytes of the first write that are in its memory, from the start on. 0: no packet arrived. More: packets arrive, but
+        /// their acknowledgements do not reach the other end.
+        arrived: u64,
+    },
     /// The port carries traffic; nothing was written.
     Busy {
         /// Bytes per second seen, both directions together.
@@ -175,6 +196,7 @@ impl ProbeFailure {
             Self::Errno { .. } => "errno",
             Self::Completion(_) => "completion",
             Self::TimedOut => "timed_out",
+            Self::Silent { .. } => "silent",
             Self::Busy { .. } => "busy",
             Self::NotActive { .. } => "not_active",
             Self::NoGid => "no_gid",
@@ -228,6 +250,13 @@ pub struct Bandwidth {
     pub bytes_per_second: f64,
     /// Size of one message in bytes.
     pub message_size: u32,
+    /// How many queue pairs wrote at the same time. Older versions always used one and did not record it.
+    #[serde(default = "one")]
+    pub queue_pairs: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Latency of small writes: half of the time of a round trip between the two ends, as `ib_write_lat` has it,
@@ -242,4 +271,26 @@ pub struct Latency {
     pub median: f64,
     /// 99 of 100 were faster.
     pub p99: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_queue_pair_for_each_100_gigabits() {
+        let gigabit = 1_000_000_000;
+        let expected = [
+            (0, 1),
+            (10, 1),
+            (100, 1),
+            (200, 2),
+            (400, 4),
+            (800, 8),
+            (64_000, 16),
+        ];
+        for (rate, number) in expected {
+            assert_eq!(queue_pairs_for(rate * gigabit), number, "{rate} Gb/s");
+        }
+    }
 }

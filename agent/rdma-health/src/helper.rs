@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, path::Path as FilePath, sync::Arc};
 use rdma_health_config as config;
 use rdma_health_helper::{Failure, Helper, Place};
 use rdma_health_kernel::{KubeletAnswers, Privileged};
-use rdma_health_node::{Fact, Unread, UnreadKind, limits::Runtime, node::VerbsDevice};
+use rdma_health_node::{Fact, Node, Unread, UnreadKind, limits::Runtime, node::VerbsDevice};
 use rdma_health_protocol::{
-    Device, HelperError, KubeletAnswer, KubeletMethod, Path, ProbeRequest, RuntimeLimits,
+    Device, HelperError, KubeletAnswer, KubeletMethod, Path, ProbeRequest, RuntimeLimits, queue_pairs_for,
 };
 
 /// The most parts of the kernel log that are asked for at once.
@@ -22,14 +22,28 @@ pub(crate) fn place(settings: &config::Helper) -> Place {
     }
 }
 
-/// The measurement of a port that the settings ask for.
-pub(crate) fn probe_request(settings: &config::Probe, device: &str, port: u8) -> ProbeRequest {
+/// The rate of a port in bits per second, if it is known.
+pub(crate) fn rate_of(node: &Node, device: &str, port: u8) -> Option<u64> {
+    Some(node.port(device, port)?.rate.known()?.bits_per_second)
+}
+
+/// The measurement of a port that the settings request. The port's rate in bits per second decides the number of queue pairs if
+/// the settings do not.
+pub(crate) fn probe_request(
+    settings: &config::Probe,
+    device: &str,
+    port: u8,
+    rate: Option<u64>,
+) -> ProbeRequest {
     // The configuration bounds both sizes well below this.
     let size = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     ProbeRequest {
         path: Path::loopback(device, port),
         message_size: size(settings.message_size),
         depth: settings.depth,
+        queue_pairs: settings
+            .queue_pairs
+            .unwrap_or_else(|| queue_pairs_for(rate.unwrap_or_default())),
         byte_budget: settings.byte_budget,
         time_budget_ms: u64::try_from(settings.time_budget.as_millis()).unwrap_or(u64::MAX),
         latency_samples: settings.latency_samples,

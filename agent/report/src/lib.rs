@@ -25,7 +25,7 @@ use rdma_health_rules::{Status, Verdict};
 
 pub use json::{JSON_SCHEMA, Part, part as json_part, write as json};
 pub use junit::write as junit;
-pub use line::{Style, colour, labelled};
+pub use line::{Style, colour, labelled, status_colour};
 pub use nagios::write as nagios;
 pub use npd::{exit_code as npd_exit_code, write as npd};
 pub use page::{LIVE, PageOptions, SNAPSHOT, explanation, render as page};

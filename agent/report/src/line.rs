@@ -62,7 +62,8 @@ pub fn colour(severity: Severity) -> Ansi {
     colour.on_default().bold()
 }
 
-pub(super) fn status_colour(status: Status) -> Ansi {
+/// The colour of a status.
+pub fn status_colour(status: Status) -> Ansi {
     match status {
         Status::Ok => AnsiColor::Green.on_default().bold(),
         Status::Warning => colour(Severity::Warning),

@@ -3,16 +3,20 @@
 use std::io::Write;
 
 use rdma_health_node::{failure::in_words, words};
-use rdma_health_protocol::{ProbeReport, Stage};
+use rdma_health_protocol::{Bandwidth, ProbeReport, Stage};
 use rdma_health_rules::{Severity, Status};
 
 use super::line::{colour, status_colour};
 
-/// Writes the result of one probe, in one line.
+/// Writes the result of one probe, in one line. `capacity` is what the port can carry, in bits per second, and what limits it.
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, report: &ProbeReport) -> std::io::Result<()> {
+pub fn write(
+    out: &mut impl Write,
+    report: &ProbeReport,
+    capacity: Option<(u64, &str)>,
+) -> std::io::Result<()> {
     let port = words::printable(&report.path.to_string());
     if let Some(failure) = &report.failure {
         let paint = colour(Severity::Critical);
@@ -29,8 +33,10 @@ pub fn write(out: &mut impl Write, report: &ProbeReport) -> std::io::Result<()> 
     if let Some(bandwidth) = &report.bandwidth {
         write!(
             out,
-            "  {} ({} of {} bytes in {})",
+            "  {} ({}{}, {} of {} bytes in {})",
             words::bandwidth(bandwidth.bytes_per_second),
+            share(bandwidth, capacity),
+            words::count_of(u64::from(bandwidth.queue_pairs), "queue pair"),
             bandwidth.bytes / u64::from(bandwidth.message_size.max(1)),
             bandwidth.message_size,
             words::latency(bandwidth.seconds),
@@ -54,4 +60,19 @@ pub fn write(out: &mut impl Write, report: &ProbeReport) -> std::io::Result<()> 
         )?;
     }
     writeln!(out)
+}
+
+/// `98% of 400 Gb/s, `: a bandwidth compared with what the port can carry.
+fn share(bandwidth: &Bandwidth, capacity: Option<(u64, &str)>) -> String {
+    let Some((capacity, limit)) = capacity.filter(|(capacity, _)| *capacity > 0) else {
+        return String::new();
+    };
+    #[allow(clippy::cast_precision_loss)] // shown in percent
+    let percent = bandwidth.bytes_per_second * 800.0 / capacity as f64;
+    let by = if limit == "its rate" {
+        String::new()
+    } else {
+        format!(" of {limit}")
+    };
+    format!("{percent:.0}% of {}{by}, ", words::gigabits(capacity))
 }

@@ -91,6 +91,7 @@ impl Helper {
             },
             message_size: 65_536,
             depth: 16,
+            queue_pairs: 3,
             byte_budget: 4 << 20,
             time_budget_ms: 20_000,
             latency_samples: 100,
@@ -109,7 +110,7 @@ impl Helper {
     fn connect(&mut self, end: &OfferedEnd, to: &OfferedEnd) -> Result<()> {
         let request = ConnectRequest {
             end: end.end,
-            to: to.address,
+            to: to.address.clone(),
         };
         self.ask(Ask::Connect(request))?;
         let reply = self.reply()?;

@@ -245,6 +245,7 @@ fn probe(path: Path, time: u64, bytes_per_second: f64) -> Probe {
             seconds: 1.0,
             bytes_per_second,
             message_size: 1,
+            queue_pairs: 1,
         }),
         latency: None,
         elapsed_us: 1,

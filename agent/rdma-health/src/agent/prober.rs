@@ -14,7 +14,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{Agent, metrics::ProbeRun};
-use crate::helper::probe_request;
+use crate::helper::{probe_request, rate_of};
 
 /// A port that came up is given this long to settle (addresses, GIDs) before it is probed.
 const AFTER_CHANGE: Duration = Duration::from_secs(1);
@@ -58,7 +58,11 @@ pub(super) async fn run(agent: Arc<Agent>, helper: Helper) {
                 if let Some(slot) = slots.get_mut(&key) {
                     slot.due = Instant::now() + jitter.around(settings.interval);
                 }
-                let request = probe_request(&settings, &key.device, key.port);
+                let rate = views
+                    .borrow()
+                    .as_ref()
+                    .and_then(|view| rate_of(&view.node, &key.device, key.port));
+                let request = probe_request(&settings, &key.device, key.port, rate);
                 match helper.probe(request).await {
                     Ok(report) => take(&agent, report),
                     Err(failure) => {

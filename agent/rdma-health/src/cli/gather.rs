@@ -27,7 +27,7 @@ use super::{
     environment::{CONFIG, ROOT},
 };
 use crate::helper::{
-    ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, runtimes_fact, verbs_fact,
+    ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, rate_of, runtimes_fact, verbs_fact,
 };
 
 /// How long reading the node may take; sources that have not answered by then are reported as unread.
@@ -213,7 +213,8 @@ async fn ask_helper(place: Place, probe: bool, config: &Config, node: &mut Node)
             n + 1,
             ports.len()
         ));
-        match helper.probe(probe_request(&config.probe, device, *number)).await {
+        let request = probe_request(&config.probe, device, *number, rate_of(node, device, *number));
+        match helper.probe(request).await {
             Ok(report) => node.probes.push(Arc::new(Probe { time: now(), report })),
             Err(failure) => {
                 node.verbs = verbs_fact(Err(failure)).and_then(|_: Arc<_>| Fact::Absent);

@@ -80,6 +80,18 @@ const PROBE: &[Example] = &[
         "Measure for 10 seconds, even if the port is busy",
         "rdma-health probe mlx5_0:1 --bytes 1TiB --duration 10s --force",
     ),
+    (
+        "As ib_write_bw -q 8 -t 64 -s 1048576 does",
+        "rdma-health probe mlx5_0:1 -q 8 -t 64 -s 1MiB",
+    ),
+    (
+        "Between two nodes: wait on node-b",
+        "rdma-health probe --listen --token-file /etc/rdma-health/token",
+    ),
+    (
+        "and measure every rail to it from node-a",
+        "rdma-health probe --connect node-b --token-file /etc/rdma-health/token",
+    ),
 ];
 
 const DEVICES: &[Example] = &[
@@ -338,8 +350,9 @@ pub(super) const VERDICTS: [(&str, ExitStatus); 7] = [
     (
         "probe",
         ExitStatus {
-            brief: "0 all ports passed, 2 a port failed, 3 not measured or error",
-            detail: "Not measured means that no port failed, but at least one was busy. A wrong command line is 3, too.",
+            brief: "0 all passed, 1 slow, 2 failed, 3 not measured or error",
+            detail: "Not measured means that nothing is slow or failed, but a port was busy or, between two nodes, has no counterpart. \
+                     A wrong command line is 3, too.",
         },
     ),
 ];

@@ -6,6 +6,7 @@ mod alerts;
 #[cfg(feature = "agent")]
 mod alive;
 mod baseline;
+mod between;
 mod check;
 mod copy;
 mod devices;
@@ -66,10 +67,13 @@ enum Command {
     ///
     /// The file is a compressed archive. Check it with rdma-health check --snapshot FILE on any machine: the report is the same.
     Snapshot(snapshot::Arguments),
-    /// Measure loopback RDMA WRITE on one port or on every active port
+    /// Measure RDMA WRITE: loopback on each port, or between two nodes
     ///
-    /// The adapter writes from host memory to host memory through its own port, so no second node is needed. A port that carries
-    /// traffic is skipped.
+    /// Loopback: the adapter writes from host memory to host memory through its own port, so no second node is needed. The result is
+    /// compared with the rate of the port, its PCIe link and its equal ports.
+    ///
+    /// Between two nodes: one listens (--listen), the other connects (--connect). Both need the same token file. Each rail is measured
+    /// in both directions. A port that carries traffic is skipped.
     Probe(probe::Arguments),
     /// List every RDMA port, one line for each
     ///

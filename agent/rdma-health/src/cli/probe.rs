@@ -1,52 +1,106 @@
-//! `rdma-health probe`: measure loopback RDMA WRITE on request.
+//! `rdma-health probe`: measure RDMA WRITE on request, in loopback or between two nodes (see `between`).
 
-use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
+use anyhow::Context;
 use clap::Args;
 use rdma_health_config::{self as config, Config, Overrides};
 use rdma_health_helper::{Failure, Helper};
-use rdma_health_node::words::{printable, write_json};
-use rdma_health_protocol::{Device, ProbeFailure, ProbeReport};
+use rdma_health_kernel::Root;
+use rdma_health_node::{
+    Node,
+    node::Probe,
+    words::{printable, write_json},
+};
+use rdma_health_protocol::{Device, HelperError, PortKey, ProbeFailure, ProbeReport, ProbeRequest};
 use rdma_health_report as report;
+use rdma_health_rules::{Domain, Finding, Severity, Subject, domain::measured::capacity, judge};
+use rdma_health_time::now;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::{HelperArguments, Output, UNKNOWN, environment::CONFIG, gather::progress, values};
-use crate::helper::{place, probe_request};
+use super::{
+    HelperArguments, Output, UNKNOWN, between,
+    environment::{CONFIG, ROOT},
+    gather::{progress, read_kernel},
+    values,
+};
+use crate::helper::{place, probe_request, rate_of, verbs_fact};
 
 /// `ibv_port_state` of a port that carries traffic.
 const ACTIVE: u8 = 4;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Device or port to measure [default: every active port]
+    /// Devices or ports to measure [default: every active port]
     #[arg(value_name = "DEVICE[:PORT]")]
-    target: Option<String>,
-    /// Size of one message, such as 64KiB
-    #[arg(long, value_name = "SIZE", value_parser = values::message_size)]
-    size: Option<u32>,
-    /// Most bytes to write, such as 1GiB
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    bytes: Option<u64>,
-    /// Longest time that one port may take, such as 10s
-    #[arg(long, value_name = "TIME", value_parser = values::probe_time)]
-    duration: Option<Duration>,
-    /// Number of outstanding writes
-    #[arg(long, value_name = "N", value_parser = values::depth)]
-    depth: Option<u32>,
+    pub(super) targets: Vec<String>,
+    #[command(flatten)]
+    between: between::BetweenArguments,
+    #[command(flatten)]
+    pub(super) sizes: Sizes,
     /// Index of the GID to use [default: the best RoCE v2 or InfiniBand GID]
     #[arg(long, value_name = "N", value_parser = values::gid_index, allow_negative_numbers = true)]
-    gid_index: Option<u32>,
+    pub(super) gid_index: Option<u32>,
     /// Measure a port even if it carries traffic
     #[arg(long)]
-    force: bool,
-    /// Configuration file: defaults of the flags above, verbs helper
+    pub(super) force: bool,
+    /// Root directory of the node: / on the node itself, /host in a container
+    #[arg(long, value_name = "DIR", env = ROOT, default_value = "/")]
+    pub(super) root: PathBuf,
+    /// Configuration file: defaults of the flags above, expectations, verbs helper
     #[arg(long, value_name = "FILE", env = CONFIG)]
     config: Option<PathBuf>,
     #[command(flatten)]
     helper: HelperArguments,
     /// Format of the results
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    pub(super) output: Output,
+}
+
+/// How much is written. The short flags are those of perftest.
+#[derive(Debug, Args)]
+pub(super) struct Sizes {
+    /// Size of one message, such as 64KiB
+    #[arg(short, long, value_name = "SIZE", value_parser = values::message_size)]
+    size: Option<u32>,
+    /// Most bytes to write, such as 1GiB; between two nodes in each direction of each rail
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    bytes: Option<u64>,
+    /// Longest time that one port may take, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = values::probe_time)]
+    duration: Option<Duration>,
+    /// Number of outstanding writes on each queue pair
+    #[arg(short = 't', long, value_name = "N", value_parser = values::depth)]
+    depth: Option<u32>,
+    /// Number of queue pairs [default: one for each 100 Gb/s of the port's rate, at most 16]
+    #[arg(short, long, value_name = "N", value_parser = values::queue_pairs)]
+    pub(super) queue_pairs: Option<u32>,
+}
+
+impl Sizes {
+    /// Replaces what the configuration says by what the flags say.
+    pub(super) fn apply(&self, request: &mut ProbeRequest) {
+        request.message_size = self.size.unwrap_or(request.message_size);
+        // Room for more than one message, whatever its size, unless the budget is given.
+        request.byte_budget = self
+            .bytes
+            .unwrap_or(request.byte_budget.max(u64::from(request.message_size) * 4));
+        if let Some(duration) = self.duration {
+            request.time_budget_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        }
+        request.depth = self.depth.unwrap_or(request.depth);
+        request.queue_pairs = self.queue_pairs.unwrap_or(request.queue_pairs);
+    }
+}
+
+impl Arguments {
+    /// What the kernel shows of this node.
+    pub(super) fn node(&self, config: &Config) -> anyhow::Result<Node> {
+        let root = Root::open(&self.root)
+            .with_context(|| format!("cannot read the root directory {}", self.root.display()))?;
+        Ok(read_kernel(root, config.exclude.clone()).0)
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -54,36 +108,24 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(measure(arguments, &config));
+    let result = runtime.block_on(async {
+        let place = place(arguments.helper.given().as_ref().unwrap_or(&config.helper));
+        let helper = Helper::keep(place, mpsc::channel(1).0);
+        match between::Mode::of(&arguments.between)? {
+            Some(mode) => between::run(mode, arguments, &config, helper).await,
+            None => measure(arguments, &config, helper).await,
+        }
+    });
     // A helper that hangs must not delay the exit.
     runtime.shutdown_background();
     result
 }
 
-async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitCode> {
-    let place = place(arguments.helper.given().as_ref().unwrap_or(&config.helper));
-    let helper = Helper::keep(place, mpsc::channel(1).0);
-    let (devices, broken) = helper
-        .devices()
-        .await?
-        .into_iter()
-        .partition::<Vec<_>, _>(Result::is_ok);
-    let devices: Vec<Device> = devices.into_iter().filter_map(Result::ok).collect();
-    for error in broken.into_iter().filter_map(Result::err) {
-        let device = error.device.clone().unwrap_or_default();
-        let failure = Failure::Refused(error);
-        let asked_for = arguments
-            .target
-            .as_deref()
-            .map(|target| target.split(':').next() == Some(&device));
-        anyhow::ensure!(asked_for != Some(true), "{device}: {failure}");
-        if asked_for.is_none() {
-            let skipped = format!("{device} cannot be probed: {failure}");
-            anstream::eprintln!("rdma-health: {}", printable(&skipped));
-        }
-    }
-    let targets = choose(arguments.target.as_deref(), &devices)?;
-    let mut reports = Vec::new();
+async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyhow::Result<ExitCode> {
+    let answer = helper.devices().await?;
+    let targets = choose(&arguments.targets, &working(&arguments.targets, &answer)?)?;
+    let mut node = arguments.node(config)?;
+    node.verbs = verbs_fact(Ok(answer));
     let mut out = anstream::stdout().lock();
     for (n, (device, port)) in targets.iter().enumerate() {
         progress(&format!(
@@ -91,86 +133,167 @@ async fn measure(arguments: &Arguments, config: &Config) -> anyhow::Result<ExitC
             n + 1,
             targets.len()
         ));
-        let mut request = probe_request(&config.probe, device, *port);
-        request.message_size = arguments.size.unwrap_or(request.message_size);
-        // Room for more than one message, whatever its size, unless the budget is given.
-        request.byte_budget = arguments
-            .bytes
-            .unwrap_or(request.byte_budget.max(u64::from(request.message_size) * 4));
-        if let Some(duration) = arguments.duration {
-            request.time_budget_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        }
-        request.depth = arguments.depth.unwrap_or(request.depth);
+        let mut request = probe_request(&config.probe, device, *port, rate_of(&node, device, *port));
+        arguments.sizes.apply(&mut request);
         request.gid_index = arguments.gid_index;
         request.even_if_busy |= arguments.force;
         let report = helper.probe(request).await;
         progress("");
         let report = report?;
         if arguments.output == Output::Text {
-            report::probe_text(&mut out, &report)?;
+            report::probe_text(&mut out, &report, limit(&node, &report))?;
             out.flush()?;
         }
-        reports.push(report);
+        node.probes.push(Arc::new(Probe { time: now(), report }));
     }
+    let judged = Judged::all(&node, config);
     if arguments.output == Output::Json {
-        write_json(&mut out, &reports)?;
+        write_json(&mut out, &judged)?;
+    } else {
+        for finding in judged.iter().flat_map(|judged| &judged.findings) {
+            let paint = report::colour(finding.severity);
+            let line = format!("{} ({})", finding.message, finding.rule.id);
+            writeln!(
+                out,
+                "{paint}{}{paint:#}: {}",
+                finding.severity.name(),
+                printable(&line)
+            )?;
+        }
     }
-    Ok(ExitCode::from(exit_code(&reports)))
+    Ok(ExitCode::from(exit_code(&judged)))
 }
 
-/// 0 if every port passed, 2 if one failed, 3 if none failed and one was too busy to be measured.
-fn exit_code(reports: &[ProbeReport]) -> u8 {
-    let failures: Vec<_> = reports
-        .iter()
-        .filter_map(|report| report.failure.as_ref())
-        .collect();
-    match failures.len() {
-        0 => 0,
-        _ if failures
-            .iter()
-            .all(|failure| matches!(failure, ProbeFailure::Busy { .. })) =>
-        {
-            UNKNOWN
-        }
-        _ => 2,
+/// What a port that is not implemented in software can carry.
+fn limit(node: &Node, report: &ProbeReport) -> Option<(u64, &'static str)> {
+    let port = node.port(&report.path.from.device, report.path.from.port)?;
+    (!port.hca.is_software()).then(|| capacity(node, &port))?
+}
+
+/// A result and what the rules say about it.
+#[derive(Debug, Serialize)]
+struct Judged {
+    #[serde(flatten)]
+    report: ProbeReport,
+    /// What the port can carry in bits per second; `null` for a software device.
+    capacity: Option<u64>,
+    /// What limits it.
+    limited_by: Option<&'static str>,
+    /// That it is slow. A failure is in the report itself.
+    findings: Vec<Finding>,
+}
+
+impl Judged {
+    /// Judges every probe of the node by the rules that also judge those of the agent.
+    fn all(node: &Node, config: &Config) -> Vec<Self> {
+        let findings = judge(node, &config.expect).findings;
+        let one = |probe: &Probe| {
+            let PortKey { device, port } = &probe.report.path.from;
+            let (capacity, limited_by) = limit(node, &probe.report).unzip();
+            let is_its = |finding: &&Finding| {
+                finding.domain == Domain::Probe && finding.subject == Subject::port(device, *port)
+            };
+            Self {
+                findings: match probe.report.failure {
+                    Some(_) => Vec::new(),
+                    None => findings.iter().filter(is_its).cloned().collect(),
+                },
+                report: probe.report.clone(),
+                capacity,
+                limited_by,
+            }
+        };
+        node.loopbacks().map(one).collect()
     }
+}
+
+/// 0 if every port passed, 1 if one is slow, 2 if one failed, 3 if none is slow or failed and one was too busy to be measured.
+fn exit_code(judged: &[Judged]) -> u8 {
+    let failures: Vec<_> = judged
+        .iter()
+        .filter_map(|judged| judged.report.failure.as_ref())
+        .collect();
+    let is_busy = |failure: &&ProbeFailure| matches!(failure, ProbeFailure::Busy { .. });
+    let is_slow = |finding: &Finding| finding.severity >= Severity::Warning;
+    if !failures.iter().all(is_busy) {
+        2
+    } else if judged.iter().any(|judged| judged.findings.iter().any(is_slow)) {
+        1
+    } else if failures.is_empty() {
+        0
+    } else {
+        UNKNOWN
+    }
+}
+
+/// The devices that libibverbs can open. The others are reported, which is an error if the user named one.
+fn working(targets: &[String], answer: &[Result<Device, HelperError>]) -> anyhow::Result<Vec<Device>> {
+    let mut devices = Vec::new();
+    for device in answer {
+        let error = match device {
+            Ok(device) => {
+                devices.push(device.clone());
+                continue;
+            }
+            Err(error) => error,
+        };
+        let device = error.device.clone().unwrap_or_default();
+        let failure = Failure::Refused(error.clone());
+        let is_named = targets
+            .iter()
+            .any(|target| target.split(':').next() == Some(&device));
+        anyhow::ensure!(!is_named, "{device}: {failure}");
+        if targets.is_empty() {
+            let skipped = format!("{device} cannot be probed: {failure}");
+            anstream::eprintln!("rdma-health: {}", printable(&skipped));
+        }
+    }
+    Ok(devices)
 }
 
 /// The ports to measure.
-fn choose(target: Option<&str>, devices: &[Device]) -> anyhow::Result<Vec<(String, u8)>> {
-    let known = || {
-        let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
-        if names.is_empty() {
-            "this node has no RDMA device".to_owned()
-        } else {
-            format!("this node has {}", names.join(", "))
-        }
-    };
-    let all = |device: &Device| {
-        device
-            .ports
-            .iter()
-            .map(|port| (device.name.clone(), port.number))
-            .collect::<Vec<_>>()
-    };
-    let Some(target) = target else {
+fn choose(targets: &[String], devices: &[Device]) -> anyhow::Result<Vec<(String, u8)>> {
+    if targets.is_empty() {
         let active: Vec<_> = devices
             .iter()
             .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
             .filter(|(_, port)| port.state == ACTIVE)
             .map(|(device, port)| (device.name.clone(), port.number))
             .collect();
-        anyhow::ensure!(!active.is_empty(), "no RDMA port is active; {}", known());
+        anyhow::ensure!(!active.is_empty(), "no RDMA port is active; {}", known(devices));
         return Ok(active);
-    };
+    }
+    let mut ports = Vec::new();
+    for target in targets {
+        for port in named(target, devices)? {
+            if !ports.contains(&port) {
+                ports.push(port);
+            }
+        }
+    }
+    Ok(ports)
+}
+
+fn known(devices: &[Device]) -> String {
+    let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+    if names.is_empty() {
+        "this node has no RDMA device".to_owned()
+    } else {
+        format!("this node has {}", names.join(", "))
+    }
+}
+
+/// The ports that one argument names.
+fn named(target: &str, devices: &[Device]) -> anyhow::Result<Vec<(String, u8)>> {
     if let Some(device) = devices.iter().find(|device| device.name == target) {
-        return Ok(all(device));
+        let ports = device.ports.iter();
+        return Ok(ports.map(|port| (device.name.clone(), port.number)).collect());
     }
     let (name, number) = target.rsplit_once(':').unwrap_or((target, ""));
     let device = devices
         .iter()
         .find(|device| device.name == name)
-        .ok_or_else(|| anyhow::anyhow!("no RDMA device is named \"{name}\"; {}", known()))?;
+        .ok_or_else(|| anyhow::anyhow!("no RDMA device is named \"{name}\"; {}", known(devices)))?;
     let port = device.ports.iter().find(|port| port.number.to_string() == number);
     let port = port.ok_or_else(|| {
         let numbers: Vec<_> = device.ports.iter().map(|port| port.number.to_string()).collect();

@@ -39,6 +39,20 @@ pub(super) fn depth(text: &str) -> Result<u32, String> {
     depth.ok_or_else(|| format!("expected a whole number from 1 to {MAX_DEPTH}"))
 }
 
+/// Number of queue pairs of a probe.
+pub(super) fn queue_pairs(text: &str) -> Result<u32, String> {
+    let most = u32::try_from(rdma_health_protocol::MAX_QUEUE_PAIRS).unwrap_or(u32::MAX);
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("expected a whole number from 1 to {most}"))
+}
+
+/// A node to connect to.
+pub(super) fn host(text: &str) -> Result<(String, u16), String> {
+    super::between::host(text).ok_or_else(|| {
+        "expected a name or address, with or without a port, such as node-b or [fd00::1]:14792".into()
+    })
+}
+
 /// Index into a port's GID table.
 pub(super) fn gid_index(text: &str) -> Result<u32, String> {
     text.parse()

@@ -261,7 +261,7 @@ impl Prober {
 
     /// Why the probe of a port failed.
     fn measure(&self, device: &str, port: u8, deadline: Instant) -> Option<(String, Prospect)> {
-        let mut request = probe_request(&Config::default().probe, device, port);
+        let mut request = probe_request(&Config::default().probe, device, port, None);
         request.byte_budget = PROBE_BYTES;
         // Other pods can use the port as well.
         request.even_if_busy = true;

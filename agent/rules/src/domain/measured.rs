@@ -1,7 +1,7 @@
 //! What probes measured, compared with what the hardware allows and with earlier probes.
 
 use rdma_health_node::{Node, Port, history::PortHistory, node::Probe, words::gigabits};
-use rdma_health_protocol::Peer;
+use rdma_health_protocol::{Bandwidth, Peer, queue_pairs_for};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
@@ -19,14 +19,15 @@ pub static BANDWIDTH_LOW: Rule = Rule {
     title: "The loopback bandwidth of a port is too low",
     explanation: "The bandwidth of the loopback probe is below 90% (expect.thresholds.bandwidth_percent) of what the \
         port rate and the PCIe link allow, below 80% (bandwidth_percent_of_earlier) of the median of earlier probes \
-        at the same rate, or below the configuration's expect.bandwidth_gbps. Usual causes: a degraded PCIe link, \
+        at the same rate or of the equal ports of this node, or below the configuration's expect.bandwidth_gbps. Usual causes: a degraded PCIe link, \
         IOMMU translation, a small maximum read request, a process on the wrong NUMA node, CPU power saving.",
     remedy: Remedy::all(
         "Check pci-link-degraded, iommu-group-translated and pci-max-read-request first. Then measure on the idle \
         node, pinned to the NUMA node of the port: numactl -N NUMA_NODE ib_write_bw -d DEVICE -i PORT",
     ),
     false_alarms: "Software devices are only compared with their own past and with the expectation. A port that \
-        carries traffic is not probed. The limit of the PCIe link includes the headers of its packets.",
+        carries traffic is not probed. A port is not compared with its rate if the probe used fewer queue pairs than one \
+        for each 100 Gb/s (probe.queue_pairs). The limit of the PCIe link includes the headers of its packets.",
     inputs: &[
         Writer::Hardware,
         Writer::HostRoot,
@@ -38,7 +39,7 @@ pub static BANDWIDTH_LOW: Rule = Rule {
 };
 
 static BELOW_HARDWARE: Exception = Exception {
-    condition: "if it is only below what the hardware allows, but at least half of that",
+    condition: "if it is only below what the hardware allows or the equal ports reach, but at least half of that",
     severities: Severities::INFO.rdma_expected(Severity::Warning),
 };
 
@@ -57,8 +58,8 @@ fn probed(node: &Node) -> impl Iterator<Item = (&Probe, Port<'_>, Option<&PortHi
     })
 }
 
-/// Bits per second that the port can carry, and what limits it.
-fn capacity(node: &Node, port: &Port<'_>) -> Option<(u64, &'static str)> {
+/// Bits per second that the port can carry, and what limits it: `its rate` or `its PCIe link`.
+pub fn capacity(node: &Node, port: &Port<'_>) -> Option<(u64, &'static str)> {
     let rate = port.rate.known()?.bits_per_second;
     let pcie = node.link_of(port.hca).and_then(|(_, function)| {
         let (speed, width) = (
@@ -84,10 +85,12 @@ fn capacity(node: &Node, port: &Port<'_>) -> Option<(u64, &'static str)> {
 
 fn bandwidth_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let found = probed(node).filter_map(|(probe, port, past)| {
-        let bytes = probe.report.bandwidth.as_ref()?.bytes_per_second;
+        let measured = probe.report.bandwidth.as_ref()?;
+        let bytes = measured.bytes_per_second;
         let thresholds = &expectations.thresholds;
         let reasons: Vec<_> = [
-            below_hardware(node, &port, bytes * 8.0, thresholds),
+            below_hardware(node, &port, measured, thresholds),
+            below_equals(node, &port, bytes, thresholds),
             below_past(probe, &port, past, thresholds),
             below_expectation(bytes * 8.0, expectations.bandwidth_gbps),
         ]
@@ -118,14 +121,52 @@ struct Reason {
     exception: Option<&'static Exception>,
 }
 
-fn below_hardware(node: &Node, port: &Port<'_>, bits: f64, thresholds: &Thresholds) -> Option<Reason> {
+fn below_hardware(
+    node: &Node,
+    port: &Port<'_>,
+    measured: &Bandwidth,
+    thresholds: &Thresholds,
+) -> Option<Reason> {
     let (capacity, limit) = capacity(node, port).filter(|_| !port.hca.is_software())?;
+    if measured.queue_pairs < queue_pairs_for(capacity) {
+        return None;
+    }
+    let bits = measured.bytes_per_second * 8.0;
     #[allow(clippy::cast_precision_loss)] // compared to a few percent
     let possible = capacity as f64;
     let is_low = bits < possible * f64::from(thresholds.bandwidth_percent) / 100.0;
     is_low.then(|| Reason {
         words: format!("{limit} allows {}", gigabits(capacity)),
         exception: (bits >= possible / 2.0).then_some(&BELOW_HARDWARE),
+    })
+}
+
+/// Compares with the median of the equal ports of the same rate, of which at least two were measured.
+fn below_equals(node: &Node, port: &Port<'_>, bytes: f64, thresholds: &Thresholds) -> Option<Reason> {
+    let group = node.peers().into_iter().find(|group| {
+        let is_port = |peer: &Port<'_>| peer.hca.name == port.hca.name && peer.number == port.number;
+        group.ports.iter().any(is_port)
+    })?;
+    let rate = |port: &Port<'_>| port.rate.known().map(|rate| rate.bits_per_second);
+    let others = probed(node).filter(|(_, other, _)| {
+        let is_equal = |peer: &Port<'_>| peer.hca.name == other.hca.name && peer.number == other.number;
+        (&other.hca.name, other.number) != (&port.hca.name, port.number)
+            && rate(other) == rate(port)
+            && group.ports.iter().any(is_equal)
+    });
+    let mut others: Vec<f64> = others
+        .filter_map(|(probe, ..)| Some(probe.report.bandwidth.as_ref()?.bytes_per_second))
+        .collect();
+    others.sort_by(f64::total_cmp);
+    let median = *others.get(others.len() / 2).filter(|_| others.len() >= 2)?;
+    let is_low = bytes < median * f64::from(thresholds.bandwidth_percent_of_earlier) / 100.0;
+    is_low.then(|| Reason {
+        words: format!(
+            "the median of {} equal ports is {}",
+            others.len(),
+            in_gigabits(median * 8.0)
+        ),
+        exception: (bytes >= median / 2.0).then_some(&BELOW_HARDWARE),
     })
 }
 

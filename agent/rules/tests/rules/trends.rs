@@ -268,6 +268,46 @@ fn bandwidth_is_compared_with_what_port_and_slot_can_carry() {
 }
 
 #[test]
+fn a_port_is_not_accused_before_the_probe_used_enough_queue_pairs() {
+    let mut node = probed("h100-connectx7", "mlx5_0", &[], (150.0, 2.0));
+    let with = |node: &mut Node, queue_pairs| {
+        let probe = Arc::make_mut(&mut node.probes[0]);
+        probe.report.bandwidth.as_mut().unwrap().queue_pairs = queue_pairs;
+        of(node, &auto(), "probe-bandwidth-low")
+    };
+    assert_eq!(with(&mut node, 3), [""; 0]);
+    assert_eq!(with(&mut node, 4), ["mlx5_0:1 warning"]);
+}
+
+#[test]
+fn bandwidth_is_compared_with_equal_ports() {
+    let mut node = probed("h100-connectx7", "mlx5_0", &[], (170.0, 2.0));
+    let equals = |node: &mut Node, devices: &[&str]| {
+        for device in devices {
+            let other = probed("h100-connectx7", device, &[], (390.0, 2.0));
+            node.probes.extend(other.probes);
+        }
+        // One queue pair, so that the rate of the port is not a reason.
+        for probe in &mut node.probes {
+            Arc::make_mut(probe)
+                .report
+                .bandwidth
+                .as_mut()
+                .unwrap()
+                .queue_pairs = 1;
+        }
+        of(node, &auto(), "probe-bandwidth-low")
+    };
+    assert_eq!(equals(&mut node, &["mlx5_1"]), [""; 0], "two ports show nothing");
+    assert_eq!(equals(&mut node, &["mlx5_2"]), ["mlx5_0:1 warning"]);
+    let message = message(&node, &auto(), "probe-bandwidth-low");
+    assert!(
+        message.contains("the median of 2 equal ports is 390 Gb/s"),
+        "{message}"
+    );
+}
+
+#[test]
 fn bandwidth_and_latency_are_compared_with_earlier_probes() {
     let usual = [(380.0, 2.0); 6];
     let measured = |probe| probed("h100-connectx7", "mlx5_0", &usual, probe);

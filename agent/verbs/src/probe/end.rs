@@ -1,4 +1,4 @@
-//! One end of a connection: a queue pair, and the memory that it writes from and is written to.
+//! One end of a connection: its queue pairs, and the memory that they write from and are written to.
 
 use std::{
     cell::Cell,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use rdma_health_protocol::{
-    EndAddress, EndGid, Gid, ProbeFailure, ProbeReport, ProbeRequest, RegionAddress, Stage,
+    EndAddress, EndGid, Gid, ProbeFailure, ProbeReport, ProbeRequest, QueuePairAddress, RegionAddress, Stage,
 };
 use rustix::io::Errno;
 
@@ -35,20 +35,73 @@ const MIN_COMPLETIONS: u32 = 16;
 
 /// One end of a connection.
 pub(super) struct End {
-    /// Destroyed before the region that it uses.
-    queue_pair: QueuePair,
+    /// At least one; small messages use the first. Destroyed before the region that they use.
+    lanes: Vec<Lane>,
     pub(super) region: MemoryRegion,
     pub(super) layout: Layout,
     /// The bytes that it writes.
     pub(super) pattern: Pattern,
-    psn: u32,
     port: PortAttributes,
     gid: Option<Gid>,
     /// The first byte of the other end's region, once connected.
     peer: Option<Remote>,
+}
+
+/// One queue pair of an end.
+struct Lane {
+    queue_pair: QueuePair,
+    psn: u32,
     /// Signaled writes posted, and completed.
     posted: Cell<u64>,
     completed: Cell<u64>,
+}
+
+impl Lane {
+    fn open(
+        domain: &ProtectionDomain,
+        request: &ProbeRequest,
+        stage: &mut impl FnMut(Stage) -> Result<(), ProbeFailure>,
+    ) -> Result<Self, ProbeFailure> {
+        stage(Stage::CreateCq)?;
+        let completions = CompletionQueue::new(domain, request.depth.max(MIN_COMPLETIONS)).map_err(failed)?;
+
+        stage(Stage::CreateQp)?;
+        let capabilities = Capabilities {
+            send_depth: request.depth,
+            inline: Some(small_size(request))
+                .filter(|&size| size <= MAX_INLINE)
+                .unwrap_or(0),
+        };
+        let queue_pair = QueuePair::new(completions, request.path.from.port, capabilities).map_err(failed)?;
+
+        stage(Stage::Init)?;
+        queue_pair.init(true).map_err(failed)?;
+        Ok(Self {
+            queue_pair,
+            psn: first_psn(),
+            posted: Cell::new(0),
+            completed: Cell::new(0),
+        })
+    }
+
+    /// Counts a signaled write.
+    #[inline]
+    fn count(&self) {
+        self.posted.set(self.posted.get() + 1);
+    }
+
+    #[inline]
+    fn reap(&self, buffer: &mut PollBuffer) -> Result<Option<u64>, ProbeFailure> {
+        let mut last = None;
+        for completion in self.queue_pair.poll(buffer).map_err(failed)? {
+            if let Some(failure) = status::failure(completion) {
+                return Err(ProbeFailure::Completion(failure));
+            }
+            self.completed.set(self.completed.get() + 1);
+            last = Some(completion.id);
+        }
+        Ok(last)
+    }
 }
 
 impl End {
@@ -69,41 +122,28 @@ impl End {
         let layout = Layout::of(request);
         let region = MemoryRegion::new(&domain, layout.length, Access::RemoteWrite).map_err(failed)?;
 
-        stage(Stage::CreateCq)?;
-        let completions =
-            CompletionQueue::new(&domain, request.depth.max(MIN_COMPLETIONS)).map_err(failed)?;
-
-        stage(Stage::CreateQp)?;
-        let capabilities = Capabilities {
-            send_depth: request.depth,
-            inline: Some(small_size(request))
-                .filter(|&size| size <= MAX_INLINE)
-                .unwrap_or(0),
-        };
-        let queue_pair = QueuePair::new(completions, request.path.from.port, capabilities).map_err(failed)?;
-
-        stage(Stage::Init)?;
-        queue_pair.init(true).map_err(failed)?;
+        let lanes = (0..request.queue_pairs.max(1)).map(|_| Lane::open(&domain, request, &mut stage));
+        let lanes = lanes.collect::<Result<_, _>>()?;
         Ok(Self {
-            queue_pair,
+            lanes,
             region,
             layout,
             pattern: Pattern::new(),
-            psn: first_psn(),
             port: port.attributes,
             gid: port.gid.clone(),
             peer: None,
-            posted: Cell::new(0),
-            completed: Cell::new(0),
         })
     }
 
     /// What the other end needs to connect to this one.
     pub(super) fn address(&self) -> EndAddress {
         let start = self.region.start();
+        let pair = |lane: &Lane| QueuePairAddress {
+            number: lane.queue_pair.number(),
+            psn: lane.psn,
+        };
         EndAddress {
-            queue_pair: self.queue_pair.number(),
-            psn: self.psn,
+            queue_pairs: self.lanes.iter().map(pair).collect(),
             lid: self.port.lid,
             gid: self.gid.as_ref().map(|gid| EndGid {
                 gid: gid.gid,
@@ -131,15 +171,20 @@ impl End {
     ) -> Result<(), ProbeFailure> {
         report.stage = Stage::Rtr;
         watch.check()?;
-        if !to.is_sane() || to.region.length != self.region.len() as u64 {
+        let alike = to.region.length == self.region.len() as u64 && to.queue_pairs.len() == self.lanes.len();
+        if !to.is_sane() || !alike {
             return Err(errno(Errno::INVAL));
         }
-        let destination = destination(&self.port, self.gid.as_ref(), to)?;
-        self.queue_pair.ready_to_receive(destination).map_err(failed)?;
+        for (lane, pair) in self.lanes.iter().zip(&to.queue_pairs) {
+            let destination = destination(&self.port, self.gid.as_ref(), to, *pair)?;
+            lane.queue_pair.ready_to_receive(destination).map_err(failed)?;
+        }
 
         report.stage = Stage::Rts;
         watch.check()?;
-        self.queue_pair.ready_to_send(self.psn).map_err(failed)?;
+        for lane in &self.lanes {
+            lane.queue_pair.ready_to_send(lane.psn).map_err(failed)?;
+        }
         self.peer = Some(Remote {
             address: to.region.address,
             key: to.region.key,
@@ -172,44 +217,46 @@ impl End {
     pub(super) fn max_message(&self) -> u32 {
         self.port.max_message
     }
-    /// Posts `write` `count` times, at most [`crate::sys::POST_LIST`], of which the last one completes.
+
+    /// How many queue pairs it has.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Posts `write` `count` times, at most [`crate::sys::POST_LIST`], to the queue pair at `lane`; the last one completes.
     #[inline]
-    pub(super) fn post(&self, write: &Write, count: usize) -> Result<(), ProbeFailure> {
-        self.queue_pair.post_writes(write, count).map_err(failed)?;
-        self.posted.set(self.posted.get() + 1);
+    pub(super) fn post(&self, lane: usize, write: &Write, count: usize) -> Result<(), ProbeFailure> {
+        let lane = &self.lanes[lane];
+        lane.queue_pair.post_writes(write, count).map_err(failed)?;
+        lane.count();
         Ok(())
     }
 
     /// Writes a part of the region to `remote`.
     #[inline]
     pub(super) fn post_small(&self, part: Range<usize>, remote: Remote) -> Result<(), ProbeFailure> {
-        self.queue_pair
+        let lane = &self.lanes[0];
+        lane.queue_pair
             .post_small_write(&self.region, part, remote, 0)
             .map_err(failed)?;
-        self.posted.set(self.posted.get() + 1);
+        lane.count();
         Ok(())
     }
 
-    /// Takes the completions that are there; the id of the last one, `None` where there were none.
+    /// Takes the completions that are there of the queue pair at `lane`; the id of the last one, `None` where there were none.
     #[inline]
-    pub(super) fn reap(&self, buffer: &mut PollBuffer) -> Result<Option<u64>, ProbeFailure> {
-        let mut last = None;
-        for completion in self.queue_pair.poll(buffer).map_err(failed)? {
-            if let Some(failure) = status::failure(completion) {
-                return Err(ProbeFailure::Completion(failure));
-            }
-            self.completed.set(self.completed.get() + 1);
-            last = Some(completion.id);
-        }
-        Ok(last)
+    pub(super) fn reap(&self, lane: usize, buffer: &mut PollBuffer) -> Result<Option<u64>, ProbeFailure> {
+        self.lanes[lane].reap(buffer)
     }
 
-    /// Waits until all signaled writes have completed.
+    /// Waits until all signaled writes of all queue pairs have completed.
     #[inline]
     pub(super) fn drain(&self, buffer: &mut PollBuffer, watch: &Watch) -> Result<(), ProbeFailure> {
-        while self.completed.get() < self.posted.get() {
-            if self.reap(buffer)?.is_none() {
-                watch.turn()?;
+        for lane in &self.lanes {
+            while lane.completed.get() < lane.posted.get() {
+                if lane.reap(buffer)?.is_none() {
+                    watch.turn()?;
+                }
             }
         }
         Ok(())
@@ -224,11 +271,12 @@ fn first_psn() -> u32 {
     u32::try_from(random).unwrap_or(0)
 }
 
-/// Where the other end is, as the queue pair of a port with this GID needs it.
+/// Where `pair` of the other end is, as the queue pair of a port with this GID needs it.
 fn destination(
     port: &PortAttributes,
     gid: Option<&Gid>,
     to: &EndAddress,
+    pair: QueuePairAddress,
 ) -> Result<Destination, ProbeFailure> {
     let gid = match (gid, &to.gid) {
         (None, None) => None,
@@ -242,8 +290,8 @@ fn destination(
     // Where the own code is not known it is left to the driver to judge.
     let mtu = mtu_code(to.mtu).ok_or_else(|| errno(Errno::INVAL))?;
     Ok(Destination {
-        queue_pair: to.queue_pair,
-        psn: to.psn,
+        queue_pair: pair.number,
+        psn: pair.psn,
         lid: to.lid,
         gid,
         mtu: mtu.min(port.active_mtu),
@@ -288,10 +336,14 @@ mod tests {
         }
     }
 
+    const PAIR: QueuePairAddress = QueuePairAddress {
+        number: 17,
+        psn: 4711,
+    };
+
     fn peer(gid: Option<EndGid>) -> EndAddress {
         EndAddress {
-            queue_pair: 17,
-            psn: 4711,
+            queue_pairs: vec![PAIR],
             lid: 9,
             gid,
             mtu: 1024,
@@ -307,7 +359,7 @@ mod tests {
     #[test]
     fn the_peers_gid_goes_with_the_own_index_and_the_smaller_mtu_is_used() {
         let (own, other) = (gid(3, GidType::RoceV2), end_gid(GidType::RoceV2));
-        let found = destination(&port(5), Some(&own), &peer(Some(other))).unwrap();
+        let found = destination(&port(5), Some(&own), &peer(Some(other)), PAIR).unwrap();
         assert_eq!(
             found,
             Destination {
@@ -318,7 +370,7 @@ mod tests {
                 mtu: 3,
             }
         );
-        let found = destination(&port(1), None, &peer(None)).unwrap();
+        let found = destination(&port(1), None, &peer(None), PAIR).unwrap();
         assert_eq!((found.gid, found.mtu), (None, 1));
     }
 
@@ -327,11 +379,11 @@ mod tests {
         let own = gid(2, GidType::RoceV1);
         let other = end_gid(GidType::RoceV2);
         for (own, other) in [(Some(&own), Some(other)), (Some(&own), None), (None, Some(other))] {
-            let refused = destination(&port(5), own, &peer(other));
+            let refused = destination(&port(5), own, &peer(other), PAIR);
             assert_eq!(refused, Err(errno(Errno::PROTONOSUPPORT)));
         }
         let beyond = gid(256, GidType::RoceV2);
-        let refused = destination(&port(5), Some(&beyond), &peer(Some(other)));
+        let refused = destination(&port(5), Some(&beyond), &peer(Some(other)), PAIR);
         assert_eq!(refused, Err(ProbeFailure::NoGid));
     }
 

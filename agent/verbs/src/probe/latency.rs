@@ -192,7 +192,7 @@ impl<'a> Player<'a> {
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(TURNS) {
                 // What failed to be sent is never answered.
-                self.end.reap(&mut self.buffer)?;
+                self.end.reap(0, &mut self.buffer)?;
                 if self.is_stopped() {
                     // It may have stopped after its last message.
                     return Ok(last.load(Acquire) == mark);

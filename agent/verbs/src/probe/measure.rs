@@ -68,7 +68,7 @@ pub(super) fn run(
     }
     let write = near.bulk_write(shares.verified)?;
     budget.take(u64::from(shares.verified))?;
-    near.post(&write, 1)?;
+    near.post(0, &write, 1)?;
     report.stage = Stage::Poll;
     near.drain(&mut PollBuffer::default(), watch)?;
     report.stage = Stage::Verify;
@@ -91,7 +91,14 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Keeps up to `depth` writes under way until all are written. Stops posting when a fifth of the probe's time is
+/// The writes of one queue pair.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    posted: u64,
+    completed: u64,
+}
+
+/// Keeps up to `depth` writes under way on each queue pair until all are written. Stops posting when a fifth of the probe's time is
 /// left; what has not completed by its end does not count. It timed out where nothing completed in that last fifth.
 fn bandwidth(
     end: &End,
@@ -104,20 +111,29 @@ fn bandwidth(
     let depth = u64::from(depth);
     // Four lists within the depth at least, so that the queue does not run dry while one is awaited.
     let list = (depth / 4).clamp(1, POST_LIST as u64);
+    let mut lanes = vec![Progress::default(); end.lanes()];
     let (mut posted, mut completed, mut wanted) = (0, 0, shares.messages);
     let started = Instant::now();
     let stop_posting = started + watch.left().saturating_sub(watch.budget() / 5);
     let mut finished = started;
     while completed < wanted {
-        let count = list.min(wanted - posted);
-        if count > 0 && posted + count - completed <= depth {
-            budget.take(count * u64::from(shares.message))?;
-            posted += count;
-            write.id = posted;
-            end.post(&write, usize::try_from(count).unwrap_or(POST_LIST))?;
+        let mut progress = false;
+        for (at, lane) in lanes.iter_mut().enumerate() {
+            let count = list.min(wanted - posted);
+            if count > 0 && lane.posted + count - lane.completed <= depth {
+                budget.take(count * u64::from(shares.message))?;
+                posted += count;
+                lane.posted += count;
+                write.id = lane.posted;
+                end.post(at, &write, usize::try_from(count).unwrap_or(POST_LIST))?;
+            }
+            if let Some(id) = end.reap(at, &mut buffer)? {
+                completed += id - lane.completed;
+                lane.completed = id;
+                progress = true;
+            }
         }
-        let checked = if let Some(id) = end.reap(&mut buffer)? {
-            completed = id;
+        let checked = if progress {
             finished = Instant::now();
             if finished >= stop_posting {
                 wanted = posted;
@@ -140,5 +156,6 @@ fn bandwidth(
         seconds,
         bytes_per_second,
         message_size: shares.message,
+        queue_pairs: u32::try_from(lanes.len()).unwrap_or(u32::MAX),
     })
 }

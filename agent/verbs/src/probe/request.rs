@@ -1,8 +1,8 @@
 //! Which requests are refused before anything is opened.
 
+use rdma_health_protocol::{MAX_QUEUE_PAIRS, Peer, ProbeRequest};
 #[cfg(test)]
 use rdma_health_protocol::{Path, PortKey, RemotePort};
-use rdma_health_protocol::{Peer, ProbeRequest};
 
 /// Largest bandwidth message in bytes. A probe holds two buffers of this size.
 pub const MAX_MESSAGE: u32 = 1 << 30;
@@ -17,7 +17,7 @@ pub const MAX_TIME_MS: u64 = 600_000;
 /// Longest device name the kernel has (`IB_DEVICE_NAME_MAX`), its NUL included.
 const MAX_NAME: usize = 64;
 
-/// Whether the request is one that a probe can carry out. It is not where a size, the depth or a budget is 0 or
+/// Whether the request is one that a probe can carry out. It is not where a size, the depth, the queue pairs or a budget is 0 or
 /// beyond its maximum here, or the name of a device is not that of a file. No samples are allowed: the latency part is left
 /// out.
 pub fn is_sane(request: &ProbeRequest) -> bool {
@@ -33,6 +33,7 @@ pub fn is_sane(request: &ProbeRequest) -> bool {
         && latency
         && (1..=MAX_MESSAGE).contains(&request.message_size)
         && (1..=MAX_DEPTH).contains(&request.depth)
+        && (1..=MAX_QUEUE_PAIRS).contains(&(request.queue_pairs as usize))
         && request.byte_budget > 0
         && (1..=MAX_TIME_MS).contains(&request.time_budget_ms)
 }
@@ -47,6 +48,7 @@ pub(crate) fn sane() -> ProbeRequest {
         path: Path::loopback("mlx5_0", 1),
         message_size: 65536,
         depth: 128,
+        queue_pairs: 1,
         byte_budget: 64 << 20,
         time_budget_ms: 5000,
         latency_samples: 1000,
@@ -84,11 +86,13 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_refused() {
         assert!(is_sane(&sane()) && is_sane(&sane_between()));
-        let refused: [fn(&mut ProbeRequest); 17] = [
+        let refused: [fn(&mut ProbeRequest); 19] = [
             |r| r.message_size = 0,
             |r| r.message_size = MAX_MESSAGE + 1,
             |r| r.depth = 0,
             |r| r.depth = MAX_DEPTH + 1,
+            |r| r.queue_pairs = 0,
+            |r| r.queue_pairs = 65,
             |r| r.byte_budget = 0,
             |r| r.time_budget_ms = 0,
             |r| r.time_budget_ms = u64::MAX,

@@ -55,7 +55,15 @@ fn verify(
     report: &mut ProbeReport,
 ) -> Result<(), ProbeFailure> {
     report.stage = Stage::Poll;
-    signal::wait(end, number, watch)?;
+    signal::wait(end, number, watch).map_err(|failure| match failure {
+        // Which direction of the path loses packets shows in what arrived.
+        ProbeFailure::TimedOut if number == signal::FIRST_WRITTEN => ProbeFailure::Silent {
+            arrived: pattern
+                .first_difference(&end.region, length as usize)
+                .map_or(u64::from(length), |at| at as u64),
+        },
+        failure => failure,
+    })?;
     report.stage = Stage::Verify;
     let verdict = signal::verdict(pattern.first_difference(&end.region, length as usize));
     let sent = signal::send(end, number, verdict, watch);

@@ -1,6 +1,8 @@
 use std::{os::unix::net::UnixStream, sync::mpsc::channel, thread};
 
-use rdma_health_protocol::{HelperError, Message, Path, RegionAddress, Response, Stage, frame};
+use rdma_health_protocol::{
+    HelperError, Message, Path, QueuePairAddress, RegionAddress, Response, Stage, frame,
+};
 
 use super::*;
 
@@ -9,8 +11,10 @@ const LONG: Duration = Duration::from_secs(600);
 
 fn address() -> EndAddress {
     EndAddress {
-        queue_pair: 17,
-        psn: 4711,
+        queue_pairs: vec![QueuePairAddress {
+            number: 17,
+            psn: 4711,
+        }],
         lid: 3,
         gid: None,
         mtu: 4096,
@@ -170,10 +174,7 @@ fn an_end_that_fails_reports_how_far_it_got_and_frees_its_place() {
         desk.ends.offer(1, || Err::<Fake, _>(report(Stage::RegMr)));
         assert_eq!(desk.reply(), (1, Reply::Offer(Err(report(Stage::RegMr)))));
         let (number, _go) = desk.offer(Role::Write);
-        let elsewhere = EndAddress {
-            queue_pair: 1,
-            ..address()
-        };
+        let elsewhere = EndAddress { lid: 4, ..address() };
         let failed = desk.answer(number.unwrap(), Step::Connect(elsewhere));
         assert_eq!(failed, Reply::Connect(Some(report(Stage::Rtr))));
     }

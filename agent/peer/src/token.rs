@@ -1,0 +1,100 @@
+//! The token that both nodes know.
+
+use std::{os::unix::fs::MetadataExt, path::Path};
+
+use rdma_health_file::{self as file, Links};
+use ring::hmac;
+
+/// The fewest bytes of a token. A listener reveals nothing about its token, but a node that connects to the wrong address gives
+/// that one the means to try out short tokens.
+pub const MIN_TOKEN: usize = 16;
+/// The most bytes of a token file.
+const MAX_TOKEN: u64 = 4096;
+
+/// Why a token file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] std::io::Error),
+    /// It is too short to be safe.
+    #[error("the token has {0} bytes, expected at least {MIN_TOKEN}; make one with: openssl rand -hex 32")]
+    TooShort(usize),
+    /// Other users can replace it.
+    #[error("every user can write to it; run chmod 600")]
+    Writable,
+}
+
+/// A shared token. Its bytes are never shown.
+#[derive(Clone)]
+pub struct Token {
+    pub(crate) key: hmac::Key,
+}
+
+impl Token {
+    /// Reads a token file; white space at its end does not count. Kubernetes mounts secrets as links, which are followed.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let content = file::read(path, MAX_TOKEN, Links::Follow)?;
+        if path.metadata()?.mode() & 0o002 != 0 {
+            return Err(TokenError::Writable);
+        }
+        Self::of(content.trim_ascii_end())
+    }
+
+    /// The token with these bytes.
+    ///
+    /// # Errors
+    /// [`TokenError::TooShort`].
+    pub fn of(bytes: &[u8]) -> Result<Self, TokenError> {
+        if bytes.len() < MIN_TOKEN {
+            return Err(TokenError::TooShort(bytes.len()));
+        }
+        Ok(Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, bytes),
+        })
+    }
+}
+
+/// Without its bytes.
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_short_or_that_anyone_can_replace_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let with = |content: &str, mode: u32| {
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            Token::read(&path).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(with("0123456789abcdef\n", 0o600), Ok(()));
+        let short = with("0123456789abcde\n\n", 0o600).unwrap_err();
+        assert!(
+            short.contains("15 bytes") && short.contains("openssl rand"),
+            "{short}"
+        );
+        let writable = with("0123456789abcdef", 0o666).unwrap_err();
+        assert!(writable.contains("chmod 600"), "{writable}");
+        let missing = Token::read(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(missing.contains("No such file"), "{missing}");
+        assert!(!format!("{:?}", Token::of(b"0123456789abcdef").unwrap()).contains('0'));
+    }
+}
