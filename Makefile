@@ -39,9 +39,15 @@ deny: ## Check licenses, bans, sources and advisories of dependencies (cargo ins
 		else echo 'NOT RUN: advisories: the RustSec database cannot be downloaded from GitHub' >&2; fi
 
 .PHONY: demo
-demo: build ## Run the agent in a virtual node with a fault; FIXED=1: without the fault
+demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy virtual node; FIXED=1: without the fault
 	cargo build --release --locked --package rdma-health-tests --bin demo
 	@$(RELEASE)/demo $(if $(FIXED),--fixed)
+
+.PHONY: pictures
+pictures: build ## Take the pictures of the documentation from the demo
+	@tests/setup tests/pictures/packages.txt
+	cargo build --release --locked --package rdma-health-tests --bin demo
+	@$(RELEASE)/demo -- tests/pictures/take docs/pictures
 
 .PHONY: bench
 bench: build ## Compare resource usage with node_exporter, and the probe with perftest

@@ -6,6 +6,8 @@
 //! - [`capture`]: makes such a file from the machine it runs on.
 //! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`measured()`]: what a probe measured.
+//! - [`monitoring`]: a Prometheus and an Alertmanager with the rules and routes of `dashboards/`.
+//! - [`notifications`]: a receiver of Alertmanager's notifications.
 //! - [`promtool`]: what Prometheus' own checker makes of a scrape.
 //! - [`running`]: programs that run for as long as a test.
 //! - [`scrape`]: what a Prometheus would see.
@@ -17,6 +19,8 @@ pub mod api_server;
 pub mod capture;
 pub mod fault_bench;
 mod measured;
+pub mod monitoring;
+pub mod notifications;
 pub mod promtool;
 pub mod running;
 pub mod scrape;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Forward, Iommu, MODULES, Options, quote};
+use super::{Forward, Iommu, MODULES, Options, Turn, quote};
 
 /// Programs that run on the host or the guest but come with this crate.
 const GUARD: &str = include_str!("../../virtual-node/guard");
@@ -29,14 +29,13 @@ pub(super) struct Machine {
     listener: UnixListener,
     directory: PathBuf,
     share: PathBuf,
-    /// Held while the machine runs, so that no other does.
-    _turn: File,
+    /// Held while the machine runs, so that no other process starts one.
+    _turn: Turn,
 }
 
 impl Machine {
-    /// Waits for the machine's turn and starts it.
-    pub(super) fn start(options: &Options) -> Result<Self> {
-        let turn = take_turn()?;
+    /// Starts a machine.
+    pub(super) fn start(options: &Options, turn: Turn) -> Result<Self> {
         let image = Image::prepare()?;
         let directory = tempfile::Builder::new().prefix("virtual-node-").tempdir()?;
         let share = directory.path().join("share");
@@ -143,7 +142,8 @@ impl Image {
     }
 }
 
-fn take_turn() -> Result<File> {
+/// Waits for the lock that one process of a user holds at a time.
+pub(super) fn lock() -> Result<File> {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .filter(|path| !path.is_empty())
@@ -172,7 +172,8 @@ fn config(options: &Options, image: &Image) -> String {
     };
     modules.extend(options.modules_added.iter().cloned());
     format!(
-        "kernel={} modules={} rxe={rxe}\n",
+        "hostname={} kernel={} modules={} rxe={rxe}\n",
+        quote(&options.hostname),
         quote(&image.modules),
         quote(&modules.join(" "))
     )
