@@ -108,6 +108,19 @@ check-admission: ## Run the admission policy in Kubernetes' own code (root, mmde
 deploy-update: ## Regenerate the kustomize base from the chart
 	@tests/deploy/check --update
 
+.PHONY: static
+static: ## Build rdma-health for job containers: one static file without the agent
+	@deploy/static/build $(RELEASE)/rdma-health-static
+
 .PHONY: image
-image: build ## Build the container image from Debian packages and start it (root, mmdebstrap, buildah)
+image: build static ## Build the container image from Debian packages and start it (root, mmdebstrap, buildah)
 	@PROGRAMS=$(RELEASE) deploy/image/build --check
+
+.PHONY: packages
+packages: build ## Build the Debian and the RPM package and install them in a chroot (root, mmdebstrap, cargo-deb, cargo-generate-rpm)
+	@deploy/packages/build target/packages
+	@tests/deploy/packages target/packages
+
+.PHONY: release
+release: build static ## Build everything of a release into target/dist: packages, image, charts, bill of materials, checksums
+	@PROGRAMS=$(RELEASE) deploy/release/build target/dist

@@ -113,7 +113,15 @@ impl Monitoring {
         Ok(())
     }
 
-    /// The last lines of both logs, for an error message.
+    /// A new file for the output of an agent, which [`Monitoring::logs`] includes.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn agent_log(&self) -> Result<File> {
+        Ok(File::create(self.folder.path().join("agent.log"))?)
+    }
+
+    /// The last lines of all logs, for an error message.
     pub fn logs(&self) -> String {
         let log = |name: &str| {
             let text = fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
@@ -121,7 +129,7 @@ impl Monitoring {
             let last = lines[lines.len().saturating_sub(8)..].join("\n");
             format!("{name}:\n{last}\n")
         };
-        log("prometheus.log") + &log("alertmanager.log")
+        ["agent.log", "prometheus.log", "alertmanager.log"].map(log).concat()
     }
 }
 

@@ -64,7 +64,8 @@ impl Stage {
                 .arg(tree)
                 .args(["--listen", &agent.to_string()])
                 .stdin(Stdio::null())
-                .stdout(Stdio::null()),
+                .stdout(Stdio::null())
+                .stderr(monitoring.agent_log().unwrap()),
         );
         let stage = Self {
             receiver,
