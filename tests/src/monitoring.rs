@@ -129,7 +129,9 @@ impl Monitoring {
             let last = lines[lines.len().saturating_sub(8)..].join("\n");
             format!("{name}:\n{last}\n")
         };
-        ["agent.log", "prometheus.log", "alertmanager.log"].map(log).concat()
+        ["agent.log", "prometheus.log", "alertmanager.log"]
+            .map(log)
+            .concat()
     }
 }
 

@@ -24,9 +24,7 @@ impl Notifications {
     ///
     /// # Errors
     /// If no port is free.
-    pub fn receive(
-        page: impl Fn() -> Result<String> + Clone + Send + 'static,
-    ) -> Result<(SocketAddr, Self)> {
+    pub fn receive(page: impl Fn() -> Result<String> + Clone + Send + 'static) -> Result<(SocketAddr, Self)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let received = Self::default();
@@ -47,11 +45,7 @@ impl Notifications {
     }
 }
 
-fn answer(
-    mut stream: TcpStream,
-    page: &dyn Fn() -> Result<String>,
-    received: &Notifications,
-) -> Result<()> {
+fn answer(mut stream: TcpStream, page: &dyn Fn() -> Result<String>, received: &Notifications) -> Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut first = String::new();

@@ -151,7 +151,9 @@ impl Turn {
     /// If the file in the cache of this user cannot be locked.
     pub fn take() -> Result<Self> {
         let lock = machine::lock()?;
-        Ok(Self { _lock: Arc::new(lock) })
+        Ok(Self {
+            _lock: Arc::new(lock),
+        })
     }
 
     /// As [`VirtualNode::boot`], without waiting for a turn. Threads can boot several machines at once.

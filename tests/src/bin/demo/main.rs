@@ -71,7 +71,7 @@ fn main() -> Result<ExitCode> {
 
     // Until here, the end of this program is enough to end the nodes. Prometheus also leaves files.
     let interrupt = Interrupt::watch()?;
-    let (receiver, received) = Notifications::receive(|| bail!("only notifications"))?;
+    let (receiver, notifications) = Notifications::receive(|| bail!("only notifications"))?;
     let addresses = Addresses {
         prometheus: loopback(free_port(9090)?),
         alertmanager: loopback(free_port(9093)?),
@@ -87,15 +87,21 @@ fn main() -> Result<ExitCode> {
     for node in &nodes {
         show(&format!("the agent of {}", node.name()), node.address(), "/");
     }
-    show("the alerts in Prometheus", addresses.prometheus, "/classic/alerts");
+    show(
+        "the alerts in Prometheus",
+        addresses.prometheus,
+        "/classic/alerts",
+    );
     show(
         "the alerts in Alertmanager, as JSON",
         addresses.alertmanager,
         "/api/v2/alerts",
     );
-    anstream::println!("\nPrometheus reads both agents every second. Waiting times are seconds here, not minutes.");
+    anstream::println!(
+        "\nPrometheus reads both agents every second. Waiting times are seconds here, not minutes."
+    );
 
-    let mut alerts = Alerts::new(addresses.prometheus, received);
+    let mut alerts = Alerts::new(addresses.prometheus, notifications);
     let status = watch(&mut alerts, &agents, &interrupt, fixed, &monitoring, |alerts| {
         command.as_deref().map(|command| {
             let mut run = Command::new(&command[0]);
@@ -135,7 +141,9 @@ fn watch(
                 alerts.print("no alert");
             }
             if let Some(mut command) = ready(alerts) {
-                let status = command.status().with_context(|| format!("starting {command:?}"))?;
+                let status = command
+                    .status()
+                    .with_context(|| format!("starting {command:?}"))?;
                 let code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)));
             }

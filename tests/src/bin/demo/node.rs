@@ -28,7 +28,11 @@ impl Node {
     pub(crate) fn boot(turn: &Turn, name: &'static str, passthrough: bool, port: u16) -> Result<Self> {
         let machine = turn.boot(&Options {
             hostname: name.to_owned(),
-            kernel_args: if passthrough { "iommu=pt".into() } else { String::new() },
+            kernel_args: if passthrough {
+                "iommu=pt".into()
+            } else {
+                String::new()
+            },
             nics: 4,
             lifetime: Duration::from_secs(24 * 3600),
             forward: Some(Forward {
@@ -97,5 +101,7 @@ impl Node {
 /// The program under its path on this machine, which the node sees.
 fn program() -> Result<String> {
     let path = built("rdma-health")?;
-    Ok(quote(path.to_str().context("the path of rdma-health is not UTF-8")?))
+    Ok(quote(
+        path.to_str().context("the path of rdma-health is not UTF-8")?,
+    ))
 }
