@@ -10,7 +10,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
 use super::{Forward, Iommu, MODULES, Options, Turn, quote};
 
@@ -155,7 +158,14 @@ pub(super) fn lock() -> Result<File> {
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let path = folder.join("machine.lock");
     let file = OpenOptions::new().create(true).append(true).open(&path)?;
-    flock(&file, FlockOperation::LockExclusive).with_context(|| format!("locking {}", path.display()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            eprintln!("Waiting until another program has ended its virtual nodes");
+            flock(&file, FlockOperation::LockExclusive)
+        }
+        other => other,
+    }
+    .with_context(|| format!("locking {}", path.display()))?;
     Ok(file)
 }
 

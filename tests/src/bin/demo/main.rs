@@ -48,15 +48,7 @@ fn main() -> Result<ExitCode> {
             ", the kernel's default"
         }
     );
-    let turn = Turn::take()?;
-    let ports = [free_port(PORT)?, free_port(PORT + 1)?];
-    let turn = &turn;
-    let nodes = thread::scope(|scope| {
-        let boot = |name, passthrough, port| scope.spawn(move || Node::boot(turn, name, passthrough, port));
-        let booting = [boot(first, fixed, ports[0]), boot("healthy", true, ports[1])];
-        let booted = booting.map(|thread| thread.join().unwrap_or_else(|_| bail!("the boot panicked")));
-        booted.into_iter().collect::<Result<Vec<_>>>()
-    })?;
+    let nodes = boot(first, fixed)?;
     let agents = nodes.iter().map(Node::start_agent).collect::<Result<Vec<_>>>()?;
 
     let mut checks = nodes.iter().zip([&["check"][..], &["check", "--quiet"]]);
@@ -114,6 +106,18 @@ fn main() -> Result<ExitCode> {
     })?;
     anstream::println!("\nEnding the nodes, Prometheus and Alertmanager.");
     Ok(status)
+}
+
+/// Boots both nodes at once. The first one is in passthrough mode if it is fixed.
+fn boot(first: &'static str, fixed: bool) -> Result<Vec<Node>> {
+    let turn = &Turn::take()?;
+    let ports = [free_port(PORT)?, free_port(PORT + 1)?];
+    thread::scope(|scope| {
+        let boot = |name, passthrough, port| scope.spawn(move || Node::boot(turn, name, passthrough, port));
+        let booting = [boot(first, fixed, ports[0]), boot("healthy", true, ports[1])];
+        let booted = booting.map(|thread| thread.join().unwrap_or_else(|_| bail!("the boot panicked")));
+        booted.into_iter().collect()
+    })
 }
 
 /// Prints what happens until Ctrl-C, or until the command that `ready` returns has ended.
