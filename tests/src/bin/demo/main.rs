@@ -39,6 +39,7 @@ fn main() -> Result<ExitCode> {
     } else {
         ("translated", "translation")
     };
+    let turn = Turn::take()?;
     anstream::println!(
         "Booting two virtual nodes (about twenty seconds). Each has four SoftRoCE adapters.\n  \
          {first:<10}  Intel IOMMU in {mode} mode{}\n  healthy     Intel IOMMU in passthrough mode (iommu=pt)",
@@ -48,7 +49,7 @@ fn main() -> Result<ExitCode> {
             ", the kernel's default"
         }
     );
-    let nodes = boot(first, fixed)?;
+    let nodes = boot(&turn, first, fixed)?;
     let agents = nodes.iter().map(Node::start_agent).collect::<Result<Vec<_>>>()?;
 
     let mut checks = nodes.iter().zip([&["check"][..], &["check", "--quiet"]]);
@@ -109,8 +110,7 @@ fn main() -> Result<ExitCode> {
 }
 
 /// Boots both nodes at once. The first one is in passthrough mode if it is fixed.
-fn boot(first: &'static str, fixed: bool) -> Result<Vec<Node>> {
-    let turn = &Turn::take()?;
+fn boot(turn: &Turn, first: &'static str, fixed: bool) -> Result<Vec<Node>> {
     let ports = [free_port(PORT)?, free_port(PORT + 1)?];
     thread::scope(|scope| {
         let boot = |name, passthrough, port| scope.spawn(move || Node::boot(turn, name, passthrough, port));
