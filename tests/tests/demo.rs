@@ -49,7 +49,7 @@ fn the_demo_shows_the_alert_and_leaves_nothing_behind() {
         let line = receive
             .recv_timeout(left)
             .unwrap_or_else(|_| panic!("the demo does not go on:\n{shown}"));
-        shown += &format!("{line}\n");
+        shown = shown + "\n" + &line;
     }
     for expected in [
         "translated # rdma-health check\nWARNING  translated",
