@@ -216,10 +216,6 @@ fn arguments(options: &Options, image: &Image, directory: &Path) -> Vec<String> 
     ]);
     add(&["-serial", &format!("file:{}", at("console"))]);
     let mut kernel_args = "console=ttyS0 quiet loglevel=3 panic=-1".to_owned();
-    if !kvm {
-        // On a busy host, emulated interrupts come later than this check of the kernel waits for them.
-        kernel_args.push_str(" no_timer_check");
-    }
     match options.iommu {
         Iommu::Intel => {
             add(&["-device", "intel-iommu,intremap=on"]);
