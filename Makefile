@@ -39,9 +39,15 @@ deny: ## Check licenses, bans, sources and advisories of dependencies (cargo ins
 		else echo 'NOT RUN: advisories: the RustSec database cannot be downloaded from GitHub' >&2; fi
 
 .PHONY: demo
-demo: build ## Run the agent in a virtual node with a fault; FIXED=1: without the fault
+demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy virtual node; FIXED=1: without the fault
 	cargo build --release --locked --package rdma-health-tests --bin demo
 	@$(RELEASE)/demo $(if $(FIXED),--fixed)
+
+.PHONY: pictures
+pictures: build ## Take the pictures of the documentation from the demo
+	@tests/setup tests/pictures/packages.txt
+	cargo build --release --locked --package rdma-health-tests --bin demo
+	@$(RELEASE)/demo -- tests/pictures/take docs/pictures
 
 .PHONY: bench
 bench: build ## Compare resource usage with node_exporter, and the probe with perftest
@@ -111,7 +117,20 @@ check-admission: ## Run the admission policy in Kubernetes' own code (root, mmde
 deploy-update: ## Regenerate the kustomize base from the chart
 	@tests/deploy/check --update
 
+.PHONY: static
+static: ## Build rdma-health for job containers: one static file without the agent
+	@deploy/static/build $(RELEASE)/rdma-health-static
+
 .PHONY: image
-image: build ## Build the container image from Debian packages and start it (root)
+image: build static ## Build the container image from Debian packages and start it (root)
 	@tests/setup tests/packages-image.txt
 	@PROGRAMS=$(RELEASE) deploy/image/build --check
+
+.PHONY: packages
+packages: build ## Build the Debian and the RPM package and install them in a chroot (root, mmdebstrap, cargo-deb, cargo-generate-rpm)
+	@deploy/packages/build target/packages
+	@tests/deploy/packages target/packages
+
+.PHONY: release
+release: build static ## Build everything of a release into target/dist: packages, image, charts, bill of materials, checksums
+	@PROGRAMS=$(RELEASE) deploy/release/build target/dist

@@ -8,6 +8,8 @@
 //! - [`fake_kubelet`]: the kubelet's pod-resources service, served by gRPC's own library.
 //! - [`fault_bench`]: breaks nodes in known ways and scores what `rdma-health check` makes of it.
 //! - [`measured()`]: what a probe measured.
+//! - [`monitoring`]: a Prometheus and an Alertmanager with the rules and routes of `dashboards/`.
+//! - [`notifications`]: a receiver of Alertmanager's notifications.
 //! - [`promtool`]: what Prometheus' own checker makes of a scrape.
 //! - [`running`]: programs that run for as long as a test.
 //! - [`scrape`]: what a Prometheus would see.
@@ -21,6 +23,8 @@ pub mod cluster;
 pub mod fake_kubelet;
 pub mod fault_bench;
 mod measured;
+pub mod monitoring;
+pub mod notifications;
 pub mod promtool;
 pub mod running;
 pub mod scrape;

@@ -19,7 +19,7 @@ pub struct Answer {
     pub status: u16,
     /// The head, as it came.
     pub head: String,
-    /// The body as text.
+    /// The body as text, without the sizes of its chunks.
     pub body: String,
 }
 
@@ -35,19 +35,43 @@ pub fn get(address: SocketAddr, path: &str, patience: Duration) -> Result<Answer
         stream,
         "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
     )?;
-    let mut answer = String::new();
-    stream.take(MAX_ANSWER).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no end of the head")?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .context("no end of the head")?;
+    let head = String::from_utf8(answer[..end].to_vec())?;
     let status = head
         .split(' ')
         .nth(1)
         .and_then(|status| status.parse().ok())
         .context("no status")?;
+    let body = &answer[end + 4..];
+    let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    let body = if chunked { whole(body)? } else { body.to_vec() };
     Ok(Answer {
         status,
-        head: head.to_owned(),
-        body: body.to_owned(),
+        head,
+        body: String::from_utf8(body)?,
     })
+}
+
+/// The body without the sizes of its chunks.
+fn whole(mut rest: &[u8]) -> Result<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n");
+        let (size, after) = rest.split_at(end.context("no size of a chunk")?);
+        let size = usize::from_str_radix(std::str::from_utf8(size)?.trim(), 16)?;
+        if size == 0 {
+            return Ok(whole);
+        }
+        let chunk = after.get(2..).and_then(|after| after.split_at_checked(size));
+        let (chunk, after) = chunk.context("a chunk is cut off")?;
+        whole.extend_from_slice(chunk);
+        rest = after.get(2..).context("a chunk is cut off")?;
+    }
 }
 
 /// Every series of one scrape.

@@ -14,14 +14,14 @@
 //! file system of the host read-only under a layer of memory: what is built or installed here runs there unchanged,
 //! and nothing written there survives. Files of the host that change while it runs may be seen old or new.
 //!
-//! One machine runs at a time, whoever starts it: [`VirtualNode::boot`] waits for its turn. So a thread must not boot
-//! a second one while it holds the first.
+//! One process at a time runs machines: [`VirtualNode::boot`] waits for its turn. So a thread must not call it again
+//! while it holds a machine. A program that needs several machines at once takes one [`Turn`] and boots them all in it.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -61,6 +61,8 @@ pub struct Forward {
 /// What machine to boot.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Its host name.
+    pub hostname: String,
     /// Its IOMMU.
     pub iommu: Iommu,
     /// Added to the kernel's command line, such as `iommu=pt`.
@@ -97,6 +99,7 @@ pub const MODULES: &[&str] = &[
 impl Default for Options {
     fn default() -> Self {
         Self {
+            hostname: "virtual-node".into(),
             iommu: Iommu::default(),
             kernel_args: String::new(),
             nics: 1,
@@ -134,6 +137,49 @@ impl Output {
     }
 }
 
+/// The right to run machines, which one process of a user has at a time: several emulated machines at once are slow. It is
+/// given back when this and all machines booted with it are dropped.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    _lock: Arc<File>,
+}
+
+impl Turn {
+    /// Waits until no other process runs a machine.
+    ///
+    /// # Errors
+    /// If the file in the cache of this user cannot be locked.
+    pub fn take() -> Result<Self> {
+        let lock = machine::lock()?;
+        Ok(Self {
+            _lock: Arc::new(lock),
+        })
+    }
+
+    /// As [`VirtualNode::boot`], without waiting for a turn. Threads can boot several machines at once.
+    ///
+    /// # Errors
+    /// As for [`VirtualNode::boot`].
+    pub fn boot(&self, options: &Options) -> Result<VirtualNode> {
+        let deadline = |from: Instant| from + options.boot_deadline;
+        let mut machine = Machine::start(options, self.clone())?;
+        let started = Instant::now();
+        let control = machine
+            .connect(deadline(started))
+            .and_then(|stream| Control::open(stream, deadline(started)));
+        match control {
+            Ok(control) => Ok(VirtualNode {
+                machine,
+                control: Mutex::new(control),
+                next: AtomicU32::new(0),
+            }),
+            Err(error) => Err(error
+                .context(machine.last_words())
+                .context("the virtual node did not boot")),
+        }
+    }
+}
+
 /// A running machine. Dropping it ends the machine and removes all that it used, and so does the end of this process.
 #[derive(Debug)]
 pub struct VirtualNode {
@@ -149,22 +195,7 @@ impl VirtualNode {
     /// Where a program is missing, QEMU refuses its options, or the guest does not come up; the message then ends in
     /// the last lines of its console.
     pub fn boot(options: &Options) -> Result<Self> {
-        let deadline = |from: Instant| from + options.boot_deadline;
-        let mut machine = Machine::start(options)?;
-        let started = Instant::now();
-        let control = machine
-            .connect(deadline(started))
-            .and_then(|stream| Control::open(stream, deadline(started)));
-        match control {
-            Ok(control) => Ok(Self {
-                machine,
-                control: Mutex::new(control),
-                next: AtomicU32::new(0),
-            }),
-            Err(error) => Err(error
-                .context(machine.last_words())
-                .context("the virtual node did not boot")),
-        }
+        Turn::take()?.boot(options)
     }
 
     /// Runs a bash script in the guest as root and waits for its end, at most [`COMMAND_DEADLINE`].

@@ -122,8 +122,8 @@ impl Stage {
     fn rows(&self, expr: &str) -> Result<Vec<Value>, String> {
         let path = format!("/api/v1/query?query={}", encoded(expr));
         let answer = get(self.prometheus, &path, SOON).map_err(|error| error.to_string())?;
-        let body = dechunked(&answer.head, &answer.body);
-        let reply: Value = serde_json::from_str(&body).map_err(|error| format!("{error}: {body}"))?;
+        let body = &answer.body;
+        let reply: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {body}"))?;
         match reply["status"].as_str() {
             Some("success") => Ok(reply["data"]["result"].as_array().cloned().unwrap_or_default()),
             _ => Err(reply["error"].to_string()),
@@ -145,23 +145,6 @@ fn encoded(text: &str) -> String {
         }
     };
     text.bytes().map(of).collect()
-}
-
-/// The body without the sizes of its chunks.
-fn dechunked(head: &str, body: &str) -> String {
-    if !head.to_lowercase().contains("transfer-encoding: chunked") {
-        return body.to_owned();
-    }
-    let (mut rest, mut whole) = (body, String::new());
-    while let Some((size, after)) = rest.split_once("\r\n") {
-        let size = usize::from_str_radix(size.trim(), 16).unwrap();
-        if size == 0 {
-            break;
-        }
-        whole += &after[..size];
-        rest = after[size..].trim_start_matches("\r\n");
-    }
-    whole
 }
 
 /// A dashboard's panels with the expressions of each, for these nodes.

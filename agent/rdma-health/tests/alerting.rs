@@ -7,17 +7,16 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    net::SocketAddr,
+    path::Path,
     process::{Command, Stdio},
-    sync::{Arc, Mutex},
-    thread::{sleep, spawn},
+    thread::sleep,
     time::{Duration, Instant},
 };
 
 use rdma_health_tests::{
-    promtool,
+    monitoring::{Addresses, Monitoring, Target},
+    notifications::Notifications,
     running::{Running, free_address},
     scrape, tree,
 };
@@ -29,153 +28,52 @@ const SOON: Duration = Duration::from_secs(120);
 /// Several evaluations, group intervals and resends: what has not come by then does not come.
 const QUIET: Duration = Duration::from_secs(15);
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Starts a program whose output goes to a file.
-fn start(command: &mut Command, log: &Path) -> Running {
-    let log = fs::File::create(log).unwrap();
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().unwrap())
-        .stderr(log);
-    Running::start(command).unwrap()
-}
-
-/// One notification: the alerts of a group.
-type Notifications = Arc<Mutex<Vec<Value>>>;
-
-/// Receives notifications, and shows the metrics of the agent under one path for each node. It ends with the test program.
-fn receive(agent: SocketAddr) -> (SocketAddr, Notifications) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let received = Notifications::default();
-    let kept = Arc::clone(&received);
-    spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let kept = Arc::clone(&kept);
-            // A connection that breaks is tried again by the other side.
-            spawn(move || drop(answer(stream, agent, &kept)));
-        }
-    });
-    (address, received)
-}
-
-fn answer(stream: TcpStream, agent: SocketAddr, received: &Notifications) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut first = String::new();
-    reader.read_line(&mut first)?;
-    let (mut length, mut line) = (0, String::new());
-    while reader.read_line(&mut line)? > 2 {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse()?;
-        }
-        line.clear();
-    }
-    let body = if first.starts_with("POST") {
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body)?;
-        received.lock().unwrap().push(serde_json::from_slice(&body)?);
-        String::new()
-    } else {
-        scrape::get(agent, "/metrics", Duration::from_secs(5))?.body
-    };
-    let mut stream = stream;
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )?;
-    Ok(())
-}
-
-/// `dashboards/rules.yaml` for an impatient test: alerts about problems fire after seconds.
-fn rules() -> String {
-    let rules = fs::read_to_string(root().join("dashboards/rules.yaml")).unwrap();
-    let (problems, agent) = rules.split_once("  - name: rdma-health.agent\n").unwrap();
-    let problems = problems
-        .replace("for: 1m\n", "for: 1s\n")
-        .replace("for: 3m\n", "for: 5s\n")
-        .replace("for: 5m\n", "for: 5s\n")
-        .replace("keep_firing_for: 10m\n", "keep_firing_for: 4s\n");
-    format!("{problems}  - name: rdma-health.agent\n{agent}")
-}
-
-/// `dashboards/alertmanager.yaml` with shorter times, and with one receiver.
-fn routes(receiver: SocketAddr) -> String {
-    let routes = fs::read_to_string(root().join("dashboards/alertmanager.yaml")).unwrap();
-    routes
-        .replace("group_wait: 30s", "group_wait: 3s")
-        .replace("group_interval: 5m", "group_interval: 5s")
-        .replace("127.0.0.1:9/", &format!("{receiver}/"))
-}
-
 /// The stage of the test.
 struct Stage {
-    folder: tempfile::TempDir,
     receiver: SocketAddr,
     received: Notifications,
     prometheus: SocketAddr,
     alertmanager: SocketAddr,
-    _programs: Vec<Running>,
+    monitoring: Monitoring,
+    _agent: Running,
 }
 
 impl Stage {
     fn new(tree: &Path) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
         let [agent, prometheus, alertmanager] = [(); 3].map(|()| free_address().unwrap());
-        let (receiver, received) = receive(agent);
-        fs::write(path("rules.yaml"), rules()).unwrap();
-        fs::write(path("alertmanager.yaml"), routes(receiver)).unwrap();
-        let config = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yaml]\nalerting:\n  alertmanagers:\n  \
-             - static_configs: [{{targets: ['{alertmanager}']}}]\nscrape_configs:\n- job_name: rdma-health\n  \
-             file_sd_configs: [{{files: [nodes.json], refresh_interval: 1s}}]\n"
+        // Every path shows the metrics of the agent, so there is one for each node.
+        let metrics = move || Ok(scrape::get(agent, "/metrics", Duration::from_secs(5))?.body);
+        let (receiver, received) = Notifications::receive(metrics).unwrap();
+        let addresses = Addresses {
+            prometheus,
+            alertmanager,
+            receiver,
+        };
+        let monitoring = Monitoring::start(&addresses, &[]).unwrap();
+        let agent = Running::start(
+            Command::new(PRODUCT)
+                .args([
+                    "agent",
+                    "--no-probe",
+                    "--helper",
+                    "/nonexistent",
+                    "--interval",
+                    "1s",
+                ])
+                .arg("--root")
+                .arg(tree)
+                .args(["--listen", &agent.to_string()])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(monitoring.agent_log().unwrap()),
         );
-        fs::write(path("prometheus.yaml"), config).unwrap();
-        let programs = vec![
-            start(
-                Command::new(PRODUCT)
-                    .args([
-                        "agent",
-                        "--no-probe",
-                        "--helper",
-                        "/nonexistent",
-                        "--interval",
-                        "1s",
-                    ])
-                    .arg("--root")
-                    .arg(tree)
-                    .args(["--listen", &agent.to_string()]),
-                &path("agent.log"),
-            ),
-            start(
-                Command::new(Path::new(&promtool::program().unwrap()).with_file_name("prometheus"))
-                    .arg(format!("--config.file={}", path("prometheus.yaml").display()))
-                    .arg(format!("--storage.tsdb.path={}", path("tsdb").display()))
-                    .arg(format!("--web.listen-address={prometheus}"))
-                    .arg("--rules.alert.resend-delay=1s"),
-                &path("prometheus.log"),
-            ),
-            start(
-                Command::new(promtool::alertmanager().unwrap())
-                    .arg(format!("--config.file={}", path("alertmanager.yaml").display()))
-                    .arg(format!("--storage.path={}", path("alertmanager").display()))
-                    .arg(format!("--web.listen-address={alertmanager}"))
-                    .arg("--cluster.listen-address="),
-                &path("alertmanager.log"),
-            ),
-        ];
         let stage = Self {
-            folder,
             receiver,
             received,
             prometheus,
             alertmanager,
-            _programs: programs,
+            monitoring,
+            _agent: agent.unwrap(),
         };
         stage.scrape(1);
         stage
@@ -183,16 +81,13 @@ impl Stage {
 
     /// Lets Prometheus scrape this number of nodes, which are all alike.
     fn scrape(&self, nodes: usize) {
-        let receiver = self.receiver;
-        let targets: Vec<_> = (1..=nodes)
-            .map(|n| {
-                serde_json::json!({"targets": [receiver.to_string()],
-                    "labels": {"node": format!("gpu-{n}"), "__metrics_path__": format!("/node/{n}")}})
-            })
-            .collect();
-        let new = self.folder.path().join("nodes.new");
-        fs::write(&new, serde_json::to_string(&targets).unwrap()).unwrap();
-        fs::rename(new, self.folder.path().join("nodes.json")).unwrap();
+        let target = |n| Target {
+            address: self.receiver,
+            node: format!("gpu-{n}"),
+            path: format!("/node/{n}"),
+        };
+        let targets: Vec<_> = (1..=nodes).map(target).collect();
+        self.monitoring.scrape(&targets).unwrap();
     }
 
     /// The value of an expression in Prometheus; `None` without a result.
@@ -219,7 +114,7 @@ impl Stage {
     }
 
     fn notified(&self, status: &str) -> Vec<Vec<String>> {
-        let received = self.received.lock().unwrap();
+        let received = self.received.so_far();
         let alerts = |notification: &Value| -> Vec<String> {
             let alerts = notification["alerts"].as_array().unwrap().iter();
             let such = alerts.filter(|alert| alert["status"] == status);
@@ -244,23 +139,13 @@ impl Stage {
 
     /// What happened, for the message of a failed test.
     fn state(&self) -> String {
-        let log = |name: &str| {
-            let text = fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
-            let last: Vec<_> = text.lines().rev().take(8).collect();
-            format!(
-                "{name}:\n{}\n",
-                last.into_iter().rev().collect::<Vec<_>>().join("\n")
-            )
-        };
         let alerts = scrape::get(self.alertmanager, "/api/v2/alerts", Duration::from_secs(5));
         format!(
-            "firing: {:?}\nresolved: {:?}\nAlertmanager: {:?}\n{}{}{}",
+            "firing: {:?}\nresolved: {:?}\nAlertmanager: {:?}\n{}",
             self.firing(),
             self.notified("resolved"),
             alerts.map(|answer| answer.body),
-            log("agent.log"),
-            log("prometheus.log"),
-            log("alertmanager.log")
+            self.monitoring.logs()
         )
     }
 }
@@ -303,7 +188,7 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
     let fleet = "RDMAFleetProblem iommu-translation -";
     assert_eq!(stage.firing(), [[one], [fleet]], "{}", stage.state());
     {
-        let received = stage.received.lock().unwrap();
+        let received = stage.received.so_far();
         let last = received.iter().rfind(|one| one["status"] == "firing").unwrap();
         let description = last["alerts"][0]["annotations"]["description"].as_str().unwrap();
         assert!(

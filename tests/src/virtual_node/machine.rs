@@ -10,9 +10,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
-use super::{Forward, Iommu, MODULES, Options, quote};
+use super::{Forward, Iommu, MODULES, Options, Turn, quote};
 
 /// Programs that run on the host or the guest but come with this crate.
 const GUARD: &str = include_str!("../../virtual-node/guard");
@@ -29,14 +32,13 @@ pub(super) struct Machine {
     listener: UnixListener,
     directory: PathBuf,
     share: PathBuf,
-    /// Held while the machine runs, so that no other does.
-    _turn: File,
+    /// Held while the machine runs, so that no other process starts one.
+    _turn: Turn,
 }
 
 impl Machine {
-    /// Waits for the machine's turn and starts it.
-    pub(super) fn start(options: &Options) -> Result<Self> {
-        let turn = take_turn()?;
+    /// Starts a machine.
+    pub(super) fn start(options: &Options, turn: Turn) -> Result<Self> {
         let image = Image::prepare()?;
         let directory = tempfile::Builder::new().prefix("virtual-node-").tempdir()?;
         let share = directory.path().join("share");
@@ -143,7 +145,8 @@ impl Image {
     }
 }
 
-fn take_turn() -> Result<File> {
+/// Waits for the lock that one process of a user holds at a time.
+pub(super) fn lock() -> Result<File> {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .filter(|path| !path.is_empty())
@@ -155,7 +158,14 @@ fn take_turn() -> Result<File> {
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let path = folder.join("machine.lock");
     let file = OpenOptions::new().create(true).append(true).open(&path)?;
-    flock(&file, FlockOperation::LockExclusive).with_context(|| format!("locking {}", path.display()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            eprintln!("Waiting until another program has ended its virtual nodes");
+            flock(&file, FlockOperation::LockExclusive)
+        }
+        other => other,
+    }
+    .with_context(|| format!("locking {}", path.display()))?;
     Ok(file)
 }
 
@@ -172,7 +182,8 @@ fn config(options: &Options, image: &Image) -> String {
     };
     modules.extend(options.modules_added.iter().cloned());
     format!(
-        "kernel={} modules={} rxe={rxe}\n",
+        "hostname={} kernel={} modules={} rxe={rxe}\n",
+        quote(&options.hostname),
         quote(&image.modules),
         quote(&modules.join(" "))
     )

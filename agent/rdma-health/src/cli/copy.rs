@@ -1,4 +1,4 @@
-//! `rdma-health copy`: this program to a volume, from an image that has no `cp`.
+//! `rdma-health copy`: the program for jobs to a volume, from an image that has no `cp`.
 
 use std::{
     fs,
@@ -16,22 +16,31 @@ pub(super) struct Arguments {
     directory: PathBuf,
 }
 
-/// Copies the program, which other containers of the pod then run. A copy that is there is replaced as a whole, because another
-/// container may run it.
+/// The static build for jobs, relative to the directory of this program. The image has it; it runs in images without this program's
+/// C library.
+const STATIC: &str = "../libexec/rdma-health/rdma-health";
+
+/// Copies the static build, or this program where there is none. Other containers of the pod then run it. A copy that is there is
+/// replaced as a whole, because another container may run it.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let own = std::env::current_exe().context("cannot find this program")?;
+    let program = own
+        .parent()
+        .map(|directory| directory.join(STATIC))
+        .filter(|path| path.is_file())
+        .unwrap_or(own);
     let target = arguments.directory.join("rdma-health");
-    copy(&own, &arguments.directory, &target)
+    copy(&program, &arguments.directory, &target)
         .with_context(|| format!("cannot write {}", target.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn copy(own: &Path, directory: &Path, target: &Path) -> anyhow::Result<()> {
+fn copy(program: &Path, directory: &Path, target: &Path) -> anyhow::Result<()> {
     let temporary = tempfile::Builder::new()
         .prefix(".rdma-health-")
         .tempfile_in(directory)?;
     // With the permissions.
-    fs::copy(own, temporary.path())?;
+    fs::copy(program, temporary.path())?;
     temporary.persist(target)?;
     Ok(())
 }

@@ -103,7 +103,8 @@ enum Command {
     Wait(wait::Arguments),
     /// Copy this program to a directory
     ///
-    /// For an init container of this image, which has no cp: it copies the program to a volume, and the job's container runs it there.
+    /// For an init container of this image, which has no cp: it copies the program to a volume, and the job's container runs it there. The
+    /// image has a static build without the agent, which is copied instead: it runs in every image.
     Copy(copy::Arguments),
     /// Find out why an RDMA pod will not start in a namespace
     ///

@@ -301,3 +301,23 @@ fn a_copy_of_the_program_runs_elsewhere() {
         err(&output)
     );
 }
+
+#[test]
+fn the_static_build_of_an_image_is_copied_where_there_is_one() {
+    let (image, volume) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in ["bin", "libexec/rdma-health"] {
+        fs::create_dir_all(image.path().join(folder)).unwrap();
+    }
+    let program = image.path().join("bin/rdma-health");
+    fs::copy(PRODUCT, &program).unwrap();
+    fs::write(image.path().join("libexec/rdma-health/rdma-health"), "static").unwrap();
+    let output = Command::new(program)
+        .args(["copy", text(volume.path())])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(
+        fs::read_to_string(volume.path().join("rdma-health")).unwrap(),
+        "static"
+    );
+}
