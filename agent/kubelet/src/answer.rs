@@ -222,7 +222,7 @@ mod tests {
     fn message<M: Message>(list: &[M]) -> Bytes {
         let mut bytes = Vec::new();
         for entry in list {
-            bytes.push(LIST as u8 * 8 + 2);
+            bytes.push(u8::try_from(LIST).unwrap() * 8 + 2);
             bytes.extend(entry.encode_length_delimited_to_vec());
         }
         bytes.into()

@@ -6,12 +6,12 @@
 //! to its sender. The frames are not encrypted: they hold addresses of queue pairs and memory regions, which every RDMA packet on the
 //! same network carries as well.
 
-use ring::{
-    hmac,
-    rand::{SecureRandom, SystemRandom},
-};
+use hmac::Mac as _;
 
-use crate::{channel::ChannelError, token::Token};
+use crate::{
+    channel::ChannelError,
+    token::{Hmac, Token, keyed},
+};
 
 /// The first bytes of every connection.
 const MAGIC: &[u8; 16] = b"rdma-health peer";
@@ -38,8 +38,7 @@ pub(crate) fn hello() -> Result<[u8; HELLO], ChannelError> {
     let mut hello = [0; HELLO];
     hello[..16].copy_from_slice(MAGIC);
     hello[16..20].copy_from_slice(&PEER_VERSION.to_le_bytes());
-    let filled = SystemRandom::new().fill(&mut hello[20..]);
-    filled.map_err(|_| ChannelError::NoRandomness)?;
+    getrandom::fill(&mut hello[20..]).map_err(|_| ChannelError::NoRandomness)?;
     Ok(hello)
 }
 
@@ -57,18 +56,16 @@ pub(crate) fn check(hello: &[u8; HELLO]) -> Result<(), ChannelError> {
 
 /// The keys of one connection, one for each direction.
 pub(crate) struct Keys {
-    connects: hmac::Key,
-    listens: hmac::Key,
+    connects: Hmac,
+    listens: Hmac,
 }
 
 impl Keys {
     /// Derives them from the token and the hellos of both sides.
     pub(crate) fn derive(token: &Token, connects: &[u8; HELLO], listens: &[u8; HELLO]) -> Self {
-        let mut both = hmac::Context::with_key(&token.key);
-        both.update(connects);
-        both.update(listens);
-        let session = hmac::Key::new(hmac::HMAC_SHA256, both.sign().as_ref());
-        let key = |name: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&session, name).as_ref());
+        let both = token.key.clone().chain_update(connects).chain_update(listens);
+        let session = keyed(&both.finalize().into_bytes());
+        let key = |name: &[u8]| keyed(&session.clone().chain_update(name).finalize().into_bytes());
         Self {
             connects: key(b"connects"),
             listens: key(b"listens"),
@@ -107,7 +104,7 @@ impl Keys {
 
 /// Makes or checks the tags of one direction, in order.
 pub(crate) struct Seal {
-    key: hmac::Key,
+    key: Hmac,
     number: u64,
 }
 
@@ -126,21 +123,20 @@ impl Seal {
         is_tag
     }
 
-    fn tagged(&self, body: &[u8]) -> Vec<u8> {
-        let mut tagged = self.number.to_le_bytes().to_vec();
-        tagged.extend_from_slice(body);
-        tagged
+    fn tagged(&self, body: &[u8]) -> Hmac {
+        self.key
+            .clone()
+            .chain_update(self.number.to_le_bytes())
+            .chain_update(body)
     }
 
     fn tag(&self, body: &[u8]) -> [u8; TAG] {
-        let mut tag = [0; TAG];
-        // SHA-256 has 32 bytes.
-        tag.copy_from_slice(hmac::sign(&self.key, &self.tagged(body)).as_ref());
-        tag
+        self.tagged(body).finalize().into_bytes().into()
     }
 
+    /// Compared in constant time.
     fn is_tag(&self, body: &[u8], tag: &[u8; TAG]) -> bool {
-        hmac::verify(&self.key, &self.tagged(body), tag).is_ok()
+        self.tagged(body).verify_slice(tag).is_ok()
     }
 }
 

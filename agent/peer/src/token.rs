@@ -2,8 +2,9 @@
 
 use std::{os::unix::fs::MetadataExt, path::Path};
 
+use hmac::Mac as _;
 use rdma_health_file::{self as file, Links};
-use ring::hmac;
+use sha2::Sha256;
 
 /// The fewest bytes of a token. A listener reveals nothing about its token, but a node that connects to the wrong address gives
 /// that one the means to try out short tokens.
@@ -25,10 +26,20 @@ pub enum TokenError {
     Writable,
 }
 
+/// HMAC-SHA-256 with its key.
+pub(crate) type Hmac = hmac::Hmac<Sha256>;
+
+/// With this key, which may have any length.
+pub(crate) fn keyed(key: &[u8]) -> Hmac {
+    // Fails for no length of a key: RFC 2104 hashes a long one and fills up a short one.
+    #[expect(clippy::expect_used, reason = "cannot fail, see above")]
+    Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
+}
+
 /// A shared token. Its bytes are never shown.
 #[derive(Clone)]
 pub struct Token {
-    pub(crate) key: hmac::Key,
+    pub(crate) key: Hmac,
 }
 
 impl Token {
@@ -52,9 +63,7 @@ impl Token {
         if bytes.len() < MIN_TOKEN {
             return Err(TokenError::TooShort(bytes.len()));
         }
-        Ok(Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, bytes),
-        })
+        Ok(Self { key: keyed(bytes) })
     }
 }
 

@@ -153,7 +153,7 @@ pub struct ContainerDevices {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicResource {
-    /// Name of the ResourceClaim.
+    /// Name of the `ResourceClaim`.
     #[serde(default, deserialize_with = "bounded::text::<_, MAX_WORD>")]
     pub claim_name: String,
     /// Its namespace.
