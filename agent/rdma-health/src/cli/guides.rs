@@ -41,6 +41,7 @@ fn every_rule_that_the_page_names_exists_and_every_rule_has_a_place_in_it() {
         "hcas-missing",
         "helper-unhealthy",
         "softroce-in-use",
+        "vf-port-down",
     ];
     let left: Vec<_> = CATALOGUE
         .iter()
