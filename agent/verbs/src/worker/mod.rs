@@ -1,6 +1,6 @@
 //! The helper's side of one connection: answers requests and reports events.
 //!
-//! Seven kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
+//! Eight kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
 //!
 //! | thread | does | ends |
 //! | --- | --- | --- |
