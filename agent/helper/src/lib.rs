@@ -24,8 +24,8 @@ use std::{
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
     Ask, AsyncEvent, ConnectRequest, Device, EndAddress, Errno, HelperError, KubeletAnswer, KubeletMethod,
-    LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport, ProbeRequest, Reply,
-    RuntimeLimits,
+    LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport, ProbeRequest,
+    Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
