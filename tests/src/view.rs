@@ -11,19 +11,24 @@ use rdma_health_kernel::Facts;
 use rdma_health_node::{
     Fact, Node, SourceStatus, Unread, UnreadKind,
     cmdline::IommuArguments,
+    dcb::{Bridging, Dcb, Pfc},
     devlink::{self, Devlink},
     ethtool::{self, Links},
     fact::Errno,
     history::{History, Missing},
     host::Host,
     infiniband::{Counter, Guid, Hca, LinkLayer, Netdev, Port, PortCode, Rate},
+    interfaces::{Interface, Interfaces, VfLink, VfSettings},
     iommu::{DomainType, Group, Iommu},
     kmsg,
     limits::{Limits, Memlock, Runtime},
     modules::{Module, Modules},
+    neighbours::{Neighbours, Table},
     node::{Probe, VerbsDevice},
     nvidia::NvidiaDriver,
     pci::{Acs, Capabilities, Function, Link, Pci, Role, Sriov},
+    rdma::{Namespaces, Subsystem},
+    transceiver::{self, Lane, Measure, Transceivers},
 };
 use rdma_health_protocol::{
     Bandwidth, Completion, Device, Gid, GidType, HelperError, Latency, Path, Port as VerbsPort, ProbeFailure,
@@ -121,6 +126,7 @@ pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
         sources: sources(),
         ..Facts::not_read_yet()
     });
+    with_netlink(&mut node, devices);
     node.verbs = Fact::Known(Arc::new(
         (0..devices).map(|n| (format!("mlx5_{n}"), verbs(n))).collect(),
     ));
@@ -181,6 +187,20 @@ pub fn empty(absent: bool) -> View {
     node.devlink = Arc::new(Devlink {
         devices: fact(absent),
     });
+    node.interfaces = Arc::new(Interfaces {
+        netdevs: fact(absent),
+    });
+    node.dcb = Arc::new(Dcb {
+        netdevs: fact(absent),
+    });
+    node.transceivers = Arc::new(Transceivers {
+        netdevs: fact(absent),
+    });
+    node.neighbours = Arc::new(Neighbours { tables: fact(absent) });
+    node.rdma = Arc::new(Subsystem {
+        namespaces: fact(absent),
+        resources: fact(absent),
+    });
     node.peer_memory = fact(absent);
     node.limits = Arc::new(Limits {
         own: fact(absent),
@@ -217,6 +237,83 @@ fn ethernet_link() -> ethtool::Link {
             rx_frames: Some(5),
             tx_frames: Some(6),
         }),
+        errors: Fact::Known(BTreeMap::from([("fcs".to_owned(), 3)])),
+    }
+}
+
+/// What only netlink shows of a node with so many devices.
+fn with_netlink(node: &mut Node, devices: u64) {
+    node.interfaces = Arc::new(Interfaces {
+        netdevs: Fact::Known((0..devices).map(|n| (format!("eth{n}"), interface())).collect()),
+    });
+    node.dcb = Arc::new(Dcb {
+        netdevs: Fact::Known((0..devices).map(|n| (format!("eth{n}"), bridging())).collect()),
+    });
+    node.transceivers = Arc::new(Transceivers {
+        netdevs: Fact::Known((0..devices).map(|n| (format!("eth{n}"), transceiver())).collect()),
+    });
+    node.neighbours = Arc::new(Neighbours {
+        tables: Fact::Known(BTreeMap::from([("arp_cache".to_owned(), TABLE)])),
+    });
+    node.rdma = Arc::new(Subsystem {
+        namespaces: Fact::Known(Namespaces::Shared),
+        resources: Fact::Known(
+            (0..devices)
+                .map(|n| (format!("mlx5_{n}"), BTreeMap::from([("qp".to_owned(), 5)])))
+                .collect(),
+        ),
+    });
+}
+
+const TABLE: Table = Table {
+    entries: 20,
+    soft_limit: 512,
+    limit: 1024,
+    overflows: Some(0),
+};
+
+fn interface() -> Interface {
+    Interface {
+        vfs: vec![VfSettings {
+            trust: Some(true),
+            link_state: VfLink::Disable,
+            ..VfSettings::default()
+        }],
+        bond: Fact::Absent,
+    }
+}
+
+fn bridging() -> Bridging {
+    Bridging {
+        pfc: Some(Pfc {
+            on: vec![3],
+            sent: vec![0, 0, 0, 7, 0, 0, 0, 0],
+            received: vec![0, 0, 0, 8, 0, 0, 0, 0],
+        }),
+        dscp: BTreeMap::from([(26, 3)]),
+        ..Bridging::default()
+    }
+}
+
+fn transceiver() -> transceiver::Module {
+    let measure = |value, low, high| {
+        Some(Measure {
+            value,
+            low: Some(low),
+            high: Some(high),
+        })
+    };
+    transceiver::Module {
+        form: "OSFP".into(),
+        vendor: Some("NVIDIA".into()),
+        part: Some("MMS4X00-NM".into()),
+        temperature: measure(45_500, -5000, 75_000),
+        voltage: measure(3_300_000, 3_000_000, 3_600_000),
+        lanes: vec![Lane {
+            rx_power: measure(900_000, 50_000, 4_000_000),
+            tx_power: measure(1_200_000, 100_000, 4_000_000),
+            bias: measure(40_000, 5000, 90_000),
+        }],
     }
 }
 

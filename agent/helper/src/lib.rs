@@ -24,8 +24,8 @@ use std::{
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
     Ask, AsyncEvent, ConnectRequest, Device, EndAddress, Errno, HelperError, KubeletAnswer, KubeletMethod,
-    LogPart, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport, ProbeRequest, Reply,
-    RuntimeLimits,
+    LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport, ProbeRequest,
+    Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -266,6 +266,17 @@ impl Helper {
         }
     }
 
+    /// The memory of transceivers, as far as readers use it.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn modules(&self) -> Result<Vec<ModuleMemory>, Failure> {
+        match self.call(Ask::Modules, QUERY_DEADLINE).await? {
+            Reply::Modules(modules) => Ok(modules),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The next part of the kernel log, from the record `from` on.
     ///
     /// # Errors
@@ -366,6 +377,7 @@ fn unexpected(reply: &Reply) -> Failure {
         Reply::Devices(_) => "devices",
         Reply::Runtimes(_) => "runtimes",
         Reply::PciSpaces(_) => "configuration spaces",
+        Reply::Modules(_) => "the memory of transceivers",
         Reply::KernelLog(_) => "a kernel log",
         Reply::Kubelet(_) => "the kubelet's answer",
         Reply::Probe(_) => "a probe report",

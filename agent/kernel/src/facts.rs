@@ -84,6 +84,21 @@ sources! {
     /// What drivers report of the health and firmware of RDMA devices.
     #[serde(default)]
     devlink: crate::netlink::devlink::Devlink;
+    /// Settings of virtual functions, and bonds.
+    #[serde(default)]
+    interfaces: crate::netlink::interfaces::Interfaces;
+    /// Priority flow control and priorities of the network devices of RDMA ports.
+    #[serde(default)]
+    dcb: crate::netlink::dcb::Dcb;
+    /// Transceivers.
+    #[serde(default)]
+    transceivers: crate::netlink::transceiver::Transceivers;
+    /// Neighbour tables.
+    #[serde(default)]
+    neighbours: crate::netlink::neighbours::Neighbours;
+    /// The RDMA subsystem: network namespaces, numbers of objects.
+    #[serde(default)]
+    rdma: crate::netlink::rdma::Subsystem;
     /// Which pods were given which devices.
     #[serde(default)]
     kubelet: crate::kubelet::Kubelet;

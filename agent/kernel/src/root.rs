@@ -12,7 +12,7 @@ mod service;
 
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
-use rdma_health_protocol::KubeletMethod;
+use rdma_health_protocol::{KubeletMethod, ModulePage};
 use rustix::fs::{OFlags, fstatfs};
 
 use crate::recording::{Answer, Failure, Question, Recorder, Recording};
@@ -177,6 +177,11 @@ impl Root {
     /// What the kubelet answered the helper.
     pub(crate) fn ask_kubelet(&self, method: KubeletMethod) -> Result<Vec<u8>, Failure> {
         self.kubelet.as_ref().ok_or(Failure::NotCollected)?.get(method)
+    }
+
+    /// The memory of a transceiver as a privileged helper has read it; `None` without such a helper.
+    pub(crate) fn module_memory(&self, netdev: &str) -> Option<Result<Vec<ModulePage>, Failure>> {
+        Some(self.privileged.as_ref()?.module(netdev))
     }
 
     /// For how many seconds a source had not responded when this was recorded; `None` if it had.

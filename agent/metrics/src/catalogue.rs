@@ -5,8 +5,8 @@ mod markdown;
 use rdma_health_instrument::{Entry, Group};
 
 use super::families::{
-    agent, counters, devices, kernel_log, links, node, node_exporter, pci, pods, ports, probes, process,
-    verdict,
+    agent, counters, devices, kernel_log, links, node, node_exporter, optics, pci, pods, ports, priorities,
+    probes, process, verdict,
 };
 
 pub use markdown::{markdown, text};
@@ -42,7 +42,14 @@ pub fn groups(counted: &[&'static Entry]) -> Vec<Group> {
                 .chain(ports::PORTS.entries())
                 .chain(links::LINKS.entries())
                 .chain(links::REPORTERS.entries())
-                .chain(links::FIRMWARE.entries()),
+                .chain(links::FIRMWARE.entries())
+                .chain(optics::MODULES.entries())
+                .chain(optics::LANES.entries())
+                .chain(priorities::PRIORITIES.entries())
+                .chain(priorities::VIRTUAL_FUNCTIONS.entries())
+                .chain(priorities::NEIGHBOURS.entries())
+                .chain(priorities::OBJECTS.entries())
+                .chain(priorities::SUBSYSTEM.entries()),
         ),
         group("Port counters", counters::NOTE, counters::entries()),
         group(

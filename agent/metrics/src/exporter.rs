@@ -9,8 +9,8 @@ use rdma_health_view::View;
 use super::{
     counters,
     families::{
-        FIXED, agent, devices, kernel_log, links, node, node_exporter, pci, pods, ports, probes, process,
-        verdict,
+        FIXED, agent, devices, kernel_log, links, node, node_exporter, optics, pci, pods, ports, priorities,
+        probes, process, verdict,
     },
     format::Format,
     table::write,
@@ -89,6 +89,17 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
     write(&links::LINKS, &links::links(node), sink);
     write(&links::REPORTERS, &links::reporters(node), sink);
     write(&links::FIRMWARE, &links::firmware(node), sink);
+    write(&optics::MODULES, &optics::modules(node), sink);
+    write(&optics::LANES, &optics::lanes(node), sink);
+    write(&priorities::PRIORITIES, &priorities::priorities(node), sink);
+    write(
+        &priorities::VIRTUAL_FUNCTIONS,
+        &priorities::virtual_functions(node),
+        sink,
+    );
+    write(&priorities::NEIGHBOURS, &priorities::neighbours(node), sink);
+    write(&priorities::OBJECTS, &priorities::objects(node), sink);
+    write(&priorities::SUBSYSTEM, &priorities::subsystem(node), sink);
     let counters = counters::collect(&ports);
     counters.write(&ports, sink);
     if options.node_exporter_names {

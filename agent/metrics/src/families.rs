@@ -7,9 +7,11 @@ pub(crate) mod kernel_log;
 pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod node_exporter;
+pub(crate) mod optics;
 pub(crate) mod pci;
 pub(crate) mod pods;
 pub(crate) mod ports;
+pub(crate) mod priorities;
 pub(crate) mod probes;
 pub(crate) mod process;
 pub(crate) mod verdict;
@@ -33,6 +35,7 @@ pub(crate) const FIXED: &[&str] = &[
     "rdma_pci_numa_node",
     "rdma_pci_virtual_functions_possible",
     "rdma_port_gid_table_entries",
+    "rdma_port_module_info",
 ];
 
 /// The text of a fact. Without one it is empty, which is the same as no label to Prometheus.

@@ -21,10 +21,14 @@ const OPEN_METRICS: &str = "application/openmetrics-text";
 /// What every counter's name ends with.
 const TOTAL: &str = "_total";
 /// The units of names, so that the longest comes first.
-const UNITS: [&str; 5] = [
+const UNITS: [&str; 9] = [
     "transfers_per_second",
     "bytes_per_second",
+    "amperes",
+    "celsius",
     "seconds",
+    "volts",
+    "watts",
     "bytes",
     "lanes",
 ];

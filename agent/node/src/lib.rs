@@ -11,6 +11,7 @@ pub mod function;
 pub mod history;
 pub mod job;
 pub mod model;
+pub mod netdev;
 pub mod node;
 mod nvswitch;
 pub mod peers;
@@ -28,6 +29,6 @@ pub use port::Port;
 pub use rdma_health_kernel::{
     Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, kubelet,
     limits, modules,
-    netlink::{devlink, ethtool},
+    netlink::{dcb, devlink, ethtool, interfaces, neighbours, rdma, transceiver},
     network, nvidia, pattern, pci, process,
 };

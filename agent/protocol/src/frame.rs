@@ -102,8 +102,9 @@ mod tests {
     use super::*;
     use crate::{
         Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, LogPart, MAX_DEVICES,
-        MAX_LOG_RECORDS, MAX_SPACE, MAX_SPACES, Message, OfferRequest, Path, PciSpace, Peer, Port,
-        ProbeRequest, QueuePairAddress, RegionAddress, RemotePort, Reply, Request, Response, Role,
+        MAX_LOG_RECORDS, MAX_MODULES, MAX_SPACE, MAX_SPACES, Message, ModuleMemory, ModulePage, OfferRequest,
+        Path, PciSpace, Peer, Port, ProbeRequest, QueuePairAddress, RegionAddress, RemotePort, Reply,
+        Request, Response, Role,
     };
 
     fn request() -> Request {
@@ -254,7 +255,22 @@ mod tests {
             next: u64::MAX,
             more: true,
         };
-        for reply in [Reply::PciSpaces(vec![space; MAX_SPACES]), Reply::KernelLog(log)] {
+        let page = ModulePage {
+            address: 0xff,
+            page: 0xff,
+            offset: 0xff,
+            data: vec![0xff; 256],
+        };
+        let module = ModuleMemory {
+            netdev: "x".repeat(16),
+            pages: vec![page; 8],
+            errno: i32::MIN,
+        };
+        for reply in [
+            Reply::PciSpaces(vec![space; MAX_SPACES]),
+            Reply::KernelLog(log),
+            Reply::Modules(vec![module; MAX_MODULES]),
+        ] {
             let message = Message::Response(Response { id: u64::MAX, reply });
             let frame = encode(&message).unwrap();
             assert!(read::<Message>(&mut frame.as_slice()).unwrap() == message);

@@ -1,4 +1,5 @@
-//! What a privileged helper reads of the host for an agent that may not: PCI configuration spaces and the kernel log.
+//! What a privileged helper reads of the host for an agent that may not: PCI configuration spaces, the kernel log, and the memory of
+//! transceivers.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,45 @@ pub struct PciSpace {
     /// The standard header, and the capabilities that the agent's reader uses.
     #[serde(with = "hexadecimal")]
     pub space: Vec<u8>,
+}
+
+/// The most transceivers of an answer.
+pub const MAX_MODULES: usize = 256;
+/// The most parts of a transceiver's memory in an answer.
+const MAX_PAGES: usize = 8;
+/// Maximum length of the name of a network device in bytes (`IFNAMSIZ`).
+const MAX_NETDEV: usize = 16;
+
+/// The memory of the transceiver of a network device, as far as the agent's reader uses it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleMemory {
+    /// The network device.
+    #[serde(deserialize_with = "bounded::text::<_, MAX_NETDEV>")]
+    pub netdev: String,
+    /// What could be read.
+    #[serde(deserialize_with = "bounded::list::<_, _, MAX_PAGES>")]
+    pub pages: Vec<ModulePage>,
+    /// Why nothing could be read, as in `errno.h`; 0 if something could.
+    pub errno: i32,
+}
+
+/// A part of a page of a transceiver's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModulePage {
+    /// The two-wire address: 0x50, or 0x51 for the diagnostics of SFP.
+    pub address: u8,
+    /// The page.
+    pub page: u8,
+    /// The offset of the first byte.
+    pub offset: u8,
+    /// The bytes.
+    #[serde(with = "hexadecimal")]
+    pub data: Vec<u8>,
+}
+
+/// The bytes that pairs of hexadecimal digits stand for; empty if they are not such pairs.
+pub fn bytes_of_digits(digits: &str) -> Vec<u8> {
+    hexadecimal::bytes(digits).unwrap_or_default()
 }
 
 /// A part of the kernel log.
@@ -64,6 +104,10 @@ mod hexadecimal {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = bounded::text::<_, { 2 * MAX_SPACE }>(deserializer)?;
+        bytes(&text).ok_or_else(|| D::Error::custom("not pairs of hexadecimal digits"))
+    }
+
+    pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
         let digit = |byte: &u8| {
             char::from(*byte)
                 .to_digit(16)
@@ -73,8 +117,7 @@ mod hexadecimal {
             [high, low] => Some(digit(high)? << 4 | digit(low)?),
             _ => None,
         };
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-        bytes.ok_or_else(|| D::Error::custom("not pairs of hexadecimal digits"))
+        text.as_bytes().chunks(2).map(byte).collect()
     }
 }
 

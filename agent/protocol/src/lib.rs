@@ -29,7 +29,10 @@ pub use end::{
 pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
 pub use gid::best_gid;
-pub use host::{LogPart, MAX_LOG_RECORDS, MAX_RECORD, MAX_SPACE, MAX_SPACES, PciSpace};
+pub use host::{
+    LogPart, MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES, ModuleMemory, ModulePage,
+    PciSpace, bytes_of_digits,
+};
 pub use kubelet::{
     AllocatableResources, ClaimResource, ContainerDevices, ContainerResources, DynamicResource,
     KubeletAnswer, KubeletFailure, KubeletMethod, KubeletTrouble, ListPodResources, MAX_CONTAINERS,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectRequest, Device, KubeletAnswer, KubeletMethod, LogPart, MAX_RUNTIMES, MAX_SPACES, OfferRequest,
-    OfferedEnd, PciSpace, ProbeReport, ProbeRequest, RuntimeLimits, bounded,
+    ConnectRequest, Device, KubeletAnswer, KubeletMethod, LogPart, MAX_MODULES, MAX_RUNTIMES, MAX_SPACES,
+    ModuleMemory, OfferRequest, OfferedEnd, PciSpace, ProbeReport, ProbeRequest, RuntimeLimits, bounded,
 };
 
 /// The most devices of a node, virtual functions included.
@@ -30,6 +30,8 @@ pub enum Ask {
     Runtimes,
     /// The configuration spaces of bridges, network functions and accelerators, as far as the agent's reader uses them.
     PciSpaces,
+    /// The memory of transceivers, as far as the agent's reader uses it.
+    Modules,
     /// The kernel log from this sequence number on.
     KernelLog(u64),
     /// What the kubelet of this node answers about pods and their devices; one question at a time.
@@ -86,6 +88,8 @@ pub enum Reply {
     Runtimes(#[serde(deserialize_with = "bounded::list::<_, _, MAX_RUNTIMES>")] Vec<RuntimeLimits>),
     /// To [`Ask::PciSpaces`], in order of address.
     PciSpaces(#[serde(deserialize_with = "bounded::list::<_, _, MAX_SPACES>")] Vec<PciSpace>),
+    /// To [`Ask::Modules`].
+    Modules(#[serde(deserialize_with = "bounded::list::<_, _, MAX_MODULES>")] Vec<ModuleMemory>),
     /// To [`Ask::KernelLog`].
     KernelLog(LogPart),
     /// To [`Ask::Kubelet`].

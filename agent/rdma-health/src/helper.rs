@@ -68,6 +68,8 @@ pub(crate) fn runtimes_fact(
 pub(crate) async fn ask_privileged(helper: &Helper, privileged: &Privileged) -> bool {
     let spaces = helper.pci_spaces().await;
     let mut changed = privileged.set_spaces(spaces.map_err(|failure| unread(&failure)));
+    let modules = helper.modules().await;
+    changed |= privileged.set_modules(modules.map_err(|failure| unread(&failure)));
     // As many parts as the largest buffer of a kernel has. The rest of a flood comes with the next question.
     for _ in 0..MAX_LOG_PARTS {
         let part = helper.kernel_log(privileged.log_from()).await;

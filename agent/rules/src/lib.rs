@@ -31,14 +31,17 @@ pub mod domain {
     pub mod measured;
     pub mod modules;
     pub mod network;
+    pub mod optics;
     pub mod pci_link;
     pub mod pci_path;
     pub mod pci_rate;
     pub mod pods;
+    pub mod priorities;
     pub mod probe;
     pub mod rails;
     pub mod rate;
     pub mod reading;
+    pub mod signal;
     pub mod sriov;
     pub mod trend;
 }

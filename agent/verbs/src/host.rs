@@ -7,11 +7,13 @@
 use std::path::Path;
 
 use rdma_health_kernel::{
-    Fact, Root, UnreadKind, limits, pci,
+    Fact, Root, UnreadKind, limits,
+    netlink::transceiver,
+    pci,
     root::{LogFollower, Scope},
 };
 use rdma_health_protocol::{
-    HelperError, LogPart, MAX_RUNTIMES, MAX_SPACES, MemlockLimit, PciSpace, RuntimeLimits,
+    HelperError, LogPart, MAX_RUNTIMES, MAX_SPACES, MemlockLimit, ModuleMemory, PciSpace, RuntimeLimits,
 };
 use rustix::io::Errno;
 
@@ -48,6 +50,15 @@ pub fn pci_spaces(own: &Path) -> Result<Vec<PciSpace>, HelperError> {
             _ => Errno::IO,
         })),
     }
+}
+
+/// The memory of the transceivers of RDMA devices below the directory `own`, as far as the agent's reader uses it.
+///
+/// # Errors
+/// The kernel's, if the directory could not be opened.
+pub fn modules(own: &Path) -> Result<Vec<ModuleMemory>, HelperError> {
+    let root = open(own).map_err(|errno| failed("listing RDMA devices", errno))?;
+    Ok(transceiver::memories(&Scope::new(&root)))
 }
 
 /// A part of the kernel log of the machine that the directory `own` belongs to, from the record `from` on.

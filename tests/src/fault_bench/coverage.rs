@@ -32,6 +32,30 @@ pub const NOT_INJECTED: &[(&str, &str)] = &[
         "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
     ),
     (
+        "bit-errors-high",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
+        "pause-storm",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
+        "module-hot",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
+        "module-light-low",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
+        "pfc-unreachable",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
+        "neighbour-table-full",
+        "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
+    ),
+    (
         "probe-failed",
         "says that a probe failed, not why: `memlock-own`, `uverbs-closed` and `device-removed-in-probe` inject it, and the \
             cause of each must be named in its place",

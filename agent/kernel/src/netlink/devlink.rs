@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Netlink, Question, obstacle,
+    Call, Netlink, Question, obstacle,
     wire::{Kind, Schema, text},
 };
 use crate::{
@@ -99,7 +99,7 @@ impl Source for Devlink {
         let reporters =
             netlink.ask::<ReporterMessage>("health-reporter-get", "", &NOT_SUPPORTED, || Question {
                 family: FAMILY,
-                commands: (52, 52),
+                call: Call::Generic(52, 52),
                 dump: true,
                 attributes: Vec::new(),
                 schema: REPORTER,
@@ -133,7 +133,7 @@ impl Source for Devlink {
                 netlink.ask::<InfoMessage>("info-get", &format!("pci/{address}"), &NOT_SUPPORTED, || {
                     Question {
                         family: FAMILY,
-                        commands: (51, 51),
+                        call: Call::Generic(51, 51),
                         dump: false,
                         attributes: vec![text(BUS_NAME, "pci"), text(DEV_NAME, address)],
                         schema: INFO,

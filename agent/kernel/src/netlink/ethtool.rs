@@ -5,20 +5,18 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use netlink_packet_core::DefaultNla;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    Netlink, Question, obstacle,
-    wire::{Kind, Schema, nest, number, text},
+    Call, Netlink, Question, ask_each, is_for_all, only,
+    wire::{Kind, Schema, flag, nest, number, text},
 };
 use crate::{
-    fact::{Errno, Fact, Unread, UnreadKind},
+    fact::{Errno, Fact, Unread},
     root::Scope,
     source::{After, Known, Source},
 };
-
-/// Maximum number of network devices that are asked about.
-const MAX_NETDEVS: usize = 256;
 
 const FAMILY: &str = "ethtool";
 /// What the kernel answers for a driver that does not support a question.
@@ -44,6 +42,10 @@ pub struct Link {
     pub fec: Fact<Fec>,
     /// Pause frames; absent if the driver does not report them.
     pub pause: Fact<Pause>,
+    /// Number of received frames and symbols with an error, by the names in [`ERRORS`]; absent before Linux 5.13, and if the driver
+    /// counts none.
+    #[serde(default)]
+    pub errors: Fact<BTreeMap<String, u64>>,
 }
 
 /// Why a link is down (`enum ethtool_link_ext_state`).
@@ -95,34 +97,14 @@ impl Source for Links {
     const AFTER: After = After::Devices;
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
-        if let Some(obstacle) = obstacle(scope, known) {
-            return Self {
-                netdevs: obstacle.map(|()| BTreeMap::new()),
-            };
-        }
-        if known.netdevs.len() > MAX_NETDEVS {
-            let _: Fact<()> = scope.fail(Unread {
-                source: "netlink ethtool".into(),
-                kind: UnreadKind::TooLong,
-                detail: format!("only the first {MAX_NETDEVS} network devices are asked about"),
-            });
-        }
-        let netlink = Netlink::new(scope);
-        let mut netdevs = BTreeMap::new();
-        for netdev in known.netdevs.iter().take(MAX_NETDEVS) {
-            let state = state(&netlink, netdev);
-            if let Some(unread) = state.unread()
-                && netdevs.is_empty()
-                && is_for_all(unread)
-            {
-                return Self {
-                    netdevs: unread.clone().into(),
-                };
-            }
-            netdevs.insert(netdev.clone(), Link::read(&netlink, netdev, state));
-        }
         Self {
-            netdevs: Fact::Known(netdevs),
+            netdevs: ask_each(scope, known, FAMILY, |netlink, netdev| {
+                let state = state(netlink, netdev);
+                match state.unread().filter(|unread| is_for_all(unread)) {
+                    Some(unread) => unread.clone().into(),
+                    None => Fact::Known(Link::read(netlink, netdev, state)),
+                }
+            }),
         }
     }
 
@@ -130,22 +112,6 @@ impl Source for Links {
         Self {
             netdevs: why.clone().into(),
         }
-    }
-}
-
-/// Whether a failure is not about one device: the kernel has no such family, the socket is refused, or nothing was recorded.
-fn is_for_all(unread: &Unread) -> bool {
-    match &unread.kind {
-        UnreadKind::NotCollected => true,
-        UnreadKind::Errno(errno) => [
-            Errno::OPNOTSUPP,
-            Errno::PERM,
-            Errno::ACCESS,
-            Errno::PROTONOSUPPORT,
-            Errno::AFNOSUPPORT,
-        ]
-        .contains(errno),
-        _ => false,
     }
 }
 
@@ -161,6 +127,7 @@ impl Link {
             downs: state.and_then(|state| state.downs.into()),
             fec: fec.and_then(only).map(Fec::from),
             pause: pause.and_then(only).map(Pause::from),
+            errors: errors(netlink, netdev),
         }
     }
 }
@@ -172,26 +139,28 @@ pub(super) fn state<T: DeserializeOwned>(netlink: &Netlink<'_, '_>, netdev: &str
     })
 }
 
-/// The one message of a reply; absent if there is none.
-fn only<T>(messages: Vec<T>) -> Fact<T> {
-    messages.into_iter().next().into()
-}
-
 /// A command: the numbers of the request and of its reply, and what is used of it.
 struct Command {
     commands: (u8, u8),
     schema: Schema,
 }
 
-fn question(netdev: &str, command: &Command, flags: u32) -> Question {
-    const HEADER: u16 = 1;
+/// The attribute with the header in most requests.
+const HEADER: u16 = 1;
+
+/// The header of a request: the network device, and what is wanted.
+fn header(number_of_header: u16, netdev: &str, flags: u32) -> DefaultNla {
     const DEV_NAME: u16 = 2;
     const FLAGS: u16 = 3;
+    nest(number_of_header, &[text(DEV_NAME, netdev), number(FLAGS, flags)])
+}
+
+fn question(netdev: &str, command: &Command, flags: u32) -> Question {
     Question {
         family: FAMILY,
-        commands: command.commands,
+        call: Call::Generic(command.commands.0, command.commands.1),
         dump: false,
-        attributes: vec![nest(HEADER, &[text(DEV_NAME, netdev), number(FLAGS, flags)])],
+        attributes: vec![header(HEADER, netdev, flags)],
         schema: command.schema,
     }
 }
@@ -382,6 +351,68 @@ impl From<PauseMessage> for Pause {
     }
 }
 
+/// Errors that IEEE 802.3 (clause 30) and RMON (RFC 2819) define: group, number in the group, name.
+pub const ERRORS: [(u64, u64, &str); 10] = [
+    (0, 0, "symbol"),
+    (1, 4, "fcs"),
+    (1, 5, "alignment"),
+    (1, 19, "in_range_length"),
+    (1, 20, "out_of_range_length"),
+    (1, 21, "too_long"),
+    (3, 0, "undersize"),
+    (3, 1, "oversize"),
+    (3, 2, "fragment"),
+    (3, 3, "jabber"),
+];
+
+fn errors(netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<BTreeMap<String, u64>> {
+    const STATS_HEADER: u16 = 2;
+    const GROUPS: u16 = 3;
+    // A bit set without a mask (`ETHTOOL_A_BITSET_*`): size, and the groups phy, mac and rmon.
+    let groups = || nest(GROUPS, &[flag(1), number(2, 4), number(4, 0b1011)]);
+    let found: Fact<Vec<Statistics>> = netlink.ask("stats-get", netdev, &NOT_SUPPORTED, || Question {
+        family: FAMILY,
+        call: Call::Generic(32, 33),
+        dump: false,
+        attributes: vec![header(STATS_HEADER, netdev, 0), groups()],
+        schema: STATISTICS,
+    });
+    found.and_then(only).and_then(|statistics| {
+        let counted = statistics.counted();
+        (!counted.is_empty()).then_some(counted).into()
+    })
+}
+
+const STATISTICS: Schema = &[(
+    4,
+    "grp",
+    Kind::List(&[(2, "id", Kind::Number), (4, "stat", Kind::Counts)]),
+)];
+
+#[derive(Debug, Deserialize)]
+struct Statistics {
+    #[serde(default)]
+    grp: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    id: u64,
+    /// By number in the group.
+    #[serde(default)]
+    stat: BTreeMap<u64, u64>,
+}
+
+impl Statistics {
+    fn counted(&self) -> BTreeMap<String, u64> {
+        let errors = ERRORS.iter().filter_map(|(group, number, name)| {
+            let group = self.grp.iter().find(|found| found.id == *group)?;
+            Some(((*name).to_owned(), *group.stat.get(number)?))
+        });
+        errors.collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -413,6 +444,16 @@ mod tests {
             reason(json!({"ext-state": 77})).as_deref(),
             Some("reason 77 of a later kernel")
         );
+    }
+
+    /// As the documents of `mlx5_core` look: the physical layer, frames, and RMON.
+    #[test]
+    fn errors_have_the_names_of_the_standards() {
+        let message =
+            json!({"grp": [{"id": 0, "stat": {"0": 7}}, {"id": 1, "stat": {"0": 99, "4": 2}}, {"id": 3}]});
+        let statistics: Statistics = serde_json::from_value(message).unwrap();
+        let expected = [("fcs".to_owned(), 2), ("symbol".to_owned(), 7)];
+        assert_eq!(statistics.counted(), BTreeMap::from(expected));
     }
 
     #[test]

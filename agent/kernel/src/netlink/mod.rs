@@ -3,22 +3,31 @@
 //! `socket` asks, `wire` turns bytes into JSON documents with the names of the kernel's specifications, and the sources turn documents
 //! into facts. A recording keeps the documents.
 
+pub mod dcb;
 pub mod devlink;
+mod eeprom;
 pub mod ethtool;
+pub mod interfaces;
+pub mod neighbours;
+pub mod rdma;
 mod socket;
+pub mod transceiver;
 mod wire;
 
-use std::cell::RefCell;
+use std::{cell::RefCell, collections::BTreeMap};
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
 use crate::{
     fact::{Errno, Fact, Unread, UnreadKind},
-    recording,
+    recording::{self, Failure},
     root::Scope,
     source::Known,
 };
-use socket::{Client, Question};
+use socket::{Call, Client, Question, Route};
 
 /// Asks questions of one family, and takes recorded answers where there are any.
 struct Netlink<'a, 'root> {
@@ -43,18 +52,89 @@ impl<'a, 'root> Netlink<'a, 'root> {
         absent: &[Errno],
         question: impl Fn() -> Question,
     ) -> Fact<Vec<T>> {
+        self.ask_all(question().family, name, object, absent, |client, source| {
+            client.ask(source, question())
+        })
+    }
+
+    /// The same for an answer that several replies of the kernel make up.
+    fn ask_all<T: DeserializeOwned, A: Serialize>(
+        &self,
+        family: &str,
+        name: &str,
+        object: &str,
+        absent: &[Errno],
+        ask: impl Fn(&mut Client, &str) -> Result<Vec<A>, Failure>,
+    ) -> Fact<Vec<T>> {
         let recorded = recording::Question::Netlink {
-            family: question().family.to_owned(),
+            family: family.to_owned(),
             command: name.to_owned(),
             object: object.to_owned(),
         };
         let source = recorded.to_string();
         self.scope.netlink(recorded, absent, || {
-            let messages = self.client.borrow_mut().ask(&source, question())?;
+            let messages = ask(&mut self.client.borrow_mut(), &source)?;
             // Fails only for maps with keys that are not text.
             Ok(serde_json::to_vec(&messages).unwrap_or_default())
         })
     }
+}
+
+/// Maximum number of network devices that are asked about.
+const MAX_NETDEVS: usize = 256;
+
+/// Asks about each network device of an RDMA port; absent answers are left out. A failure that is not about the first device alone is
+/// that of the whole source.
+fn ask_each<T>(
+    scope: &Scope<'_>,
+    known: &Known,
+    family: &str,
+    ask: impl Fn(&Netlink<'_, '_>, &str) -> Fact<T>,
+) -> Fact<BTreeMap<String, T>> {
+    if let Some(obstacle) = obstacle(scope, known) {
+        return obstacle.map(|()| BTreeMap::new());
+    }
+    if known.netdevs.len() > MAX_NETDEVS {
+        let _: Fact<()> = scope.fail(Unread {
+            source: format!("netlink {family}"),
+            kind: UnreadKind::TooLong,
+            detail: format!("only the first {MAX_NETDEVS} network devices are asked about"),
+        });
+    }
+    let netlink = Netlink::new(scope);
+    let mut found = BTreeMap::new();
+    for netdev in known.netdevs.iter().take(MAX_NETDEVS) {
+        match ask(&netlink, netdev) {
+            Fact::Known(answer) => {
+                found.insert(netdev.clone(), answer);
+            }
+            Fact::Unread { unread } if found.is_empty() && is_for_all(&unread) => return (*unread).into(),
+            // The failure is listed with its source.
+            Fact::Absent | Fact::Unread { .. } => {}
+        }
+    }
+    Fact::Known(found)
+}
+
+/// Whether a failure is not about one device: the kernel has no such family, the socket is refused, or nothing was recorded.
+fn is_for_all(unread: &Unread) -> bool {
+    match &unread.kind {
+        UnreadKind::NotCollected => true,
+        UnreadKind::Errno(errno) => [
+            Errno::OPNOTSUPP,
+            Errno::PERM,
+            Errno::ACCESS,
+            Errno::PROTONOSUPPORT,
+            Errno::AFNOSUPPORT,
+        ]
+        .contains(errno),
+        _ => false,
+    }
+}
+
+/// The one message of a reply; absent if there is none.
+fn only<T>(messages: Vec<T>) -> Fact<T> {
+    messages.into_iter().next().into()
 }
 
 /// Why netlink cannot be asked here; `None` if it can. A tree of files has no sockets, and says nothing.
@@ -99,7 +179,7 @@ mod tests {
         };
         recording.insert(question("ethtool", "linkstate-get", "eth0"), answer);
         let unsupported = || Answer::Failed(Failure::Errno(Errno::OPNOTSUPP));
-        for command in ["fec-get", "pause-get"] {
+        for command in ["fec-get", "pause-get", "stats-get"] {
             recording.insert(question("ethtool", command, "eth0"), unsupported());
         }
         recording.insert(question("devlink", "health-reporter-get", ""), unsupported());

@@ -1,7 +1,7 @@
 //! The conversation with the kernel: one request, one reply, bounded in size and time.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
@@ -11,13 +11,13 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     net::{
-        AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, netlink,
+        AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, netlink,
         netlink::SocketAddrNetlink, recvfrom, send, socket_with,
     },
 };
 use serde_json::Value;
 
-use super::wire::{Kind, Reply, Request, Schema, text};
+use super::wire::{Form, Kind, Layout, Reply, Request, Schema, text};
 use crate::{
     fact::{Unread, UnreadKind},
     recording::Failure,
@@ -25,25 +25,53 @@ use crate::{
 
 /// How long a reply may take. A driver that asks its firmware needs milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The kernel's largest datagram of a dump.
-const DATAGRAM: usize = 32 << 10;
+/// The kernel's largest datagram: a dump has at most 32 KiB, one message at most an attribute of 64 KiB with many virtual functions, and
+/// some small ones.
+const DATAGRAM: usize = 72 << 10;
 
 /// What is asked of a family, and what of the reply is used.
 #[derive(Debug)]
 pub(super) struct Question {
+    /// The name of the family in the kernel's specifications.
     pub(super) family: &'static str,
-    /// The command of the request, and that of the messages in the reply.
-    pub(super) commands: (u8, u8),
+    pub(super) call: Call,
     /// Whether it asks for all objects.
     pub(super) dump: bool,
     pub(super) attributes: Vec<DefaultNla>,
     pub(super) schema: Schema,
 }
 
-/// A socket of generic netlink, opened when it is first used.
+/// How a family is called.
+#[derive(Debug)]
+pub(super) enum Call {
+    /// Generic netlink, where the kernel chooses the number of the family: the command of the request, and that of the messages in the
+    /// reply.
+    Generic(u8, u8),
+    /// The routing family.
+    Route(Route),
+    /// The RDMA family: a command of its device part (`enum rdma_nldev_command`).
+    Rdma(u16),
+}
+
+/// A call of the routing family (`include/uapi/linux/rtnetlink.h`).
+#[derive(Debug)]
+pub(super) struct Route {
+    /// The type of the request, and that of the messages in the reply.
+    pub(super) kinds: (u16, u16),
+    /// The header of the request; that of the messages is as long.
+    pub(super) header: Vec<u8>,
+    /// The byte of the header that holds a command, and the command.
+    pub(super) command: Option<(usize, u8)>,
+    /// What is used of the header of a message.
+    pub(super) layout: Layout,
+    /// An attribute without which a message is not kept.
+    pub(super) only_with: Option<&'static str>,
+}
+
+/// Sockets of netlink, each opened when it is first used.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    socket: Option<OwnedFd>,
+    sockets: BTreeMap<u32, OwnedFd>,
     sequence: u32,
     families: BTreeMap<&'static str, u16>,
 }
@@ -51,21 +79,52 @@ pub(super) struct Client {
 impl Client {
     /// The messages of the kernel's reply. `source` names the question in errors.
     pub(super) fn ask(&mut self, source: &str, question: Question) -> Result<Vec<Value>, Failure> {
+        /// The number of the device part among the parts of the RDMA family (`RDMA_NL_NLDEV`, `RDMA_NL_GET_TYPE`).
+        const RDMA_DEVICES: u16 = 5 << 10;
         let Question {
             family,
-            commands,
+            call,
             dump,
             attributes,
             schema,
         } = question;
-        let family = self.family(source, family)?;
+        let (protocol, kind, header, form) = match call {
+            Call::Generic(request, reply) => {
+                let kind = self.family(source, family)?;
+                let form = generic(kind, reply, schema);
+                (Some(netlink::GENERIC), kind, generic_header(request), form)
+            }
+            Call::Route(route) => {
+                let form = Form {
+                    kind: route.kinds.1,
+                    header: route.header.len(),
+                    command: route.command,
+                    layout: route.layout,
+                    schema,
+                    only_with: route.only_with,
+                };
+                (None, route.kinds.0, route.header, form)
+            }
+            Call::Rdma(command) => {
+                let kind = RDMA_DEVICES + command;
+                let form = Form {
+                    kind,
+                    header: 0,
+                    command: None,
+                    layout: &[],
+                    schema,
+                    only_with: None,
+                };
+                (Some(netlink::RDMA), kind, Vec::new(), form)
+            }
+        };
         let request = Request {
-            family,
-            command: commands.0,
+            kind,
+            header,
             dump,
             attributes,
         };
-        self.exchange(source, &request, commands.1, schema)
+        self.exchange(source, protocol, &request, form)
     }
 
     /// The number of a family, which the kernel chooses.
@@ -79,11 +138,12 @@ impl Client {
             return Ok(*family);
         }
         let request = Request {
-            family: CONTROLLER,
-            command: GET_FAMILY,
+            kind: CONTROLLER,
+            header: generic_header(GET_FAMILY),
             dump: false,
             attributes: vec![text(FAMILY_NAME, name)],
         };
+        let form = generic(CONTROLLER, NEW_FAMILY, FAMILY);
         let unread = |kind, detail| {
             Failure::Unread(Box::new(Unread {
                 source: source.to_owned(),
@@ -91,7 +151,7 @@ impl Client {
                 detail,
             }))
         };
-        let messages = match self.exchange(source, &request, NEW_FAMILY, FAMILY) {
+        let messages = match self.exchange(source, Some(netlink::GENERIC), &request, form) {
             Err(Failure::Errno(Errno::NOENT)) => {
                 let detail = format!("this kernel has no netlink family {name}");
                 return Err(unread(UnreadKind::Errno(Errno::OPNOTSUPP), detail));
@@ -113,30 +173,48 @@ impl Client {
     fn exchange(
         &mut self,
         source: &str,
+        protocol: Option<Protocol>,
         request: &Request,
-        command: u8,
-        schema: Schema,
+        form: Form,
     ) -> Result<Vec<Value>, Failure> {
         self.sequence = self.sequence.wrapping_add(1);
-        let mut reply = Reply::new(source, self.sequence, request.family, command, schema);
-        let socket = match &mut self.socket {
-            Some(socket) => socket,
-            none => none.insert(open()?),
+        let mut reply = Reply::new(source, self.sequence, form);
+        // The routing family has number 0.
+        let number = protocol.map_or(0, |protocol| protocol.as_raw().get());
+        let socket = match self.sockets.entry(number) {
+            Entry::Occupied(socket) => socket.into_mut(),
+            Entry::Vacant(none) => none.insert(open(protocol)?),
         };
         send(&*socket, &request.bytes(self.sequence), SendFlags::empty())?;
         let messages = receive(socket, &mut reply);
         if messages.is_err() {
             // The rest of a reply must not be taken for the next one.
-            self.socket = None;
+            self.sockets.remove(&number);
         }
         messages.map(|()| reply.into_messages())
     }
 }
 
+/// The header of a request of generic netlink: command, version, reserved.
+fn generic_header(command: u8) -> Vec<u8> {
+    vec![command, 1, 0, 0]
+}
+
+/// The messages of a family of generic netlink.
+fn generic(kind: u16, command: u8, schema: Schema) -> Form {
+    Form {
+        kind,
+        header: 4,
+        command: Some((0, command)),
+        layout: &[],
+        schema,
+        only_with: None,
+    }
+}
+
 /// A socket that only the kernel can send to.
-fn open() -> Result<OwnedFd, Errno> {
+fn open(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let protocol = Some(netlink::GENERIC);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
     Ok(socket)

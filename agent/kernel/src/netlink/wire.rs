@@ -3,6 +3,8 @@
 //! Format: `Documentation/userspace-api/netlink/intro.rst`; names: `Documentation/netlink/specs`. A [`Schema`] lists the attributes that
 //! are used. All others are skipped, whatever they hold, so a reply cannot nest deeper than its schema.
 
+use std::fmt::Write;
+
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NetlinkBuffer, NlasIterator};
 use rustix::io::Errno;
 use serde_json::{Map, Value};
@@ -28,12 +30,35 @@ pub(super) enum Kind {
     Nest(Schema),
     /// Attributes, repeated for each entry of a list.
     List(Schema),
+    /// A structure of C.
+    Struct(Layout),
+    /// The same, repeated for each entry of a list.
+    Structs(Layout),
+    /// Nests of one number each, repeated: the numbers by the number of their attribute.
+    Counts,
+    /// Bytes as hexadecimal digits.
+    Bytes,
+}
+
+/// The fields that are used of a structure of C: name, offset in bytes, content. A field beyond the end is left out: an older kernel has
+/// a shorter structure.
+pub(super) type Layout = &'static [(&'static str, usize, Field)];
+
+/// The content of a field.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Field {
+    /// An unsigned number of so many bytes: 1, 2, 4 or 8.
+    Number(usize),
+    /// So many numbers of so many bytes.
+    Numbers(usize, usize),
+    /// A MAC address.
+    Mac,
+    /// A number of 8 bytes that is a GUID.
+    Guid,
 }
 
 /// Maximum size of a reply in bytes, of all its messages together.
 const MAX_REPLY: usize = 4 << 20;
-/// Length of the header of a generic netlink message: command, version, reserved.
-const GENERIC_HEADER: usize = 4;
 
 const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
@@ -42,12 +67,13 @@ const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
 
-/// A request of generic netlink.
+/// A request.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// The number of the family.
-    pub(super) family: u16,
-    pub(super) command: u8,
+    /// The type of its message: for generic netlink, the number of the family.
+    pub(super) kind: u16,
+    /// What stands before the attributes.
+    pub(super) header: Vec<u8>,
     /// Whether it asks for all objects.
     pub(super) dump: bool,
     /// Its attributes.
@@ -58,20 +84,35 @@ impl Request {
     /// Its bytes.
     pub(super) fn bytes(&self, sequence: u32) -> Vec<u8> {
         let attributes = self.attributes.as_slice();
-        let header = 16 + GENERIC_HEADER;
+        let header = 16 + self.header.len();
         let mut bytes = vec![0; header + attributes.buffer_len()];
-        bytes[16] = self.command;
-        bytes[17] = 1;
+        bytes[16..header].copy_from_slice(&self.header);
         attributes.emit(&mut bytes[header..]);
         // A request has a few hundred bytes.
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let mut buffer = NetlinkBuffer::new(&mut bytes);
         buffer.set_length(length);
-        buffer.set_message_type(self.family);
+        buffer.set_message_type(self.kind);
         buffer.set_flags(NLM_F_REQUEST | if self.dump { NLM_F_DUMP } else { NLM_F_ACK });
         buffer.set_sequence_number(sequence);
         bytes
     }
+}
+
+/// The messages of a reply: how they are distinguished from others, and what is used of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form {
+    /// Their type: for generic netlink, the number of the family.
+    pub(super) kind: u16,
+    /// The length of the header before their attributes, in bytes.
+    pub(super) header: usize,
+    /// The byte of the header that holds the command, and the command.
+    pub(super) command: Option<(usize, u8)>,
+    /// What is used of the header.
+    pub(super) layout: Layout,
+    pub(super) schema: Schema,
+    /// An attribute without which a message is not kept.
+    pub(super) only_with: Option<&'static str>,
 }
 
 /// A text as an attribute.
@@ -84,6 +125,16 @@ pub(super) fn text(number: u16, text: &str) -> DefaultNla {
 /// A number of four bytes as an attribute.
 pub(super) fn number(number: u16, value: u32) -> DefaultNla {
     DefaultNla::new(number, value.to_ne_bytes().to_vec())
+}
+
+/// A number of one byte as an attribute.
+pub(super) fn small(number: u16, value: u8) -> DefaultNla {
+    DefaultNla::new(number, vec![value])
+}
+
+/// A flag as an attribute.
+pub(super) fn flag(number: u16) -> DefaultNla {
+    DefaultNla::new(number, Vec::new())
 }
 
 /// Attributes in an attribute.
@@ -99,23 +150,17 @@ pub(super) struct Reply<'a> {
     /// The question in words, for errors.
     pub(super) source: &'a str,
     pub(super) sequence: u32,
-    /// The number of the family that was asked.
-    pub(super) family: u16,
-    /// The command of its messages.
-    pub(super) command: u8,
-    pub(super) schema: Schema,
+    pub(super) form: Form,
     messages: Vec<Value>,
     bytes: usize,
 }
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(source: &'a str, sequence: u32, family: u16, command: u8, schema: Schema) -> Self {
+    pub(super) fn new(source: &'a str, sequence: u32, form: Form) -> Self {
         Self {
             source,
             sequence,
-            family,
-            command,
-            schema,
+            form,
             messages: Vec::new(),
             bytes: 0,
         }
@@ -152,13 +197,15 @@ impl<'a> Reply<'a> {
                     self.status(body)?;
                     return Ok(true);
                 }
-                family if family == self.family => {
+                kind if kind == self.form.kind => {
                     let message = self.message(body)?;
-                    self.messages.push(message);
+                    if self.form.only_with.is_none_or(|name| message.get(name).is_some()) {
+                        self.messages.push(message);
+                    }
                 }
                 other => {
-                    let family = self.family;
-                    return Err(self.malformed(&format!("a message of family {other} instead of {family}")));
+                    let kind = self.form.kind;
+                    return Err(self.malformed(&format!("a message of type {other} instead of {kind}")));
                 }
             }
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -183,13 +230,18 @@ impl<'a> Reply<'a> {
 
     fn message(&self, body: &[u8]) -> Result<Value, Failure> {
         let (header, attributes) = body
-            .split_at_checked(GENERIC_HEADER)
+            .split_at_checked(self.form.header)
             .ok_or_else(|| self.malformed("a message without a header"))?;
-        if header[0] != self.command {
-            let (found, expected) = (header[0], self.command);
-            return Err(self.malformed(&format!("a message with command {found} instead of {expected}")));
+        if let Some((place, expected)) = self.form.command {
+            let found = header.get(place).copied();
+            if found != Some(expected) {
+                let found = found.unwrap_or_default();
+                return Err(self.malformed(&format!("a message with command {found} instead of {expected}")));
+            }
         }
-        self.attributes(attributes, self.schema).map(Value::Object)
+        let mut message = fields(header, self.form.layout);
+        message.append(&mut self.attributes(attributes, self.form.schema)?);
+        Ok(Value::Object(message))
     }
 
     fn attributes(&self, bytes: &[u8], schema: Schema) -> Result<Map<String, Value>, Failure> {
@@ -218,12 +270,28 @@ impl<'a> Reply<'a> {
                 Kind::Nest(schema) => Value::Object(self.attributes(value, schema)?),
                 Kind::List(schema) => {
                     let entry = Value::Object(self.attributes(value, schema)?);
-                    if let Some(Value::Array(entries)) = found.get_mut(name) {
-                        entries.push(entry);
-                        continue;
-                    }
-                    Value::Array(vec![entry])
+                    append(&mut found, name, entry);
+                    continue;
                 }
+                Kind::Struct(layout) => Value::Object(fields(value, layout)),
+                Kind::Structs(layout) => {
+                    append(&mut found, name, Value::Object(fields(value, layout)));
+                    continue;
+                }
+                Kind::Counts => {
+                    let counts = found.entry(name).or_insert_with(|| Value::Object(Map::new()));
+                    if let Value::Object(counts) = counts {
+                        for one in NlasIterator::new(value) {
+                            let one = one.map_err(|_| self.malformed("an attribute is cut off"))?;
+                            // Padding has no value.
+                            if let Some(count) = unsigned(one.value()) {
+                                counts.insert(one.kind().to_string(), count.into());
+                            }
+                        }
+                    }
+                    continue;
+                }
+                Kind::Bytes => digits(value).into(),
             };
             found.insert(name.to_owned(), value);
         }
@@ -250,6 +318,50 @@ impl<'a> Reply<'a> {
             "the kernel's reply did not end in time".into(),
         )
     }
+}
+
+/// Two hexadecimal digits for each byte.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+/// Appends an entry to a list.
+fn append(found: &mut Map<String, Value>, name: &str, entry: Value) {
+    match found.get_mut(name) {
+        Some(Value::Array(entries)) => entries.push(entry),
+        _ => {
+            found.insert(name.to_owned(), Value::Array(vec![entry]));
+        }
+    }
+}
+
+/// The fields of a structure, as far as it reaches.
+fn fields(bytes: &[u8], layout: Layout) -> Map<String, Value> {
+    let field = |&(name, offset, field): &(&str, usize, Field)| {
+        let rest = bytes.get(offset..)?;
+        let value = match field {
+            Field::Number(size) => Value::from(unsigned(rest.get(..size)?)?),
+            Field::Numbers(count, size) => {
+                let numbers = rest.get(..count * size)?.chunks(size);
+                numbers.map(unsigned).collect::<Option<Vec<u64>>>()?.into()
+            }
+            Field::Mac => {
+                let digits: Vec<_> = rest.get(..6)?.iter().map(|byte| format!("{byte:02x}")).collect();
+                digits.join(":").into()
+            }
+            Field::Guid => {
+                let guid = unsigned(rest.get(..8)?)?;
+                let parts = [48, 32, 16, 0].map(|shift| format!("{:04x}", guid >> shift & 0xffff));
+                parts.join(":").into()
+            }
+        };
+        Some((name.to_owned(), value))
+    };
+    layout.iter().filter_map(field).collect()
 }
 
 /// A number in the order of bytes of this machine.

@@ -29,8 +29,27 @@ fn bytes(digits: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
+const FORM: Form = Form {
+    kind: ETHTOOL,
+    header: 4,
+    command: Some((0, 6)),
+    layout: &[],
+    schema: STATE,
+    only_with: None,
+};
+
 fn reply() -> Reply<'static> {
-    Reply::new("netlink ethtool linkstate-get eth0", 7, ETHTOOL, 6, STATE)
+    Reply::new("netlink ethtool linkstate-get eth0", 7, FORM)
+}
+
+/// A request of ethtool for the state of a link.
+fn request(attributes: Vec<DefaultNla>) -> Request {
+    Request {
+        kind: ETHTOOL,
+        header: vec![6, 1, 0, 0],
+        dump: false,
+        attributes,
+    }
 }
 
 fn refused(datagram: &[u8]) -> String {
@@ -56,12 +75,7 @@ fn the_reply_of_a_kernel_is_a_document() {
 #[test]
 fn a_request_is_what_the_program_ethtool_sends() {
     let header = nest(1, &[text(2, "eth0"), number(3, 4)]);
-    let request = Request {
-        family: ETHTOOL,
-        command: 6,
-        dump: false,
-        attributes: vec![header],
-    };
+    let request = request(vec![header]);
     let expected =
         "2c000000150005000700000000000000060100001800018009000200657468300000000008000300 04000000";
     assert_eq!(request.bytes(7), bytes(expected));
@@ -69,7 +83,7 @@ fn a_request_is_what_the_program_ethtool_sends() {
 
 #[test]
 fn the_answer_to_another_request_is_passed_over() {
-    let mut reply = Reply::new("", 8, ETHTOOL, 6, STATE);
+    let mut reply = Reply::new("", 8, FORM);
     assert!(!reply.add(&[bytes(MESSAGE), bytes(DONE)].concat()).unwrap());
     assert!(reply.into_messages().is_empty());
 }
@@ -82,7 +96,7 @@ fn what_no_kernel_sends_is_refused_with_a_reason() {
         message
     };
     for (datagram, reason) in [
-        (changed(4, 99), "a message of family 99 instead of 21"),
+        (changed(4, 99), "a message of type 99 instead of 21"),
         (changed(16, 7), "a message with command 7 instead of 6"),
         (changed(0, 0x35), "a message is cut off"),
         (changed(0, 0x0f), "a message is cut off"),
@@ -129,12 +143,7 @@ fn a_deep_nest_is_not_followed_beyond_the_schema() {
         for _ in 0..16_000 {
             nested = nest(number, &[nested]);
         }
-        let request = Request {
-            family: ETHTOOL,
-            command: 6,
-            dump: false,
-            attributes: vec![nested],
-        };
+        let request = request(vec![nested]);
         // Refused or passed over; a deep recursion would overflow the stack.
         let _ = reply().add(&request.bytes(7));
     }
@@ -166,7 +175,7 @@ proptest! {
     #[test]
     fn attributes_survive_the_wire(index: u32, name in "[a-z0-9]{1,15}") {
         let header = nest(1, &[number(1, index), text(2, &name)]);
-        let request = Request { family: ETHTOOL, command: 6, dump: false, attributes: vec![header] };
+        let request = request(vec![header]);
         let mut reply = reply();
         prop_assert!(!reply.add(&request.bytes(7)).unwrap());
         prop_assert_eq!(reply.into_messages(), [json!({"header": {"dev-index": index, "dev-name": name}})]);

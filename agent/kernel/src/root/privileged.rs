@@ -8,11 +8,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rdma_health_protocol::{LogPart, MAX_SPACES, PciSpace};
+use rdma_health_protocol::{LogPart, MAX_MODULES, MAX_SPACES, ModuleMemory, ModulePage, PciSpace};
 
 use super::Records;
 use crate::{
-    fact::{Unread, UnreadKind},
+    fact::{self, Errno, Unread, UnreadKind},
     kmsg::Collected,
     pci,
     recording::Failure,
@@ -27,6 +27,8 @@ pub struct Privileged(Mutex<Answers>);
 struct Answers {
     /// Excerpts of configuration spaces by PCI address.
     spaces: Result<BTreeMap<String, Arc<[u8]>>, Unread>,
+    /// The memory of transceivers by network device, or why it could not be read.
+    modules: Result<BTreeMap<String, Result<Vec<ModulePage>, Errno>>, Unread>,
     log: Collected,
     /// The sequence number of the next record of the log.
     next: u64,
@@ -43,6 +45,7 @@ impl Default for Privileged {
         };
         Self(Mutex::new(Answers {
             spaces: Err(unasked.clone()),
+            modules: Err(unasked.clone()),
             log: Collected::default(),
             next: 0,
             log_failed: Some(unasked),
@@ -63,6 +66,25 @@ impl Privileged {
             answers.spaces = spaces;
         }
         changed
+    }
+
+    /// Takes the memory of transceivers, or why there is none; then earlier ones stay. Returns whether the answer is the first one: what
+    /// modules measure changes all the time, and the next reading is soon enough.
+    pub fn set_modules(&self, modules: Result<Vec<ModuleMemory>, Unread>) -> bool {
+        let modules = modules.map(|modules| {
+            let modules = modules.into_iter().take(MAX_MODULES);
+            let module = |found: ModuleMemory| match found.errno {
+                0 => (found.netdev, Ok(found.pages)),
+                errno => (found.netdev, Err(fact::errno(errno).unwrap_or(Errno::IO))),
+            };
+            modules.map(module).collect()
+        });
+        let mut answers = self.lock();
+        let is_first = answers.modules.is_err() && answers.modules != modules;
+        if modules.is_ok() || answers.modules.is_err() {
+            answers.modules = modules;
+        }
+        is_first
     }
 
     /// The sequence number of the record of the kernel log to ask for.
@@ -103,6 +125,22 @@ impl Privileged {
         match &self.lock().spaces {
             Ok(spaces) => spaces.get(address).cloned().map(Ok),
             Err(unread) => Some(Err(failure(path, unread))),
+        }
+    }
+
+    /// The memory of a transceiver that the helper has read.
+    pub(super) fn module(&self, netdev: &str) -> Result<Vec<ModulePage>, Failure> {
+        match &self.lock().modules {
+            Ok(modules) => match modules.get(netdev) {
+                Some(Ok(pages)) => Ok(pages.clone()),
+                Some(Err(errno)) => Err(Failure::Errno(*errno)),
+                // The helper asks about every physical function with an RDMA device.
+                None => Err(Failure::Errno(Errno::OPNOTSUPP)),
+            },
+            Err(unread) => Err(failure(
+                &format!("netlink ethtool module-eeprom-get {netdev}"),
+                unread,
+            )),
         }
     }
 

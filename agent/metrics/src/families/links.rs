@@ -52,6 +52,13 @@ table! {
                 }
             }
         });
+    Counter "rdma_port_receive_physical_errors_total" [""] {"kind"}
+        "Number of received symbols and frames with an error, by kind: symbol, fcs, alignment, in_range_length, out_of_range_length, too_long (IEEE 802.3, clause 30), undersize, oversize, fragment or jabber (RMON)."
+        => samples(|link, samples| {
+            for (kind, count) in link.errors.known().into_iter().flatten() {
+                samples.add([kind], *count);
+            }
+        });
 }
 
 table! {

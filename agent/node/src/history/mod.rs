@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use crate::{infiniband::Hca, iommu::DomainType};
 pub use changes::Changes;
 pub use clock::Clock;
-pub use record::FEC_UNCORRECTABLE;
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};

@@ -21,9 +21,6 @@ pub(super) const COUNTERS: [&str; 10] = [
     "symbol_error",
 ];
 
-/// The name in the history of the blocks that forward error correction could not correct, which no file of the port counts.
-pub const FEC_UNCORRECTABLE: &str = "fec_uncorrectable";
-
 /// Samples of a port's counters: every five minutes, for a little over an hour.
 const PORT_SAMPLES: (u64, u64) = (300, 4200);
 /// Samples of a function's errors: every hour, for a little over a day.
@@ -59,10 +56,7 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
-                let uncorrectable = node
-                    .ethernet_link(port)
-                    .and_then(|link| link.fec.known()?.uncorrectable);
-                past.see(port, uncorrectable, booting, now);
+                past.see(port, node.link_counters(port), booting, now);
                 // The trend of a virtual function is the pod's that has it; there may be thousands of them.
                 if !hca.is_virtual() {
                     past.trend.see(port, probed(node, &hca.name, *number), now);
@@ -183,12 +177,16 @@ impl History {
 }
 
 impl PortHistory {
-    fn see(&mut self, port: &Port, uncorrectable: Option<u64>, booting: bool, now: u64) {
+    fn see(&mut self, port: &Port, of_netlink: Vec<(&'static str, u64)>, booting: bool, now: u64) {
         let counters = || port.counters.iter().chain(&port.hw_counters);
         let watched = counters().filter(|counter| COUNTERS.contains(&&*counter.name));
         let values = watched
             .filter_map(|counter| Some((counter.name.to_string(), *counter.value.known()?)))
-            .chain(uncorrectable.map(|count| (FEC_UNCORRECTABLE.to_owned(), count)))
+            .chain(
+                of_netlink
+                    .into_iter()
+                    .map(|(name, count)| (name.to_owned(), count)),
+            )
             .collect();
         let (spacing, keep) = PORT_SAMPLES;
         self.counters.push(Sample { time: now, values }, spacing, keep);

@@ -13,9 +13,9 @@ pub static BOND_DEGRADED: Rule = Rule {
     id: "bond-degraded",
     domain: Domain::Link,
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
-    title: "A member of the bond below an RDMA port has no link",
+    title: "A member of the bond below an RDMA port carries no traffic",
     explanation: "The RDMA device of a bond (RoCE LAG) uses several physical ports and stays ACTIVE while one of them has a \
-        link. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
+        link, or while LACP leaves one out because its switch port is not in the same port channel. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
     remedy: Remedy {
         any: "Check cable, transceiver and switch port of the member, and the LACP settings of the switch.",
         host: "cat /proc/net/bonding/BOND; ip link show NETDEV; ethtool NETDEV; ip link set NETDEV up",
@@ -27,8 +27,41 @@ pub static BOND_DEGRADED: Rule = Rule {
 };
 
 fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
+    without_link(node).chain(outside(node)).collect()
+}
+
+/// Bonds with a member that has a link, and that LACP leaves out.
+fn outside(node: &Node) -> impl Iterator<Item = Draft> {
     let mut seen = BTreeSet::new();
-    let found = node.ports().filter_map(|port| {
+    node.ports().filter_map(move |port| {
+        let netdev = port.kernel.netdev.known()?;
+        let bond = node.interface(port.kernel)?.bond.known()?;
+        if !seen.insert(&netdev.name) {
+            return None;
+        }
+        let outside: Vec<_> = bond.outside().collect();
+        let first = outside.first()?;
+        let subject = Subject::of_port(&port);
+        let message = format!(
+            "{} of {}, the bond of {subject}, has a link but carries no traffic: LACP put it into another aggregator",
+            listed(outside.iter().map(|member| member.name.as_str())),
+            netdev.name,
+        );
+        let finding = Draft::new(&BOND_DEGRADED, subject, message)
+            .fill("BOND", &netdev.name)
+            .fill("NETDEV", &first.name);
+        let finding = outside.iter().fold(finding, |finding, member| {
+            let source = format!("ip -d link show {}: ad_aggregator_id", member.name);
+            finding.evidence(source, member.aggregator.unwrap_or_default())
+        });
+        let source = format!("ip -d link show {}: ad_aggregator", netdev.name);
+        Some(finding.evidence(source, bond.aggregator.unwrap_or_default()))
+    })
+}
+
+fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
+    let mut seen = BTreeSet::new();
+    node.ports().filter_map(move |port| {
         let netdev = port.kernel.netdev.known()?;
         let members = node.network.netdevs.get(&netdev.name)?.bond.known()?;
         // Both functions of a card may show one bond.
@@ -62,6 +95,5 @@ fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
                 "down",
             )
         }))
-    });
-    found.collect()
+    })
 }

@@ -3,6 +3,7 @@
 use rdma_health_node::{
     Fact, Function, Node,
     infiniband::CLASS,
+    interfaces::VfLink,
     pci::{Role, Sriov, VirtualFunction},
     words::{count, listed},
 };
@@ -270,7 +271,7 @@ pub static VF_TRUST: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Trust off and spoofcheck on are the defaults and are not reported as long as the addresses match. \
-        Only MLNX_OFED and DOCA expose these settings in sysfs; elsewhere the rule is silent.",
+        The kernel reports the settings with any driver; of a tree of files only those of MLNX_OFED and DOCA are known.",
     inputs: &[Writer::HostRoot, Writer::Job],
     judge: vf_trust,
 };
@@ -283,29 +284,62 @@ fn vf_trust(node: &Node, _: &Expectations) -> Vec<Draft> {
     found.collect()
 }
 
+/// What a physical function has set for a virtual function, and where that can be seen.
+struct Settings<'a> {
+    link_is_down: bool,
+    mac: Option<&'a str>,
+    is_trusted: Option<bool>,
+    checks_source: Option<bool>,
+    source: String,
+}
+
+impl<'a> Settings<'a> {
+    /// From netlink, which every driver answers; otherwise from the files of MLNX_OFED and DOCA.
+    fn of(node: &'a Node, address: &str, vf: &'a VirtualFunction) -> Self {
+        if let Some((netdev, settings)) = node.vf_settings(address, vf.number) {
+            return Self {
+                link_is_down: settings.link_state == VfLink::Disable,
+                mac: Some(&settings.mac),
+                is_trusted: settings.trust,
+                checks_source: settings.spoof_check,
+                source: format!("ip link show {netdev}, vf {}:", vf.number),
+            };
+        }
+        let is = |fact: &Fact<String>, word: &str| {
+            fact.known().is_some_and(|found| found.eq_ignore_ascii_case(word))
+        };
+        let switch = |fact: &Fact<String>| fact.known().map(|found| found.eq_ignore_ascii_case("on"));
+        Self {
+            link_is_down: is(&vf.link_state, "down") || is(&vf.link_state, "disable"),
+            mac: vf.mac.known().map(String::as_str),
+            is_trusted: switch(&vf.trust),
+            checks_source: switch(&vf.spoof_check),
+            source: format!("{DEVICES}/{address}/sriov/{}:", vf.number),
+        }
+    }
+}
+
 /// A virtual function whose traffic the physical function at `address` blocks.
 fn blocked(node: &Node, address: &str, vf: &VirtualFunction) -> Option<Draft> {
-    let is =
-        |fact: &Fact<String>, word: &str| fact.known().is_some_and(|found| found.eq_ignore_ascii_case(word));
     let hca = node
         .hcas()
         .find(|hca| hca.pci_address.known() == Some(&vf.address));
     let name = hca.map_or(vf.address.as_str(), |hca| hca.name.as_str());
     let number = vf.number;
-    let directory = format!("{DEVICES}/{address}/sriov/{number}");
-    if is(&vf.link_state, "down") || is(&vf.link_state, "disable") {
+    let settings = Settings::of(node, address, vf);
+    let source = |what: &str| format!("{} {what}", settings.source);
+    if settings.link_is_down {
         let message = format!("physical function {address} holds the link of {name} (VF {number}) down");
-        let state = vf.link_state.known().map_or("", String::as_str);
         let finding = Draft::new(&VF_TRUST, Subject::device(name), message);
-        return Some(finding.evidence(format!("{directory}/link_state"), state));
+        return Some(finding.evidence(source("link state"), "down"));
     }
     let used = hca?
         .ports
         .values()
         .find_map(|port| port.netdev.known()?.address.known())?;
-    let given = vf.mac.known()?;
+    let given = settings.mac?;
     let is_given = given.bytes().any(|b| !matches!(b, b'0' | b':'));
-    let is_dropped = is(&vf.spoof_check, "on") && is(&vf.trust, "off");
+    let is_dropped = settings.checks_source == Some(true) && settings.is_trusted == Some(false);
     if !is_given || !is_dropped || *used == given.to_ascii_lowercase() {
         return None;
     }
@@ -313,8 +347,8 @@ fn blocked(node: &Node, address: &str, vf: &VirtualFunction) -> Option<Draft> {
         "{name} (VF {number} of {address}) uses MAC address {used}, expected {given}: spoofcheck drops its frames"
     );
     let finding = Draft::new(&VF_TRUST, Subject::device(name), message)
-        .evidence(format!("{directory}/spoofcheck"), "ON")
-        .evidence(format!("{directory}/trust"), "OFF")
-        .evidence(format!("{directory}/mac"), given);
+        .evidence(source("spoof checking"), "on")
+        .evidence(source("trust"), "off")
+        .evidence(source("MAC"), given);
     Some(finding)
 }

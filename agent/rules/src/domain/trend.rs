@@ -1,9 +1,7 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
 use rdma_health_node::{
-    Node, Port,
-    history::{FEC_UNCORRECTABLE, PortHistory},
-    words::duration,
+    Node, Port, history::PortHistory, netdev::counters::FEC_UNCORRECTABLE, words::duration,
 };
 
 use crate::{

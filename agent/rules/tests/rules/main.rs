@@ -12,6 +12,7 @@ mod devlink;
 mod host;
 mod iommu;
 mod links;
+mod netlink;
 mod pci;
 mod pods;
 mod rails;
@@ -129,6 +130,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("host.rs"),
         include_str!("iommu.rs"),
         include_str!("links.rs"),
+        include_str!("netlink.rs"),
         include_str!("pci.rs"),
         include_str!("pods.rs"),
         include_str!("rails.rs"),

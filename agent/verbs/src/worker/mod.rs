@@ -1,6 +1,6 @@
 //! The helper's side of one connection: answers requests and reports events.
 //!
-//! Seven kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
+//! Eight kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
 //!
 //! | thread | does | ends |
 //! | --- | --- | --- |
@@ -8,6 +8,7 @@
 //! | `outbox` | writes frames | never |
 //! | `query` | lists devices, reads what only root may | never |
 //! | `kubelet` | one question to the kubelet, one at a time | with it |
+//! | `modules` | reads transceivers, one reading at a time | with it |
 //! | `probe` | one probe, one at a time | with it |
 //! | `end` | one end of a connection | when it has measured, or is asked nothing |
 //! | `events` | watches devices | never |
@@ -18,6 +19,7 @@
 mod ends;
 mod events;
 mod idle;
+mod modules;
 mod outbox;
 
 use std::{
@@ -163,6 +165,7 @@ impl Desk {
             Ask::Devices => self.query(id, Query::Devices, "ibv_get_device_list"),
             Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
             Ask::PciSpaces => self.query(id, Query::PciSpaces, "listing /sys/bus/pci/devices"),
+            Ask::Modules => self.query(id, Query::Modules, "reading the memory of transceivers"),
             Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "reading /dev/kmsg"),
             Ask::Kubelet(method) => self.ask_kubelet(id, method),
             Ask::Probe(request) => {
@@ -193,6 +196,7 @@ enum Query {
     Devices,
     Runtimes,
     PciSpaces,
+    Modules,
     KernelLog(u64),
 }
 
@@ -225,11 +229,13 @@ fn answer_queries(waiting: &Receiver<(u64, Query)>, outbox: &Outbox, host: Optio
     // What this process sees itself.
     let own = Path::new("/");
     let mut log = LogFollower::default();
+    let modules = modules::Modules::default();
     for (id, query) in waiting {
         let reply = match query {
             Query::Devices => devices::all().map(Reply::Devices),
             Query::Runtimes => host::runtimes(host).map(Reply::Runtimes),
             Query::PciSpaces => host::pci_spaces(own).map(Reply::PciSpaces),
+            Query::Modules => modules.read(own).map(Reply::Modules),
             Query::KernelLog(from) => host::kernel_log(own, &mut log, from).map(Reply::KernelLog),
         };
         let reply = reply.unwrap_or_else(Reply::Failed);

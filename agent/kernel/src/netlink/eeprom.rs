@@ -1,0 +1,302 @@
+//! The memory of transceivers and cables: what they are, and what they measure, with their own limits.
+//!
+//! Formats: SFF-8636 (QSFP), CMIS (QSFP-DD, OSFP), SFF-8472 (SFP). A module that does not say that it measures something, whose checksum
+//! is wrong, or whose value is outside what any module can have, gives no number.
+
+use rdma_health_protocol::ModulePage;
+
+use super::transceiver::{Lane, Measure, Module};
+
+/// Two-wire addresses: of the memory, and of the diagnostics of SFP.
+pub(super) const MEMORY: u8 = 0x50;
+pub(super) const DIAGNOSTICS: u8 = 0x51;
+
+/// Some bytes of a page: address, page, offset and length.
+pub(super) type Part = (u8, u8, u8, u8);
+
+/// The part that says what follows.
+pub(super) const FIRST: Part = (MEMORY, 0, 0, 64);
+
+/// How the memory of a module is organised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Sfp,
+    Qsfp,
+    Cmis,
+}
+
+/// The name and the format by the first byte (SFF-8024, table 4-1).
+fn identified(byte: u8) -> Option<(&'static str, Format)> {
+    Some(match byte {
+        0x03 => ("SFP", Format::Sfp),
+        0x0c => ("QSFP", Format::Qsfp),
+        0x0d => ("QSFP+", Format::Qsfp),
+        0x11 => ("QSFP28", Format::Qsfp),
+        0x18 => ("QSFP-DD", Format::Cmis),
+        0x19 => ("OSFP", Format::Cmis),
+        0x1e => ("QSFP with CMIS", Format::Cmis),
+        0x1f => ("SFP-DD", Format::Cmis),
+        0x20 => ("SFP with CMIS", Format::Cmis),
+        _ => return None,
+    })
+}
+
+/// The parts to read after the first one. None of them holds a serial number.
+pub(super) fn parts(first: &[u8]) -> &'static [Part] {
+    let Some((_, format)) = first.first().and_then(|byte| identified(*byte)) else {
+        return &[];
+    };
+    let status = first.get(2).copied().unwrap_or_default();
+    match format {
+        Format::Sfp => &[(MEMORY, 0, 92, 3), (DIAGNOSTICS, 0, 0, 112)],
+        // A module with one page (`Flat_mem`) has no limits.
+        Format::Qsfp if status & 0x04 != 0 => &[(MEMORY, 0, 128, 64), (MEMORY, 0, 220, 1)],
+        Format::Qsfp => &[(MEMORY, 0, 128, 64), (MEMORY, 0, 220, 1), (MEMORY, 3, 128, 72)],
+        Format::Cmis if status & 0x80 != 0 => &[(MEMORY, 0, 64, 22), (MEMORY, 0, 128, 38)],
+        Format::Cmis => &[
+            (MEMORY, 0, 64, 22),
+            (MEMORY, 0, 128, 38),
+            (MEMORY, 1, 128, 128),
+            (MEMORY, 2, 128, 128),
+            (MEMORY, 0x11, 128, 74),
+        ],
+    }
+}
+
+/// What the pages of a module hold; `None` if they are not those of a module.
+pub(super) fn decode(pages: &[ModulePage]) -> Option<Module> {
+    let memory = Memory(pages);
+    let (name, format) = identified(memory.byte(MEMORY, 0, 0)?)?;
+    let module = match format {
+        Format::Sfp => memory.sfp(name),
+        Format::Qsfp => memory.qsfp(name),
+        Format::Cmis => memory.cmis(name),
+    };
+    // A bus that nothing drives reads as ones.
+    module.filter(|_| !pages[0].data.iter().skip(1).all(|byte| *byte == 0xff))
+}
+
+/// The place of a value: address, page, offset.
+type Place = (u8, u8, u8);
+
+struct Memory<'a>(&'a [ModulePage]);
+
+impl Memory<'_> {
+    fn bytes(&self, (address, page, offset): Place, length: usize) -> Option<&[u8]> {
+        self.0.iter().find_map(|part| {
+            if part.address != address || part.page != page {
+                return None;
+            }
+            let start = usize::from(offset.checked_sub(part.offset)?);
+            part.data.get(start..start.checked_add(length)?)
+        })
+    }
+
+    fn byte(&self, address: u8, page: u8, offset: u8) -> Option<u8> {
+        self.bytes((address, page, offset), 1)?.first().copied()
+    }
+
+    fn word(&self, place: Place) -> Option<u16> {
+        let bytes = self.bytes(place, 2)?;
+        Some(u16::from_be_bytes(bytes.try_into().ok()?))
+    }
+
+    fn text(&self, place: Place) -> Option<String> {
+        let bytes = self.bytes(place, 16)?;
+        let plain = bytes.iter().all(|byte| (0x20..0x7f).contains(byte));
+        let text = std::str::from_utf8(bytes).ok()?.trim();
+        (plain && !text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// Whether the byte after `length` bytes is their sum.
+    fn is_intact(&self, place: Place, length: u8) -> bool {
+        let bytes = self.bytes(place, usize::from(length) + 1);
+        let sum = bytes.and_then(|bytes| {
+            let (sum, bytes) = bytes.split_last()?;
+            Some(*sum == bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte)))
+        });
+        sum == Some(true)
+    }
+
+    /// A value and its alarm limits, which are in the order high, low.
+    fn measure(&self, value: Place, limits: Option<Place>, quantity: Quantity) -> Option<Measure> {
+        let value = quantity.of(self.word(value)?)?;
+        if value == 0 && quantity.is_never_zero() {
+            return None;
+        }
+        let limit = |at: u8| {
+            let (address, page, offset) = limits?;
+            quantity.of(self.word((address, page, offset.checked_add(at)?))?)
+        };
+        // Modules that do not have limits give zeros, or anything.
+        let limits = limit(0).zip(limit(2)).filter(|(high, low)| high > low);
+        Some(Measure {
+            value,
+            low: limits.map(|(_, low)| low),
+            high: limits.map(|(high, _)| high),
+        })
+    }
+
+    fn sfp(&self, name: &str) -> Option<Module> {
+        if !self.is_intact((MEMORY, 0, 0), 63) {
+            return None;
+        }
+        let kind = self.byte(MEMORY, 0, 92).unwrap_or_default();
+        // Diagnostics, and calibrated by the module itself. Others would have to be calculated.
+        let measures = kind & 0x60 == 0x60 && kind & 0x04 == 0 && self.is_intact((DIAGNOSTICS, 0, 0), 95);
+        let at = |offset| (DIAGNOSTICS, 0, offset);
+        let measure = |value, limits, quantity| {
+            let limits = Some(at(limits));
+            measures
+                .then(|| self.measure(at(value), limits, quantity))
+                .flatten()
+        };
+        let lane = Lane {
+            bias: measure(100, 16, Quantity::Bias(1)),
+            tx_power: measure(102, 24, Quantity::Power),
+            rx_power: measure(104, 32, Quantity::Power),
+        };
+        Some(Module {
+            form: name.to_owned(),
+            vendor: self.text((MEMORY, 0, 20)),
+            part: self.text((MEMORY, 0, 40)),
+            temperature: measure(96, 0, Quantity::Temperature),
+            voltage: measure(98, 8, Quantity::Voltage),
+            lanes: if lane == Lane::default() {
+                Vec::new()
+            } else {
+                vec![lane]
+            },
+        })
+    }
+
+    fn qsfp(&self, name: &str) -> Option<Module> {
+        if !self.is_intact((MEMORY, 0, 128), 63) {
+            return None;
+        }
+        let is_ready = self.byte(MEMORY, 0, 2)? & 0x01 == 0;
+        // Technology of the transmitter: 10 and above are copper cables, which measure nothing.
+        let is_optical = self.byte(MEMORY, 0, 147)? >> 4 < 10;
+        let measures = is_ready && is_optical;
+        let has_tx_power = self.byte(MEMORY, 0, 220).is_some_and(|kind| kind & 0x04 != 0);
+        let measure = |value, limits, quantity| {
+            let limits = Some((MEMORY, 3, limits));
+            measures
+                .then(|| self.measure((MEMORY, 0, value), limits, quantity))
+                .flatten()
+        };
+        let lane = |lane: u8| Lane {
+            rx_power: measure(34 + 2 * lane, 176, Quantity::Power),
+            bias: measure(42 + 2 * lane, 184, Quantity::Bias(1)),
+            tx_power: has_tx_power
+                .then(|| measure(50 + 2 * lane, 192, Quantity::Power))
+                .flatten(),
+        };
+        Some(Module {
+            form: name.to_owned(),
+            vendor: self.text((MEMORY, 0, 148)),
+            part: self.text((MEMORY, 0, 168)),
+            temperature: measure(22, 128, Quantity::Temperature),
+            voltage: measure(26, 144, Quantity::Voltage),
+            lanes: if measures {
+                (0..4).map(lane).collect()
+            } else {
+                Vec::new()
+            },
+        })
+    }
+
+    fn cmis(&self, name: &str) -> Option<Module> {
+        let revision = self.byte(MEMORY, 0, 1)? >> 4;
+        if !(3..=5).contains(&revision) {
+            return None;
+        }
+        let advertised = self.is_intact((MEMORY, 1, 130), 125);
+        let has_limits = self.is_intact((MEMORY, 2, 128), 127);
+        let supports = |byte: u8, bit: u8| {
+            advertised && self.byte(MEMORY, 1, byte).is_some_and(|found| found & bit != 0)
+        };
+        let scale = match self.byte(MEMORY, 1, 160).unwrap_or_default() >> 3 & 3 {
+            0 => Some(1),
+            1 => Some(2),
+            2 => Some(4),
+            _ => None,
+        };
+        let measure = |place, limits, quantity| {
+            self.measure(place, has_limits.then_some((MEMORY, 2, limits)), quantity)
+        };
+        // `DPActivated`: a lane that carries data. The measurements of others mean nothing.
+        let is_active = |lane: u8| {
+            let states = self.byte(MEMORY, 0x11, 128 + lane / 2).unwrap_or_default();
+            states >> (4 * (lane % 2)) & 0x0f == 4
+        };
+        let lane = |lane: u8| {
+            let at = |first: u8| (MEMORY, 0x11, first + 2 * lane);
+            Lane {
+                tx_power: supports(160, 2)
+                    .then(|| measure(at(154), 176, Quantity::Power))
+                    .flatten(),
+                bias: scale
+                    .filter(|_| supports(160, 1))
+                    .and_then(|scale| measure(at(170), 184, Quantity::Bias(scale))),
+                rx_power: supports(160, 4)
+                    .then(|| measure(at(186), 192, Quantity::Power))
+                    .flatten(),
+            }
+        };
+        let measures_lanes = supports(160, 7);
+        Some(Module {
+            form: name.to_owned(),
+            vendor: self.text((MEMORY, 0, 129)),
+            part: self.text((MEMORY, 0, 148)),
+            temperature: supports(159, 1)
+                .then(|| measure((MEMORY, 0, 14), 128, Quantity::Temperature))
+                .flatten(),
+            voltage: supports(159, 2)
+                .then(|| measure((MEMORY, 0, 16), 136, Quantity::Voltage))
+                .flatten(),
+            lanes: if measures_lanes {
+                (0..8).filter(|lane| is_active(*lane)).map(lane).collect()
+            } else {
+                Vec::new()
+            },
+        })
+    }
+}
+
+/// What a word measures; the three formats have the same units.
+#[derive(Debug, Clone, Copy)]
+enum Quantity {
+    /// Of 1/256 degree.
+    Temperature,
+    /// Of 100 microvolts.
+    Voltage,
+    /// Of 0.1 microwatts.
+    Power,
+    /// Of 2 microamperes, times the scale.
+    Bias(i64),
+}
+
+impl Quantity {
+    /// Whether exactly 0 is what a module without a sensor gives. No light is a measurement.
+    fn is_never_zero(self) -> bool {
+        matches!(self, Self::Temperature | Self::Voltage)
+    }
+
+    /// In the unit of [`Measure`]; `None` if no module can have it.
+    fn of(self, word: u16) -> Option<i64> {
+        let number = i64::from(word);
+        match self {
+            Self::Temperature => {
+                let degrees = i64::from(word.cast_signed()) * 1000 / 256;
+                (-60_000..=150_000).contains(&degrees).then_some(degrees)
+            }
+            Self::Voltage | Self::Power => (number != 0xffff).then_some(number * 100),
+            Self::Bias(scale) => (number != 0xffff).then_some(number * 2 * scale),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "eeprom_tests.rs"]
+mod tests;

@@ -1,0 +1,229 @@
+//! Transceivers: temperature, supply voltage, and the light of each lane, with the module's own limits.
+//!
+//! Source: the generic netlink family `ethtool`, `ETHTOOL_MSG_MODULE_EEPROM_GET`, Linux 5.13 and later. The kernel requires
+//! `CAP_NET_ADMIN`; a privileged helper reads the pages for a process without it. `eeprom` decodes them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rdma_health_protocol::{MAX_MODULES, ModuleMemory, ModulePage};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Call, Client, Netlink, Question, ask_each, eeprom,
+    wire::{Kind, Schema, nest, number, small, text},
+};
+use crate::{
+    fact::{Errno, Fact, Unread, UnreadKind},
+    infiniband::CLASS,
+    recording::Failure,
+    root::Scope,
+    source::{After, Known, Source},
+};
+
+const FAMILY: &str = "ethtool";
+/// What drivers answer where no module is, or none whose memory can be read.
+const NO_MODULE: [Errno; 4] = [Errno::OPNOTSUPP, Errno::NODEV, Errno::INVAL, Errno::NXIO];
+/// How long pages stay valid. Reading them takes the adapter milliseconds for each module, and light and temperature change slowly.
+const VALID: Duration = Duration::from_secs(300);
+/// How long a failure stays valid: some drivers log each one.
+const FAILURE_VALID: Duration = Duration::from_secs(900);
+
+/// Transceivers by network device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transceivers {
+    /// The network devices of RDMA ports that have one; absent in a tree of files.
+    pub netdevs: Fact<BTreeMap<String, Module>>,
+}
+
+/// A transceiver or a cable with a memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its form: `QSFP28`, `OSFP`.
+    pub form: String,
+    /// Its vendor.
+    pub vendor: Option<String>,
+    /// The vendor's part number.
+    pub part: Option<String>,
+    /// Temperature in thousandths of a degree Celsius; `None` if it measures none.
+    pub temperature: Option<Measure>,
+    /// Supply voltage in microvolts; `None` likewise.
+    pub voltage: Option<Measure>,
+    /// The lanes in use, in order; empty for copper.
+    pub lanes: Vec<Lane>,
+}
+
+/// What a module measures of a lane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// Received light in nanowatts; `None` if it does not measure it.
+    pub rx_power: Option<Measure>,
+    /// Sent light in nanowatts; `None` likewise.
+    pub tx_power: Option<Measure>,
+    /// The laser's bias current in microamperes; `None` likewise.
+    pub bias: Option<Measure>,
+}
+
+/// A measured value with the limits beyond which the module raises an alarm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measure {
+    /// The value.
+    pub value: i64,
+    /// The lower limit; `None` if the module has none.
+    pub low: Option<i64>,
+    /// The upper limit; `None` likewise.
+    pub high: Option<i64>,
+}
+
+impl Source for Transceivers {
+    const AFTER: After = After::Devices;
+
+    fn read(scope: &Scope<'_>, known: &Known) -> Self {
+        Self {
+            netdevs: ask_each(scope, known, FAMILY, |netlink, netdev| {
+                module(scope, netlink, netdev)
+            }),
+        }
+    }
+
+    fn unread(why: &Unread) -> Self {
+        Self {
+            netdevs: why.clone().into(),
+        }
+    }
+}
+
+fn module(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Module> {
+    const NAME: &str = "module-eeprom-get";
+    // Those that only a link to a physical function has.
+    let is_virtual = scope.link(&format!("/sys/class/net/{netdev}/device/physfn"));
+    if is_virtual.known().is_some() {
+        return Fact::Absent;
+    }
+    let pages: Fact<Vec<ModulePage>> = netlink.ask_all(FAMILY, NAME, netdev, &NO_MODULE, |client, source| {
+        match pages(client, source, netdev) {
+            Err(Failure::Errno(errno @ (Errno::PERM | Errno::ACCESS))) => {
+                let helper = scope.root().module_memory(netdev);
+                helper.unwrap_or(Err(Failure::Errno(errno)))
+            }
+            pages => pages,
+        }
+    });
+    pages.and_then(|pages| {
+        // A module without an identifier is none.
+        let is_there = pages.first().is_some_and(|first| first.data.first() != Some(&0));
+        match eeprom::decode(&pages) {
+            Some(module) => Fact::Known(module),
+            None if !is_there => Fact::Absent,
+            None => scope.fail(Unread {
+                source: format!("netlink {FAMILY} {NAME} {netdev}"),
+                kind: UnreadKind::Malformed,
+                detail: "the memory of the module is neither SFF-8636, CMIS nor SFF-8472, or its checksum is wrong".into(),
+            }),
+        }
+    })
+}
+
+/// The memory of every module of RDMA devices, for a process that may not read it. A module that cannot be read has an error number.
+pub fn memories(scope: &Scope<'_>) -> Vec<ModuleMemory> {
+    let mut client = Client::default();
+    let devices = scope.entries(CLASS).known().cloned().unwrap_or_default();
+    let physical = devices.iter().filter(|device| {
+        let physfn = scope.link(&format!("{CLASS}/{device}/device/physfn"));
+        physfn.known().is_none()
+    });
+    let netdevs = physical.flat_map(|device| {
+        let netdevs = scope.entries(&format!("{CLASS}/{device}/device/net"));
+        netdevs.known().cloned().unwrap_or_default()
+    });
+    let mut found: Vec<ModuleMemory> = Vec::new();
+    for netdev in netdevs {
+        // Two devices may be functions of one PCI device.
+        if found.len() >= MAX_MODULES || found.iter().any(|other| other.netdev == netdev) {
+            continue;
+        }
+        let (pages, errno) = match pages(&mut client, "", &netdev) {
+            Ok(pages) => (pages, 0),
+            Err(Failure::Errno(errno)) => (Vec::new(), errno.raw_os_error()),
+            Err(_) => (Vec::new(), Errno::IO.raw_os_error()),
+        };
+        found.push(ModuleMemory { netdev, pages, errno });
+    }
+    found
+}
+
+/// What was read of a module, and when.
+type Remembered = (Instant, Result<Vec<ModulePage>, Failure>);
+
+/// Answers by network device.
+static ANSWERS: Mutex<BTreeMap<String, Remembered>> = Mutex::new(BTreeMap::new());
+
+/// The pages of a module; those of a few minutes ago if there are any.
+fn pages(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePage>, Failure> {
+    // Each change leaves whole answers, also after a panic elsewhere.
+    let answers = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((since, answer)) = answers().get(netdev) {
+        let valid = if answer.is_ok() { VALID } else { FAILURE_VALID };
+        if since.elapsed() < valid {
+            return answer.clone();
+        }
+    }
+    let answer = read(client, source, netdev);
+    if !matches!(answer, Err(Failure::Errno(Errno::PERM | Errno::ACCESS))) {
+        let mut answers = answers();
+        answers.retain(|_, (since, _)| since.elapsed() < FAILURE_VALID);
+        answers.insert(netdev.to_owned(), (Instant::now(), answer.clone()));
+    }
+    answer
+}
+
+fn read(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePage>, Failure> {
+    let first = page(client, source, netdev, eeprom::FIRST)?;
+    let parts = eeprom::parts(&first.data);
+    let mut pages = vec![first];
+    for part in parts {
+        // Not every module has every page.
+        match page(client, source, netdev, *part) {
+            Ok(page) => pages.push(page),
+            Err(Failure::Errno(_)) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(pages)
+}
+
+fn page(
+    client: &mut Client,
+    source: &str,
+    netdev: &str,
+    (address, page, offset, length): eeprom::Part,
+) -> Result<ModulePage, Failure> {
+    let question = Question {
+        family: FAMILY,
+        call: Call::Generic(31, 32),
+        dump: false,
+        attributes: vec![
+            nest(1, &[text(2, netdev)]),
+            number(2, offset.into()),
+            number(3, length.into()),
+            small(4, page),
+            small(5, 0),
+            small(6, address),
+        ],
+        schema: DATA,
+    };
+    let messages = client.ask(source, question)?;
+    let digits = messages.first().and_then(|message| message["data"].as_str());
+    let data = digits.map_or_else(Vec::new, rdma_health_protocol::bytes_of_digits);
+    Ok(ModulePage {
+        address,
+        page,
+        offset,
+        data: data.into_iter().take(length.into()).collect(),
+    })
+}
+
+const DATA: Schema = &[(7, "data", Kind::Bytes)];

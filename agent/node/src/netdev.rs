@@ -1,0 +1,96 @@
+//! What netlink reports of the network device of a port.
+
+use rdma_health_kernel::{
+    infiniband,
+    netlink::{
+        dcb::Bridging,
+        interfaces::{Interface, VfSettings},
+        transceiver::Module,
+    },
+};
+
+use crate::Node;
+
+/// The names in the history of counters that no file of a port holds.
+pub mod counters {
+    /// Blocks that forward error correction could not correct.
+    pub const FEC_UNCORRECTABLE: &str = "fec_uncorrectable";
+    /// Bits that forward error correction corrected.
+    pub const FEC_CORRECTED_BITS: &str = "fec_corrected_bits";
+    /// Pause frames that the port sent, of any kind and priority.
+    pub const PAUSE_SENT: &str = "pause_sent";
+    /// Pause frames that the port received, likewise.
+    pub const PAUSE_RECEIVED: &str = "pause_received";
+}
+
+impl Node {
+    /// The priorities and the flow control of a port's network device, if its driver reports them.
+    pub fn bridging(&self, port: &infiniband::Port) -> Option<&Bridging> {
+        self.dcb.netdevs.known()?.get(&port.netdev.known()?.name)
+    }
+
+    /// The transceiver of a port, if it has one that could be read.
+    pub fn transceiver(&self, port: &infiniband::Port) -> Option<&Module> {
+        self.transceivers.netdevs.known()?.get(&port.netdev.known()?.name)
+    }
+
+    /// What rtnetlink reports of a port's network device.
+    pub fn interface(&self, port: &infiniband::Port) -> Option<&Interface> {
+        self.interfaces.netdevs.known()?.get(&port.netdev.known()?.name)
+    }
+
+    /// What a physical function has set for its virtual function of this number, with the name of the network device that reports it.
+    pub fn vf_settings(&self, physical: &str, number: u32) -> Option<(&str, &VfSettings)> {
+        let hcas = self
+            .hcas()
+            .filter(|hca| hca.pci_address.known().is_some_and(|address| address == physical));
+        let mut ports = hcas.flat_map(|hca| hca.ports.values());
+        ports.find_map(|port| {
+            let netdev = port.netdev.known()?;
+            let mut vfs = self.interface(port)?.vfs.iter();
+            let vf = vfs.find(|vf| vf.number == u64::from(number))?;
+            Some((netdev.name.as_str(), vf))
+        })
+    }
+
+    /// The counters of a port that only netlink reports and whose rise is evaluated, by [`counters`].
+    pub fn link_counters(&self, port: &infiniband::Port) -> Vec<(&'static str, u64)> {
+        let link = self.ethernet_link(port);
+        let fec = link.and_then(|link| link.fec.known());
+        let pause = link.and_then(|link| link.pause.known());
+        let pfc = self.bridging(port).and_then(|bridging| bridging.pfc.as_ref());
+        // One sort of pause frames is in use; a driver that counts the other one reports zeros.
+        let frames = |of_link: Option<u64>, of_priorities: Option<&Vec<u64>>| {
+            let priorities =
+                of_priorities.map(|all| all.iter().fold(0_u64, |sum, one| sum.saturating_add(*one)));
+            match (of_link, priorities) {
+                (None, None) => None,
+                (link, priorities) => Some(
+                    link.unwrap_or_default()
+                        .saturating_add(priorities.unwrap_or_default()),
+                ),
+            }
+        };
+        [
+            (counters::FEC_UNCORRECTABLE, fec.and_then(|fec| fec.uncorrectable)),
+            (
+                counters::FEC_CORRECTED_BITS,
+                fec.and_then(|fec| fec.corrected_bits),
+            ),
+            (
+                counters::PAUSE_SENT,
+                frames(pause.and_then(|pause| pause.tx_frames), pfc.map(|pfc| &pfc.sent)),
+            ),
+            (
+                counters::PAUSE_RECEIVED,
+                frames(
+                    pause.and_then(|pause| pause.rx_frames),
+                    pfc.map(|pfc| &pfc.received),
+                ),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! Transceivers: heat, and light at the edge of what they can receive.
+
+use rdma_health_node::{
+    Node, Port,
+    transceiver::{Measure, Module},
+};
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
+};
+
+/// The limit of a module that reports none, in thousandths of a degree: the critical one of sichek for the ports of jobs.
+const HOT: i64 = 75_000;
+
+/// `module-hot`.
+pub static MODULE_HOT: Rule = Rule {
+    id: "module-hot",
+    domain: Domain::Link,
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
+    title: "A transceiver is too hot",
+    explanation: "The transceiver has reached its own high-temperature alarm, or 75 °C if it reports no limit (the critical limit that \
+        sichek uses for ports of jobs). Bit errors rise with temperature. At its shutdown limit the module turns off its lasers and the \
+        link goes down.",
+    remedy: Remedy {
+        any: "Check fans, air flow and blanking panels at this module, compare it with its neighbours, and clean and reseat it.",
+        host: "ethtool -m NETDEV",
+        ..Remedy::all("")
+    },
+    false_alarms: "Only modules that measure their temperature are judged. Readings outside -60 to 150 °C and pages with a wrong checksum \
+        are not used.",
+    inputs: &[Writer::Hardware],
+    judge: module_hot,
+};
+
+/// A port with its network device and transceiver.
+fn modules(node: &Node) -> impl Iterator<Item = (Port<'_>, &str, &Module)> {
+    node.ports().filter_map(|port| {
+        let netdev = port.kernel.netdev.known()?;
+        Some((port, netdev.name.as_str(), node.transceiver(port.kernel)?))
+    })
+}
+
+fn module_hot(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let found = modules(node).filter_map(|(port, netdev, module)| {
+        let Measure { value, high, .. } = module.temperature?;
+        let limit = high.unwrap_or(HOT);
+        if value < limit {
+            return None;
+        }
+        let subject = Subject::of_port(&port);
+        let message = format!(
+            "the {} of {netdev} ({subject}) has {}, expected less than {}",
+            module.form,
+            degrees(value),
+            degrees(limit)
+        );
+        let finding = Draft::new(&MODULE_HOT, subject, message)
+            .fill("NETDEV", netdev)
+            .evidence(format!("ethtool -m {netdev}: temperature"), degrees(value));
+        let whose = if high.is_some() {
+            "high alarm of the module"
+        } else {
+            "limit, the module has none"
+        };
+        Some(identified(finding, module).evidence(whose, degrees(limit)))
+    });
+    found.collect()
+}
+
+/// Adds vendor and part number.
+fn identified(finding: Draft, module: &Module) -> Draft {
+    let words: Vec<&str> = [&module.vendor, &module.part]
+        .into_iter()
+        .filter_map(Option::as_deref)
+        .collect();
+    if words.is_empty() {
+        finding
+    } else {
+        finding.evidence("module", words.join(" "))
+    }
+}
+
+fn degrees(thousandths: i64) -> String {
+    // A temperature has few digits.
+    #[expect(clippy::cast_precision_loss)]
+    let degrees = thousandths as f64 / 1000.0;
+    format!("{degrees:.1} °C")
+}
+
+/// `module-light-low`.
+pub static MODULE_LIGHT_LOW: Rule = Rule {
+    id: "module-light-low",
+    domain: Domain::Link,
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&NEAR_THE_LIMIT]),
+    title: "A transceiver receives or sends too little light",
+    explanation: "The power of a lane is below the low alarm of the transceiver. The link is up, but bit errors rise, and forward error \
+        correction has no reserve: the link flaps or loses packets as the fibre ages. A low received power comes from a dirty or bent fibre \
+        or the other end's laser; a low sent power from this module.",
+    remedy: Remedy {
+        any: "Clean both ends of the fibre, check its bends, and reseat the module. If the received power stays low, exchange the module at \
+            the other end; if the sent power is low, exchange this one.",
+        host: "ethtool -m NETDEV",
+        ..Remedy::all("")
+    },
+    false_alarms: "Only lanes of ACTIVE ports whose module measures light and has limits of its own are judged: a spare port without a \
+        fibre is dark. Copper cables measure nothing.",
+    inputs: &[Writer::Hardware, Writer::Fabric],
+    judge: module_light_low,
+};
+
+static NEAR_THE_LIMIT: Exception = Exception {
+    condition: "if the power is less than 1 dB above the low alarm (the margin that sichek requires for ports of jobs)",
+    severities: Severities::INFO,
+};
+
+fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let active = modules(node).filter(|(port, ..)| port.is_active() == Some(true));
+    let found = active.filter_map(|(port, netdev, module)| {
+        let lanes = (1..).zip(&module.lanes);
+        let powers = lanes.flat_map(|(lane, of)| {
+            [("receives", of.rx_power), ("sends", of.tx_power)]
+                .map(|(what, power)| Some((lane, what, power?.value, power?.low?)))
+        });
+        // 1 dB is a factor of 1.259.
+        let near = |value: i64, low: i64| value.saturating_mul(1000) < low.saturating_mul(1259);
+        let mut low: Vec<(u32, _, _, _)> = powers
+            .flatten()
+            .filter(|(.., value, low)| near(*value, *low))
+            .collect();
+        low.sort_by_key(|(.., value, limit)| value - limit);
+        let (lane, what, value, limit) = *low.first()?;
+        let subject = Subject::of_port(&port);
+        let relation = if value < limit {
+            "below"
+        } else {
+            "less than 1 dB above"
+        };
+        let message = format!(
+            "lane {lane} of the {} of {netdev} ({subject}) {what} {}, {relation} its low alarm of {}",
+            module.form,
+            decibels(value),
+            decibels(limit)
+        );
+        let finding = Draft::new(&MODULE_LIGHT_LOW, subject, message)
+            .exception((value >= limit).then_some(&NEAR_THE_LIMIT))
+            .fill("NETDEV", netdev);
+        let finding = low
+            .iter()
+            .take(8)
+            .fold(finding, |finding, (lane, what, value, limit)| {
+                let source = format!("ethtool -m {netdev}: lane {lane} {what}");
+                finding.evidence(
+                    source,
+                    format!("{} (low alarm {})", decibels(*value), decibels(*limit)),
+                )
+            });
+        Some(identified(finding, module))
+    });
+    found.collect()
+}
+
+/// `-3.0 dBm`; `no light` for zero.
+fn decibels(nanowatts: i64) -> String {
+    if nanowatts <= 0 {
+        return "no light".into();
+    }
+    // At most 6.5 milliwatts.
+    #[expect(clippy::cast_precision_loss)]
+    let milliwatts = nanowatts as f64 / 1e6;
+    format!("{:.1} dBm", 10.0 * milliwatts.log10())
+}

@@ -1,0 +1,325 @@
+//! What netlink shows of virtual functions, priorities, rates, light and neighbours.
+
+use std::collections::BTreeMap;
+
+use rdma_health_kernel::recording::{Answer, Question};
+use rdma_health_node::history::History;
+use serde_json::{Value, json};
+
+use super::*;
+
+const RAILS: &str = "h100-connectx7";
+/// The network device of each rail.
+const NETDEVS: [&str; 8] = [
+    "ens1f0np0",
+    "ens2f0np0",
+    "ens3f0np0",
+    "ens4f0np0",
+    "ens5f0np0",
+    "ens6f0np0",
+    "ens7f0np0",
+    "ens8f0np0",
+];
+
+/// A node whose kernel answers so: family, command, object, messages.
+fn answering(fixture: &str, answers: &[(&str, &str, &str, Value)], change: impl FnOnce(&mut Tree)) -> Node {
+    let mut archive = Tree::fixture(fixture).unwrap();
+    change(&mut archive);
+    let question = |family: &str, command: &str, object: &str| Question::Netlink {
+        family: family.to_owned(),
+        command: command.to_owned(),
+        object: object.to_owned(),
+    };
+    // The drivers of the other network devices report nothing.
+    let netdevs = archive.entries().map(|(path, _)| path);
+    let netdevs: Vec<_> = netdevs
+        .filter_map(|path| path.strip_prefix("sys/class/net/"))
+        .map(str::to_owned)
+        .collect();
+    let asked = answers.iter().map(|(family, command, ..)| (*family, *command));
+    for (family, command) in asked.chain([("ethtool", "linkstate-get")]) {
+        for netdev in netdevs.iter().filter(|netdev| !netdev.contains('/')) {
+            let nothing = Answer::Bytes(b"[]".as_slice().into());
+            archive
+                .answer(question(family, command, netdev), nothing)
+                .unwrap();
+        }
+    }
+    for (family, command, object, answer) in answers {
+        let bytes = answer.to_string().into_bytes();
+        let question = question(family, command, object);
+        archive.answer(question, Answer::Bytes(bytes.into())).unwrap();
+    }
+    let (_folder, root) = archive.open().unwrap();
+    let mut collector = Collector::new(root, Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+/// One answer for each rail.
+fn of_rails(
+    family: &'static str,
+    command: &'static str,
+    answer: impl Fn(usize) -> Value,
+) -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let numbered = NETDEVS.iter().enumerate();
+    numbered
+        .map(|(n, netdev)| (family, command, *netdev, json!([answer(n)])))
+        .collect()
+}
+
+#[test]
+fn a_physical_function_that_blocks_a_virtual_one_is_reported_with_any_driver() {
+    let judged = |link_state: u32, mac: &str, trust: u32| {
+        let vf = json!({"mac": {"vf": 0, "mac": mac}, "spoofchk": {"vf": 0, "setting": 1},
+            "link-state": {"vf": 0, "link-state": link_state}, "trust": {"vf": 0, "setting": trust}});
+        let link = json!([{"ifi-index": 2, "vfinfo-list": {"info": [vf]}}]);
+        answering(
+            "connectx6-vfs",
+            &[("rt-link", "getlink", "ens1f0np0", link)],
+            |_| {},
+        )
+    };
+    let zero = "00:00:00:00:00:00";
+    assert_eq!(of(&judged(0, zero, 0), &auto(), "vf-trust"), [""; 0]);
+    let down = judged(2, zero, 0);
+    let finding = findings(&down, &auto(), "vf-trust").remove(0);
+    assert!(
+        finding.message.contains("holds the link of mlx5_1 (VF 0) down"),
+        "{}",
+        finding.message
+    );
+    assert_eq!(
+        finding.evidence[0].source,
+        "ip link show ens1f0np0, vf 0: link state"
+    );
+    let other = "02:00:00:00:00:99";
+    assert!(message(&judged(0, other, 0), &auto(), "vf-trust").contains("spoofcheck drops its frames"));
+    assert_eq!(of(&judged(0, other, 1), &auto(), "vf-trust"), [""; 0]);
+}
+
+/// Flow control on priority 3, and DSCP 26 on this priority.
+fn priorities(dscp: impl Fn(usize) -> Value) -> Node {
+    let bridging = |n| json!({"ieee": {"pfc": {"pfc-en": 8}, "app-table": {"app": dscp(n)}}});
+    answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {})
+}
+
+#[test]
+fn flow_control_that_no_dscp_reaches_is_reported() {
+    let entry = |dscp: u8, priority: u8| json!([{"selector": 5, "protocol": dscp, "priority": priority}]);
+    let healthy = priorities(|_| entry(26, 3));
+    assert_eq!(of(&healthy, &auto(), "pfc-unreachable"), [""; 0]);
+    let by_vlan = priorities(|_| json!([]));
+    assert_eq!(of(&by_vlan, &auto(), "pfc-unreachable"), [""; 0]);
+    let one = priorities(|n| if n == 2 { entry(26, 4) } else { entry(26, 3) });
+    assert_eq!(of(&one, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
+    let finding = findings(&one, &auto(), "pfc-unreachable").remove(0);
+    assert!(
+        finding
+            .message
+            .ends_with("leads to a priority with flow control (3)"),
+        "{}",
+        finding.message
+    );
+    assert_eq!(finding.evidence[1].value, "26:4");
+    let other = priorities(|n| if n == 2 { entry(24, 3) } else { entry(26, 3) });
+    assert_eq!(of(&other, &auto(), "pfc-unreachable"), ["mlx5_2:1 info"]);
+}
+
+const BEGIN: u64 = 1_790_000_000;
+
+/// The node after ten minutes in which the counters of rails rose so.
+fn risen(document: impl Fn(usize, u64) -> (&'static str, Value), rise: impl Fn(usize) -> u64) -> Node {
+    let at = |time: u64, value: &dyn Fn(usize) -> u64| {
+        let answers: Vec<_> = (0..NETDEVS.len())
+            .map(|n| {
+                let (command, message) = document(n, value(n));
+                ("ethtool", command, NETDEVS[n], json!([message]))
+            })
+            .collect();
+        let mut node = answering(RAILS, &answers, |_| {});
+        node.facts.time = time;
+        node
+    };
+    let mut history = History::default();
+    history.record(&at(BEGIN, &|_| 1000), BEGIN);
+    let mut node = at(BEGIN + 600, &|n| 1000 + rise(n));
+    node.history = Some(Arc::new(history));
+    node
+}
+
+#[test]
+fn a_port_with_more_bit_errors_than_its_equals_is_reported() {
+    let fec = |_, bits: u64| ("fec-get", json!({"active": 50, "stats": {"corr-bits": [bits]}}));
+    // 400 Gb/s for 600 s: 2.4e14 bits.
+    assert_eq!(
+        of(&risen(fec, |_| 240_000_000), &auto(), "bit-errors-high"),
+        [""; 0]
+    );
+    let one = |n: usize| if n == 5 { 240_000_000 } else { 240_000 };
+    let node = risen(fec, one);
+    assert_eq!(of(&node, &auto(), "bit-errors-high"), ["mlx5_5:1 warning"]);
+    let message = message(&node, &auto(), "bit-errors-high");
+    assert!(
+        message.ends_with("1.0e-6 before correction, median of equal ports 1.0e-9"),
+        "{message}"
+    );
+    let small = |n: usize| if n == 5 { 12_000_000 } else { 240 };
+    assert_eq!(of(&risen(fec, small), &auto(), "bit-errors-high"), [""; 0]);
+    assert_eq!(
+        of(&risen(fec, |_| 72_000_000_000), &auto(), "bit-errors-high").len(),
+        8
+    );
+}
+
+#[test]
+fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
+    let pause = |direction: &'static str| {
+        move |_: usize, frames: u64| {
+            (
+                "pause-get",
+                json!({"rx": 1, "tx": 1, "stats": {direction: frames}}),
+            )
+        }
+    };
+    // At 400 Gb/s, 11 921 frames per second stop a link all the time.
+    let storm = |n: usize| if n == 1 { 600 * 9000 } else { 600 * 10 };
+    let node = risen(pause("tx-frames"), storm);
+    assert_eq!(of(&node, &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
+    let message = message(&node, &auto(), "pause-storm");
+    assert!(
+        message.contains("sends 9000 pause frames per second, up to 75 % of the time"),
+        "{message}"
+    );
+    assert_eq!(
+        of(&risen(pause("rx-frames"), storm), &auto(), "pause-storm"),
+        ["mlx5_1:1 info"]
+    );
+    assert_eq!(
+        of(&risen(pause("rx-frames"), |_| 600 * 9000), &auto(), "pause-storm"),
+        [""; 0]
+    );
+    assert_eq!(
+        of(
+            &risen(pause("tx-frames"), |n| u64::try_from(n).unwrap() * 600),
+            &auto(),
+            "pause-storm"
+        ),
+        [""; 0]
+    );
+}
+
+/// The memory of a QSFP28 at this temperature, whose first lane receives this light in units of 0.1 microwatts.
+fn qsfp(degrees: u8, light: u16) -> Value {
+    let mut lower = [0_u8; 64];
+    lower[0] = 0x11;
+    lower[22] = degrees;
+    for lane in 0..4 {
+        let light = if lane == 0 { light } else { 9000 };
+        lower[34 + 2 * lane..36 + 2 * lane].copy_from_slice(&light.to_be_bytes());
+    }
+    let mut upper = [0_u8; 64];
+    upper[20..36].copy_from_slice(b"NVIDIA          ");
+    upper[63] = upper[..63]
+        .iter()
+        .fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
+    let mut limits = [0_u8; 72];
+    limits[0] = 80;
+    limits[48..52].copy_from_slice(&[0x55, 0xf0, 0x01, 0xf4]);
+    let digits = |bytes: &[u8]| {
+        let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        digits.concat()
+    };
+    json!([
+        {"address": 80, "page": 0, "offset": 0, "data": digits(&lower)},
+        {"address": 80, "page": 0, "offset": 128, "data": digits(&upper)},
+        {"address": 80, "page": 3, "offset": 128, "data": digits(&limits)},
+    ])
+}
+
+#[test]
+fn heat_and_light_are_judged_by_the_limits_of_the_module() {
+    let with = |memory: Value| {
+        answering(
+            RAILS,
+            &[("ethtool", "module-eeprom-get", NETDEVS[0], memory)],
+            |_| {},
+        )
+    };
+    let healthy = with(qsfp(50, 9000));
+    assert!(
+        healthy
+            .transceivers
+            .netdevs
+            .known()
+            .is_some_and(|all| all.len() == 1)
+    );
+    for rule in ["module-hot", "module-light-low"] {
+        assert_eq!(of(&healthy, &auto(), rule), [""; 0]);
+    }
+    let hot = with(qsfp(81, 9000));
+    assert_eq!(of(&hot, &auto(), "module-hot"), ["mlx5_0:1 warning"]);
+    assert!(message(&hot, &auto(), "module-hot").ends_with("has 81.0 °C, expected less than 80.0 °C"));
+    // The low alarm is 50 microwatts, -13 dBm.
+    let low = with(qsfp(50, 400));
+    assert_eq!(of(&low, &auto(), "module-light-low"), ["mlx5_0:1 warning"]);
+    let words = message(&low, &auto(), "module-light-low");
+    assert!(
+        words.contains("lane 1 of the QSFP28")
+            && words.contains("-14.0 dBm, below its low alarm of -13.0 dBm"),
+        "{words}"
+    );
+    assert_eq!(
+        of(&with(qsfp(50, 600)), &auto(), "module-light-low"),
+        ["mlx5_0:1 info"]
+    );
+    assert!(message(&with(qsfp(50, 0)), &auto(), "module-light-low").contains("receives no light"));
+    // A driver that returns garbage: reported as unread, and no number.
+    let garbage = json!([{"address": 80, "page": 0, "offset": 0, "data": "11ff42"}]);
+    let node = with(garbage);
+    assert_eq!(node.transceivers.netdevs.known(), Some(&BTreeMap::new()));
+    let unread = &node.sources["transceivers"].unread[0];
+    assert!(
+        unread.to_string().contains("neither SFF-8636, CMIS nor SFF-8472"),
+        "{unread}"
+    );
+}
+
+#[test]
+fn a_neighbour_table_without_room_is_reported() {
+    let with = |entries: u64, overflows: u64| {
+        let table = json!([{"name": "arp_cache", "thresh2": 512, "thresh3": 1024, "config": {"entries": entries},
+            "stats": {"table-fulls": overflows}}]);
+        answering(RAILS, &[("rt-neigh", "getneightbl", "", table)], |_| {})
+    };
+    assert_eq!(of(&with(900, 0), &auto(), "neighbour-table-full"), [""; 0]);
+    assert_eq!(
+        of(&with(930, 0), &auto(), "neighbour-table-full"),
+        ["node warning"]
+    );
+    assert_eq!(of(&with(20, 7), &auto(), "neighbour-table-full"), ["node info"]);
+}
+
+#[test]
+fn a_member_that_lacp_leaves_out_is_reported() {
+    let bond = json!([{"ifi-index": 9, "linkinfo": {"data": {"mode": 4, "ad-info": {"aggregator": 1}}}}]);
+    let member = |name: &str, aggregator: u64| {
+        json!({"ifname": name, "master": 9, "ifi-index": 1, "linkinfo": {"slave-data":
+            {"mii-status": 0, "ad-aggregator-id": aggregator}}})
+    };
+    let with = |aggregator: u64| {
+        let members = json!([member("eth8", 1), member("eth9", aggregator)]);
+        let link = json!([{"ifi-index": 9, "linkinfo": {"kind": "bond"}}]);
+        let of_bond = |command, answer| ("rt-link", command, NETDEVS[0], answer);
+        let answers = [
+            of_bond("getlink", link),
+            of_bond("getlink-bond", bond.clone()),
+            of_bond("getlink-members", members),
+        ];
+        answering(RAILS, &answers, |_| {})
+    };
+    assert_eq!(of(&with(1), &auto(), "bond-degraded"), [""; 0]);
+    let node = with(2);
+    assert_eq!(of(&node, &auto(), "bond-degraded"), ["mlx5_0:1 warning"]);
+    assert!(message(&node, &auto(), "bond-degraded").contains("eth9 of"));
+}
