@@ -1,6 +1,8 @@
 //! Ports, their GIDs and addresses, and the network between nodes.
 
-use rdma_health_rules::domain::{adapter_events, bond, gids, link, network, pods, rails, rate, trend};
+use rdma_health_rules::domain::{
+    adapter_events, bond, gids, link, network, optics, pods, priorities, rails, rate, signal, trend,
+};
 
 use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
@@ -181,6 +183,9 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
     and transceiver.",
     rules: &[
         &adapter_events::MODULE_FAULT,
+        &optics::MODULE_HOT,
+        &optics::MODULE_LIGHT_LOW,
+        &signal::BIT_ERRORS_HIGH,
         &trend::PORT_FLAPPING,
         &trend::COUNTER_ERRORS,
         &rate::WIDTH_DEGRADED,
@@ -218,7 +223,11 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
     in another subnet needs a route. Connecting then fails with ENETUNREACH or ETIMEDOUT, or packets go to the wrong port.",
     next_step: "Run ip route get PEER from LOCAL with the addresses of the two GIDs. For several devices in one subnet, set \
     arp_ignore, arp_announce and rp_filter.",
-    rules: &[&rails::RAIL_ADDRESSES, &network::SAME_SUBNET_ARP],
+    rules: &[
+        &rails::RAIL_ADDRESSES,
+        &network::SAME_SUBNET_ARP,
+        &priorities::NEIGHBOUR_TABLE_FULL,
+    ],
     cases: &[],
     often: &[
         ConnectUnreachable,
@@ -245,11 +254,15 @@ pub(super) static MTU: KnownCause = KnownCause {
 
 pub(super) static FLOW_CONTROL: KnownCause = KnownCause {
     id: "flow-control",
-    title: "RoCE runs without flow control",
+    title: "Flow control for RoCE is missing, does not apply, or stops the port",
     explanation: "Without PFC or ECN, a switch drops RoCE packets under load, and each drop costs a timeout.",
     next_step: "Configure the same PFC or ECN settings on adapters and switches. Check the node with mlnx_qos -i DEVICE or \
     dcb pfc show dev DEVICE.",
-    rules: &[&network::ROCE_FLOW_CONTROL],
+    rules: &[
+        &signal::PAUSE_STORM,
+        &priorities::PFC_UNREACHABLE,
+        &network::ROCE_FLOW_CONTROL,
+    ],
     cases: &[],
     often: &[],
     sometimes: &[RETRY_EXC, RNR_RETRY_EXC, BandwidthLow, LatencyHigh],
