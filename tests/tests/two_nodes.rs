@@ -157,6 +157,13 @@ fn a_blackhole_names_its_direction(node: &VirtualNode) {
         ("a0", "no RDMA packet from virtual-node arrives at virtual-node"),
         ("b0", "the acknowledgements from virtual-node do not arrive"),
     ] {
+        // So that no ARP request is lost: the kernel would not even begin to connect.
+        node.check(
+            "for side in a b; do other=$(echo $side | tr ab ba); \
+             address=$(ip -4 -o addr show dev ${other}0 | awk '{ sub(\"/.*\", \"\", $4); print $4 }'); \
+             ip neigh replace $address lladdr $(cat /sys/class/net/${other}0/address) dev ${side}0 nud permanent; done",
+        )
+        .unwrap();
         netem(node, netdev, "loss 100%");
         let both = measure(node, "rxe_a0", "rxe_b0", "--duration 5s");
         no_netem(node, netdev);
