@@ -40,7 +40,7 @@ const WORDS: &str = "\
     exception exit expected exposed ext extended external fabric fail failed failing failure fallen fast fatal fault \
     features fence field fill filter final find firmware flags flow flr flush for forced found free freed from full \
     function functions fw gb gbps general generation get gid global gpu group guard guid guest gt had handle handling hang hangs \
-    hard hardware has have hca header heal health healthy heartbeat high host hot hw hwrm id identity if ignored ignoring \
+    hard hardware has have hca header heal health healthy heartbeat hidden high host hot hw hwrm id identity if ignored ignoring \
     illegal implemented in inactive incompatible index indication info init initialise initialised initialization initialize initialized \
     initializing insert inserted insufficient intel interface internal interrupt interrupts intr invalid invalidation iommu irq is \
     isn issue issued it its keep key kernel key lag lane lanes large last layer lazy leak least left legacy length less level \
@@ -280,6 +280,10 @@ mod tests {
                 "[12.345678] mlx5_core 0000:13:00.0: Link up",
             ),
             (" REPEATED=62", " REPEATED=62"),
+            (
+                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid <hidden>): failed",
+                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid <hidden>): failed",
+            ),
         ] {
             assert_eq!(anonymous(text), shown);
         }
