@@ -71,6 +71,11 @@ const WORDS: &str = "\
     core vi adapter change cold containment count cpu cq fsr fsynr cbfrsynra further inaccessible ipa mod ms msec pid polling print qplib re requesting sensors sid skipping sm sp ssid stream sufficient unassigned uncorrected unhandled unrecognized vports qpn cqn srqn eqn cm ucm mad umad turn one bad aux keepalive wc lid gids pkey about addr attributes came err gone io len msg prevents sme sev snp tdx infiniband es func lost smaller msgs cfg perm bnxtre \
     dmar drhd smmu ivrs ivhd handled hmm hq inta rasdes tb uevent ue ce";
 
+/// Whether drivers use the word. It identifies nothing.
+pub(super) fn is_word(word: &str) -> bool {
+    is_joined(word)
+}
+
 /// The line with every unknown word hidden. `names` are the network and RDMA devices of the node, which are kept.
 pub(super) fn line(pseudonyms: &Pseudonyms, names: &BTreeSet<String>, line: &str) -> String {
     kmsg::with_message(line, |text| message(pseudonyms, names, text))
