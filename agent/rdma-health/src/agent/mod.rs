@@ -36,7 +36,10 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::helper::{ask_kubelet, ask_privileged, place};
+use crate::{
+    helper::{ask_kubelet, ask_privileged, place},
+    patient,
+};
 use events::Event;
 use liveness::Liveness;
 use metrics::Metrics;
@@ -115,8 +118,7 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     let hangup_signals = signal(SignalKind::hangup())?;
     let web = web_config.as_deref().map(web_config::load).transpose()?;
     let node_name = node_name(&config)?;
-    let root = Root::open(&config.root)
-        .with_context(|| format!("cannot read the root directory {}", config.root.display()))?;
+    let root = patient::root(&config.root)?;
     let exporter = Exporter::default();
     let metrics = Metrics::new(exporter.registry());
     let server = Server::bind(config.listen, Arc::clone(&metrics.web));
