@@ -100,11 +100,40 @@ impl Agent {
     }
 }
 
+/// The signals that the agent handles. Until they are taken over, each ends the process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Takes them over. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub(crate) fn take_over() -> std::io::Result<Self> {
+        // Not used: they have no effect from now on, also after these are dropped.
+        let _ = (
+            signal(SignalKind::user_defined1())?,
+            signal(SignalKind::user_defined2())?,
+        );
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Runs until a signal ends it.
 ///
 /// # Errors
 /// If the root directory cannot be read, the address cannot be used, or a thread cannot be started.
-pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
+pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let Setup {
         config,
@@ -113,9 +142,12 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         web_config,
         liveness_socket,
     } = setup;
-    // From here on, a signal does not end the agent by itself.
-    let mut terminate = signal(SignalKind::terminate())?;
-    let hangup_signals = signal(SignalKind::hangup())?;
+    let Signals {
+        mut terminate,
+        mut interrupt,
+        mut quit,
+        hangup: hangup_signals,
+    } = signals;
     let web = web_config.as_deref().map(web_config::load).transpose()?;
     let node_name = node_name(&config)?;
     let root = patient::root(&config.root)?;
@@ -187,7 +219,8 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
     let shutdown = async move {
         select! {
             _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
+            _ = interrupt.recv() => {}
+            _ = quit.recv() => {}
         }
         // A pod ends all its containers: that the helper ends, too, is not a fault of the node.
         if let Some(publishing) = publishing {
