@@ -50,10 +50,10 @@ pub(super) fn without_processes(text: &str) -> String {
         let between = text.get(shown..span.start).unwrap_or_default();
         out.push_str(between);
         // Two that touch are one.
-        if !(between.trim().is_empty() && out.trim_end().ends_with(HIDDEN)) {
-            out.push_str(HIDDEN);
-        } else {
+        if between.trim().is_empty() && out.trim_end().ends_with(HIDDEN) {
             out.truncate(out.trim_end().len());
+        } else {
+            out.push_str(HIDDEN);
         }
         shown = span.end;
     }

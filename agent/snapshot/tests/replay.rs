@@ -290,6 +290,7 @@ fn an_anonymous_snapshot_has_the_same_findings_whatever_the_name_of_the_host() {
         ("ethernet", true),
         ("mlx5_core", true),
         ("active", true),
+        ("ver", true),
     ] {
         write("proc/sys/kernel/hostname", &format!("{name}\n"));
         let (node, _, mut snapshot) = both(tree.path());

@@ -57,12 +57,14 @@ fn pseudonyms(recording: &Recording) -> Pseudonyms {
 /// Whether a question or answer contains the word `name` other than as the name of a host: replacing it would change the
 /// meaning.
 fn uses((question, answer): (&Question, &Answer), name: &str) -> bool {
-    let is = |text: &str| text.eq_ignore_ascii_case(name);
-    let in_path = |path: &str| path.split('/').any(is);
     let in_text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
         pseudonym::places(&text, name).next().is_some()
     };
+    // The name of a file of the kernel may contain it (`fw_ver`), that of another one must be it.
+    let is_kernel = question.path().is_some_and(is_of_kernel);
+    let is = |text: &str| text.eq_ignore_ascii_case(name) || is_kernel && in_text(text.as_bytes());
+    let in_path = |path: &str| path.split('/').any(is);
     question.path().is_some_and(in_path)
         || match answer {
             Answer::Bytes(bytes) => match question {
