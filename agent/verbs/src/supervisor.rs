@@ -174,20 +174,17 @@ fn make_place(sessions: &mut [Session], refusals: &mut Refusals) -> bool {
     }
     served.retain(|session| session.began.elapsed() >= PLACE);
     let longest = served.into_iter().min_by_key(|session| session.heard);
-    match longest.filter(|_| workers < MAX_WORKERS) {
-        Some(session) => {
-            session.kill();
-            refusals.report(format_args!(
-                "closed the connection that has sent nothing for longest: the limit of {MAX_CONNECTIONS} is reached"
-            ));
-            true
-        }
-        None => {
-            refusals.report(format_args!(
-                "closed a new connection: the limit of {MAX_CONNECTIONS} is reached"
-            ));
-            false
-        }
+    if let Some(session) = longest.filter(|_| workers < MAX_WORKERS) {
+        session.kill();
+        refusals.report(format_args!(
+            "closed the connection that has sent nothing for longest: the limit of {MAX_CONNECTIONS} is reached"
+        ));
+        true
+    } else {
+        refusals.report(format_args!(
+            "closed a new connection: the limit of {MAX_CONNECTIONS} is reached"
+        ));
+        false
     }
 }
 

@@ -103,10 +103,26 @@ impl Agent {
 /// The signals that the agent handles. Until they are taken over, each ends the process.
 #[derive(Debug)]
 pub(crate) struct Signals {
+    ending: Ending,
+    hangup: Signal,
+}
+
+/// The signals that end the agent.
+#[derive(Debug)]
+struct Ending {
     terminate: Signal,
     interrupt: Signal,
     quit: Signal,
-    hangup: Signal,
+}
+
+impl Ending {
+    async fn received(mut self) {
+        select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.quit.recv() => {}
+        }
+    }
 }
 
 impl Signals {
@@ -121,9 +137,11 @@ impl Signals {
             signal(SignalKind::user_defined2())?,
         );
         Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
+            ending: Ending {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
+            },
             hangup: signal(SignalKind::hangup())?,
         })
     }
@@ -142,12 +160,6 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
         web_config,
         liveness_socket,
     } = setup;
-    let Signals {
-        mut terminate,
-        mut interrupt,
-        mut quit,
-        hangup: hangup_signals,
-    } = signals;
     let web = web_config.as_deref().map(web_config::load).transpose()?;
     let node_name = node_name(&config)?;
     let root = patient::root(&config.root)?;
@@ -215,13 +227,9 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
         tokio::spawn(follow_config(Arc::clone(&agent), file, overrides, hangups));
     }
 
-    tokio::spawn(reload_on(hangup_signals, hangup));
+    tokio::spawn(reload_on(signals.hangup, hangup));
     let shutdown = async move {
-        select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = quit.recv() => {}
-        }
+        signals.ending.received().await;
         // A pod ends all its containers: that the helper ends, too, is not a fault of the node.
         if let Some(publishing) = publishing {
             publishing.abort();

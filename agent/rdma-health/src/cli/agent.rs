@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn a_line_of_json_shows_no_character_that_changes_how_it_looks() {
         let mut out = PrintableJson(Vec::new());
-        writeln!(out, "{}", "{\"device\":\"a\u{202e}b\u{200b}ä\"}").unwrap();
+        out.write_all("{\"device\":\"a\u{202e}b\u{200b}ä\"}\n".as_bytes())
+            .unwrap();
         assert_eq!(
             String::from_utf8(out.0).unwrap(),
             "{\"device\":\"a\\u202eb\\u200bä\"}\n"

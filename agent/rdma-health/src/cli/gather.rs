@@ -27,7 +27,8 @@ use super::{
 };
 use crate::{
     helper::{
-        ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, rate_of, runtimes_fact, verbs_fact,
+        ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, rate_of, runtimes_fact,
+        verbs_fact,
     },
     patient,
 };
