@@ -7,6 +7,7 @@
 mod classify;
 mod event;
 mod origin;
+mod processes;
 mod record;
 mod speaker;
 

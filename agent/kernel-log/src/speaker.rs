@@ -12,7 +12,7 @@ const SPEAKERS: &str = "\
     pci_bus pcieport pciehp qede qedr rdma_* rdmavt rxe* siw* vfio-pci vfio_pci vmw_pvrdma x86/tme";
 
 /// The longest name of a process in bytes (`TASK_COMM_LEN`, less the final zero).
-const MAX_COMM: usize = 15;
+pub(super) const MAX_COMM: usize = 15;
 
 /// The text without what `dmesg` writes before it: time (`[    0.301]`, `[Fri Nov 21 10:00:00 2026]`), caller (`[T17]`),
 /// facility with level (`kern  :err   :`), and what systemd's journal writes after it (`kernel:`).
@@ -74,74 +74,6 @@ pub(super) fn is_about_a_process(text: &str) -> bool {
     })
 }
 
-/// The text with the number and name of each process hidden: `(pid 4711)`, `pid=4711, name=python3`, `comm: python3`.
-pub(super) fn without_processes(text: &str) -> String {
-    const KEYS: [&str; 10] = [
-        "pid", "tgid", "tid", "ppid", "uid", "name", "comm", "process", "task", "exe",
-    ];
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        out.push_str(word);
-        rest = after;
-        let lower = word.to_ascii_lowercase();
-        let is_number = matches!(lower.as_str(), "pid" | "tgid" | "tid" | "ppid" | "uid");
-        if matches!(lower.as_str(), "process" | "thread")
-            && let Some((name, _)) = rest.split_once(" pid ")
-            && (1..=MAX_COMM + 1).contains(&name.len())
-        {
-            out.push(' ');
-            out.push_str(HIDDEN);
-            rest = &rest[name.len()..];
-            continue;
-        }
-        if KEYS.contains(&lower.as_str())
-            && let Some((between, value, after)) = value(after, is_number)
-        {
-            out.push_str(between);
-            out.push_str(if value.is_empty() { "" } else { HIDDEN });
-            rest = after;
-        } else if word.is_empty() {
-            let next = rest.chars().next().map_or(0, char::len_utf8);
-            out.push_str(&rest[..next]);
-            rest = &rest[next..];
-        }
-    }
-    out
-}
-
-/// Replaces what a line says of a process.
-const HIDDEN: &str = "<hidden>";
-
-/// What is between a key and its value, the value, and the rest; `None` if no value follows. A number may follow a space
-/// (`pid 4711`), a name follows `=` or `:`.
-fn value(after: &str, is_number: bool) -> Option<(&str, &str, &str)> {
-    let start = after.find(|c| !matches!(c, ' ' | '=' | ':'))?;
-    let (between, rest) = after.split_at(start);
-    let (found, rest) = if let Some(quoted) = rest.strip_prefix('"') {
-        let end = quoted.find('"').map_or(rest.len(), |end| end + 2);
-        rest.split_at(end)
-    } else {
-        // A name may contain spaces; it ends with the field.
-        let end = if is_number {
-            rest.find(|c: char| !c.is_ascii_digit())
-        } else {
-            rest.find([',', ')', ';'])
-        };
-        rest.split_at(end.unwrap_or(rest.len()))
-    };
-    let follows = if is_number {
-        !between.is_empty()
-    } else {
-        between.contains(['=', ':'])
-    };
-    (follows && !found.is_empty()).then_some((between, found, rest))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,34 +115,6 @@ mod tests {
             "",
         ] {
             assert!(!is_known(without_time(line)), "{line}");
-        }
-    }
-
-    #[test]
-    fn what_a_driver_says_of_a_process_is_hidden() {
-        for (line, shown) in [
-            (
-                "NVRM: Xid (PCI:0000:18:00): 31, pid=1234, name=python3, Ch 00000008",
-                "NVRM: Xid (PCI:0000:18:00): 31, pid=<hidden>, name=<hidden>, Ch 00000008",
-            ),
-            (
-                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid 4711): CREATE_QP failed",
-                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid <hidden>): CREATE_QP failed",
-            ),
-            (
-                "amdgpu 0000:c1:00.0: amdgpu: Process information: process alice train pid 12 thread x:cs0 pid 13",
-                "amdgpu 0000:c1:00.0: amdgpu: Process information: process <hidden> pid <hidden> thread <hidden> pid <hidden>",
-            ),
-            ("hfi1: name=\"a, b\" ok", "hfi1: name=<hidden> ok"),
-            (
-                "iommu: Default domain type: Passthrough ",
-                "iommu: Default domain type: Passthrough ",
-            ),
-        ] {
-            assert_eq!(without_processes(line), shown);
-        }
-        for line in ["pid", "name=", "pid=ö", "name:ö,ö", "\u{202e}(pid 7"] {
-            without_processes(line);
         }
     }
 }

@@ -183,7 +183,7 @@ impl Api {
             access,
             metrics,
             connection: None,
-            connecting: Worker::default(),
+            connecting: Worker::retrying(),
             shared: false,
         }
     }
@@ -195,7 +195,7 @@ impl Api {
             access: Access::default(),
             metrics,
             connection: Some(Connection { client, token: None }),
-            connecting: Worker::default(),
+            connecting: Worker::retrying(),
             shared: true,
         }
     }

@@ -30,7 +30,7 @@ impl TokenFile {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            worker: Worker::default(),
+            worker: Worker::retrying(),
             last: None,
         }
     }

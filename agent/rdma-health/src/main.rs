@@ -15,6 +15,7 @@ mod cli;
 mod helper;
 #[cfg(feature = "agent")]
 mod liveness;
+mod patient;
 
 fn main() -> std::process::ExitCode {
     cli::run()

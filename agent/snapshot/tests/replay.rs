@@ -268,6 +268,42 @@ fn an_anonymous_snapshot_of_every_fixture_has_the_same_verdict() {
 }
 
 #[test]
+fn an_anonymous_snapshot_has_the_same_findings_whatever_the_name_of_the_host() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let write = |path: &str, text: &str| {
+        let path = tree.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let log = "6,1,1,-;mlx5_core 0000:13:00.0 ens1: Link down\n3,2,2,-;mlx5_core 0000:13:00.0: Fatal error 1 detected\n";
+    write("dev/kmsg", log);
+    for (name, stays) in [
+        ("gpu-17.example.org", false),
+        ("dma", true),
+        ("DMA.example.org", true),
+        ("identity", true),
+        ("containerd", true),
+        ("core", true),
+        ("rdma", true),
+        ("link", true),
+        ("down", true),
+        ("ethernet", true),
+        ("mlx5_core", true),
+        ("active", true),
+        ("ver", true),
+    ] {
+        write("proc/sys/kernel/hostname", &format!("{name}\n"));
+        let (node, _, mut snapshot) = both(tree.path());
+        assert_eq!(anonymize(&mut snapshot), stays, "{name}");
+        let name_of_host = snapshot.recording.file("/proc/sys/kernel/hostname").unwrap();
+        assert!(name_of_host.starts_with(b"node-"), "{name}");
+        let mut anonymous = read(snapshot.root());
+        snapshot.complete(&mut anonymous);
+        assert_eq!(judged(&anonymous), judged(&node), "{name}");
+    }
+}
+
+#[test]
 fn an_anonymous_snapshot_contains_none_of_what_was_planted() {
     let tree = tree::fixture("h100-connectx7").unwrap();
     let write = |path: &str, text: &str| {

@@ -3,6 +3,11 @@
 //! The supervisor makes no verbs calls, so that libibverbs cannot hang or crash it. When a peer disconnects, its worker is
 //! killed, whatever it is doing. Who may connect is decided by the user of the peer as the kernel reports it (`SO_PEERCRED`),
 //! in addition to the mode of the socket: a group may have more members than one expects.
+//!
+//! The places are few, and a peer could occupy all of them. If all are taken, a new connection gets the place of the one that
+//! has sent nothing for longest.
+
+mod refusals;
 
 use std::{
     collections::BTreeSet,
@@ -16,11 +21,12 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use refusals::Refusals;
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, epoll, poll},
     fs::Mode,
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open, umask},
@@ -28,8 +34,12 @@ use rustix::{
 
 use crate::sys;
 
-/// Maximum number of connections; a further one is closed at once.
+/// Maximum number of connections.
 pub const MAX_CONNECTIONS: usize = 4;
+/// Maximum number of workers, including those that were killed and have not ended because the kernel holds them.
+const MAX_WORKERS: usize = 2 * MAX_CONNECTIONS;
+/// How long a new connection keeps its place: long enough for an answer, and it bounds the workers that are started.
+const PLACE: Duration = Duration::from_secs(2);
 
 /// A connection and its worker.
 struct Session {
@@ -38,6 +48,10 @@ struct Session {
     /// Becomes readable when the worker ends.
     ended: OwnedFd,
     killed: bool,
+    /// When the peer connected.
+    began: Instant,
+    /// When the peer last sent something.
+    heard: Instant,
 }
 
 /// Serves connections of these users until `stop` is readable. `worker` creates the command that serves one connection over its standard
@@ -54,11 +68,14 @@ pub fn serve(
     let listener = bind(path)?;
     let _removed = RemoveFile(path.to_owned());
     listener.set_nonblocking(true)?;
+    let arrivals = Arrivals::new()?;
+    let mut refusals = Refusals::default();
     let mut sessions: Vec<Session> = Vec::new();
     loop {
         let mut fds = vec![
             PollFd::new(stop, PollFlags::IN),
             PollFd::new(&listener, PollFlags::IN),
+            PollFd::new(&arrivals.0, PollFlags::IN),
         ];
         for session in &sessions {
             // The peer has disconnected; only wait for its worker to end.
@@ -79,6 +96,7 @@ pub fn serve(
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let (stopped, called) = (ready.next() == Some(true), ready.next() == Some(true));
+        let heard = ready.next() == Some(true);
         let states: Vec<_> = sessions
             .iter()
             .map(|session| {
@@ -97,24 +115,28 @@ pub fn serve(
                 session.kill();
             }
         }
+        if heard {
+            arrivals.note(&mut sessions)?;
+        }
         let mut states = states.iter();
         sessions.retain_mut(|session| {
             let ended = states.next().is_some_and(|(_, ended)| *ended);
-            !(ended && session.reap())
+            !(ended && session.reap(&mut refusals))
         });
-        if called {
-            accept(&listener, users, &mut sessions, &worker);
+        if called
+            && let Some(peer) = accept(&listener, users, &mut refusals)
+            && make_place(&mut sessions, &mut refusals)
+        {
+            match Session::start(peer, worker(), &arrivals) {
+                Ok(session) => sessions.push(session),
+                Err(error) => refusals.report(format_args!("cannot start a worker: {error}")),
+            }
         }
     }
 }
 
-/// Accepts one connection. A connection that cannot be served is closed, with a message on standard error.
-fn accept(
-    listener: &UnixListener,
-    users: &BTreeSet<u32>,
-    sessions: &mut Vec<Session>,
-    worker: &impl Fn() -> Command,
-) {
+/// Accepts one connection of one of the users. Another one is closed, with a message on standard error.
+fn accept(listener: &UnixListener, users: &BTreeSet<u32>, refusals: &mut Refusals) -> Option<UnixStream> {
     let peer = match listener.accept() {
         Ok((peer, _)) => peer,
         Err(error)
@@ -123,38 +145,86 @@ fn accept(
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
             ) =>
         {
-            return;
+            return None;
         }
         Err(error) => {
-            eprintln!("rdma-health-verbs: cannot accept a connection: {error}");
+            refusals.report(format_args!("cannot accept a connection: {error}"));
             // The connection is still pending, because no file descriptor or memory is left.
             std::thread::sleep(Duration::from_millis(100));
-            return;
+            return None;
         }
     };
     match sys::peer_user(&peer) {
-        Ok(uid) if users.contains(&uid) => {}
-        Ok(uid) => {
-            eprintln!("rdma-health-verbs: closed a connection of user {uid}, who may not connect");
-            return;
-        }
-        Err(error) => {
-            eprintln!("rdma-health-verbs: closed a connection of an unknown user: {error}");
-            return;
-        }
+        Ok(uid) if users.contains(&uid) => return Some(peer),
+        Ok(uid) => refusals.report(format_args!(
+            "closed a connection of user {uid}, who may not connect"
+        )),
+        Err(error) => refusals.report(format_args!("closed a connection of an unknown user: {error}")),
     }
-    if sessions.len() >= MAX_CONNECTIONS {
-        eprintln!("rdma-health-verbs: closed a connection: the limit of {MAX_CONNECTIONS} is reached");
-        return;
+    None
+}
+
+/// Whether a place is left for a new connection. If all are taken, the connection that has waited longest loses its own.
+fn make_place(sessions: &mut [Session], refusals: &mut Refusals) -> bool {
+    let workers = sessions.len();
+    let served = sessions.iter_mut().filter(|session| !session.killed);
+    let mut served: Vec<_> = served.collect();
+    if served.len() < MAX_CONNECTIONS && workers < MAX_WORKERS {
+        return true;
     }
-    match Session::start(peer, worker()) {
-        Ok(session) => sessions.push(session),
-        Err(error) => eprintln!("rdma-health-verbs: cannot start a worker: {error}"),
+    served.retain(|session| session.began.elapsed() >= PLACE);
+    let longest = served.into_iter().min_by_key(|session| session.heard);
+    if let Some(session) = longest.filter(|_| workers < MAX_WORKERS) {
+        session.kill();
+        refusals.report(format_args!(
+            "closed the connection that has sent nothing for longest: the limit of {MAX_CONNECTIONS} is reached"
+        ));
+        true
+    } else {
+        refusals.report(format_args!(
+            "closed a new connection: the limit of {MAX_CONNECTIONS} is reached"
+        ));
+        false
+    }
+}
+
+/// Reports each arrival of data from a peer once, whether or not its worker reads it.
+struct Arrivals(OwnedFd);
+
+impl Arrivals {
+    fn new() -> io::Result<Self> {
+        Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
+    }
+
+    /// Reports what arrives from this peer. The process of its worker is its identity.
+    fn follow(&self, peer: &UnixStream, worker: &Child) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(worker.id().into());
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.0, peer, data, flags)?)
+    }
+
+    fn note(&self, sessions: &mut [Session]) -> io::Result<()> {
+        let mut events = Vec::with_capacity(MAX_WORKERS);
+        match epoll::wait(
+            &self.0,
+            rustix::buffer::spare_capacity(&mut events),
+            Some(&Timespec::default()),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events {
+            let of = |session: &&mut Session| u64::from(session.worker.id()) == event.data.u64();
+            if let Some(session) = sessions.iter_mut().find(of) {
+                session.heard = Instant::now();
+            }
+        }
+        Ok(())
     }
 }
 
 impl Session {
-    fn start(peer: UnixStream, mut command: Command) -> io::Result<Self> {
+    fn start(peer: UnixStream, mut command: Command, arrivals: &Arrivals) -> io::Result<Self> {
         peer.set_nonblocking(false)?;
         let input = OwnedFd::from(peer.try_clone()?);
         let output = OwnedFd::from(peer.try_clone()?);
@@ -162,12 +232,15 @@ impl Session {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
             .spawn()?;
-        match pidfd(&worker) {
+        let followed = arrivals.follow(&peer, &worker);
+        match followed.and_then(|()| pidfd(&worker)) {
             Ok(ended) => Ok(Self {
                 peer,
                 worker,
                 ended,
                 killed: false,
+                began: Instant::now(),
+                heard: Instant::now(),
             }),
             Err(error) => {
                 let _ = worker.kill();
@@ -184,12 +257,12 @@ impl Session {
     }
 
     /// Whether the worker has ended and was reaped.
-    fn reap(&mut self) -> bool {
+    fn reap(&mut self, refusals: &mut Refusals) -> bool {
         match self.worker.try_wait() {
             Ok(None) => false,
             Ok(Some(status)) => {
                 if !self.killed && !status.success() {
-                    eprintln!("rdma-health-verbs: a worker ended: {status}");
+                    refusals.report(format_args!("a worker ended: {status}"));
                 }
                 true
             }
@@ -231,183 +304,4 @@ impl Drop for RemoveFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        io::{Read, Write},
-        os::unix::fs::PermissionsExt,
-        thread::{self, JoinHandle},
-        time::Instant,
-    };
-
-    use super::*;
-
-    /// A supervisor in a thread, with a shell script as its worker.
-    struct Running {
-        folder: tempfile::TempDir,
-        stop: UnixStream,
-        thread: Option<JoinHandle<io::Result<()>>>,
-    }
-
-    impl Running {
-        fn start(script: &'static str) -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let (stop, stopped) = UnixStream::pair().unwrap();
-            let (path, home) = (folder.path().join("socket"), folder.path().to_owned());
-            let thread = thread::spawn(move || {
-                let own = rustix::process::geteuid().as_raw();
-                serve(&path, &BTreeSet::from([own]), &stopped, || {
-                    let mut command = Command::new("sh");
-                    command.args(["-c", script]).current_dir(&home);
-                    command
-                })
-            });
-            let running = Self {
-                folder,
-                stop,
-                thread: Some(thread),
-            };
-            wait_for(|| UnixStream::connect(running.path()).is_ok());
-            running
-        }
-
-        fn path(&self) -> PathBuf {
-            self.folder.path().join("socket")
-        }
-
-        fn connect(&self) -> UnixStream {
-            let peer = UnixStream::connect(self.path()).unwrap();
-            peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            peer
-        }
-
-        fn stop(mut self) -> io::Result<()> {
-            self.stop.write_all(b"x").unwrap();
-            self.thread.take().unwrap().join().unwrap()
-        }
-    }
-
-    fn wait_for(mut done: impl FnMut() -> bool) {
-        let started = Instant::now();
-        while !done() {
-            assert!(
-                started.elapsed() < Duration::from_secs(10),
-                "the condition did not become true"
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// The first line from a worker.
-    fn line(peer: &mut UnixStream) -> String {
-        let mut line = Vec::new();
-        let mut byte = [0];
-        // Retries after a signal, which another test of this process may send.
-        while peer.read_exact(&mut byte).is_ok() && byte != *b"\n" {
-            line.push(byte[0]);
-        }
-        String::from_utf8(line).unwrap()
-    }
-
-    fn is_alive(pid: &str) -> bool {
-        // A zombie has no command line.
-        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
-    }
-
-    #[test]
-    fn each_connection_has_its_own_worker_and_gets_its_own_bytes() {
-        let running = Running::start("echo $$; exec cat");
-        let (mut one, mut two) = (running.connect(), running.connect());
-        assert_ne!(line(&mut one), line(&mut two));
-        two.write_all(b"to two\n").unwrap();
-        one.write_all(b"to one\n").unwrap();
-        assert_eq!(
-            (line(&mut one), line(&mut two)),
-            ("to one".into(), "to two".into())
-        );
-        running.stop().unwrap();
-    }
-
-    #[test]
-    fn a_worker_is_killed_when_its_peer_disconnects() {
-        // The first does not read and ignores signals; the second is stopped.
-        for script in [
-            "trap '' TERM HUP PIPE; echo $$; exec sleep 1000",
-            "echo $$; kill -STOP $$",
-        ] {
-            let running = Running::start(script);
-            let mut peer = running.connect();
-            let pid = line(&mut peer);
-            // Wait, because the command line is empty for a moment during `exec`.
-            wait_for(|| is_alive(&pid));
-            drop(peer);
-            wait_for(|| !Path::new(&format!("/proc/{pid}")).exists());
-            running.stop().unwrap();
-        }
-    }
-
-    #[test]
-    fn a_peer_is_disconnected_when_its_worker_ends() {
-        let running = Running::start("echo gone; exit 1");
-        let mut peer = running.connect();
-        assert_eq!(line(&mut peer), "gone");
-        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
-        running.stop().unwrap();
-    }
-
-    #[test]
-    fn a_connection_beyond_the_limit_is_closed_and_slots_are_reused() {
-        let running = Running::start("echo $$; exec cat");
-        // The connection that checked the socket may still occupy a slot.
-        let mut peers = Vec::new();
-        wait_for(|| {
-            let mut peer = running.connect();
-            let served = line(&mut peer).parse::<u32>().is_ok();
-            if served {
-                peers.push(peer);
-            }
-            peers.len() == MAX_CONNECTIONS
-        });
-        assert_eq!(running.connect().read(&mut [0]).unwrap(), 0);
-        peers.pop();
-        wait_for(|| !line(&mut running.connect()).is_empty());
-        running.stop().unwrap();
-    }
-
-    #[test]
-    fn the_socket_is_for_owner_and_group_and_removed_at_the_end() {
-        let running = Running::start("echo $$; exec cat");
-        let mut peer = running.connect();
-        let pid = line(&mut peer);
-        let path = running.path();
-        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
-        // The group gets access after the socket exists.
-        wait_for(|| mode() == 0o660);
-        running.stop().unwrap();
-        assert!(!path.exists());
-        wait_for(|| !is_alive(&pid));
-    }
-
-    #[test]
-    fn only_a_stale_socket_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        drop(UnixListener::bind(&path).unwrap());
-        // A process that another test starts at this moment has the listener open until its `exec`.
-        let mut listener = bind(&path);
-        wait_for(|| {
-            if listener
-                .as_ref()
-                .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
-            {
-                listener = bind(&path);
-            }
-            listener.is_ok()
-        });
-        assert_eq!(bind(&path).unwrap_err().raw_os_error(), Some(98));
-        drop(listener);
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, "precious").unwrap();
-        assert_eq!(bind(&path).unwrap_err().raw_os_error(), Some(17));
-        assert_eq!(fs::read(&path).unwrap(), b"precious");
-    }
-}
+mod tests;

@@ -35,7 +35,7 @@ impl Pace {
     const MOST_RESTS: u32 = 20;
 }
 
-/// Reads files again and again. A file system that hangs occupies one thread and is reported at each look.
+/// Reads files again and again. A file system that hangs occupies a few threads and is reported at each look.
 #[derive(Debug)]
 pub struct Follower<T> {
     pace: Pace,
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Follower<T> {
             notices,
             requests,
             watches: Watches::new(notice),
-            reading: Worker::default(),
+            reading: Worker::retrying(),
         }
     }
 
@@ -67,9 +67,16 @@ impl<T: Send + 'static> Follower<T> {
     pub async fn wait(&mut self, closed: impl Future<Output = ()>) -> bool {
         select! {
             () = closed => return false,
-            () = requested(&mut self.requests) => return true,
+            () = requested(&mut self.requests) => {
+                self.reading.changed();
+                return true;
+            }
             // The watches have a sender, so the queue never closes.
-            _ = timeout(self.pace.look, self.notices.recv()) => {}
+            notice = timeout(self.pace.look, self.notices.recv()) => {
+                if notice.is_ok() {
+                    self.reading.changed();
+                }
+            }
         }
         for _ in 0..Pace::MOST_RESTS {
             self.rest().await;

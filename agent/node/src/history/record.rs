@@ -200,9 +200,12 @@ impl PortHistory {
             (None, None) => u64::from(self.active == Some(true) && active == Some(false)),
             _ => 0,
         };
+        // After a pause without readings, it is not known when the link went down: not before the last reading.
+        let paused = now.saturating_sub(self.last) > super::since::GAP;
+        let time = if paused { self.last } else { now };
         if !booting {
             self.downs.extend(std::iter::repeat_n(
-                now,
+                time,
                 usize::try_from(downs).map_or(MAX_DOWNS, |n| n.min(MAX_DOWNS)),
             ));
             let surplus = self.downs.len().saturating_sub(MAX_DOWNS);

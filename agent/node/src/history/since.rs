@@ -9,7 +9,11 @@ use super::{History, MAX_KEY, short};
 /// Maximum number of problems.
 pub(super) const MAX_PROBLEMS: usize = 1024;
 /// A pause between two readings of at most this time, in seconds, hides no short fault that matters.
-const GAP: u64 = 600;
+pub(super) const GAP: u64 = 600;
+
+/// No version of this program observed anything before this time (November 2023), in seconds since 1970. An earlier one was recorded
+/// with a clock that was not set.
+const EARLIEST: u64 = 1_700_000_000;
 
 /// The problems that the last reading showed, and the period in which the node was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +59,7 @@ impl History {
                 .problems
                 .retain(|key, _| shown.iter().any(|shown| key_of(shown) == key));
         }
+        observed.problems.retain(|_, since| is_possible(since.time, now));
         // Nothing is known about the time before the first reading of all, and of an agent that has just started.
         let exact = missing == Missing::Over
             && before
@@ -70,14 +75,20 @@ impl History {
     }
 
     /// Since when every reading has shown the problem with this key; `None` if the last reading did not show it, or none was
-    /// recorded. Never after `now`: the clock may have been wrong.
+    /// recorded. Never after `now` nor before the first reading: the clock may have been wrong.
     pub fn since(&self, key: &str, now: u64) -> Option<Since> {
-        let since = *self.observed.as_ref()?.problems.get(key_of(key))?;
-        Some(Since {
-            time: since.time.min(now),
+        let observed = self.observed.as_ref()?;
+        let since = *observed.problems.get(key_of(key))?;
+        is_possible(since.time, now).then(|| Since {
+            time: since.time.max(observed.first).min(now),
             ..since
         })
     }
+}
+
+/// Whether something can have been observed at `time`, unless the clock is not set now either.
+fn is_possible(time: u64, now: u64) -> bool {
+    time >= EARLIEST || now < EARLIEST
 }
 
 impl Observed {
@@ -148,6 +159,30 @@ mod tests {
             (new.time, new.exact),
             (90_060, false),
             "the node was not read for a day"
+        );
+    }
+
+    #[test]
+    fn a_time_that_no_clock_can_have_shown_is_not_used() {
+        let now = EARLIEST + 1000;
+        let mut history = History::default();
+        history.observe(&keys(&["a"]), Missing::Over, now - 50 * 365 * 86_400);
+        assert_eq!(history.since("a", now), None);
+        history.observe(&keys(&["a"]), Missing::NotJudgedYet, now);
+        let since = history.since("a", now).unwrap();
+        assert_eq!((since.time, since.exact), (now, false));
+        history.observed.as_mut().unwrap().first = now;
+        history.observed.as_mut().unwrap().problems.insert(
+            "a".into(),
+            Since {
+                time: now - 500,
+                exact: true,
+            },
+        );
+        assert_eq!(
+            history.since("a", now).unwrap().time,
+            now,
+            "nothing was read before"
         );
     }
 

@@ -77,6 +77,26 @@ fn link_downs_are_remembered_across_a_reboot() {
 }
 
 #[test]
+fn link_downs_during_a_pause_are_not_recent() {
+    let node = node();
+    let mut history = History::default();
+    for (now, count_now) in [
+        (NOW - 7 * DAY, 1),
+        (NOW - 7 * DAY + 60, 2),
+        (NOW, 6),
+        (NOW + 60, 7),
+    ] {
+        history.record(
+            &with_port(&node, |port| count(port, "link_downed", count_now)),
+            now,
+        );
+    }
+    let past = &history.ports["0000:18:00.0:1"];
+    assert_eq!(past.downs_within(DAY, NOW + 60), 1, "only the one that was seen");
+    assert_eq!(past.downs.len(), 6, "the others are not forgotten");
+}
+
+#[test]
 fn a_network_device_that_moves_to_a_pod_and_back_is_not_a_link_down() {
     let node = node();
     let mut history = History::default();

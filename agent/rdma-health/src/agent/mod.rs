@@ -36,7 +36,10 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::helper::{ask_kubelet, ask_privileged, place};
+use crate::{
+    helper::{ask_kubelet, ask_privileged, place},
+    patient,
+};
 use events::Event;
 use liveness::Liveness;
 use metrics::Metrics;
@@ -97,11 +100,58 @@ impl Agent {
     }
 }
 
+/// The signals that the agent handles. Until they are taken over, each ends the process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    ending: Ending,
+    hangup: Signal,
+}
+
+/// The signals that end the agent.
+#[derive(Debug)]
+struct Ending {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl Ending {
+    async fn received(mut self) {
+        select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.quit.recv() => {}
+        }
+    }
+}
+
+impl Signals {
+    /// Takes them over. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub(crate) fn take_over() -> std::io::Result<Self> {
+        // Not used: they have no effect from now on, also after these are dropped.
+        let _ = (
+            signal(SignalKind::user_defined1())?,
+            signal(SignalKind::user_defined2())?,
+        );
+        Ok(Self {
+            ending: Ending {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
+            },
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Runs until a signal ends it.
 ///
 /// # Errors
 /// If the root directory cannot be read, the address cannot be used, or a thread cannot be started.
-pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
+pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let Setup {
         config,
@@ -110,13 +160,9 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         web_config,
         liveness_socket,
     } = setup;
-    // From here on, a signal does not end the agent by itself.
-    let mut terminate = signal(SignalKind::terminate())?;
-    let hangup_signals = signal(SignalKind::hangup())?;
     let web = web_config.as_deref().map(web_config::load).transpose()?;
     let node_name = node_name(&config)?;
-    let root = Root::open(&config.root)
-        .with_context(|| format!("cannot read the root directory {}", config.root.display()))?;
+    let root = patient::root(&config.root)?;
     let exporter = Exporter::default();
     let metrics = Metrics::new(exporter.registry());
     let server = Server::bind(config.listen, Arc::clone(&metrics.web));
@@ -181,12 +227,9 @@ pub(crate) async fn run(setup: Setup) -> anyhow::Result<()> {
         tokio::spawn(follow_config(Arc::clone(&agent), file, overrides, hangups));
     }
 
-    tokio::spawn(reload_on(hangup_signals, hangup));
+    tokio::spawn(reload_on(signals.hangup, hangup));
     let shutdown = async move {
-        select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
+        signals.ending.received().await;
         // A pod ends all its containers: that the helper ends, too, is not a fault of the node.
         if let Some(publishing) = publishing {
             publishing.abort();

@@ -1,11 +1,11 @@
 //! `rdma-health agent`: watch the node and serve metrics.
 
-use std::{fmt::Debug, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fmt::Debug, io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use clap::Args;
 use rdma_health_config::{self as config, NodeName, Overrides};
-use rdma_health_node::words::printable;
+use rdma_health_node::words::{printable, printable_json};
 use tracing::field::Field;
 use tracing_subscriber::{
     field::MakeExt,
@@ -19,7 +19,7 @@ use super::{
     environment::{CONFIG, LIVENESS_SOCKET, ROOT, STATE},
     values,
 };
-use crate::agent::{Setup, run as run_agent};
+use crate::agent::{Setup, Signals, run as run_agent};
 
 #[derive(Debug, Args)]
 #[expect(
@@ -82,6 +82,15 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    // One thread: the work is small, and each further one costs memory on every node.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    // First: a signal must not end the agent before it can handle it.
+    let signals = {
+        let _entered = runtime.enter();
+        Signals::take_over()?
+    };
     start_log(arguments.log_format)?;
     let overrides = Overrides {
         listen: arguments.listen,
@@ -100,17 +109,14 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         kubeconfig: arguments.kubeconfig,
     };
     let config = config::load(arguments.config.as_deref(), &overrides)?;
-    // One thread: the work is small, and each further one costs memory on every node.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let result = runtime.block_on(run_agent(Setup {
+    let setup = Setup {
         config,
         file: arguments.config,
         web_config: arguments.web_config,
         liveness_socket: arguments.liveness_socket,
         overrides,
-    }));
+    };
+    let result = runtime.block_on(run_agent(setup, signals));
     // A read that hangs must not delay the exit.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
@@ -135,6 +141,22 @@ fn field(out: &mut fmt::format::Writer<'_>, field: &Field, value: &dyn Debug) ->
     match field.name() {
         "message" => write!(out, "{value}"),
         name => write!(out, "{name}={value}"),
+    }
+}
+
+/// Writes lines of JSON with the characters escaped that a terminal would not show as they are.
+struct PrintableJson<W>(W);
+
+impl<W: Write> Write for PrintableJson<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        // The log writes one whole line at a time, so that no character is in two parts.
+        let text = String::from_utf8_lossy(line).into_owned();
+        self.0.write_all(printable_json(text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -170,7 +192,11 @@ fn start_log(format: Output) -> anyhow::Result<()> {
                 .init();
         }
         Output::Json => registry
-            .with(fmt::layer().json().with_writer(std::io::stderr))
+            .with(
+                fmt::layer()
+                    .json()
+                    .with_writer(|| PrintableJson(std::io::stderr())),
+            )
             .init(),
     }
     Ok(())
@@ -178,7 +204,20 @@ fn start_log(format: Output) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
     use super::*;
+
+    #[test]
+    fn a_line_of_json_shows_no_character_that_changes_how_it_looks() {
+        let mut out = PrintableJson(Vec::new());
+        out.write_all("{\"device\":\"a\u{202e}b\u{200b}ä\"}\n".as_bytes())
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(out.0).unwrap(),
+            "{\"device\":\"a\\u202eb\\u200bä\"}\n"
+        );
+    }
 
     #[test]
     fn a_word_that_is_not_a_level_is_refused_instead_of_hiding_every_message() {

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use clap::{ArgMatches, parser::ValueSource};
+use rdma_health_file::within;
 use rdma_health_node::history::History;
 use rdma_health_snapshot::state_file;
 use rdma_health_time::now;
@@ -46,13 +48,17 @@ impl<'a> Given<'a> {
 
     /// The history in an agent's state file. A file that the environment names may be missing: an agent first writes it
     /// some minutes after its start.
-    pub(super) fn history(&self, file: &Path) -> Result<Option<History>, state_file::Error> {
-        let history = if self.by_environment("state") {
-            state_file::read_if_there(file)
-        } else {
-            state_file::read_only(file).map(Some)
+    pub(super) fn history(&self, file: &Path) -> anyhow::Result<Option<History>> {
+        let (by_environment, own) = (self.by_environment("state"), file.to_owned());
+        let read = move || {
+            if by_environment {
+                state_file::read_if_there(&own)
+            } else {
+                state_file::read_only(&own).map(Some)
+            }
         };
-        Ok(history?.map(until_now))
+        let history = within(read).with_context(|| format!("state file {}", file.display()))??;
+        Ok(history.map(until_now))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     io::{BufReader, IsTerminal, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -26,8 +25,12 @@ use super::{
     HelperArguments,
     environment::{CONFIG, ROOT},
 };
-use crate::helper::{
-    ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, rate_of, runtimes_fact, verbs_fact,
+use crate::{
+    helper::{
+        ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, rate_of, runtimes_fact,
+        verbs_fact,
+    },
+    patient,
 };
 
 /// How long reading the node may take; sources that have not answered by then are reported as unread.
@@ -63,9 +66,11 @@ impl NodeArguments {
     /// Opens the node's root, or a support bundle (sosreport, must-gather) in its place.
     pub(super) fn open(&self) -> anyhow::Result<Root> {
         let path = &self.root;
+        // First, because it does not wait for a file system that hangs.
+        let root = patient::root(path)?;
         let failed = || format!("cannot read the root directory {}", path.display());
         let Some(foreign) = foreign::open(path).with_context(failed)? else {
-            return Root::open(path).with_context(failed);
+            return Ok(root);
         };
         anstream::eprintln!(
             "{} is a {}: facts that it does not contain are reported as not collected",
@@ -153,7 +158,7 @@ pub(super) fn load(file: &Path) -> anyhow::Result<Snapshot> {
         if file == Path::new("-") {
             return Ok(Snapshot::read(std::io::stdin().lock())?);
         }
-        Ok(Snapshot::read(BufReader::new(File::open(file)?))?)
+        Ok(Snapshot::read(BufReader::new(patient::file(file)?))?)
     };
     read().with_context(|| format!("cannot read the snapshot {}", file.display()))
 }

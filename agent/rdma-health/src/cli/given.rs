@@ -21,6 +21,8 @@ use rdma_health_kernel::{
 };
 use rdma_health_node::{Fact, Node, access::Access, words::printable};
 
+use crate::patient;
+
 /// How long reading the node may take; sources that have not answered by then are unread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -85,8 +87,7 @@ impl PodArguments {
     }
 
     fn open(&self) -> anyhow::Result<Root> {
-        Root::open(&self.root)
-            .with_context(|| format!("cannot read the root directory {}", self.root.display()))
+        patient::root(&self.root)
     }
 
     /// Reads what the pod was given and what the node has.

@@ -79,8 +79,11 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
             .transpose()?,
     };
     rdma_health_snapshot::redact::redact(&mut snapshot.recording);
-    if arguments.anonymize {
-        rdma_health_snapshot::anonymize::anonymize(&mut snapshot);
+    if arguments.anonymize && rdma_health_snapshot::anonymize::anonymize(&mut snapshot) {
+        eprintln!(
+            "rdma-health: the name of this host is also a word of the kernel, its drivers or its files: it is replaced only \
+             where it is the name of the host"
+        );
     }
     let mut bytes = Vec::new();
     snapshot.write(&mut bytes)?;

@@ -226,3 +226,61 @@ fn an_agent_that_is_process_1_reaps_orphans() {
         agent.log().matches("exit status: 7").count() >= 2
     });
 }
+
+#[test]
+fn a_user_signal_changes_nothing_and_quit_saves() {
+    let mut agent = Agent::start(&[], "exit 1");
+    let _ = fs::remove_file(agent.file("state.json"));
+    agent.signal(Signal::USR1);
+    agent.signal(Signal::USR2);
+    agent.scrape();
+    agent.signal(Signal::QUIT);
+    let end = agent.process.wait().unwrap();
+    assert_eq!(end.code(), Some(0), "{end}: {}", agent.log());
+    assert!(agent.file("state.json").exists());
+}
+
+#[test]
+fn a_file_system_that_hangs_is_reported_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let hung = text(folder.path());
+    let file = folder.path().join("file");
+    let file = text(&file);
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    // A FUSE file system whose server never answers.
+    let script = "exec 3<>/dev/fuse && mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none $0 || exit 77; exec \"$@\"";
+    for arguments in [
+        &["check", "--root", hung][..],
+        &["agent", "--no-probe", "--listen", "127.0.0.1:0", "--root", hung],
+        &["check", "--root", text(tree.path()), "--state", file],
+        &["check", "--snapshot", file],
+    ] {
+        let output = Command::new("timeout")
+            .args([
+                "60",
+                "unshare",
+                "--user",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                script,
+                hung,
+                PRODUCT,
+            ])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let error = err(&output);
+        if output.status.code() == Some(77) || error.contains("unshare") {
+            eprintln!("skipped, because this machine has no FUSE or user namespaces: {error}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {error}");
+        assert!(error.contains(hung), "{error}");
+        assert!(
+            error.contains("the file system did not respond within"),
+            "{error}"
+        );
+    }
+}

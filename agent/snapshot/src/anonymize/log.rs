@@ -40,7 +40,7 @@ const WORDS: &str = "\
     exception exit expected exposed ext extended external fabric fail failed failing failure fallen fast fatal fault \
     features fence field fill filter final find firmware flags flow flr flush for forced found free freed from full \
     function functions fw gb gbps general generation get gid global gpu group guard guid guest gt had handle handling hang hangs \
-    hard hardware has have hca header heal health healthy heartbeat high host hot hw hwrm id identity if ignored ignoring \
+    hard hardware has have hca header heal health healthy heartbeat hidden high host hot hw hwrm id identity if ignored ignoring \
     illegal implemented in inactive incompatible index indication info init initialise initialised initialization initialize initialized \
     initializing insert inserted insufficient intel interface internal interrupt interrupts intr invalid invalidation iommu irq is \
     isn issue issued it its keep key kernel key lag lane lanes large last layer lazy leak least left legacy length less level \
@@ -70,6 +70,11 @@ const WORDS: &str = "\
     bnxten event iova irqs isid logged mellanox nvrm pcieaer rcfw replay rollover signaled tlps trap via xport decode \
     core vi adapter change cold containment count cpu cq fsr fsynr cbfrsynra further inaccessible ipa mod ms msec pid polling print qplib re requesting sensors sid skipping sm sp ssid stream sufficient unassigned uncorrected unhandled unrecognized vports qpn cqn srqn eqn cm ucm mad umad turn one bad aux keepalive wc lid gids pkey about addr attributes came err gone io len msg prevents sme sev snp tdx infiniband es func lost smaller msgs cfg perm bnxtre \
     dmar drhd smmu ivrs ivhd handled hmm hq inta rasdes tb uevent ue ce";
+
+/// Whether drivers use the word. It identifies nothing.
+pub(super) fn is_word(word: &str) -> bool {
+    is_joined(word)
+}
 
 /// The line with every unknown word hidden. `names` are the network and RDMA devices of the node, which are kept.
 pub(super) fn line(pseudonyms: &Pseudonyms, names: &BTreeSet<String>, line: &str) -> String {
@@ -280,6 +285,10 @@ mod tests {
                 "[12.345678] mlx5_core 0000:13:00.0: Link up",
             ),
             (" REPEATED=62", " REPEATED=62"),
+            (
+                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid <hidden>): failed",
+                "mlx5_core 0000:41:00.0: mlx5_cmd_check:772:(pid <hidden>): failed",
+            ),
         ] {
             assert_eq!(anonymous(text), shown);
         }

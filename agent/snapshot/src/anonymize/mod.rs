@@ -10,7 +10,7 @@ mod text;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rdma_health_kernel::recording::Recording;
+use rdma_health_kernel::recording::{Answer, Question, Recording, Target};
 use rdma_health_node::history::History;
 use rdma_health_protocol::{Gid, Path, Peer};
 use serde_json::Value;
@@ -18,8 +18,13 @@ use serde_json::Value;
 use crate::Snapshot;
 use pseudonym::Pseudonyms;
 
-/// Replaces the host name and all addresses consistently.
-pub fn anonymize(snapshot: &mut Snapshot) {
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+/// Names of processes that the rules look for.
+const DAEMONS: [&str; 5] = ["containerd", "crio", "docker", "dockerd", "kubelet"];
+
+/// Replaces the host name and all addresses consistently. Returns whether the name of the host stays in other texts, because
+/// the kernel or its drivers use the same word.
+pub fn anonymize(snapshot: &mut Snapshot) -> bool {
     let pseudonyms = pseudonyms(&snapshot.recording);
     snapshot.anonymized = true;
     snapshot.recording = answers::recording(&pseudonyms, &snapshot.recording);
@@ -36,18 +41,50 @@ pub fn anonymize(snapshot: &mut Snapshot) {
     if let Some(expectations) = &mut snapshot.expectations {
         value(&pseudonyms, expectations);
     }
+    pseudonyms.host_stays
 }
 
-/// Pseudonyms that know the name of the host, unless a file or device has the same name.
+/// Pseudonyms that know the name of the host, unless the kernel or its drivers use the same word.
 fn pseudonyms(recording: &Recording) -> Pseudonyms {
-    let Some(name) = recording.file("/proc/sys/kernel/hostname") else {
+    let Some(name) = recording.file(HOST_NAME) else {
         return Pseudonyms::default();
     };
-    let name = String::from_utf8_lossy(name);
-    Pseudonyms::of_host(&name, |name| {
-        let mut paths = recording.iter().filter_map(|(question, _)| question.path());
-        paths.any(|path| path.split('/').any(|part| part.eq_ignore_ascii_case(name)))
+    Pseudonyms::of_host(&String::from_utf8_lossy(name), |name| {
+        log::is_word(name) || DAEMONS.contains(&name) || recording.iter().any(|answer| uses(answer, name))
     })
+}
+
+/// Whether a question or answer contains the word `name` other than as the name of a host: replacing it would change the
+/// meaning.
+fn uses((question, answer): (&Question, &Answer), name: &str) -> bool {
+    let in_text = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
+        pseudonym::places(&text, name).next().is_some()
+    };
+    // The name of a file of the kernel may contain it (`fw_ver`), that of another one must be it.
+    let is_kernel = question.path().is_some_and(is_of_kernel);
+    let is = |text: &str| text.eq_ignore_ascii_case(name) || is_kernel && in_text(text.as_bytes());
+    let in_path = |path: &str| path.split('/').any(is);
+    question.path().is_some_and(in_path)
+        || match answer {
+            Answer::Bytes(bytes) => match question {
+                Question::Read(path) => is_of_kernel(path) && in_text(bytes),
+                Question::Netlink { .. } | Question::VerbsDevices => in_text(bytes),
+                _ => false,
+            },
+            Answer::Names(names) => names.text.iter().any(|name| is(name)),
+            Answer::Target(Target::Text(path)) | Answer::RealPath(path) => in_path(path),
+            _ => false,
+        }
+}
+
+/// Whether the kernel chooses the words in the file. In others, the name of the host is what it names.
+fn is_of_kernel(path: &str) -> bool {
+    (path.starts_with("/sys/") || path.starts_with("/proc/"))
+        && path != HOST_NAME
+        && !["/node_desc", "/ifalias", "/cgroup", "/comm"]
+            .iter()
+            .any(|file| path.ends_with(file))
 }
 
 fn path(pseudonyms: &Pseudonyms, path: &mut Path) {

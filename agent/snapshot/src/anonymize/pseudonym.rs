@@ -21,6 +21,8 @@ pub(super) struct Pseudonyms {
     key: RandomState,
     /// The host's name, as it is and without its domain, in lower case, longest first.
     host: Vec<String>,
+    /// Whether a name of the host stays, because it is a word that others use.
+    pub(super) host_stays: bool,
 }
 
 impl Pseudonyms {
@@ -30,11 +32,13 @@ impl Pseudonyms {
         const USUAL: [&str; 6] = ["localhost", "host", "node", "linux", "server", "none"];
         let name = name.trim().trim_end_matches('.').to_ascii_lowercase();
         let short = name.split('.').next().unwrap_or_default();
-        let is_telling = |name: &&str| name.len() >= 3 && !USUAL.contains(name) && !taken(name);
-        let mut host: Vec<_> = [name.as_str(), short].into_iter().filter(is_telling).collect();
-        host.dedup();
+        let is_telling = |name: &&str| name.len() >= 3 && !USUAL.contains(name);
+        let mut names: Vec<_> = [name.as_str(), short].into_iter().filter(is_telling).collect();
+        names.dedup();
+        let (taken, host): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| taken(name));
         Self {
             host: host.into_iter().map(str::to_owned).collect(),
+            host_stays: !taken.is_empty(),
             ..Self::default()
         }
     }
@@ -46,13 +50,11 @@ impl Pseudonyms {
             let lower = text.to_ascii_lowercase();
             let mut out = String::new();
             let mut from = 0;
-            for (at, _) in lower.match_indices(name.as_str()) {
-                let end = at + name.len();
-                let is_part = |c: char| c.is_alphanumeric();
-                let inside = lower[..at].ends_with(is_part) || lower[end..].starts_with(is_part);
-                if inside || at < from {
+            for at in places(&lower, name) {
+                if at < from {
                     continue;
                 }
+                let end = at + name.len();
                 out.push_str(&text[from..at]);
                 out.push_str(&self.name("node", name));
                 from = end + domain(&lower[end..]);
@@ -164,8 +166,18 @@ impl Pseudonyms {
     }
 }
 
-/// The length of the domain at the start of the text: `.example.org`.
+/// Where the name is a whole word of the text.
+pub(super) fn places<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let is_part = |c: char| c.is_alphanumeric();
+    let places = text.match_indices(name).map(|(at, _)| at);
+    places.filter(move |at| !text[..*at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
+}
+
+/// The length of the domain at the start of the text: `.example.org`. The ending of a file (`10-gpu-17.conf`) is not one.
 fn domain(text: &str) -> usize {
+    const ENDINGS: [&str; 9] = [
+        ".conf", ".d", ".json", ".scope", ".service", ".slice", ".toml", ".yaml", ".yml",
+    ];
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let mut length = 0;
     while let Some(rest) = text[length..].strip_prefix('.')
@@ -173,7 +185,8 @@ fn domain(text: &str) -> usize {
     {
         length += 1 + rest.find(|c| !is_part(c)).unwrap_or(rest.len());
     }
-    length
+    let ending = ENDINGS.iter().find(|ending| text[..length].ends_with(**ending));
+    length - ending.map_or(0, |ending| ending.len())
 }
 
 /// The network half and the interface half of an address.
@@ -256,6 +269,8 @@ mod tests {
             ("gpu-17.other.test,gpu-17", "NODE,NODE"),
             ("ö gpu-17 HCA-1", "ö NODE HCA-1"),
             ("gpu-171 agpu-17 gpu-1", "gpu-171 agpu-17 gpu-1"),
+            ("10-gpu-17.conf", "10-NODE.conf"),
+            ("gpu-17.example.org.conf", "NODE.conf"),
         ] {
             let found = pseudonyms.without_host(text).into_owned();
             let shown = ["gpu-17.example.org", "gpu-17"]

@@ -23,7 +23,6 @@ mod modules;
 mod outbox;
 
 use std::{
-    io::Read,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -37,7 +36,7 @@ use std::{
 use rdma_health_kernel::root::LogFollower;
 use rdma_health_protocol::{
     Ask, END_IDLE, Greeting, HelperError, KubeletMethod, Message, PROTOCOL_VERSION, Reply, Request, Response,
-    frame::{self, FrameError},
+    frame::FrameError,
 };
 use rustix::io::Errno;
 
@@ -92,7 +91,7 @@ pub enum ConnectionError {
 ///
 /// # Errors
 /// [`ConnectionError`]; nothing more can be sent to the peer.
-pub fn run(input: &mut impl Read, outbox: &Outbox, places: Places) -> Result<(), ConnectionError> {
+pub fn run(requests: &mut Requests, outbox: &Outbox, places: Places) -> Result<(), ConnectionError> {
     outbox.send(&Message::Greeting(Greeting {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -116,7 +115,7 @@ pub fn run(input: &mut impl Read, outbox: &Outbox, places: Places) -> Result<(),
         ends: Ends::new(outbox.clone(), probing, END_IDLE),
     };
     loop {
-        match frame::read::<Request>(input) {
+        match requests.receive() {
             Ok(request) => desk.take(request),
             Err(FrameError::Closed) => return Ok(()),
             Err(error) => return Err(ConnectionError::Frame(error)),
