@@ -13,7 +13,7 @@ pub struct Act<'a, S> {
     pub run: &'a dyn Fn(&mut S),
 }
 
-/// Runs functions that take the stage as acts, one after the other; `mend` restores the stage after an act
+/// Runs functions that take the stage as acts, one after the other; `repair` restores the stage after an act
 /// that failed halfway.
 ///
 /// ```
@@ -27,10 +27,10 @@ pub struct Act<'a, S> {
 /// ```
 #[macro_export]
 macro_rules! run_acts {
-    ($stage:expr, $mend:expr, [$($act:path),+ $(,)?]) => {
+    ($stage:expr, $repair:expr, [$($act:path),+ $(,)?]) => {
         $crate::acts::run(
             $stage,
-            &$mend,
+            &$repair,
             &[$($crate::acts::Act { name: stringify!($act), run: &|stage| $act(stage) }),+],
         )
     };
@@ -40,16 +40,16 @@ macro_rules! run_acts {
 ///
 /// # Panics
 /// Where an act failed, with the name and message of each that did.
-pub fn run<S>(stage: &mut S, mend: &dyn Fn(&mut S), acts: &[Act<'_, S>]) {
+pub fn run<S>(stage: &mut S, repair: &dyn Fn(&mut S), acts: &[Act<'_, S>]) {
     let mut failed = 0;
     let mut report = String::new();
     for act in acts {
         eprintln!("act {}", act.name);
-        // An act leaves nothing half-written in memory: the stage is a handle to what `mend` restores.
+        // An act leaves nothing half-written in memory: the stage is a handle to what `repair` restores.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (act.run)(stage))) {
             failed += 1;
             let _ = write!(report, "\n{}: {}", act.name, message(panic.as_ref()));
-            mend(stage);
+            repair(stage);
         }
     }
     assert!(failed == 0, "{failed} of {} acts failed:{report}", acts.len());

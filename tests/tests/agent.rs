@@ -1,6 +1,6 @@
 //! The product on a real kernel: one virtual node with four HCAs, and every fault that its user could meet.
 //!
-//! The agent reads everything once an hour here, so whatever it notices meanwhile it was told by the kernel.
+//! The agent reads everything once an hour here, so it learns of every change in between from the kernel.
 
 #![allow(clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
 
@@ -91,7 +91,7 @@ fn the_agent_sees_each_fault_as_it_happens() {
 
     run_acts!(
         &mut stage,
-        mend,
+        repair,
         [
             facts_findings_and_four_probes_are_exported,
             a_link_that_goes_down_and_up_is_noticed_without_a_scrape,
@@ -112,7 +112,7 @@ fn the_agent_sees_each_fault_as_it_happens() {
 }
 
 /// Undoes what any of the acts does to the node. Nothing of it harms a node that is whole.
-fn mend(stage: &mut Stage<'_>) {
+fn repair(stage: &mut Stage<'_>) {
     let script = "ip link set eth1 mtu 1500 up; ip addr replace 10.0.102.2/24 dev eth2
         test -e /sys/class/infiniband/rxe3 || rdma link add rxe3 type rxe netdev eth3
         mv /dev/uverbs1.away /dev/infiniband/uverbs1; chmod 666 /dev/infiniband/uverbs1
@@ -137,8 +137,8 @@ fn facts_findings_and_four_probes_are_exported(stage: &Stage<'_>) {
     }
     assert_eq!(get(stage.address, "/readyz", SOON).unwrap().status, 200);
     let page = get(stage.address, "/", SOON).unwrap();
-    for told in ["iommu-translation", "DMA-FQ", "iommu=pt", "href=/metrics"] {
-        assert!(page.body.contains(told), "{told}: {}", page.body);
+    for shown in ["iommu-translation", "DMA-FQ", "iommu=pt", "href=/metrics"] {
+        assert!(page.body.contains(shown), "{shown}: {}", page.body);
     }
     let traffic = scrape.value("rdma_port_statistic_total", &["device=\"rxe0\"", "sent_pkts"]);
     assert!(
@@ -217,8 +217,8 @@ fn a_device_deleted_during_a_probe_ends_the_probe(stage: &Stage<'_>) {
         .unwrap();
     stage.node.check("rdma link delete rxe3").unwrap();
     assert_eq!(probe.wait(SOON).unwrap(), 2);
-    let told = probe.stdout().unwrap();
-    assert!(told.contains("rxe3:1") && told.contains("failed"), "{told}");
+    let shown = probe.stdout().unwrap();
+    assert!(shown.contains("rxe3:1") && shown.contains("failed"), "{shown}");
     stage.wait("rxe3 is gone", |scrape| {
         scrape.count("rdma_device_info", &["device=\"rxe3\""]) == 0
     });
@@ -276,10 +276,10 @@ fn a_low_memlock_limit_fails_at_reg_mr(stage: &Stage<'_>) {
         output.stdout_text(),
         output.stderr_text()
     );
-    let told = output.stdout_text();
+    let shown = output.stdout_text();
     assert!(
-        told.contains("\"stage\": \"reg_mr\"") && told.contains("ENOMEM"),
-        "{told}"
+        shown.contains("\"stage\": \"reg_mr\"") && shown.contains("ENOMEM"),
+        "{shown}"
     );
 }
 
@@ -297,12 +297,12 @@ fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
         .node
         .check("mv /dev/uverbs1.away /dev/infiniband/uverbs1")
         .unwrap();
-    let told = output.stdout_text();
-    assert_eq!(output.status, 2, "{told}");
-    assert!(told.contains("\"facts-unreadable\""), "{told}");
-    assert!(told.contains("of rxe1\""), "{told}");
-    let probed = told.matches("\"stage\": \"done\"").count();
-    assert_eq!(probed, 3, "the others are probed all the same: {told}");
+    let shown = output.stdout_text();
+    assert_eq!(output.status, 2, "{shown}");
+    assert!(shown.contains("\"facts-unreadable\""), "{shown}");
+    assert!(shown.contains("of rxe1\""), "{shown}");
+    let probed = shown.matches("\"stage\": \"done\"").count();
+    assert_eq!(probed, 3, "the others are probed all the same: {shown}");
     stage.node.check("chmod 000 /dev/infiniband/uverbs1").unwrap();
     let as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
     let output = stage
@@ -310,11 +310,11 @@ fn a_device_node_that_is_missing_is_told(stage: &Stage<'_>) {
         .run(&format!("{as_nobody} {product} probe rxe1"))
         .unwrap();
     stage.node.check("chmod 666 /dev/infiniband/uverbs1").unwrap();
-    let told = output.stderr_text();
-    assert_eq!(output.status, 3, "{told}");
+    let shown = output.stderr_text();
+    assert_eq!(output.status, 3, "{shown}");
     assert!(
-        told.contains("rxe1: ") && told.contains("Permission denied"),
-        "{told}"
+        shown.contains("rxe1: ") && shown.contains("Permission denied"),
+        "{shown}"
     );
 }
 
@@ -389,8 +389,8 @@ fn a_port_in_use_is_told(stage: &Stage<'_>) {
         .run(&format!("{product} agent --listen 0.0.0.0:{GUEST_PORT}"))
         .unwrap();
     assert_eq!(output.status, 3);
-    let told = output.stderr_text();
-    assert!(told.contains("14791") && told.contains("in use"), "{told}");
+    let shown = output.stderr_text();
+    assert!(shown.contains("14791") && shown.contains("in use"), "{shown}");
 }
 
 /// The kernel's files behind a file system in user space, which can be stopped: then every read hangs, as it does behind
@@ -413,12 +413,15 @@ fn a_kernel_that_does_not_answer_holds_nothing_up(stage: &Stage<'_>) {
         .unwrap();
     node.check("pkill -STOP bindfs").unwrap();
     for _ in 0..3 {
-        let told = node.check(scrape).unwrap();
+        let shown = node.check(scrape).unwrap();
         assert!(
-            told.contains("rdma_health_source_stale{source=\"infiniband\"} 1"),
-            "{told}"
+            shown.contains("rdma_health_source_stale{source=\"infiniband\"} 1"),
+            "{shown}"
         );
-        assert!(told.contains(rate), "what was read before is still shown: {told}");
+        assert!(
+            shown.contains(rate),
+            "what was read before is still shown: {shown}"
+        );
     }
     // One thread for each source that hangs (the list of devices, four devices), however often it is asked for.
     let threads = || {
@@ -456,7 +459,7 @@ fn a_configuration_is_taken_over_and_a_bad_one_is_not(stage: &Stage<'_>) {
         scrape.count("rdma_device_info", &[]) == 3
     });
     write("interval: soon\n");
-    stage.wait("the bad configuration is told", |scrape| {
+    stage.wait("the bad configuration is reported", |scrape| {
         scrape.value("rdma_health_config_last_reload_successful", &[]) == Some(0.0)
     });
     let scrape = Scrape::of(stage.address, SOON).unwrap();

@@ -33,7 +33,7 @@ fn the_agents_identity_opens_nothing() {
     );
 }
 
-/// A pod as the user of many images, with a secret in its environment and one in a file of its own.
+/// A pod as the user of many images, with a secret in its environment and one in its own file.
 fn pod(node: &VirtualNode) -> Job<'_> {
     let pod = format!(
         "{CONTAINER} 'mkdir -p /run/pod; mount -t tmpfs none /run/pod; echo file-canary >/run/pod/token; \

@@ -99,7 +99,7 @@ fn a_program_with_the_setuid_bit_is_not(node: &VirtualNode) {
     );
 }
 
-/// Root of the host in the root cgroup, but in a process namespace of its own, as containers are.
+/// Root of the host in the root cgroup, but in its own process namespace, as containers are.
 fn a_process_with_its_own_process_ids_is_not(node: &VirtualNode) {
     is_silent(node, "exec unshare --pid --fork /tmp/bin/containerd 600");
 }

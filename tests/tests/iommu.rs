@@ -27,63 +27,63 @@ fn check(iommu: Iommu, kernel_args: &str, group_types: &[&str]) -> (i32, String)
         ))
         .unwrap();
     // Lines are broken to fit; what they say is compared without that.
-    let told = output.stdout_text();
-    let words: Vec<_> = told.split_whitespace().collect();
+    let shown = output.stdout_text();
+    let words: Vec<_> = shown.split_whitespace().collect();
     (output.status, words.join(" "))
 }
 
 #[test]
 fn lazy_translation_is_found() {
-    let (status, told) = check(Iommu::Intel, "", &["DMA-FQ"]);
-    assert_eq!(status, 1, "{told}");
-    assert!(told.contains("iommu-group-translated"), "{told}");
+    let (status, shown) = check(Iommu::Intel, "", &["DMA-FQ"]);
+    assert_eq!(status, 1, "{shown}");
+    assert!(shown.contains("iommu-group-translated"), "{shown}");
     assert!(
-        told.contains("of type DMA-FQ (translated, lazy invalidation)"),
-        "{told}"
+        shown.contains("of type DMA-FQ (translated, lazy invalidation)"),
+        "{shown}"
     );
 }
 
 #[test]
 fn strict_translation_is_found_and_told_apart() {
-    let (status, told) = check(Iommu::Intel, "iommu.strict=1", &["DMA"]);
-    assert_eq!(status, 1, "{told}");
+    let (status, shown) = check(Iommu::Intel, "iommu.strict=1", &["DMA"]);
+    assert_eq!(status, 1, "{shown}");
     assert!(
-        told.contains("of type DMA (translated, strict invalidation)"),
-        "{told}"
+        shown.contains("of type DMA (translated, strict invalidation)"),
+        "{shown}"
     );
     assert!(
-        told.contains("iommu.strict=1"),
-        "the command line is evidence: {told}"
+        shown.contains("iommu.strict=1"),
+        "the command line is evidence: {shown}"
     );
 }
 
 #[test]
 fn passthrough_is_fine() {
-    let (status, told) = check(Iommu::Intel, "iommu=pt", &["identity"]);
-    assert_eq!(status, 0, "{told}");
+    let (status, shown) = check(Iommu::Intel, "iommu=pt", &["identity"]);
+    assert_eq!(status, 0, "{shown}");
     assert!(
-        told.contains("no problem found") && told.contains("1 of type identity"),
-        "{told}"
+        shown.contains("no problem found") && shown.contains("1 of type identity"),
+        "{shown}"
     );
 }
 
 #[test]
 fn translation_by_amd_is_found() {
     // Strictly, since the emulated IOMMU caches absent entries (NpCache), for which Linux gives up its queue.
-    let (status, told) = check(Iommu::Amd, "", &["DMA"]);
-    assert_eq!(status, 1, "{told}");
-    assert!(told.contains("iommu-group-translated"), "{told}");
+    let (status, shown) = check(Iommu::Amd, "", &["DMA"]);
+    assert_eq!(status, 1, "{shown}");
+    assert!(shown.contains("iommu-group-translated"), "{shown}");
 }
 
 #[test]
 fn passthrough_by_amd_is_fine() {
-    let (status, told) = check(Iommu::Amd, "iommu=pt", &["identity"]);
-    assert_eq!(status, 0, "{told}");
+    let (status, shown) = check(Iommu::Amd, "iommu=pt", &["identity"]);
+    assert_eq!(status, 0, "{shown}");
 }
 
 #[test]
 fn a_node_without_an_iommu_is_fine() {
-    let (status, told) = check(Iommu::None, "", &[]);
-    assert_eq!(status, 0, "{told}");
-    assert!(told.contains("no active IOMMU"), "{told}");
+    let (status, shown) = check(Iommu::None, "", &[]);
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("no active IOMMU"), "{shown}");
 }

@@ -87,7 +87,7 @@ fn a_snapshot_of_a_running_node_gives_the_same_findings_on_another_machine() {
         assert_eq!(report[part], live_report[part], "{part}");
     }
     for part in report["node"].as_object().unwrap().keys() {
-        // A process of ours came and went; the kernel logged that we wrote.
+        // A process of this test came and went; the kernel logged that we wrote.
         if part != "kernel_log" {
             assert_eq!(report["node"][part], live_report["node"][part], "{part}");
         }

@@ -33,15 +33,15 @@ fn a_probe_runs_on_the_numa_node_of_its_nic() {
     assert!(report.contains("\"numa_node\": 1"), "{report}");
     assert!(report.contains("\"stage\": \"done\""), "{report}");
 
-    let told = node.check(&format!("{product} check --output json")).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["node"]["hcas"][device]["numa_node"], 1);
-    let function = &told["node"]["pci"]["functions"][address];
+    let shown = node.check(&format!("{product} check --output json")).unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["node"]["hcas"][device]["numa_node"], 1);
+    let function = &shown["node"]["pci"]["functions"][address];
     assert_eq!(function["role"], "rdma");
     assert_eq!(function["numa_node"], 1);
     // The root port above it: QEMU's has ACS and runs at 2.5 GT/s x1 of 16 GT/s x32.
     let bridge = function["bridges"][0].as_str().unwrap();
-    let bridge = &told["node"]["pci"]["functions"][bridge];
+    let bridge = &shown["node"]["pci"]["functions"][bridge];
     assert_eq!(bridge["role"], "bridge");
     assert!(
         bridge["capabilities"]["acs"]["capability"].as_u64().unwrap() > 0,

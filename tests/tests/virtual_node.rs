@@ -83,7 +83,7 @@ fn jobs_run_beside_commands(node: &VirtualNode) {
     let job = node
         .spawn("echo begun; echo aside >&2; until [ -e /run/go ]; do sleep 0.1; done; exit 5")
         .unwrap();
-    assert_eq!(node.check("echo beside").unwrap(), "beside\n");
+    assert_eq!(node.check("echo next").unwrap(), "next\n");
     assert_eq!(job.status().unwrap(), None);
     node.check("touch /run/go").unwrap();
     assert_eq!(job.wait(Duration::from_secs(30)).unwrap(), 5);
@@ -139,7 +139,7 @@ fn a_boot_that_fails_says_why() {
     );
 }
 
-/// Boots until it is killed; the test below runs this in a process of its own.
+/// Boots until it is killed; the test below runs this in its own process.
 #[test]
 #[ignore = "a part of the test below"]
 fn hold() {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Where alerts find their page unless the chart is told otherwise; it replaces this very text.
+/// Where alerts find their page unless the chart sets another address; the chart replaces this text.
 const RUNBOOKS: &str = "https://github.com/rdma-health/rdma-health/blob/main/docs/runbooks/";
 
 fn root() -> PathBuf {

@@ -26,7 +26,7 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
-        // A program that does not read its input is no failure of the test.
+        // The test does not fail if a program does not read its input.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().unwrap();
@@ -58,16 +58,16 @@ fn a_log_is_read_from_a_file_and_from_standard_input_alike() {
     let from_input = check(tree.path(), &["--log", "-"], NCCL.as_bytes());
     assert_eq!(out(&from_file), out(&from_input));
     assert_eq!(from_file.status.code(), Some(2));
-    let told = out(&from_file);
+    let shown = out(&from_file);
     for words in [
         "log line 4: IBV_WC_LOC_PROT_ERR(4) on mlx5_0",
         "next step",
         "likely  iommu-translation",
         "evidence",
     ] {
-        assert!(told.contains(words), "\"{words}\" is missing: {told}");
+        assert!(shown.contains(words), "\"{words}\" is missing: {shown}");
     }
-    assert!(!told.contains('\u{1b}'), "no colour where there is no terminal");
+    assert!(!shown.contains('\u{1b}'), "no colour where there is no terminal");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn lines_are_as_long_as_columns_says() {
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        // Headings are one line, for whoever searches; so are long paths.
+        // Headings and long paths stay on one line, so that a search finds them.
         let wrapped = text
             .lines()
             .filter(|line| line.starts_with("  ") && line.matches(' ').count() > 16);
@@ -257,15 +257,15 @@ fn lines_are_as_long_as_columns_says() {
 
 #[test]
 fn who_booted_with_iommu_pt_is_not_told_to_boot_with_it() {
-    let told = |cmdline: &str| {
+    let shown = |cmdline: &str| {
         let mut tree = Tree::fixture("connectx7-gpu").unwrap();
         tree.write("proc/cmdline", cmdline).unwrap();
         let tree = tree.unpack().unwrap();
         out(&check(tree.path(), &["--verbose"], b"")).replace("\n              ", " ")
     };
-    let without = told("ro intel_iommu=on\n");
+    let without = shown("ro intel_iommu=on\n");
     assert!(without.contains("Boot with iommu=pt"), "{without}");
-    let with = told("ro intel_iommu=on iommu=pt\n");
+    let with = shown("ro intel_iommu=on iommu=pt\n");
     for (words, expected) in [
         ("iommu-cmdline-mismatch (warning)", true),
         ("memory encryption (mem_encrypt=on", true),
@@ -320,8 +320,8 @@ fn the_past_that_the_configuration_names_is_read_on_the_node_itself() {
         let output = check(root, &more, b"");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", err(&output)));
-        let told = err(&output).to_owned();
-        (report["node"]["history"].is_object(), told)
+        let shown = err(&output).to_owned();
+        (report["node"]["history"].is_object(), shown)
     };
     let here = Path::new("/");
     assert_eq!(judged(here), (false, String::new()), "the agent never ran");
@@ -334,10 +334,10 @@ fn the_past_that_the_configuration_names_is_read_on_the_node_itself() {
         "it is not that node's past"
     );
     fs::write(&state, "{").unwrap();
-    let (compared, told) = judged(here);
+    let (compared, shown) = judged(here);
     assert!(
-        !compared && told.contains("state.json") && told.contains("could not be read"),
-        "{told}"
+        !compared && shown.contains("state.json") && shown.contains("could not be read"),
+        "{shown}"
     );
 }
 
@@ -346,8 +346,8 @@ fn a_memory_lock_limit_is_told_in_the_units_of_the_findings() {
     // Its kubelet has systemd's limit of 8 MiB, and its runtime none.
     let tree = tree::fixture("h100-connectx7").unwrap();
     let output = check(tree.path(), &[], b"");
-    let told = out(&output);
-    assert!(told.contains("kubelet: memlock 8 MiB"), "{told}");
+    let shown = out(&output);
+    assert!(shown.contains("kubelet: memlock 8 MiB"), "{shown}");
 }
 
 #[test]
@@ -355,6 +355,6 @@ fn a_log_that_never_ends_is_read_so_far_and_the_report_says_so() {
     let tree = tree::fixture("virtual-node-passthrough").unwrap();
     let output = check(tree.path(), &["--log", "/dev/zero"], b"");
     assert_eq!(output.status.code(), Some(3), "{}", err(&output));
-    let told = out(&output);
-    assert!(told.contains("only its first 1 GiB were read"), "{told}");
+    let shown = out(&output);
+    assert!(shown.contains("only its first 1 GiB were read"), "{shown}");
 }

@@ -12,7 +12,7 @@ use crate::virtual_node::{Options, VirtualNode, quote};
 /// One check with a probe of every port, on an emulated machine that others may slow down.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Reported too where a busy host keeps the emulated machine from answering in time. Then the doctor is asked once more.
+/// Reported too where a busy host keeps the emulated machine from answering in time. Then the doctor is asked again.
 const UNREADABLE: &str = "facts-unreadable";
 
 /// How the doctor is asked unless a fault says otherwise.
@@ -86,7 +86,7 @@ pub struct Scene {
     pub name: &'static str,
     /// The machine.
     pub options: fn() -> Options,
-    /// An earlier boot, of which the doctor is told.
+    /// An earlier boot, of which the doctor is shown.
     pub before: Option<Before>,
     /// A script that runs once, on the healthy machine.
     pub setup: &'static str,
@@ -114,10 +114,10 @@ for _ in {1..150}; do (ready) 2>/dev/null && break; sleep 0.2; done
 kill -TERM $! && wait $!
 base64 -w0 /run/remembered || { cat /run/agent.log >&2; exit 1; }";
 
-/// How the doctor is told of it.
+/// How the doctor is shown of it.
 const ASK_WITH_PAST: &str = "check --probe --state /run/remembered";
 
-/// A fault and the scripts that make and mend it.
+/// A fault and the scripts that make and repair it.
 #[derive(Clone, Copy)]
 pub struct Injection {
     /// The fault.
@@ -209,7 +209,7 @@ impl Stage<'_> {
     }
 
     fn boot(&mut self, options: &Options) -> Result<()> {
-        // A busy host can keep the emulated timer from being seen in time, and the kernel then gives up: once more.
+        // A busy host can keep the emulated timer from being seen in time, and the kernel then gives up: again.
         let node = VirtualNode::boot(options)
             .or_else(|_| VirtualNode::boot(options))
             .with_context(|| format!("booting the scene {}", self.scene.name))?;

@@ -313,7 +313,7 @@ fn labels_and_taint_come_with_their_values_and_go_with_them(helm: &Helm<'_>, nod
     assert_eq!(rights(server, &token, "kube-system"), tainting);
     shows(false, true);
     // Labels wait for a write of conditions, and need no right of their own.
-    node.mend();
+    node.repair();
     shows(true, false);
     node.fault();
     shows(true, true);

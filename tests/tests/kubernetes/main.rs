@@ -27,7 +27,7 @@ use ready::{
 };
 use serde_json::{Value, json};
 
-/// One server serves all, since it takes seconds to start; each part has a Node of its own.
+/// One server serves all, since it takes seconds to start; each part has its own Node.
 #[test]
 #[ignore = "needs a kube-apiserver: make test-kubernetes"]
 fn a_cluster_sees_each_node_as_it_is() {
@@ -35,7 +35,7 @@ fn a_cluster_sees_each_node_as_it_is() {
     println!("kube-apiserver {}", server.version().unwrap());
     run_acts!(
         &mut server,
-        mend,
+        repair,
         [
             conditions_say_what_is_wrong_and_what_to_do,
             a_transition_time_survives_a_restart,
@@ -44,9 +44,9 @@ fn a_cluster_sees_each_node_as_it_is() {
             a_node_that_does_not_exist_is_told_and_found_once_it_does,
             a_wrong_token_is_told_and_a_new_one_read,
             a_token_that_expires_is_told_and_a_new_one_read,
-            a_server_that_nobody_vouches_for_gets_no_token,
+            a_server_without_a_trusted_certificate_gets_no_token,
             a_wrong_kubeconfig_is_told_and_a_right_one_read,
-            a_condition_of_somebody_else_is_left_alone_unless_forced,
+            a_condition_of_another_owner_is_left_alone_unless_forced,
             labels_of_the_node_say_what_is_expected,
             labels_and_taint_are_set_where_asked_for,
             clocks_that_disagree_do_no_harm,
@@ -64,7 +64,7 @@ fn controllers_and_users_of_kubectl_see_each_node_as_it_is() {
     let mut server = ApiServer::start().unwrap();
     run_acts!(
         &mut server,
-        mend,
+        repair,
         [
             one_condition_says_whether_rdma_can_be_used_under_every_configured_name,
             a_condition_of_another_controller_is_never_taken_over,
@@ -74,7 +74,7 @@ fn controllers_and_users_of_kubectl_see_each_node_as_it_is() {
 }
 
 /// The server runs and answers again, whatever an act did to it.
-fn mend(server: &mut ApiServer) {
+fn repair(server: &mut ApiServer) {
     // Where there is no server to thaw, it was stopped.
     let running = server.thaw().or_else(|_| server.start_server());
     if let Err(error) = running.and_then(|()| server.wait_until_ready()) {
@@ -130,18 +130,18 @@ fn conditions_say_what_is_wrong_and_what_to_do(server: &ApiServer) {
     let event = event.expect("an Event about the port");
     assert_eq!(event["involvedObject"]["uid"], uid);
     assert_eq!(event["type"], "Warning");
-    node.mend();
+    node.repair();
     node.until("False");
-    let told = within(SOON, || {
+    let shown = within(SOON, || {
         let events = server.events("conditions").unwrap();
         events.into_iter().find(|event| event["type"] == "Normal")
     });
     assert_eq!(
-        told.expect("an Event about the recovery")["reason"],
+        shown.expect("an Event about the recovery")["reason"],
         "NoLinkProblem"
     );
     let all = server.events("conditions").unwrap();
-    assert!(all.len() <= 3, "only changes are told: {all:?}");
+    assert!(all.len() <= 3, "only changes are reported: {all:?}");
 }
 
 fn a_transition_time_survives_a_restart(server: &ApiServer) {
@@ -272,7 +272,7 @@ fn a_token_that_expires_is_told_and_a_new_one_read(server: &ApiServer) {
     node.until_within("False", Duration::from_secs(90));
 }
 
-fn a_server_that_nobody_vouches_for_gets_no_token(server: &ApiServer) {
+fn a_server_without_a_trusted_certificate_gets_no_token(server: &ApiServer) {
     let mut node = Node::new(server, "stranger");
     let good = fs::read_to_string(&node.kubeconfig).unwrap();
     let other = server.directory().join("other.crt");
@@ -321,7 +321,7 @@ fn a_wrong_kubeconfig_is_told_and_a_right_one_read(server: &ApiServer) {
     node.until_within("False", Duration::from_secs(90));
 }
 
-fn a_condition_of_somebody_else_is_left_alone_unless_forced(server: &ApiServer) {
+fn a_condition_of_another_owner_is_left_alone_unless_forced(server: &ApiServer) {
     let mut node = Node::new(server, "contested");
     let theirs = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "contested"}, "status": {"conditions": [
         {"type": LINK, "status": "Unknown", "reason": "Theirs", "message": "of another product"},
@@ -396,7 +396,7 @@ fn labels_and_taint_are_set_where_asked_for(server: &ApiServer) {
         .find(|taint| taint["key"] == "state.rdma-health.io/critical")
         .unwrap();
     assert_eq!(ours["value"], "port-down");
-    node.mend();
+    node.repair();
     let mended = within(Duration::from_secs(90), || {
         let node = server.node("extras").unwrap();
         (taints(&node).len() == 1).then_some(node)
@@ -495,7 +495,7 @@ fn a_server_that_was_away_is_told_within_seconds(server: &mut ApiServer) {
         // An Event that was being sent has another message.
         log.matches("cannot write the Node's conditions").count(),
         1,
-        "told once:\n{log}"
+        "reported once:\n{log}"
     );
     server.start_server().unwrap();
     server.wait_until_ready().unwrap();
@@ -511,12 +511,12 @@ fn a_server_that_was_away_is_told_within_seconds(server: &mut ApiServer) {
     let log = || fs::read_to_string(&agent.log).unwrap();
     assert!(condition.is_some(), "{}", log());
     // The server may show the condition a moment before it answers the agent.
-    let told = within(SOON, || {
+    let shown = within(SOON, || {
         log()
             .contains("the Node's conditions are written again")
             .then_some(())
     });
-    assert!(told.is_some(), "{}", log());
+    assert!(shown.is_some(), "{}", log());
 }
 
 fn a_server_that_hangs_holds_nothing_up(server: &ApiServer) {

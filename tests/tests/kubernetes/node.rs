@@ -126,7 +126,7 @@ impl<'a> Node<'a> {
         self.set_port("1: DOWN");
     }
 
-    pub fn mend(&self) {
+    pub fn repair(&self) {
         self.set_port("4: ACTIVE");
     }
 

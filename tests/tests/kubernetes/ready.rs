@@ -46,7 +46,7 @@ pub fn one_condition_says_whether_rdma_can_be_used_under_every_configured_name(s
     }
     node.stop();
     // Without the configuration, its conditions go with the next write.
-    node.mend();
+    node.repair();
     node.start();
     until(&node, READY, "True");
     let gone = within(SOON, || {

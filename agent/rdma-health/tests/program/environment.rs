@@ -1,4 +1,4 @@
-//! What the environment says in place of flags, as somebody meets it who runs a command in a pod of the chart.
+//! Environment variables in place of flags, as for a user who runs a command in a pod of the chart.
 
 use std::{
     collections::BTreeSet,
@@ -46,10 +46,10 @@ impl Pod {
 #[test]
 fn a_check_without_flags_judges_what_the_environment_names_as_the_configuration_says() {
     let pod = Pod::new("expect: {ports_up: [mlx5_9]}\n");
-    let told = pod.exec(&["check"]);
-    assert_eq!(told.status.code(), Some(2), "{}", err(&told));
+    let shown = pod.exec(&["check"]);
+    assert_eq!(shown.status.code(), Some(2), "{}", err(&shown));
     for word in ["gpu-17", "mlx5_9"] {
-        assert!(out(&told).contains(word), "{word}: {}", out(&told));
+        assert!(out(&shown).contains(word), "{word}: {}", out(&shown));
     }
     let pod = Pod::new("exclude: [mlx5_0]\n");
     assert!(!out(&pod.exec(&["check"])).contains("mlx5_0 "));
@@ -65,8 +65,8 @@ fn a_flag_wins_over_the_environment() {
     assert_eq!(elsewhere.status.code(), Some(3));
     assert!(err(&elsewhere).contains("/nowhere"), "{}", err(&elsewhere));
     fs::write(pod.file("other.yaml"), "expect: {ports_up: [mlx5_8]}\n").unwrap();
-    let told = out(&pod.exec(&["check", "--config", text(&pod.file("other.yaml"))]));
-    assert!(told.contains("mlx5_8") && !told.contains("mlx5_9"), "{told}");
+    let shown = out(&pod.exec(&["check", "--config", text(&pod.file("other.yaml"))]));
+    assert!(shown.contains("mlx5_8") && !shown.contains("mlx5_9"), "{shown}");
     let state = pod.file("state.json");
     let missing = pod.exec(&["check", "--state", text(&state)]);
     assert!(err(&missing).contains("no such file"), "{}", err(&missing));
@@ -90,9 +90,9 @@ fn a_saved_node_is_judged_by_what_was_saved_and_not_by_what_the_environment_says
     fs::write(pod.file("state.json"), "no history").unwrap();
     let replayed = pod.exec(&["check", "--snapshot", text(&saved)]);
     assert_eq!(replayed.status.code(), Some(2), "{}", err(&replayed));
-    let told = out(&replayed);
-    assert!(told.contains("mlx5_9") && !told.contains("mlx5_8"), "{told}");
-    // What is no history is told, all the same, where it was to be used.
+    let shown = out(&replayed);
+    assert!(shown.contains("mlx5_9") && !shown.contains("mlx5_8"), "{shown}");
+    // A file that is not a history is reported where it would be used.
     let live = pod.exec(&["check"]);
     assert_eq!(live.status.code(), Some(3));
     assert!(err(&live).contains("state.json"), "{}", err(&live));

@@ -56,18 +56,18 @@ fn check(root: &Path, more: &[&str]) -> Output {
 fn a_tree_with_faults_is_critical_and_says_why_and_what_to_do() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let output = check(tree.path(), &[]);
-    let told = out(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.starts_with("CRITICAL"), "the verdict comes first: {told}");
+    let shown = out(&output);
+    assert_eq!(output.status.code(), Some(2), "{shown}");
+    assert!(shown.starts_with("CRITICAL"), "the verdict comes first: {shown}");
     for words in [
         "gpu-17",
         "iommu-group-translated",
         "/sys/kernel/iommu_groups/7/type: DMA-FQ",
         "iommu=pt",
     ] {
-        assert!(told.contains(words), "\"{words}\" is missing: {told}");
+        assert!(shown.contains(words), "\"{words}\" is missing: {shown}");
     }
-    assert!(!told.contains('\u{1b}'), "no colour where there is no terminal");
+    assert!(!shown.contains('\u{1b}'), "no colour where there is no terminal");
     assert_eq!(err(&output), "", "no progress where there is no terminal");
 }
 
@@ -122,10 +122,10 @@ fn a_wrong_configuration_names_file_line_and_the_nearest_key() {
     fs::write(&file, "interval: 1m\nprobe:\n  intervall: 5m\n").unwrap();
     let output = run(&["check", "--root", "/", "--config", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3));
-    let told = err(&output);
+    let shown = err(&output);
     assert!(
-        told.contains("c.yaml:3") && told.contains("intervall") && told.contains("`interval`"),
-        "{told}"
+        shown.contains("c.yaml:3") && shown.contains("intervall") && shown.contains("`interval`"),
+        "{shown}"
     );
 }
 
@@ -207,9 +207,9 @@ fn a_baseline_is_a_configuration_that_its_own_node_meets_and_a_changed_one_does_
     let file = folder.path().join("baseline.yaml");
     fs::write(&file, &baseline.stdout).unwrap();
     let config = ["--config", file.to_str().unwrap()];
-    let lost = |told: &str| told.contains("port-down") && told.contains("mlx5_0");
-    let told = out(&check(root, &config));
-    assert!(!lost(&told), "{told}\n{}", out(&baseline));
+    let lost = |shown: &str| shown.contains("port-down") && shown.contains("mlx5_0");
+    let shown = out(&check(root, &config));
+    assert!(!lost(&shown), "{shown}\n{}", out(&baseline));
     fs::remove_file(root.join("sys/class/infiniband/mlx5_0")).unwrap();
     let output = check(root, &config);
     assert!(lost(&out(&output)), "{}{}", out(&output), err(&output));
@@ -263,8 +263,8 @@ fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
     assert_eq!(agent.wait().unwrap().code(), Some(0));
 
     let after = node("DMA-FQ", "22222222-2222-2222-2222-222222222222");
-    let told = out(&check(after.path(), &["--state", state]));
-    assert!(told.contains("iommu-regressed"), "{told}");
+    let shown = out(&check(after.path(), &["--state", state]));
+    assert!(shown.contains("iommu-regressed"), "{shown}");
     let by_environment = Command::new(PRODUCT)
         .args(["check", "--root", after.path().to_str().unwrap()])
         .env("RDMA_HEALTH_STATE", state)
@@ -284,7 +284,7 @@ fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
     assert!(err(&output).contains("/nowhere/state.json"), "{}", err(&output));
 }
 
-/// Runs the product as a user who may do nothing; as ourselves where we are no root who could become one.
+/// Runs the product as a user without rights; as the current user if that one is not root.
 fn run_unprivileged(arguments: &[&str]) -> Output {
     // By another process, see `with_helper`; and where everybody may reach it.
     let folder = tempfile::tempdir().unwrap();
@@ -309,17 +309,17 @@ fn without_root_what_can_be_read_is_judged_and_the_rest_is_told() {
     }
     let root = tree.path().to_str().unwrap();
     let output = run_unprivileged(&["check", "--verbose", "--root", root]);
-    let told = out(&output);
+    let shown = out(&output);
     for file in closed {
         assert!(
-            told.contains(&format!("/{file}: Permission denied (EACCES)")),
-            "{file}: {told}"
+            shown.contains(&format!("/{file}: Permission denied (EACCES)")),
+            "{file}: {shown}"
         );
     }
-    assert!(told.contains("run as root"), "{told}");
-    // What is open to everybody is judged as ever, and what is not is no finding.
-    assert!(told.contains("peer-memory-missing"), "{told}");
-    assert!(!told.contains("group 7 is DMA"), "{told}");
+    assert!(shown.contains("run as root"), "{shown}");
+    // Files that all users may read are judged as usual. The others lead to no finding.
+    assert!(shown.contains("peer-memory-missing"), "{shown}");
+    assert!(!shown.contains("group 7 is DMA"), "{shown}");
     assert_eq!(output.status.code(), check(tree.path(), &[]).status.code());
     // This machine, whatever it is: a verdict and no panic.
     let output = run_unprivileged(&["check", "--verbose"]);
@@ -332,7 +332,7 @@ fn without_root_what_can_be_read_is_judged_and_the_rest_is_told() {
 fn with_helper(script: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let helper = folder.path().join("helper");
-    // By another process: a program that somebody has open for writing cannot be started, and what other tests start
+    // By another process: a program that is open for writing cannot be started, and what other tests start
     // meanwhile inherits, for a moment, what this process has open.
     let written = Command::new("sh")
         .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$1" >"$0" && chmod 755 "$0""#])
@@ -386,10 +386,10 @@ fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
         ),
         ("exec sleep 60".to_owned(), "did not respond"),
     ] {
-        let (status, told) = with_helper(&script);
-        assert_eq!(status, Some(3), "{script}: {told}");
-        assert!(told.contains(words), "{script}: expected \"{words}\": {told}");
-        assert!(told.contains("verbs helper"), "{script}: {told}");
+        let (status, shown) = with_helper(&script);
+        assert_eq!(status, Some(3), "{script}: {shown}");
+        assert!(shown.contains(words), "{script}: expected \"{words}\": {shown}");
+        assert!(shown.contains("verbs helper"), "{script}: {shown}");
     }
 }
 

@@ -72,7 +72,7 @@ fn a_snapshot_goes_through_a_pipe() {
 }
 
 #[test]
-fn what_was_expected_of_the_node_travels_with_it_unless_somebody_says_otherwise() {
+fn a_snapshot_keeps_what_was_expected_of_the_node_unless_a_configuration_is_given() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (config, saved) = (folder.path().join("config.yaml"), folder.path().join("saved"));
@@ -88,14 +88,14 @@ fn what_was_expected_of_the_node_travels_with_it_unless_somebody_says_otherwise(
         text(&config),
     ]);
     assert!(output.status.success(), "{}", err(&output));
-    let told = |arguments: &[&str]| {
+    let shown = |arguments: &[&str]| {
         let output = run(arguments);
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(told(&["check", "--snapshot", text(&saved)]).contains("mlx5_9"));
+    assert!(shown(&["check", "--snapshot", text(&saved)]).contains("mlx5_9"));
     fs::write(&config, "{}\n").unwrap();
     let config = ["--config", text(&config)];
-    let otherwise = told(&[&["check", "--snapshot", text(&saved)][..], &config].concat());
+    let otherwise = shown(&[&["check", "--snapshot", text(&saved)][..], &config].concat());
     assert!(!otherwise.contains("mlx5_9"), "{otherwise}");
 }
 
@@ -122,11 +122,11 @@ fn a_file_is_whole_or_not_there_and_never_overwritten_by_accident() {
     ] {
         let output = run(&["snapshot", "--root", root, "-o", text(&path), "--force"]);
         assert_eq!(output.status.code(), Some(3));
-        let told = err(&output);
-        assert!(told.contains(text(&path)) && told.contains(reason), "{told}");
+        let shown = err(&output);
+        assert!(shown.contains(text(&path)) && shown.contains(reason), "{shown}");
         assert!(
-            !told.contains(".rdma-health-"),
-            "a temporary file is named: {told}"
+            !shown.contains(".rdma-health-"),
+            "a temporary file is named: {shown}"
         );
     }
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -160,9 +160,9 @@ fn what_is_no_snapshot_is_unknown_and_the_file_is_named() {
     ] {
         fs::write(&broken, content).unwrap();
         let output = run(&["check", "--snapshot", text(&broken)]);
-        let told = err(&output);
-        assert_eq!(output.status.code(), Some(3), "{told}");
-        assert!(told.contains(text(&broken)) && told.contains(reason), "{told}");
+        let shown = err(&output);
+        assert_eq!(output.status.code(), Some(3), "{shown}");
+        assert!(shown.contains(text(&broken)) && shown.contains(reason), "{shown}");
         assert!(output.stdout.is_empty());
     }
     for path in [Path::new("/nonexistent"), folder.path(), Path::new("/dev/zero")] {
@@ -200,8 +200,8 @@ fn where_nothing_can_be_judged_the_status_is_unknown_and_it_says_why() {
         for output in ["text", "json"] {
             let output = run(&["check", "--root", text(root), "--output", output]);
             assert_eq!(output.status.code(), Some(3), "{}", err(&output));
-            let told = String::from_utf8(output.stdout.clone()).unwrap();
-            assert!(told.contains(reason), "{told}");
+            let shown = String::from_utf8(output.stdout.clone()).unwrap();
+            assert!(shown.contains(reason), "{shown}");
             assert!(!err(&output).contains("panicked"));
         }
     }
@@ -224,9 +224,9 @@ fn a_support_bundle_is_named_and_judged_as_far_as_it_goes() {
     let output = run(&["check", "--root", text(root)]);
     assert_eq!(output.status.code(), Some(3));
     assert!(err(&output).contains("is a sosreport"), "{}", err(&output));
-    let told = String::from_utf8(output.stdout).unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
-        told.contains("gpu-17") && told.contains("not collected"),
-        "{told}"
+        shown.contains("gpu-17") && shown.contains("not collected"),
+        "{shown}"
     );
 }

@@ -117,9 +117,9 @@ fn theirs(node: &VirtualNode, command: &str, size: u64, column: usize) -> Result
          {command} 10.0.100.2; status=$?; wait; exit $status"
     );
     let output = node.run_within(PATIENCE, &script)?;
-    let told = output.stdout_text();
-    ensure!(output.status == 0, "{command}: {told}{}", output.stderr_text());
-    for line in told.lines() {
+    let shown = output.stdout_text();
+    ensure!(output.status == 0, "{command}: {shown}{}", output.stderr_text());
+    for line in shown.lines() {
         let words: Vec<_> = line.split_whitespace().collect();
         if words.first() == Some(&size.to_string().as_str())
             && let Some(number) = words.get(column)
@@ -127,7 +127,7 @@ fn theirs(node: &VirtualNode, command: &str, size: u64, column: usize) -> Result
             return Ok(number.parse()?);
         }
     }
-    bail!("{command} printed no result: {told}")
+    bail!("{command} printed no result: {shown}")
 }
 
 fn spread(values: &[f64]) -> String {

@@ -209,7 +209,7 @@ pub(super) const MISMATCH: Injection = Injection {
     ask: "",
 };
 
-/// The device of `eth1` is told, past its driver, to read its queues from where nothing is mapped: registers of the
+/// The device of `eth1` is shown, past its driver, to read its queues from where nothing is mapped: registers of the
 /// common configuration of virtio 1.0, section 4.1.4.3.
 const DMAR_FAULT: Injection = Injection {
     fault: real(
