@@ -209,7 +209,7 @@ impl ApiServer {
         }
     }
 
-    /// Kills the server: nobody listens any more, and connections break.
+    /// Kills the server: no process listens anymore, and connections break.
     pub fn stop(&mut self) {
         self.server = None;
     }
@@ -274,7 +274,7 @@ impl ApiServer {
         Ok(answer.body["gitVersion"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Asks it as somebody who may do anything, as `kubectl` would. `body` is sent as JSON, as a merge patch to PATCH.
+    /// Asks it as a user who may do anything, as `kubectl` would. `body` is sent as JSON, as a merge patch to PATCH.
     ///
     /// # Errors
     /// Where there is no answer within ten seconds.
@@ -462,7 +462,7 @@ impl ApiServer {
     /// The same token as it would be if it had expired an hour ago: signed with the server's own key.
     ///
     /// # Errors
-    /// Where it is no token, or openssl fails.
+    /// If it is not a token, or openssl fails.
     pub fn expired(&self, token: &str) -> Result<String> {
         let mut parts = token.split('.');
         let (head, claims) = (parts.next(), parts.next());
@@ -487,7 +487,7 @@ impl ApiServer {
         Ok(format!("{signed}.{}", encode(&signature)?))
     }
 
-    /// Writes a kubeconfig whose token is read from a file beside it, as a pod's is. Returns both paths.
+    /// Writes a kubeconfig whose token is read from a file in the same directory, as a pod's is. Returns both paths.
     ///
     /// # Errors
     /// Where they cannot be written.
@@ -582,7 +582,7 @@ pub(crate) fn spawn(program: &Path, arguments: &[String], log: &Path) -> Result<
     Ok(Process(child))
 }
 
-/// Ports of this machine that nobody listens on.
+/// Ports of this machine on which no process listens.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
     // All are held until all are known, so that they differ.

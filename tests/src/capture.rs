@@ -1,7 +1,7 @@
-//! Captures the part of a machine's `/sys` and `/proc` that tells about RDMA, as a [`Tree`].
+//! Captures the part of a machine's `/sys` and `/proc` that is about RDMA, as a [`Tree`].
 //!
 //! Everything here is bounded and chosen by name: a whole `/sys` is a hundred thousand files, some of which block,
-//! change the device when they are read, or tell what nobody wants in a bug report (serial numbers, the log of
+//! change the device when they are read, or contain what no user wants in a bug report (serial numbers, the log of
 //! other programs).
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ const MAX_FILE: usize = 64 << 10;
 /// Table entries kept whatever they hold. A GID or `P_Key` table has up to a thousand entries, all but a few empty.
 const TABLE_HEAD: usize = 16;
 
-/// Names that are never read: they act, block, give binary resources, or tell nothing about the device.
+/// Names that are never read: they act, block, give binary resources, or show nothing of the device.
 #[rustfmt::skip]
 const SKIPPED: &[&str] = &[
     "firmware_node", "hugepages", "msi_irqs", "physical_node", "power", "queues", "remove", "rescan",

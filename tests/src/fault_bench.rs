@@ -119,7 +119,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether `name` at `place` is asked for.
+    /// Whether `name` at `place` is selected.
     pub fn wants(&self, place: &str, name: &str) -> bool {
         self.only.is_empty()
             || self

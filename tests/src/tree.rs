@@ -181,7 +181,7 @@ impl Tree {
     /// Unpacks into a new temporary directory.
     ///
     /// # Errors
-    /// Where an entry lies below one that is no directory, or the directory cannot be written.
+    /// Where an entry lies below one that is not a directory, or the directory cannot be written.
     pub fn unpack(&self) -> Result<TempDir> {
         let root = tempfile::Builder::new().prefix("rdma-health-tree-").tempdir()?;
         self.unpack_into(root.path())?;
@@ -228,7 +228,7 @@ impl Tree {
             for parent in Path::new(name).ancestors().skip(1).filter_map(Path::to_str) {
                 match self.entries.get(parent) {
                     None | Some(Entry::Directory { .. }) => {}
-                    Some(_) => bail!("{name} lies below {parent}, which is no directory"),
+                    Some(_) => bail!("{name} lies below {parent}, which is not a directory"),
                 }
             }
         }
@@ -260,7 +260,7 @@ fn is_inside(path: &str) -> bool {
 }
 
 /// Whether the link at `path` cannot lead above the root. A `..` may stand only at the front, as in every link of
-/// sysfs: after another link it would mean a directory that the text does not tell.
+/// sysfs: after another link it would mean a directory that the text does not define.
 fn stays_inside(path: &str, target: &str) -> bool {
     let depth = path.split('/').count() - 1;
     let up = target.split('/').take_while(|part| *part == "..").count();

@@ -53,7 +53,7 @@ fn known(text: &str) -> Fact<String> {
 /// A counter of a port: its directory and its file.
 pub type CounterFile = (&'static str, &'static str);
 
-/// A view of a node with `devices` devices that tell everything, and with these counters on each port.
+/// A view of a node with `devices` devices that report everything, and with these counters on each port.
 pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
     let hcas: BTreeMap<_, _> = (0..devices)
         .map(|n| (format!("mlx5_{n}"), Arc::new(hca(n, counters))))

@@ -117,7 +117,7 @@ impl Default for Options {
 /// What a command in the guest left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Its exit status as a shell tells it: 128 and the signal's number where a signal ended it.
+    /// Its exit status as a shell reports it: 128 and the signal's number where a signal ended it.
     pub status: i32,
     /// What it wrote to standard output.
     pub stdout: Vec<u8>,
@@ -202,7 +202,7 @@ impl VirtualNode {
     ///
     /// # Errors
     /// Where the script is not done in time (it is then ended, and the node can be used on) or the guest is gone. A
-    /// status other than zero is no error.
+    /// status other than zero is not an error.
     pub fn run(&self, script: &str) -> Result<Output> {
         self.run_within(COMMAND_DEADLINE, script)
     }
@@ -295,7 +295,7 @@ impl VirtualNode {
         self.run_within(deadline, &script).map(drop)
     }
 
-    /// What the guest's console says so far.
+    /// What the guest's console shows until now.
     pub fn console(&self) -> String {
         self.machine.console()
     }

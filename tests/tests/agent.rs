@@ -423,7 +423,7 @@ fn a_kernel_that_does_not_answer_holds_nothing_up(stage: &Stage<'_>) {
             "what was read before is still shown: {shown}"
         );
     }
-    // One thread for each source that hangs (the list of devices, four devices), however often it is asked for.
+    // One thread for each source that hangs (the list of devices, four devices), however often a scrape asks.
     let threads = || {
         node.check(&format!("{{ {scrape}; }} | grep '^rdma_health_reader_threads '"))
             .unwrap()

@@ -16,7 +16,7 @@ use rdma_health_tests::{fake_kubelet::FakeKubelet, running::Running, virtual_nod
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A helper that asks the kubelet on a socket of its own directory.
+/// A helper that asks the kubelet on a socket in its own directory.
 struct Helper {
     _program: Running,
     directory: TempDir,

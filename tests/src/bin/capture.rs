@@ -47,7 +47,7 @@ fn write_fixtures() -> Result<()> {
             ..Options::default()
         };
         let text = VirtualNode::boot(&options)?.check(&own)?;
-        Tree::parse(&text).context("what was captured is no archive")?;
+        Tree::parse(&text).context("what was captured is not an archive")?;
         let path = fixtures().join(format!("{name}.tree"));
         let head = format!(
             "# A virtual node, captured by `make fixtures`: four SoftRoCE devices, {about}.\n# Do not edit.\n"

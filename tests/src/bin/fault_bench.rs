@@ -43,20 +43,20 @@ fn main() -> Result<ExitCode> {
     let program = built("rdma-health")?;
     let folder = program.parent().context("the program lies in a folder")?;
     let mut outcomes = Vec::new();
-    let mut tell = |outcome: Outcome| {
+    let mut report = |outcome: Outcome| {
         println!("{}", table::line(&outcome));
         outcomes.push(outcome);
     };
     let mut broken_off = Vec::new();
     if !arguments.only_trees {
         for scene in SCENES {
-            if let Err(error) = live::run(scene, folder, &arguments.selection, &mut tell) {
+            if let Err(error) = live::run(scene, folder, &arguments.selection, &mut report) {
                 println!("BENCH   {}: {error:#}", scene.name);
                 broken_off.push(scene.name);
             }
         }
     }
-    trees::run(&program, &arguments.selection, &mut tell)?;
+    trees::run(&program, &arguments.selection, &mut report)?;
     let mut field = Vec::new();
     field_cases::run(&program, &arguments.selection, &mut |outcome| {
         println!("{}", outcome.line());

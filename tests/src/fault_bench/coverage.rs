@@ -12,7 +12,7 @@ use super::{Fault, trees};
 pub const NOT_INJECTED: &[(&str, &str)] = &[
     (
         "driver-errors-logged",
-        "says that a driver logged errors that are not known, which is no fault that could be named",
+        "says that a driver logged errors that are not known, which is not a fault that could be named",
     ),
     (
         "helper-unhealthy",

@@ -38,10 +38,10 @@ pub struct Answer {
 impl Answer {
     /// Takes the answer from what `rdma-health check --output json` printed.
     ///
-    /// A finding of severity info is not an answer: under the headline "OK" nobody reads it.
+    /// A finding of severity info is not an answer: under the headline "OK" no one reads it.
     ///
     /// # Errors
-    /// Where that is no verdict.
+    /// If that is not a verdict.
     pub fn parse(json: &str) -> Result<Self> {
         let report: Value = serde_json::from_str(json)?;
         let mut findings = Vec::new();

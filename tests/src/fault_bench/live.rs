@@ -65,7 +65,7 @@ redirect() {
 }
 "#;
 
-/// What a virtual node starts with, beside what it boots with: no fault.
+/// What a virtual node starts with, in addition to what it boots with: no fault.
 const SETUP: &str = r#"
 . /run/virtual-node/config
 cat >$config <<'END'
@@ -124,13 +124,13 @@ pub struct Injection {
     pub fault: Fault,
     /// Breaks the node.
     pub inject: &'static str,
-    /// Mends it.
+    /// Repairs it.
     pub restore: &'static str,
     /// A script that asks the doctor; empty for a check with a probe.
     pub ask: &'static str,
 }
 
-/// Boots the machine of a scene, injects what is selected, and tells each outcome as it is known.
+/// Boots the machine of a scene, injects what is selected, and reports each outcome as it is known.
 ///
 /// # Errors
 /// Where the machine does not boot, a fault cannot be injected or mended, or the doctor gives no answer.
@@ -138,7 +138,7 @@ pub fn run(
     scene: &Scene,
     product: &Path,
     selection: &Selection,
-    tell: &mut dyn FnMut(Outcome),
+    report: &mut dyn FnMut(Outcome),
 ) -> Result<()> {
     let mut stage = Stage {
         scene,
@@ -165,13 +165,13 @@ pub fn run(
     if wanted.is_empty() && last.is_empty() && !selection.wants(scene.name, boot) {
         return Ok(());
     }
-    stage.start(tell)?;
+    stage.start(report)?;
     for step in wanted {
-        stage.inject_and_mend(step, tell)?;
+        stage.inject_and_mend(step, report)?;
     }
     for injection in last {
         stage.inject(&[injection])?;
-        stage.judge(&[injection], tell)?;
+        stage.judge(&[injection], report)?;
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn start(&mut self, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+    fn start(&mut self, report: &mut dyn FnMut(Outcome)) -> Result<()> {
         let remembered = match &self.scene.before {
             Some(before) => {
                 self.boot(&(before.options)())?;
@@ -204,7 +204,7 @@ impl Stage<'_> {
         let answer = self.ask("")?;
         self.base = answer.findings.iter().map(|(rule, _)| rule.clone()).collect();
         let faults: Vec<_> = self.scene.boot.into_iter().collect();
-        tell(Outcome::of(self.scene.name, &faults, answer));
+        report(Outcome::of(self.scene.name, &faults, answer));
         Ok(())
     }
 
@@ -218,9 +218,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn inject_and_mend(&mut self, step: &[&Injection], tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+    fn inject_and_mend(&mut self, step: &[&Injection], report: &mut dyn FnMut(Outcome)) -> Result<()> {
         self.inject(step)?;
-        self.judge(step, tell)?;
+        self.judge(step, report)?;
         for injection in step.iter().rev() {
             self.script(injection.restore)
                 .with_context(|| format!("mending {}", injection.fault.id))?;
@@ -253,7 +253,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn judge(&mut self, step: &[&Injection], tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+    fn judge(&mut self, step: &[&Injection], report: &mut dyn FnMut(Outcome)) -> Result<()> {
         let script = step
             .iter()
             .map(|injection| injection.ask)
@@ -263,7 +263,7 @@ impl Stage<'_> {
         let outcome = || -> Result<Outcome> {
             let answer = self.ask(script.unwrap_or_default())?;
             let mut outcome = Outcome::of(self.scene.name, &faults, answer);
-            // Told once, of the healthy node.
+            // Reported once, for the healthy node.
             outcome.false_alarms.retain(|(rule, _)| !self.base.contains(rule));
             Ok(outcome)
         };
@@ -271,7 +271,7 @@ impl Stage<'_> {
         if judged.false_alarms.iter().any(|(rule, _)| rule == UNREADABLE) {
             judged = outcome()?;
         }
-        tell(judged);
+        report(judged);
         Ok(())
     }
 

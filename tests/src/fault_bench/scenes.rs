@@ -54,7 +54,7 @@ const fn real(
     Fault::new(How::Real, id, what, expected, explains)
 }
 
-/// A state of a running kernel that is no fault.
+/// A state of a running kernel that is not a fault.
 const fn harmless(id: &'static str, what: &'static str) -> Fault {
     Fault::harmless(How::Real, id, what)
 }
@@ -115,7 +115,7 @@ const MTU_LOWERED: Injection = Injection {
 const LOC_PROT_LOG: Injection = Injection {
     fault: real(
         "loc-prot-err",
-        "a job's log tells of the IBV_WC_LOC_PROT_ERR that a write from outside its memory region got",
+        "a job's log shows the IBV_WC_LOC_PROT_ERR that a write from outside its memory region got",
         "application-memory",
         &[],
     ),

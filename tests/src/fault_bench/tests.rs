@@ -8,7 +8,7 @@ use super::{Answer, Fault, How, Outcome, Score};
 const LINK: Fault = Fault::new(How::Real, "link", "no link", "port-down", &["gid-missing"]);
 const MEMLOCK: Fault = Fault::new(How::Tree, "memlock", "little", "memlock-low", &[]);
 const SPARE: Fault = Fault::harmless(How::Tree, "spare", "spare port");
-const OVERLOOKED: Fault = MEMLOCK.known_miss(None, "nobody looks there");
+const OVERLOOKED: Fault = MEMLOCK.known_miss(None, "no rule looks there");
 const MISTAKEN: Fault = MEMLOCK.known_miss(Some("rate-low"), "it is slow too");
 
 fn answer(findings: &[(&str, &str)], causes: &[&str]) -> Answer {
@@ -89,7 +89,7 @@ fn only_the_right_cause_first_or_a_known_miss_passes() {
     assert!(passed(&[&OVERLOOKED], Answer::default()));
     assert!(
         !passed(&[&OVERLOOKED], answer(&[("memlock-low", "warning")], &[])),
-        "it is no miss any more"
+        "it is not a miss anymore"
     );
 }
 
@@ -200,8 +200,8 @@ fn the_table_tells_what_was_expected_and_what_was_said() {
 #[test]
 fn the_table_gives_the_reason_of_a_known_miss() {
     let known = Outcome::of("here", &[&OVERLOOKED], Answer::default());
-    assert!(line(&known).contains("nobody looks there"), "{}", line(&known));
-    let row = "| `memlock-low` | none | known miss: nobody looks there |";
+    assert!(line(&known).contains("no rule looks there"), "{}", line(&known));
+    let row = "| `memlock-low` | none | known miss: no rule looks there |";
     let outcomes = [known];
     assert!(markdown(&outcomes).contains(row), "{}", markdown(&outcomes));
     let totals = Totals::of(&outcomes);

@@ -60,23 +60,23 @@ const FAULTY: &[Captured] = &[
     },
 ];
 
-/// Asks the doctor about every tree that is selected, and tells each outcome as it is known.
+/// Asks the doctor about every tree that is selected, and reports each outcome as it is known.
 ///
 /// # Errors
 /// Where a tree cannot be made or the doctor gives no answer.
-pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+pub fn run(program: &Path, selection: &Selection, report: &mut dyn FnMut(Outcome)) -> Result<()> {
     for (name, path) in archives()? {
         if selection.wants(&name, "fixture") {
             let tree =
                 Tree::parse(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
             let faults = fixture_faults(&name);
             let answer = ask(program, &tree, "").with_context(|| name.clone())?;
-            tell(Outcome::of(name, &faults.iter().collect::<Vec<_>>(), answer));
+            report(Outcome::of(name, &faults.iter().collect::<Vec<_>>(), answer));
         }
     }
     let place = "field";
     if selection.wants(place, "healthy") {
-        tell(Outcome::of(place, &[], ask(program, &field::node()?, "")?));
+        report(Outcome::of(place, &[], ask(program, &field::node()?, "")?));
     }
     let find = |id: &str| {
         let found = changes().find(|change| change.fault.id == id);
@@ -98,7 +98,7 @@ pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome))
                 known_miss: None,
                 ..change.fault
             };
-            tell(Outcome::of(place, &[&fault], answer));
+            report(Outcome::of(place, &[&fault], answer));
         }
     }
     for changes in all {
@@ -116,9 +116,9 @@ pub fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome))
             .find(|config| !config.is_empty());
         let answer = ask(program, &tree, config.unwrap_or_default()).with_context(|| name.clone())?;
         let faults: Vec<_> = changes.iter().map(|change| &change.fault).collect();
-        tell(Outcome::of(place, &faults, answer));
+        report(Outcome::of(place, &faults, answer));
     }
-    past::run(program, selection, tell)
+    past::run(program, selection, report)
 }
 
 /// Every change of the healthy node.

@@ -43,7 +43,7 @@ impl Control {
             let line = self.line(deadline)?;
             let mut words = line.split(' ');
             let (verdict, about, status) = (words.next(), words.next(), words.next());
-            // The answer to an earlier request, which nobody waited for, may still come.
+            // The answer to an earlier request, for which no caller waited, may still come.
             if about.and_then(|about| about.parse().ok()) != Some(id) {
                 continue;
             }

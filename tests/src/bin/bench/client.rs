@@ -1,4 +1,4 @@
-//! Scrapes as Prometheus does: over one connection where the server keeps it, compressed where that is asked for.
+//! Scrapes as Prometheus does: over one connection where the server keeps it, compressed where that is configured.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,4 +1,4 @@
-//! The probe beside perftest, and an agent whose kernel does not answer: in a virtual node with `SoftRoCE` devices.
+//! The probe compared with perftest, and an agent whose kernel does not answer: in a virtual node with `SoftRoCE` devices.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn probes(node: &VirtualNode, product: &str) -> Result<()> {
     );
     let [a, b] = bandwidths.each_ref().map(|values| spread(values));
     table::head(
-        &format!("Loopback probe beside perftest, medians of {PAIRS} pairs, rxe0 in an emulated machine"),
+        &format!("Loopback probe and perftest, medians of {PAIRS} pairs, rxe0 in an emulated machine"),
         "perftest",
     );
     let [ours, theirs] = bandwidths.each_mut().map(|values| median(values));

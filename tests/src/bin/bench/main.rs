@@ -1,7 +1,7 @@
-//! `make bench`: what the product costs and how well it measures, beside the tools that its users have, in one run.
+//! `make bench`: what the product costs and how well it measures, compared with the tools that its users have, in one run.
 //!
 //! `bench [scrape] [probe] [load] [hung]`: only these parts; all of them where none is named. Nothing fails because a
-//! figure is bad: a busy machine is no defect. `docs/performance.md` tells what is measured and how.
+//! figure is bad: a busy machine is not a defect. `docs/performance.md` describes what is measured and how.
 
 mod client;
 mod fleet;

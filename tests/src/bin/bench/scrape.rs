@@ -1,4 +1,4 @@
-//! CPU per scrape and resident memory beside the Prometheus node exporter, on one tree.
+//! CPU per scrape and resident memory, compared with the Prometheus node exporter, on one tree.
 
 use std::{
     collections::BTreeMap,

@@ -199,7 +199,7 @@ const SAME_SUBNET: Injection = Injection {
 const DUPLICATE_ADDRESS: Injection = Injection {
     fault: real(
         "duplicate-address",
-        "eth1 gets the very address of eth0",
+        "eth1 gets the same address as eth0",
         "same-subnet-arp",
         PROBE,
     ),
@@ -336,7 +336,7 @@ const SLOWER_THAN_EXPECTED: Injection = Injection {
     ask: "config=/run/fast.yaml; check --probe",
 };
 
-/// Nobody uses it and it was never up: no fault.
+/// No job uses it and it was never up: no fault.
 const IDLE_PORT: Injection = Injection {
     fault: harmless(
         "idle-port",

@@ -144,7 +144,7 @@ mount --bind /run/kmsg /dev/kmsg",
     ask: "",
 };
 
-/// Passthrough in effect, translation on the command line.
+/// Passthrough is active, translation is on the command line.
 pub(super) static REGRESS: Scene = Scene {
     name: "regress",
     options: || Options {

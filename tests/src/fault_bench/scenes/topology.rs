@@ -7,7 +7,7 @@ use super::{LINK_DOWN, harmless, words};
 use crate::virtual_node::Options;
 
 /// A NIC and an accelerator, each behind a root port that can redirect; a switch; virtual functions that are not RDMA's.
-/// The CPU does not say that it is emulated, for under a hypervisor redirection is no fault.
+/// The CPU does not say that it is emulated, because redirection under a hypervisor is not a fault.
 pub(super) static BRIDGES: Scene = Scene {
     name: "bridges",
     options: || Options {
@@ -39,7 +39,7 @@ sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=10,msix_qsize=12",
 };
 
 /// What Linux does to every port that can, where an IOMMU is on. Traffic between two root ports crosses the root complex
-/// in any case, so it is no fault; QEMU has no switch whose ports redirect, which would be one.
+/// in any case, so it is not a fault; QEMU has no switch whose ports redirect, which would be one.
 const ACS: Injection = Injection {
     fault: harmless(
         "acs-root-ports",

@@ -15,7 +15,7 @@ pub(super) const fn tree(
     Fault::new(How::Tree, id, what, expected, explains)
 }
 
-/// A state of a tree that is no fault.
+/// A state of a tree that is not a fault.
 pub(super) const fn harmless(id: &'static str, what: &'static str) -> Fault {
     Fault::harmless(How::Tree, id, what)
 }

@@ -1,4 +1,4 @@
-//! Faults that only a past tells of: the healthy node is remembered as an agent would, then something gets worse.
+//! Faults that only the past shows: the healthy node is remembered as an agent would, then something gets worse.
 //!
 //! A tree has no probe, so the node goes into a snapshot, with what its probes measured and what was remembered.
 
@@ -123,11 +123,11 @@ pub(super) fn faults() -> impl Iterator<Item = Fault> {
     ALL.iter().map(|worse| worse.fault)
 }
 
-pub(super) fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Outcome)) -> Result<()> {
+pub(super) fn run(program: &Path, selection: &Selection, report: &mut dyn FnMut(Outcome)) -> Result<()> {
     if selection.wants(PLACE, "healthy") {
         let tree = field::node()?;
         let answer = ask(program, &tree, &tree, HEALTHY)?;
-        tell(Outcome::of(PLACE, &[], answer));
+        report(Outcome::of(PLACE, &[], answer));
     }
     for worse in ALL {
         let id = worse.fault.id;
@@ -137,7 +137,7 @@ pub(super) fn run(program: &Path, selection: &Selection, tell: &mut dyn FnMut(Ou
             let mut now = before.clone();
             (worse.make)(&mut now).with_context(|| format!("making {id}"))?;
             let answer = ask(program, &before, &now, worse.measured).context(id)?;
-            tell(Outcome::of(PLACE, &[&worse.fault], answer));
+            report(Outcome::of(PLACE, &[&worse.fault], answer));
         }
     }
     Ok(())
