@@ -4,14 +4,13 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::duration;
+use super::{node_name::is_subdomain, settings::duration};
 
 /// Maximum number of aliases.
 pub const MAX_ALIASES: usize = 8;
 /// Maximum length of a condition's type in bytes, with its prefix, as the API server allows it.
 const LONGEST: usize = 316;
-/// Maximum lengths of the prefix and of the name after it.
-const LONGEST_PREFIX: usize = 253;
+/// Maximum length of the name after the prefix.
 const LONGEST_NAME: usize = 63;
 /// Conditions that the kubelet and the cloud controllers write: to write one of them would break scheduling.
 const OF_KUBERNETES: [&str; 6] = [
@@ -81,7 +80,7 @@ impl TryFrom<String> for ConditionName {
             Some((prefix, name)) => (Some(prefix), name),
             None => (None, text.as_str()),
         };
-        if text.len() > LONGEST || !is_name(name) || !prefix.is_none_or(is_prefix) {
+        if text.len() > LONGEST || !is_name(name) || !prefix.is_none_or(is_subdomain) {
             return Err(NotAConditionName::Malformed(text));
         }
         if OF_KUBERNETES.contains(&text.as_str()) {
@@ -108,19 +107,6 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(inside)
         && at_end(name.bytes().next())
         && at_end(name.bytes().next_back())
-}
-
-/// A DNS subdomain.
-fn is_prefix(prefix: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(label)
 }
 
 impl FromStr for ConditionName {

@@ -24,19 +24,24 @@ impl NodeName {
     }
 }
 
+/// Whether a text is a DNS subdomain as Kubernetes allows it: a Node's name, the prefix of a condition's type.
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    text.len() <= LONGEST && text.split('.').all(label)
+}
+
 impl TryFrom<String> for NodeName {
     type Error = NotANodeName;
 
     fn try_from(name: String) -> Result<Self, NotANodeName> {
-        let label = |label: &str| {
-            !label.is_empty()
-                && !label.starts_with('-')
-                && !label.ends_with('-')
-                && label
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        };
-        if name.len() <= LONGEST && name.split('.').all(label) {
+        if is_subdomain(&name) {
             Ok(Self(name))
         } else {
             Err(NotANodeName(name))

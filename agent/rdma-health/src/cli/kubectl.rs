@@ -58,7 +58,7 @@ struct ClusterArguments {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Namespace of the agents [default: found in all namespaces]
-    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    #[arg(short, long, value_name = "NAME", value_parser = values::namespace)]
     namespace: Option<String>,
     /// Labels of the agents' pods
     #[arg(
@@ -79,15 +79,6 @@ struct ClusterArguments {
     /// Format of the report
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Output,
-}
-
-/// A name as Kubernetes allows it. It becomes part of a path.
-fn namespace(text: &str) -> Result<String, String> {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if text.is_empty() || text.len() > 63 || !text.bytes().all(plain) {
-        return Err("expected lowercase letters, digits and '-'".into());
-    }
-    Ok(text.to_owned())
 }
 
 impl ClusterArguments {

@@ -15,7 +15,7 @@ use rdma_health_preflight::{Report, preflight};
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
-use super::Output;
+use super::{Output, values};
 
 /// Maximum size of a manifest.
 const MAX_MANIFEST: u64 = 8 << 20;
@@ -23,7 +23,7 @@ const MAX_MANIFEST: u64 = 8 << 20;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Namespace of the pods
-    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    #[arg(short, long, value_name = "NAME", value_parser = values::namespace)]
     namespace: String,
     /// Manifest to check instead of what is in the namespace, as YAML or JSON; - is standard input. Can be repeated
     #[arg(short, long, value_name = "FILE")]
@@ -34,15 +34,6 @@ pub(super) struct Arguments {
     /// Format of the report
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Output,
-}
-
-/// A name as Kubernetes allows it. It becomes part of a path.
-fn namespace(text: &str) -> Result<String, String> {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if text.is_empty() || text.len() > 63 || !text.bytes().all(plain) {
-        return Err("expected lowercase letters, digits and '-'".into());
-    }
-    Ok(text.to_owned())
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

@@ -65,6 +65,16 @@ pub(super) fn process(text: &str) -> Result<u32, String> {
     pid.ok_or_else(|| "expected the id of a process: a whole number from 1".into())
 }
 
+/// The name of a namespace as Kubernetes allows it. It becomes part of a path.
+#[cfg(feature = "agent")]
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || text.len() > 63 || !text.bytes().all(plain) {
+        return Err("expected lowercase letters, digits and '-'".into());
+    }
+    Ok(text.to_owned())
+}
+
 /// `90s`, `10m`, `1h 30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
