@@ -35,7 +35,7 @@ impl Failure {
     /// `UNIMPLEMENTED`.
     const UNIMPLEMENTED: u32 = 12;
 
-    /// Whether there is no kubelet, or it does not serve the method.
+    /// Whether the node has no kubelet, or its kubelet does not serve the method.
     pub(crate) fn is_absence(&self) -> bool {
         match self {
             Self::Connect(error) => {

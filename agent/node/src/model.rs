@@ -7,8 +7,8 @@ use rdma_health_kernel::{infiniband::Hca, pci};
 
 use crate::Node;
 
-/// Vendor ids.
-const AMD: u16 = 0x1002;
+/// The PCI vendor id of AMD.
+pub const AMD: u16 = 0x1002;
 const NVIDIA: u16 = 0x10de;
 const BROADCOM: u16 = 0x14e4;
 const MELLANOX: u16 = 0x15b3;

@@ -46,7 +46,7 @@ impl KubeletMethod {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KubeletAnswer {
-    /// There is no kubelet, or it does not serve this method.
+    /// The node has no kubelet, or its kubelet does not serve this method.
     Absent,
     /// To [`KubeletMethod::List`]: the pods with devices.
     List(ListPodResources),
@@ -56,7 +56,7 @@ pub enum KubeletAnswer {
     Failed(KubeletFailure),
 }
 
-/// Why there is no answer.
+/// Why the kubelet gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KubeletFailure {
     /// What went wrong.

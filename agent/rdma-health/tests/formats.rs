@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
 use rdma_health_tests::{
+    running::{Running, free_address},
     scrape::{self, get},
     tree::{self, Tree},
 };
@@ -165,14 +166,15 @@ fn one_fault_of_a_whole_node_is_one_problem_and_a_fault_of_two_ports_two() {
 
 /// An agent that reads a tree. It is killed when this is dropped.
 struct Agent {
-    child: Child,
+    _running: Running,
     address: SocketAddr,
 }
 
 impl Agent {
     fn of(root: &Path) -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let child = Command::new(PRODUCT)
+        let address = free_address().unwrap();
+        let mut command = Command::new(PRODUCT);
+        command
             .args([
                 "agent",
                 "--no-probe",
@@ -182,10 +184,9 @@ impl Agent {
                 "1s",
             ])
             .args(["--root", root.to_str().unwrap(), "--listen", &address.to_string()])
-            .stderr(Stdio::null())
-            .spawn();
+            .stderr(Stdio::null());
         let agent = Self {
-            child: child.unwrap(),
+            _running: Running::start(&mut command).unwrap(),
             address,
         };
         scrape::wait_until(address, Duration::from_secs(60), "a reading", |scrape| {
@@ -201,14 +202,6 @@ impl Agent {
         let head = answer.head.to_ascii_lowercase();
         assert!(head.contains("content-type: application/json"), "{path}: {head}");
         serde_json::from_str(&answer.body).unwrap()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // It may have ended already, which the request has reported.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -3,6 +3,7 @@
 use rdma_health_node::{
     Function,
     iommu::type_path,
+    model,
     nvidia::PeerMemory,
     pci::{self, Acs, Role},
 };
@@ -184,9 +185,8 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
 
 /// Whether the node has GPUs and all of them are AMD's, for which the modules of NVIDIA do nothing.
 fn only_amd_gpus(case: &Case<'_>) -> bool {
-    const AMD: u16 = 0x1002;
     let vendor = |gpu: Function<'_>| gpu.pci.and_then(|pci| pci.vendor.known().copied());
-    case.gpus() > 0 && case.node.gpus().all(|gpu| vendor(gpu) == Some(AMD))
+    case.gpus() > 0 && case.node.gpus().all(|gpu| vendor(gpu) == Some(model::AMD))
 }
 
 /// amdgpu exports GPU memory as DMA-BUF; RCCL uses it only on request on kernels without the peer-memory symbols of AMD's driver.

@@ -1,6 +1,6 @@
 //! GPUs without their driver.
 
-use rdma_health_node::{Function, Node, words::count};
+use rdma_health_node::{Function, Node, model, words::count};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
@@ -41,12 +41,11 @@ static WITHOUT_RDMA: Exception = Exception {
 
 fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
     const NVIDIA: u16 = 0x10de;
-    const AMD: u16 = 0x1002;
     let gpus: Vec<_> = node.gpus().collect();
     let is_known = |gpu: &&Function<'_>| {
         let vendor = gpu.pci.and_then(|pci| pci.vendor.known());
         // Whether another driver computes is known for these only.
-        vendor.is_some_and(|vendor| matches!(*vendor, NVIDIA | AMD))
+        vendor.is_some_and(|vendor| matches!(*vendor, NVIDIA | model::AMD))
     };
     let is_driven = |gpu: &Function<'_>| match gpu.driver {
         Some(driver) => Some(driver != "nouveau"),
@@ -67,7 +66,7 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
                 gpu.title(),
                 count(judged.len(), "GPU")
             );
-            let is_amd = gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&AMD));
+            let is_amd = gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&model::AMD));
             let remedy = if is_amd { OF_AMD } else { GPU_WITHOUT_DRIVER.remedy };
             Draft::new(&GPU_WITHOUT_DRIVER, Subject::device(gpu.address), message)
                 .remedy(remedy)

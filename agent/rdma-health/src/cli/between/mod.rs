@@ -104,7 +104,7 @@ pub(super) async fn run(
     config: &Config,
     helper: Helper,
 ) -> anyhow::Result<ExitCode> {
-    // Fails at once if there is no helper.
+    // Fails at once without a helper.
     helper.devices().await?;
     let reader = offer::Reader::new(arguments, config);
     let own = Own {

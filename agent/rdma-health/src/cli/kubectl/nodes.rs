@@ -45,7 +45,7 @@ struct Row<'a> {
     since: Option<u64>,
     causes: Vec<Problem>,
     unknown_because: Option<String>,
-    /// Why there is no answer.
+    /// Why the agent gave no answer.
     error: Option<String>,
 }
 
