@@ -5,7 +5,7 @@
 //! in addition to the mode of the socket: a group may have more members than one expects.
 //!
 //! The places are few, and a peer could occupy all of them. If all are taken, a new connection gets the place of the one that
-//! has sent nothing for longest.
+//! has been silent for longest: its peer has sent nothing and read nothing.
 
 mod refusals;
 
@@ -50,7 +50,7 @@ struct Session {
     killed: bool,
     /// When the peer connected.
     began: Instant,
-    /// When the peer last sent something.
+    /// When the peer last sent or read something.
     heard: Instant,
 }
 
@@ -177,7 +177,7 @@ fn make_place(sessions: &mut [Session], refusals: &mut Refusals) -> bool {
     if let Some(session) = longest.filter(|_| workers < MAX_WORKERS) {
         session.kill();
         refusals.report(format_args!(
-            "closed the connection that has sent nothing for longest: the limit of {MAX_CONNECTIONS} is reached"
+            "closed the connection that has been silent for longest: the limit of {MAX_CONNECTIONS} is reached"
         ));
         true
     } else {
@@ -188,7 +188,7 @@ fn make_place(sessions: &mut [Session], refusals: &mut Refusals) -> bool {
     }
 }
 
-/// Reports each arrival of data from a peer once, whether or not its worker reads it.
+/// Reports once whenever a peer sent or read something, whether or not its worker has read it by then.
 struct Arrivals(OwnedFd);
 
 impl Arrivals {
@@ -196,10 +196,13 @@ impl Arrivals {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// Reports what arrives from this peer. The process of its worker is its identity.
+    /// Reports what happens at this peer. The process of its worker is its identity.
+    ///
+    /// Data wake up an edge-triggered descriptor, but the kernel then reports it only if it is still ready for something that
+    /// was asked for. A fast worker has read the data by then; the socket is still writable.
     fn follow(&self, peer: &UnixStream, worker: &Child) -> io::Result<()> {
         let data = epoll::EventData::new_u64(worker.id().into());
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         Ok(epoll::add(&self.0, peer, data, flags)?)
     }
 
