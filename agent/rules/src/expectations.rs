@@ -6,6 +6,7 @@ mod labels;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use baseline::unnameable_ports;
 pub use labels::{LABEL_PREFIX, LabelError};
 
 /// What the node is for.

@@ -47,7 +47,7 @@ pub mod domain {
 }
 
 pub use catalogue::{CATALOGUE, Domain, Rule, rule};
-pub use expectations::{Expectations, LABEL_PREFIX, LabelError, Profile, Thresholds};
+pub use expectations::{Expectations, LABEL_PREFIX, LabelError, Profile, Thresholds, unnameable_ports};
 pub use finding::{Evidence, Finding, FindingCase, Severity, Subject};
 pub use inputs::Writer;
 pub use policy::{Exception, Policy, Severities};

@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Context;
 use clap::Args;
 use rdma_health_node::words::{printable, printable_json};
-use rdma_health_rules::{Expectations, Profile};
+use rdma_health_rules::{Expectations, Profile, unnameable_ports};
 use serde_json::{Value, json};
 
 use super::gather::NodeArguments;
@@ -40,6 +40,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         writeln!(
             out,
             "# Severities depend on what the node is for: set profile to gpudirect, rdma or tcp-only."
+        )?;
+    }
+    for port in unnameable_ports(&node) {
+        writeln!(
+            out,
+            "# Not in ports_up, which cannot hold such a name: {}",
+            printable(&port)
         )?;
     }
     out.write_all(text.as_bytes())?;

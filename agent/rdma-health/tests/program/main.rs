@@ -217,6 +217,26 @@ fn a_baseline_is_a_configuration_that_its_own_node_meets_and_a_changed_one_does_
 }
 
 #[test]
+fn a_baseline_says_which_port_it_cannot_name_and_can_be_used() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let class = tree.path().join("sys/class/infiniband");
+    // `rdma dev set mlx5_0 name 'my rail'`.
+    fs::rename(class.join("mlx5_0"), class.join("my rail")).unwrap();
+    let baseline = run(&["baseline", "--root", text(tree.path())]);
+    let shown = out(&baseline);
+    assert_eq!(baseline.status.code(), Some(0), "{}", err(&baseline));
+    assert!(
+        shown.contains("# Not in ports_up, which cannot hold such a name: my rail:1\n"),
+        "{shown}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("baseline.yaml");
+    fs::write(&file, &baseline.stdout).unwrap();
+    let output = check(tree.path(), &["--config", text(&file)]);
+    assert!(!err(&output).contains("ports_up"), "{}", err(&output));
+}
+
+#[test]
 fn a_node_that_bypassed_translation_at_an_earlier_boot_has_regressed() {
     let node = |group: &str, boot: &str| {
         let mut tree = tree::Tree::fixture("connectx7-gpu-mended").unwrap();

@@ -4,20 +4,17 @@ use std::collections::BTreeSet;
 
 use rdma_health_node::{DmaMode, Node, Port, nvidia::PeerMemory, pci::Role};
 
-use super::{Expectations, MTUS, Profile};
+use super::{Expectations, MTUS, Profile, is_device_or_port};
 
 impl Expectations {
     /// The current state of `node` as what is expected of it from now on. What is unknown, or differs between ports, is not
-    /// expected.
+    /// expected; neither are [`unnameable_ports`].
     pub fn baseline(node: &Node) -> Self {
         let hardware: Vec<_> = node
             .hcas()
             .filter(|hca| !hca.is_software() && !hca.is_virtual())
             .collect();
-        let active: Vec<_> = node
-            .active_ports()
-            .filter(|port| !port.hca.is_software() && !port.hca.is_virtual())
-            .collect();
+        let active: Vec<_> = active(node).collect();
         let rates = active.iter().filter_map(|port| port.rate.known());
         let mtus = active.iter().filter_map(|port| {
             let mtu = port.verbs?.active_mtu;
@@ -36,7 +33,11 @@ impl Expectations {
             .sum();
         Self {
             profile: profile(node, !hardware.is_empty()),
-            ports_up: active.iter().map(ToString::to_string).collect(),
+            ports_up: active
+                .iter()
+                .map(ToString::to_string)
+                .filter(|port| is_device_or_port(port))
+                .collect(),
             hcas: u32::try_from(hardware.len()).ok().filter(|count| *count > 0),
             rate_gbps: rates
                 .map(|rate| rate.bits_per_second / 1_000_000_000)
@@ -54,6 +55,20 @@ impl Expectations {
             ..Self::default()
         }
     }
+}
+
+/// Active ports that no expectation can name, because an administrator gave their device a name with unusual characters
+/// (`rdma dev set DEVICE name NAME` allows all but `/`).
+pub fn unnameable_ports(node: &Node) -> impl Iterator<Item = String> {
+    active(node)
+        .map(|port| port.to_string())
+        .filter(|port| !is_device_or_port(port))
+}
+
+/// The active ports in hardware that the host uses.
+fn active(node: &Node) -> impl Iterator<Item = Port<'_>> {
+    node.active_ports()
+        .filter(|port| !port.hca.is_software() && !port.hca.is_virtual())
 }
 
 fn profile(node: &Node, hardware: bool) -> Profile {
