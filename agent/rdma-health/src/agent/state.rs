@@ -192,11 +192,11 @@ impl Parts {
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
             let verdict = judge(&node, &self.expectations);
             let diagnosis = diagnose(&node, &verdict.findings, None);
+            self.observe(&verdict, &diagnosis);
+            self.note(&verdict);
+            node.history = Some(Arc::clone(&self.history));
             (Arc::new(verdict), Arc::new(diagnosis))
         });
-        self.observe(&verdict, &diagnosis);
-        self.note(&verdict);
-        node.history = Some(Arc::clone(&self.history));
         View {
             verdict,
             diagnosis,

@@ -1,6 +1,9 @@
 //! The tree of a node with many HCAs.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+};
 
 use anyhow::Result;
 
@@ -110,6 +113,21 @@ pub(crate) fn write(root: &Path, layout: Layout) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The files that both programs read, opened, in the order in which they lie on the node.
+pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
+    let mut files = Vec::new();
+    for device in 0..DEVICES {
+        let port = root.join(format!("sys/class/infiniband/mlx5_{device}/ports/1"));
+        let counters = COUNTERS.into_iter().chain(HW_COUNTERS);
+        let counters = counters.map(|name| format!("counters/{name}"));
+        let state = ["state", "phys_state", "rate"].map(String::from);
+        for name in state.into_iter().chain(counters) {
+            files.push(File::open(port.join(name))?);
+        }
+    }
+    Ok(files)
 }
 
 /// Changes one counter of every device; returns the value that a scrape must show from now on.

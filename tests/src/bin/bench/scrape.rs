@@ -1,8 +1,12 @@
 //! CPU per scrape and resident memory, compared with the Prometheus node exporter, on one tree.
+//!
+//! The floor is what the kernel takes to read the same files again: one `pread` for each, of files that stay open, by a loop that
+//! does nothing else and pauses as long. It depends on the processor, above all on how fast it reads what left its caches.
 
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
     thread::sleep,
@@ -11,6 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use rdma_health_tests::{running::free_address, virtual_node::built};
+use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 use super::{
@@ -45,6 +50,7 @@ pub(crate) fn measure() -> Result<()> {
         "node_exp.",
     );
     let mut memory = None;
+    let mut exporter_cpu = 0.0;
     for gzip in [false, true] {
         let [ours, theirs] = run(&exporter, Layout::Equal, gzip)?;
         let what = if gzip {
@@ -54,7 +60,15 @@ pub(crate) fn measure() -> Result<()> {
         };
         table::compare(what, "ms", ours.cpu, theirs.cpu, Target::RatioAtMost(0.2));
         memory = Some((ours.memory, theirs.memory));
+        exporter_cpu = theirs.cpu;
     }
+    table::compare(
+        "floor: only `pread` of the same files",
+        "ms",
+        floor()?,
+        exporter_cpu,
+        Target::None,
+    );
     if let Some(((ours, our_peak), (theirs, their_peak))) = memory {
         table::compare("resident memory", "MB", ours, theirs, Target::AtMost(10.0));
         table::compare(
@@ -120,6 +134,26 @@ fn run(exporter: &Path, layout: Layout, gzip: bool) -> Result<[Cost; 2]> {
         })
     };
     Ok([cost(0, &ours)?, cost(1, &theirs)?])
+}
+
+/// Milliseconds of CPU that one `pread` of each file takes, in the rhythm of the scrapes.
+fn floor() -> Result<f64> {
+    let tree = memory_directory()?;
+    fleet::write(tree.path(), Layout::Equal)?;
+    let files = fleet::files(tree.path())?;
+    let (mut buffer, mut spent) = ([0; 64], Duration::ZERO);
+    let cpu = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime));
+    for round in 0..WARM_UP + SCRAPES / 2 {
+        sleep(2 * PAUSE);
+        let before = cpu()?;
+        for file in &files {
+            file.read_at(&mut buffer, 0)?;
+        }
+        if round >= WARM_UP {
+            spent += cpu()?.saturating_sub(before);
+        }
+    }
+    Ok(spent.as_secs_f64() * 1e3 / f64::from(SCRAPES / 2))
 }
 
 fn agent(tree: &Path, more: &[&str]) -> Result<Server> {
