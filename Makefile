@@ -3,6 +3,9 @@
 # rdma-sys generates its bindings with libclang.
 export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
+# With it, programs that run while others are built are not built for the sanitizer.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
 # The directory of the release binaries.
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 
@@ -58,6 +61,19 @@ bench: build ## Compare resource usage with node_exporter, and the probe with pe
 .PHONY: bench-alerts
 bench-alerts: setup ## Measure how long Prometheus evaluates the rules over 5000 nodes (NODES=…; five minutes)
 	@tests/alerts-bench $(NODES)
+
+.PHONY: soak
+soak: build ## Attack an agent and a helper for an hour (MINUTES=60) on a node that changes all the time
+	cargo build --release --locked --package rdma-health-tests --bin soak
+	@$(RELEASE)/soak $(or $(MINUTES),60)
+
+.PHONY: sanitize
+sanitize: export RUSTFLAGS = -Zsanitizer=address
+sanitize: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)/sanitize
+sanitize: setup ## Run the helper's tests and a virtual node with the address sanitizer (needs a nightly compiler)
+	cargo +nightly test --locked --target $(HOST) --package rdma-health-verbs --package rdma-health-protocol
+	cargo +nightly build --locked --target $(HOST) --workspace --bins
+	cargo +nightly test --locked --target $(HOST) --package rdma-health-tests --test virtual_node
 
 .PHONY: fixtures
 fixtures: setup ## Capture the fixtures of the virtual nodes again
