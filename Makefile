@@ -3,7 +3,7 @@
 # rdma-sys generates its bindings with libclang.
 export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
-# With it, programs that run while others are built are not built for the sanitizer.
+# Only with a named target does cargo leave the sanitizer out of build scripts and macros.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 # The directory of the release binaries.
