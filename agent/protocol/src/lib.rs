@@ -30,8 +30,8 @@ pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
 pub use gid::best_gid;
 pub use host::{
-    LogPart, MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES, ModuleMemory, ModulePage,
-    PciSpace, bytes_of_digits,
+    DriverStatistics, LogPart, MAX_DRIVERS, MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES,
+    MAX_STATISTICS, ModuleMemory, ModulePage, PciSpace, Statistic, bytes_of_digits,
 };
 pub use kubelet::{
     AllocatableResources, ClaimResource, ContainerDevices, ContainerResources, DynamicResource,
@@ -50,4 +50,4 @@ pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
 pub use status::WcStatus;
 
 /// The version of the conversation. Both sides refuse any other: the two binaries come from one image.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;

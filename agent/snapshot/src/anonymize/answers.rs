@@ -59,7 +59,9 @@ fn answer(pseudonyms: &Pseudonyms, question: &Question, mut answer: Answer) -> A
             let replaced = match question {
                 Question::VerbsDevices => devices(pseudonyms, bytes),
                 Question::Runtimes => Some(bytes.to_vec()),
-                Question::Netlink { .. } => document(bytes, |_, text| pseudonyms.words(text, true)),
+                Question::Netlink { .. } | Question::DriverStatistics => {
+                    document(bytes, |_, text| pseudonyms.words(text, true))
+                }
                 Question::Kubelet { .. } => document(bytes, |key, text| kubelet(pseudonyms, key, text)),
                 Question::Read(path) => Some(content(pseudonyms, path, bytes)),
                 // No such question is answered with bytes.
