@@ -85,6 +85,11 @@ pub enum Failure {
         /// The version of its protocol.
         protocol: u32,
     },
+    /// It is another build, whose messages differ although they have the same version.
+    #[error(
+        "the verbs helper is another build of version {0}, with other messages than this program; install both from the same release"
+    )]
+    OtherBuild(Words),
     /// It did not respond in time and was killed.
     #[error("the verbs helper did not respond within {0:?}")]
     Hung(Duration),
@@ -161,7 +166,7 @@ impl Failure {
     pub fn trouble(&self) -> HelperTrouble {
         match self {
             Self::Unreachable(_) => HelperTrouble::Unreachable,
-            Self::WrongVersion { .. } => HelperTrouble::Version,
+            Self::WrongVersion { .. } | Self::OtherBuild(_) => HelperTrouble::Version,
             Self::Hung(_) | Self::Stuck(_) => HelperTrouble::Hung,
             Self::NotLoaded(_) => HelperTrouble::NotLoaded,
             Self::Ended(_) => HelperTrouble::Ended,

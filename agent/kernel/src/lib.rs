@@ -23,6 +23,7 @@ pub mod lldp;
 pub mod modules;
 pub mod netlink;
 pub mod network;
+pub mod numa;
 pub mod nvidia;
 pub mod pattern;
 pub mod pci;

@@ -121,6 +121,7 @@ mod tests {
                 latency_size: 8,
                 gid_index: None,
                 even_if_busy: false,
+                memory_node: None,
                 busy_bytes_per_second: 1 << 20,
             }),
         }

@@ -68,6 +68,9 @@ pub struct Greeting {
     pub protocol: u32,
     /// The helper's own version.
     pub version: String,
+    /// [`crate::FINGERPRINT`] of the helper; 0 from one that has none.
+    #[serde(default)]
+    pub fingerprint: u64,
 }
 
 /// The answer to one [`Request`].

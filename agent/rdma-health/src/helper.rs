@@ -50,6 +50,7 @@ pub(crate) fn probe_request(
         latency_size: size(settings.latency_size),
         gid_index: None,
         even_if_busy: false,
+        memory_node: None,
         busy_bytes_per_second: settings.busy_bytes_per_second,
     }
 }

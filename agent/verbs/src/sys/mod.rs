@@ -16,6 +16,7 @@ mod ffi;
 mod gid;
 mod memory;
 mod peer;
+mod placement;
 mod queue;
 mod signal;
 

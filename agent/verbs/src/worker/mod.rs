@@ -36,8 +36,8 @@ use std::{
 
 use rdma_health_kernel::root::LogFollower;
 use rdma_health_protocol::{
-    Ask, END_IDLE, Greeting, HelperError, KubeletMethod, Message, PROTOCOL_VERSION, Reply, Request, Response,
-    frame::FrameError,
+    Ask, END_IDLE, FINGERPRINT, Greeting, HelperError, KubeletMethod, Message, PROTOCOL_VERSION, Reply,
+    Request, Response, frame::FrameError,
 };
 use rustix::io::Errno;
 
@@ -102,6 +102,7 @@ pub fn run(requests: &mut Requests, outbox: &Outbox, places: Places) -> Result<(
     outbox.send(&Message::Greeting(Greeting {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
+        fingerprint: FINGERPRINT,
     }));
     let (queries, waiting) = sync_channel(WAITING_QUERIES);
     let answers = outbox.clone();
