@@ -36,7 +36,7 @@ fn a_probe_runs_on_the_numa_node_of_its_nic() {
     // With the memory of each node, which the kernel shows while it is used.
     let matrix = node
         .check(&format!(
-            "{product} probe {device} --matrix --force --bytes 4GiB --duration 4s --output json > /tmp/matrix & \
+            "{product} probe {device} --matrix --force --bytes 1GiB --duration 4s --output json > /tmp/matrix & \
              while kill -0 $! 2>/dev/null; do cat /proc/[0-9]*/numa_maps 2>/dev/null; done | grep -o 'bind:[0-9]*' | sort -u; \
              wait $!; cat /tmp/matrix"
         ))

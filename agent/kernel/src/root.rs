@@ -187,7 +187,8 @@ impl Root {
     /// Whether there is anything that answers for network drivers: a helper, or a recording.
     pub(crate) fn answers_statistics(&self) -> bool {
         let recording = self.recording.as_ref();
-        self.privileged.is_some()
+        // A helper reads the running machine, not a tree.
+        (self.live && self.privileged.is_some())
             || recording.is_some_and(|recording| recording.get(&Question::DriverStatistics).is_some())
     }
 

@@ -1,7 +1,11 @@
 //! What drivers count by names of their own.
 
 use rdma_health_kernel::recording::{Answer, Question};
-use rdma_health_node::{history::History, infiniband::Counter};
+use rdma_health_node::{
+    history::History,
+    infiniband::{Counter, PortCode},
+    lldp::{Lldp, Neighbour},
+};
 use serde_json::json;
 
 use super::*;
@@ -118,4 +122,38 @@ fn an_efa_device_that_loses_its_remote_ends_is_reported() {
                 .ends_with(&format!("hw_counters/{counter}"))
         );
     }
+}
+
+#[test]
+fn a_port_that_is_down_is_reported_with_the_switch_port_that_it_had() {
+    let mut down = node("h100-connectx7", |_| {});
+    with_port(&mut down, "mlx5_3", |port| {
+        port.state = Fact::Known(PortCode {
+            code: 1,
+            name: "DOWN".into(),
+        });
+    });
+    assert!(!message(&down, &auto(), "port-down").contains("its link"));
+    let neighbour = Neighbour {
+        switch: "leaf-3".into(),
+        port: "Ethernet12/1".into(),
+        is_past: true,
+        ..Neighbour::default()
+    };
+    down.facts.lldp = Arc::new(Lldp {
+        netdevs: Fact::Known([("ens4f0np0".to_owned(), neighbour)].into()),
+    });
+    let finding = findings(&down, &auto(), "port-down").remove(0);
+    assert!(
+        finding
+            .message
+            .ends_with("; its link was to port Ethernet12/1 of leaf-3"),
+        "{}",
+        finding.message
+    );
+    let evidence = finding
+        .evidence
+        .iter()
+        .find(|one| one.source.starts_with("networkctl lldp"));
+    assert_eq!(evidence.unwrap().value, "leaf-3, port Ethernet12/1");
 }
