@@ -90,6 +90,12 @@ sources! {
     /// Priority flow control and priorities of the network devices of RDMA ports.
     #[serde(default)]
     dcb: crate::netlink::dcb::Dcb;
+    /// What network drivers count by names of their own.
+    #[serde(default)]
+    drivers: crate::drivers::Drivers;
+    /// The switches that links are connected to.
+    #[serde(default)]
+    lldp: crate::lldp::Lldp;
     /// Transceivers.
     #[serde(default)]
     transceivers: crate::netlink::transceiver::Transceivers;

@@ -184,6 +184,22 @@ impl Root {
         Some(self.privileged.as_ref()?.module(netdev))
     }
 
+    /// Whether there is anything that answers for network drivers: a helper, or a recording.
+    pub(crate) fn answers_statistics(&self) -> bool {
+        let recording = self.recording.as_ref();
+        // A helper reads the running machine, not a tree.
+        (self.live && self.privileged.is_some())
+            || recording.is_some_and(|recording| recording.get(&Question::DriverStatistics).is_some())
+    }
+
+    /// What network drivers count, as a helper has read it.
+    pub(crate) fn driver_statistics(&self) -> Result<Vec<u8>, Failure> {
+        self.privileged
+            .as_ref()
+            .ok_or(Failure::NotCollected)?
+            .statistics()
+    }
+
     /// For how many seconds a source had not responded when this was recorded; `None` if it had.
     pub(crate) fn hung(&self, source: &str) -> Option<u64> {
         self.recording.as_ref()?.hung.get(source).copied()

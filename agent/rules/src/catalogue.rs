@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::{
     Expectations, Policy, Remedy, Severity, Writer,
     domain::{
-        adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost,
-        measured, modules, network, optics, pci_link, pci_path, pci_rate, pods, priorities, probe, rails,
-        rate, reading, signal, sriov, trend,
+        adapter_events, bond, devlink, efa, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link,
+        lost, measured, modules, network, optics, pci_link, pci_path, pci_rate, pci_stall, pods, priorities,
+        probe, rails, rate, reading, signal, sriov, trend,
     },
     draft::Draft,
 };
@@ -168,6 +168,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &pci_path::GPU_WITHOUT_LOCAL_NIC,
     &pci_link::LINK_DEGRADED,
     &pci_rate::PCI_BELOW_PORT_RATE,
+    &pci_stall::PCI_STALLED,
     &pci_link::AER_ERRORS,
     &pci_link::MAX_READ_REQUEST,
     &gpu_driver::GPU_WITHOUT_DRIVER,
@@ -200,6 +201,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &trend::COUNTER_ERRORS,
     &signal::BIT_ERRORS_HIGH,
     &signal::PAUSE_STORM,
+    &efa::EFA_REMOTE_IMPAIRED,
     &optics::MODULE_HOT,
     &optics::MODULE_LIGHT_LOW,
     &rate::RATE_LOW,

@@ -276,7 +276,10 @@ impl Prober {
                 let never = self.is_program
                     && matches!(
                         failure,
-                        Failure::Unreachable(_) | Failure::WrongVersion { .. } | Failure::NotLoaded(_)
+                        Failure::Unreachable(_)
+                            | Failure::WrongVersion { .. }
+                            | Failure::OtherBuild(_)
+                            | Failure::NotLoaded(_)
                     );
                 let prospect = if never { Prospect::Never } else { Prospect::Later };
                 Some((failure.to_string(), prospect))

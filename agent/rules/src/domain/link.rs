@@ -105,7 +105,18 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             (None, Some(reason)) => format!(" (reason: {reason})"),
             (None, None) => String::new(),
         };
-        let message = format!("{port} is {}{physically}, expected ACTIVE: {why}", state.name);
+        let neighbour = node.lldp_neighbour(port.kernel);
+        let other_end = neighbour.map_or(String::new(), |neighbour| {
+            let verb = if neighbour.is_past { "was" } else { "is" };
+            format!(
+                "; its link {verb} to port {} of {}",
+                neighbour.port, neighbour.switch
+            )
+        });
+        let message = format!(
+            "{port} is {}{physically}, expected ACTIVE: {why}{other_end}",
+            state.name
+        );
         let of_a_pod = why != LISTED && port.is_ethernet() && is_elsewhere(&port);
         let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
             .exception(if of_a_pod { Some(&OF_A_POD) } else { exception })
@@ -124,6 +135,10 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         }
         if let (Some(netdev), Some(reason)) = (port.netdev.known(), reason) {
             finding = finding.evidence(format!("ethtool {}, why the link is down", netdev.name), reason);
+        }
+        if let (Some(netdev), Some(neighbour)) = (port.netdev.known(), neighbour) {
+            let switch = format!("{}, port {}", neighbour.switch, neighbour.port);
+            finding = finding.evidence(format!("networkctl lldp {}, last neighbour", netdev.name), switch);
         }
         Some(finding)
     });

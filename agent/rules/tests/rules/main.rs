@@ -9,6 +9,7 @@ mod adapter_events;
 mod addresses;
 mod devices;
 mod devlink;
+mod drivers;
 mod host;
 mod iommu;
 mod links;
@@ -127,6 +128,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("addresses.rs"),
         include_str!("devices.rs"),
         include_str!("devlink.rs"),
+        include_str!("drivers.rs"),
         include_str!("host.rs"),
         include_str!("iommu.rs"),
         include_str!("links.rs"),
