@@ -75,6 +75,10 @@ sanitize: setup ## Run the helper's tests and a virtual node with the address sa
 	cargo +nightly build --locked --target $(HOST) --workspace --bins
 	cargo +nightly test --locked --target $(HOST) --package rdma-health-tests --test virtual_node
 
+.PHONY: bench-panels
+bench-panels: setup ## Measure how long Prometheus answers each panel over 5000 nodes (NODES=…; 8 GB of memory, five minutes)
+	@tests/panels-bench $(NODES)
+
 .PHONY: fixtures
 fixtures: setup ## Capture the fixtures of the virtual nodes again
 	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures
@@ -124,6 +128,11 @@ check-deploy: ## Check chart, manifests, alerts and dashboards
 .PHONY: check-page
 check-page: ## Check the status page with axe-core in Chromium (npm, Debian's chromium-headless-shell)
 	@tests/page/check
+
+.PHONY: check-dashboards
+check-dashboards: setup ## Render the dashboards with Grafana's components in Chromium (npm, Debian's chromium-headless-shell)
+	cargo build --locked --package rdma-health --bins
+	@tests/dashboards/render
 
 .PHONY: check-admission
 check-admission: ## Run the admission policy in Kubernetes' own code (root, mmdebstrap; three minutes at first, then seconds)

@@ -24,7 +24,7 @@ BOARD = dashboard(
             (5, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
                         [query(f"count(up{{{FLEET}}} == 0) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
-            (5, 4, stat("Nodes with unwanted IOMMU translation",
+            (5, 4, stat("Nodes with an IOMMU problem",
                         "Nodes with a problem of the domain iommu, of severity warning or critical.",
                         [query(f'count(count by ({NODE}) (rdma_problem{{domain="iommu", {FLEET}}})) or vector(0)', instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
@@ -34,10 +34,10 @@ BOARD = dashboard(
         ]),
         ("Over time", [
             (12, 8, graph("Verdicts", "Number of nodes by verdict.",
-                          [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}")],
+                          [query(f"sum by (status) (status:rdma_nodes:count{{{FLEET}}})", "{{status}}")],
                           stacked=True, overrides=coloured(STATUS), no_value="no agent is scraped")),
-            (12, 8, graph("Nodes by cause", "Number of nodes with a problem of this cause; the ten most frequent causes.",
-                          [query(f"topk(10, count by (cause) (max by ({NODE}, cause) ({PROBLEM})))", "{{cause}}")],
+            (12, 8, graph("Nodes by cause", "Number of nodes with a warning or critical problem of this cause; the ten most frequent causes.",
+                          [query(f"topk(10, sum by (cause) (cause:rdma_nodes:count{{{FLEET}}}))", "{{cause}}")],
                           no_value="no problem")),
         ]),
         ("What is wrong", [
@@ -96,6 +96,7 @@ BOARD = dashboard(
                     "type": "color-background", "mode": "basic"}},
                 transformations=[{"id": "groupingToMatrix", "options": {"columnField": "rail", "rowField": "node",
                                                                         "valueField": "Value", "emptyValue": "empty"}}],
+                overrides=[override("node\\rail", custom_cellOptions={"type": "auto"}, custom_align="left"), EMPTY_CELL],
                 options={"showHeader": True, "cellHeight": "sm"})),
         ]),
     ])

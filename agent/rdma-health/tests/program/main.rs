@@ -7,6 +7,8 @@ mod canaries;
 mod environment;
 mod help;
 mod job;
+#[cfg(feature = "agent")]
+mod kubectl;
 mod metrics;
 mod pod;
 #[cfg(feature = "agent")]
