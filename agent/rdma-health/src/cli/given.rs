@@ -162,7 +162,7 @@ impl JobArguments {
         let tcp = |reason: &str| settings::tcp(&job.node, &job.access, reason, &job.user);
         let settings = match self.mode {
             Mode::Tcp => tcp("TCP was requested"),
-            _ if !rails.is_empty() => settings::rdma(&rails, &job.access, nccl, &job.user),
+            _ if !rails.is_empty() => settings::rdma(&job.node, &rails, &job.access, nccl, &job.user),
             Mode::Rdma => return Err(Unusable(none_usable(&job.node, &rails)).into()),
             Mode::Auto => {
                 let why = none_usable(&job.node, &rails);
