@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rdma_health_tests::tree::Tree;
+use rdma_health_tests::tree::{Entry, Tree};
 
 const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
 /// The metadata that Kubernetes mounts for a DRA driver.
@@ -338,4 +338,36 @@ fn what_the_user_has_set_stays_and_disagreement_is_said() {
     let tcp = env(&tree, &[given], &["--mode", "tcp"]);
     assert_eq!(tcp.exports("NCCL_IB_DISABLE"), Some("1"));
     assert_eq!(tcp.exports("NCCL_IB_HCA"), None);
+}
+
+/// RCCL has its own configuration files, and finds GPU memory in its own way.
+#[test]
+fn a_node_with_amd_gpus_is_that_of_rccl() {
+    let mut tree = node("h100-connectx7");
+    let nvidia: Vec<_> = tree
+        .entries()
+        .filter(|(path, entry)| {
+            let is_nvidia = |content: &[u8]| content.starts_with(b"0x10de");
+            path.ends_with("/vendor") && matches!(entry, Entry::File { content, .. } if is_nvidia(content))
+        })
+        .map(|(path, _)| path.to_owned())
+        .collect();
+    assert!(!nvidia.is_empty());
+    for path in nvidia {
+        tree.write(&path, "0x1002\n").unwrap();
+    }
+    tree.write("root/.rccl.conf", "NCCL_IB_HCA=mlx5_7\n").unwrap();
+    tree.write("root/.nccl.conf", "NCCL_SOCKET_IFNAME=other\n")
+        .unwrap();
+    let variables = [("HOME", "/root"), ("PCIDEVICE_A", "0000:14:00.0")];
+    let said = env(&tree, &variables, RDMA);
+    assert_eq!(said.exports("NCCL_IB_HCA"), None, "{}", said.out);
+    assert_eq!(said.exports("NCCL_SOCKET_IFNAME"), Some("=eth0"));
+    for words in [
+        "NCCL_IB_HCA is set in /root/.rccl.conf to 'mlx5_7' and is kept",
+        "GPUDirect RDMA with RCCL: nothing is set.",
+    ] {
+        assert!(said.out.contains(words), "{words} is not in:\n{}", said.out);
+    }
+    assert!(!said.out.contains("nvidia_peermem"), "{}", said.out);
 }
