@@ -22,7 +22,7 @@ build: setup ## Build the release binaries into target/release
 	cargo build --release --locked --package rdma-health --package rdma-health-verbs
 
 .PHONY: test
-test: setup ## Run all tests except test-kubernetes; boots virtual machines where a test needs its own kernel
+test: setup ## Run all tests except test-kubernetes and test-job; boots virtual machines where a test needs its own kernel
 	cargo build --workspace --bins --locked
 	cargo test --workspace --locked
 
@@ -92,7 +92,7 @@ fault-bench: build ## Inject every known fault, score the diagnoses, write docs/
 # Needs a nightly compiler and `cargo install cargo-fuzz`. Crashing inputs are saved in tests/fuzz/artifacts; reproduce one
 # with `cargo +nightly fuzz run --fuzz-dir tests/fuzz TARGET FILE`.
 FUZZ_SECONDS ?= 120
-FUZZ_TARGETS ?= snapshot manifest readers foreign frame log
+FUZZ_TARGETS ?= snapshot manifest readers foreign frame log peer
 
 .PHONY: fuzz
 fuzz: setup ## Fuzz every parser, FUZZ_SECONDS=120 each
@@ -100,6 +100,11 @@ fuzz: setup ## Fuzz every parser, FUZZ_SECONDS=120 each
 		cargo +nightly fuzz run --fuzz-dir tests/fuzz $$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -len_control=0 -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 || exit 1; \
 	done
+
+.PHONY: test-job
+test-job: setup ## Test the job's settings with the real NCCL and libfabric, and the benchmark with PyTorch over Gloo; downloads 500 MB once
+	cargo build --locked --package rdma-health
+	cargo test --locked --package rdma-health-tests --test libraries -- --include-ignored --nocapture
 
 .PHONY: test-kubernetes
 test-kubernetes: ## Test against a real API server; builds it first (four minutes, once per machine)

@@ -3,6 +3,9 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
+mod gpudirect;
+mod pitfalls;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rdma_health_node::{Node, access::Access};
@@ -33,6 +36,8 @@ pub struct NcclVersion(pub u32, pub u32);
 impl NcclVersion {
     /// The first one that chooses the GID index for each device itself.
     const CHOOSES_GID: Self = Self(2, 21);
+    /// The first one that registers GPU memory as DMA-BUF.
+    const HAS_DMA_BUF: Self = Self(2, 13);
     /// The first one that reads the number of the rail in `NCCL_IB_HCA` (from 2.30.7 on; 2.30.3 and 2.30.4 ignore it).
     const READS_RAILS: Self = Self(2, 30);
 
@@ -66,6 +71,8 @@ pub struct Settings {
     pub settings: Vec<Setting>,
     /// What a user should know: conflicts with what the user has set, and what no setting can fix.
     pub remarks: Vec<String>,
+    /// What is right without a variable, and why.
+    pub notes: Vec<String>,
 }
 
 /// Collects settings without overriding the user's.
@@ -73,9 +80,28 @@ struct Draft<'a> {
     user: &'a User,
     settings: Vec<Setting>,
     remarks: Vec<String>,
+    notes: Vec<String>,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    fn new(user: &'a User) -> Self {
+        Self {
+            user,
+            settings: Vec::new(),
+            remarks: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn finish(self, transport: Transport) -> Settings {
+        Settings {
+            transport,
+            settings: self.settings,
+            remarks: self.remarks,
+            notes: self.notes,
+        }
+    }
+
     fn set(&mut self, name: &'static str, value: impl Into<String>, reason: impl Into<String>) {
         let (value, reason) = (value.into(), reason.into());
         let set = self.user.get(name);
@@ -97,15 +123,21 @@ impl Draft<'_> {
     fn remark(&mut self, text: impl Into<String>) {
         self.remarks.push(text.into());
     }
+
+    fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
 }
 
 /// The settings for RDMA over these rails.
-pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user: &User) -> Settings {
-    let mut draft = Draft {
-        user,
-        settings: Vec::new(),
-        remarks: Vec::new(),
-    };
+pub fn rdma(
+    node: &Node,
+    rails: &Rails<'_>,
+    access: &Access,
+    nccl: Option<NcclVersion>,
+    user: &User,
+) -> Settings {
+    let mut draft = Draft::new(user);
     if !rails.rails.is_empty() {
         hcas(&mut draft, rails, nccl);
         gid(&mut draft, rails, nccl);
@@ -149,21 +181,14 @@ pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user:
             "no default route was found: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME are left to the libraries",
         );
     }
-    pitfalls(&mut draft, rails, nccl);
-    Settings {
-        transport: Transport::Rdma,
-        settings: draft.settings,
-        remarks: draft.remarks,
-    }
+    pitfalls::pitfalls(&mut draft, rails, nccl);
+    gpudirect::judge(&mut draft, node, rails, nccl);
+    draft.finish(Transport::Rdma)
 }
 
 /// The settings for TCP; `reason` is why RDMA is not used.
 pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings {
-    let mut draft = Draft {
-        user,
-        settings: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut draft = Draft::new(user);
     draft.set("NCCL_IB_DISABLE", "1", reason);
     let is_efa = |driver: &String| driver == "efa";
     if node.hcas().any(|hca| hca.driver.known().is_some_and(is_efa)) {
@@ -188,11 +213,7 @@ pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings 
         draft.set("UCX_TLS", "^ib", "UCX without RDMA transports");
         draft.remark("no default route was found: the libraries choose the interface");
     }
-    Settings {
-        transport: Transport::Tcp,
-        settings: draft.settings,
-        remarks: draft.remarks,
-    }
+    draft.finish(Transport::Tcp)
 }
 
 fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
@@ -326,90 +347,4 @@ fn sockets(draft: &mut Draft<'_>, netdev: &str, reason: &str) {
     draft.set("NCCL_SOCKET_IFNAME", format!("={netdev}"), reason);
     draft.set("GLOO_SOCKET_IFNAME", netdev, reason);
     draft.set("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", netdev, reason);
-}
-
-/// What the user has set that works differently than it looks.
-fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
-    let user = draft.user;
-    if let Some(index) = user.value("NCCL_IB_GID_INDEX") {
-        let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
-        pinned_index(draft, rails, index, is_old);
-    }
-    if user
-        .value("NCCL_IB_DISABLE")
-        .is_some_and(|value| value.trim() == "1")
-    {
-        draft.remark("NCCL_IB_DISABLE=1 is set: NCCL uses TCP although RDMA would work");
-    }
-    if let Some(list) = user.value("NCCL_IB_HCA")
-        && !list.trim_start_matches('^').starts_with('=')
-    {
-        for prefix in list
-            .trim_start_matches('^')
-            .split(',')
-            .filter_map(|item| item.split(':').next())
-        {
-            let also: Vec<_> = rails
-                .rails
-                .iter()
-                .map(|rail| rail.port.hca.name.as_str())
-                .filter(|name| !prefix.is_empty() && *name != prefix && name.starts_with(prefix))
-                .collect();
-            if !also.is_empty() && rails.rails.iter().any(|rail| rail.port.hca.name == prefix) {
-                draft.remark(format!(
-                    "NCCL_IB_HCA without '=' matches prefixes: {prefix} also matches {}",
-                    also.join(", ")
-                ));
-            }
-        }
-    }
-}
-
-/// A GID index for all ports. NCCL ignores an empty one, and reads what is not a number as 0 (`ncclLoadParam` calls `strtoll`).
-fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: bool) {
-    const ZERO: &str = "0, usually a link-local RoCE v1 GID";
-    if value.is_empty() {
-        return draft.remark(if is_old {
-            format!("NCCL_IB_GID_INDEX is set but empty: NCCL before 2.21 then uses {ZERO}; unset it")
-        } else {
-            format!(
-                "NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it, and older versions use {ZERO}; unset it"
-            )
-        });
-    }
-    let Some(index) = integer(value) else {
-        return draft.remark(format!(
-            "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; unset it"
-        ));
-    };
-    // A negative index leaves the choice to NCCL.
-    if index < 0 && !is_old {
-        return;
-    }
-    for rail in &rails.rails {
-        if let Some(gid) = rail.gid.filter(|gid| i64::from(gid.index) != index) {
-            draft.remark(format!(
-                "NCCL_IB_GID_INDEX is {index}, but {} needs {}; unset it, so that NCCL finds the index on each port",
-                rail.port, gid.index
-            ));
-        }
-    }
-}
-
-/// A decimal or hexadecimal number with an optional sign.
-fn integer(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => digits.parse(),
-    };
-    // "--1" and "+-1" are not numbers.
-    number
-        .ok()
-        .filter(|number| *number >= 0)
-        .map(|number| sign * number)
 }

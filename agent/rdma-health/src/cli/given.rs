@@ -19,7 +19,7 @@ use rdma_health_kernel::{
     Root, access,
     collector::{Collector, Refresh},
 };
-use rdma_health_node::{Fact, Node, access::Access, words::printable};
+use rdma_health_node::{Fact, Function, Node, access::Access, model, words::printable};
 
 use crate::patient;
 
@@ -115,10 +115,11 @@ impl PodArguments {
                 Fact::Unread { unread } => given.unread(unread.to_string()),
             }
         }
-        let user = user(variables, &root, &mut given.problems);
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+        let node = Node::new(collector.facts());
+        let user = user(variables, &root, library(&node), &mut given.problems);
         Ok(Job {
-            node: Node::new(collector.facts()),
+            node,
             access,
             given,
             user,
@@ -162,7 +163,7 @@ impl JobArguments {
         let tcp = |reason: &str| settings::tcp(&job.node, &job.access, reason, &job.user);
         let settings = match self.mode {
             Mode::Tcp => tcp("TCP was requested"),
-            _ if !rails.is_empty() => settings::rdma(&rails, &job.access, nccl, &job.user),
+            _ if !rails.is_empty() => settings::rdma(&job.node, &rails, &job.access, nccl, &job.user),
             Mode::Rdma => return Err(Unusable(none_usable(&job.node, &rails)).into()),
             Mode::Auto => {
                 let why = none_usable(&job.node, &rails);
@@ -204,16 +205,27 @@ pub(super) fn report_refused(rails: &Rails<'_>) {
     }
 }
 
-/// The variables, and NCCL's configuration files in the order in which NCCL reads them.
-fn user(variables: BTreeMap<String, String>, root: &Root, problems: &mut Vec<String>) -> User {
+/// The name in the configuration files of the library that a job on this node uses: RCCL has its own files.
+fn library(node: &Node) -> &'static str {
+    let of_amd = |gpu: &Function<'_>| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&model::AMD));
+    if node.gpus().any(|gpu| of_amd(&gpu)) {
+        "rccl"
+    } else {
+        "nccl"
+    }
+}
+
+/// The variables, and the configuration files of NCCL or RCCL in the order in which it reads them.
+fn user(variables: BTreeMap<String, String>, root: &Root, library: &str, problems: &mut Vec<String>) -> User {
     let named = |name: &str| variables.get(name).filter(|value| !value.is_empty());
     let of_user = match (named("NCCL_CONF_FILE"), named("HOME")) {
         (Some(file), _) => Some(file.clone()),
-        (None, Some(home)) => Some(format!("{home}/.nccl.conf")),
+        (None, Some(home)) => Some(format!("{home}/.{library}.conf")),
         (None, None) => None,
     };
     let mut user = User::new(variables);
-    for file in of_user.into_iter().chain(["/etc/nccl.conf".into()]) {
+    let of_all = format!("/etc/{library}.conf");
+    for file in of_user.into_iter().chain([of_all]) {
         let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.into());
         let file = absolute.display().to_string();
         match access::optional_file(root, &file) {
