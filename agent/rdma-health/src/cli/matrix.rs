@@ -233,7 +233,7 @@ fn text(out: &mut impl Write, matrix: &Matrix) -> std::io::Result<()> {
     let lines: Vec<Vec<String>> = matrix.ports.iter().map(line).collect();
     table::write(out, &head, &lines)?;
     for row in &matrix.ports {
-        let port = printable(&format!("{}:{}", row.device, row.port)).into_owned();
+        let port = printable(&format!("{}:{}", row.device, row.port));
         for cell in &row.cells {
             if let Some(failure) = &cell.failure {
                 let paint = report::colour(Severity::Critical);
