@@ -109,22 +109,19 @@ fn main() -> Result<ExitCode> {
             Alerts::resolved,
         )?;
     }
-    let status = match command.filter(|_| done) {
-        Some(command) => run(&command, &check, &alerts, &targets[0])?,
-        None => {
-            if done {
-                anstream::println!("\nCtrl-C ends everything.");
-                watch(
-                    &mut alerts,
-                    &[&agent, &healthy_agent],
-                    &interrupt,
-                    &monitoring,
-                    |_| false,
-                )?;
-            }
-            ExitCode::SUCCESS
-        }
-    };
+    let mut status = ExitCode::SUCCESS;
+    if let Some(command) = command.filter(|_| done) {
+        status = run(&command, &check, &alerts, &targets[0])?;
+    } else if done {
+        anstream::println!("\nCtrl-C ends everything.");
+        watch(
+            &mut alerts,
+            &[&agent, &healthy_agent],
+            &interrupt,
+            &monitoring,
+            |_| false,
+        )?;
+    }
     anstream::println!("\nEnding the nodes, Prometheus and Alertmanager.");
     Ok(status)
 }
