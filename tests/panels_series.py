@@ -94,6 +94,14 @@ def recorded():
         yield "rail:rdma_ports_active:count", {**FLEET, "rail": rail}, 5000
         for quantile in ["0.5", "0.01"]:
             yield "rail:rdma_probe_bandwidth_ratio:quantile", {**FLEET, "rail": rail, "quantile": quantile}, 0.96
+    for kernel, mode in zip(KERNELS, ["passthrough", "translated"]):
+        about = {**FLEET, "kernel": kernel, "model": "ConnectX-7", "firmware": "28.39.1002", "driver": "mlx5_core", "mode": mode}
+        yield "kernel_adapter_mode:rdma_nodes:count", about, 2500
+        yield "kernel_adapter_mode:rdma_problem_nodes:count", about, 25
+    for n in range(20):
+        port = {**name_of(n), "device": "mlx5_0", "port": "1"}
+        yield "port:rdma_probe_bandwidth_ratio:bottom20", port, 0.9
+        yield "port:rdma_load_ratio:top20", port, 1.5
     for source in SOURCES:
         yield "source:rdma_nodes_with_unread_facts:count", {**FLEET, "source": source}, 100
     for family, label, words in [("kind:rdma_health_read_errors:rate5m", "kind", ["io", "permission"]),

@@ -69,7 +69,7 @@ def coloured(colours):
 
 
 def panel(kind, title, description, targets, unit="short", no_value="none", thresholds=None, mappings=(), overrides=(),
-          options=None, custom=None, transformations=(), links=(), colour="thresholds", **defaults):
+          options=None, custom=None, transformations=(), links=(), colour="thresholds", interval=None, **defaults):
     for n, target in enumerate(targets):
         target["refId"] = "ABCDEFGHIJKL"[n]
     return {
@@ -80,7 +80,7 @@ def panel(kind, title, description, targets, unit="short", no_value="none", thre
             "overrides": list(overrides),
         },
         "options": options or {}, "transformations": list(transformations), "transparent": False,
-    }
+    } | ({"interval": interval} if interval else {})
 
 
 def stat(title, description, targets, text="auto", **more):

@@ -80,7 +80,7 @@ BOARD = dashboard(
                           unit="bps", no_value="the driver has no byte counters")),
             (12, 9, graph("Errors", "Errors for each interval. Ports without errors are left out.",
                           [query(f"({ALL_ERRORS}) > 0", "{{device}}:{{port}} {{error}}")], no_value="no errors",
-                          custom={"drawStyle": "bars", "fillOpacity": 80})),
+                          custom={"drawStyle": "bars", "fillOpacity": 80}, interval="5m")),
         ]),
         ("Probes", [
             (6, 8, graph("Loopback bandwidth", "Bandwidth that the probe measured, relative to the rate of the port.",

@@ -102,12 +102,12 @@ fn answer(path: &str) -> (u16, Value) {
     (200, json!({"metadata": {}, "items": items}))
 }
 
-/// Listens until its standard error is closed, connects with success.
-const WORKS: &str = r#"
+/// A node that listens, and one that connects and finds a slow rail.
+const WORKS: &str = r"
 case $* in
   *--listen=10.1.2.3:14792*) echo 'rdma-health: gpu-2 listens on 10.1.2.3:14792, offers mlx5_0:1' >&2 ;;
   *) printf 'WARNING  gpu-1 and gpu-2\nmlx5_0:1 \033[31m slow\n'; echo 'command terminated with exit code 1' >&2; exit 1 ;;
-esac"#;
+esac";
 
 #[test]
 fn the_result_of_the_connecting_node_is_shown_with_its_exit_status() {
@@ -138,11 +138,11 @@ fn the_result_of_the_connecting_node_is_shown_with_its_exit_status() {
 fn what_hinders_a_measurement_is_named_and_is_no_verdict() {
     let forbidden = r#"echo 'Error from server (Forbidden): pods "agent-gpu-2" is forbidden: User "ann" cannot create resource "pods/exec"' >&2; exit 1"#;
     let no_rdma = "echo 'rdma-health: no RDMA port is active: run rdma-health check' >&2; echo 'command terminated with exit code 3' >&2; exit 3";
-    let blocked = r#"
+    let blocked = r"
 case $* in
   *--listen*) echo 'gpu-2 listens on 10.1.2.3:14792' >&2; sleep 1 ;;
   *) echo 'rdma-health: 10.1.2.3: cannot connect to 10.1.2.3:14792: timed out' >&2; echo 'command terminated with exit code 3' >&2; exit 3 ;;
-esac"#;
+esac";
     let both = ["gpu-1", "gpu-2"];
     for (script, nodes, words) in [
         (

@@ -166,7 +166,7 @@ impl Ended {
     }
 
     /// Adds a message of this program.
-    pub(super) fn add(&mut self, message: String) {
+    pub(super) fn add(&mut self, message: &str) {
         self.messages.0.push(format!("rdma-health: {message}"));
     }
 }
@@ -235,7 +235,9 @@ mod tests {
 
     fn of(lines: &[&str], code: i32) -> (Option<u8>, String) {
         let mut messages = Messages::default();
-        lines.iter().for_each(|line| messages.add(line));
+        for line in lines {
+            messages.add(line);
+        }
         let status = messages.status(Some(code));
         (status, refusal(&messages.0, "monitoring", Some(code)))
     }
@@ -283,7 +285,9 @@ mod tests {
     #[test]
     fn a_flood_of_messages_is_bounded() {
         let mut messages = Messages::default();
-        (0..1000).for_each(|_| messages.add(&"x".repeat(10_000)));
+        for _ in 0..1000 {
+            messages.add(&"x".repeat(10_000));
+        }
         assert_eq!(messages.0.len(), MANY);
         assert!(messages.0.iter().all(|line| line.len() < 2 * LONG));
     }

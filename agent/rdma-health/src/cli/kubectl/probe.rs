@@ -132,7 +132,7 @@ async fn measure(arguments: &Arguments, a: &AgentPod, b: &AgentPod) -> anyhow::R
     words.extend(arguments.devices.iter().map(String::as_str));
     let mut ended = pods.start(here, a, &words).await?.end().await?;
     if ended.status == UNKNOWN && ended.messages().any(|line| line.contains("cannot connect to")) {
-        ended.add(format!(
+        ended.add(&format!(
             "{there} listened on {address}, and {here} did not reach it: is TCP port {} blocked between the nodes?",
             arguments.port
         ));
