@@ -54,16 +54,13 @@ pub(super) fn judge(draft: &mut Draft<'_>, node: &Node, rails: &Rails<'_>, nccl:
 
 /// How NICs reach the memory of NVIDIA GPUs; `None` if they do not, or if that is not known.
 fn path(draft: &mut Draft<'_>, node: &Node, nccl: Option<NcclVersion>) -> Option<PeerMemory> {
-    let path = match node.peer_memory.known() {
-        Some(path) => *path,
-        None => {
-            if let Some(unread) = node.peer_memory.unread() {
-                draft.note(format!(
-                    "whether GPUDirect RDMA is available could not be read: {unread}"
-                ));
-            }
-            return None;
+    let Some(&path) = node.peer_memory.known() else {
+        if let Some(unread) = node.peer_memory.unread() {
+            draft.note(format!(
+                "whether GPUDirect RDMA is available could not be read: {unread}"
+            ));
         }
+        return None;
     };
     let name = match path {
         PeerMemory::NvidiaPeermem => "nvidia_peermem",
