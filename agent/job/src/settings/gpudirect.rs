@@ -54,16 +54,13 @@ pub(super) fn judge(draft: &mut Draft<'_>, node: &Node, rails: &Rails<'_>, nccl:
 
 /// How NICs reach the memory of NVIDIA GPUs; `None` if they do not, or if that is not known.
 fn path(draft: &mut Draft<'_>, node: &Node, nccl: Option<NcclVersion>) -> Option<PeerMemory> {
-    let path = match node.peer_memory.known() {
-        Some(path) => *path,
-        None => {
-            if let Some(unread) = node.peer_memory.unread() {
-                draft.note(format!(
-                    "whether GPUDirect RDMA is available could not be read: {unread}"
-                ));
-            }
-            return None;
+    let Some(&path) = node.peer_memory.known() else {
+        if let Some(unread) = node.peer_memory.unread() {
+            draft.note(format!(
+                "whether GPUDirect RDMA is available could not be read: {unread}"
+            ));
         }
+        return None;
     };
     let name = match path {
         PeerMemory::NvidiaPeermem => "nvidia_peermem",
@@ -117,10 +114,19 @@ fn of_nccl(distance: Distance) -> &'static str {
     }
 }
 
-/// The level that the user has set, with the distances that it allows; `None` if NCCL does not use it.
+/// How far apart a GPU and a NIC may be for GPUDirect RDMA.
+#[derive(Clone, Copy)]
+enum Level {
+    /// Never.
+    Off,
+    /// Up to this distance.
+    UpTo(Distance),
+}
+
+/// The level that the user has set; `None` if NCCL does not use it.
 ///
 /// NCCL compares words exactly, reads what begins with a digit as an old number, and ignores everything else.
-fn level(draft: &mut Draft<'_>) -> Option<Option<Distance>> {
+fn level(draft: &mut Draft<'_>) -> Option<Level> {
     if draft.user.value("NCCL_IB_GDR_LEVEL").is_some() {
         draft.remark(format!(
             "NCCL_IB_GDR_LEVEL is set, which NCCL ignores since 2.4: its name is {LEVEL}"
@@ -128,11 +134,11 @@ fn level(draft: &mut Draft<'_>) -> Option<Option<Distance>> {
     }
     let value = draft.user.value(LEVEL)?.to_owned();
     let by_word = match value.as_str() {
-        "LOC" | "NVL" | "NVB" | "C2C" => Some(None),
-        "PIX" => Some(Some(Distance::Pix)),
-        "PXB" | "P2C" | "PXN" => Some(Some(Distance::Pxb)),
-        "PHB" => Some(Some(Distance::Node)),
-        "SYS" => Some(Some(Distance::Sys)),
+        "LOC" | "NVL" | "NVB" | "C2C" => Some(Level::Off),
+        "PIX" => Some(Level::UpTo(Distance::Pix)),
+        "PXB" | "P2C" | "PXN" => Some(Level::UpTo(Distance::Pxb)),
+        "PHB" => Some(Level::UpTo(Distance::Node)),
+        "SYS" => Some(Level::UpTo(Distance::Sys)),
         _ => None,
     };
     let number = value
@@ -140,11 +146,11 @@ fn level(draft: &mut Draft<'_>) -> Option<Option<Distance>> {
         .then(|| integer(&value))
         .flatten();
     let by_number = number.map(|number| match number {
-        0 => None,
-        1 => Some(Distance::Pix),
-        2 => Some(Distance::Pxb),
-        3 => Some(Distance::Node),
-        _ => Some(Distance::Sys),
+        0 => Level::Off,
+        1 => Level::UpTo(Distance::Pix),
+        2 => Level::UpTo(Distance::Pxb),
+        3 => Level::UpTo(Distance::Node),
+        _ => Level::UpTo(Distance::Sys),
     });
     let level = by_word.or(by_number);
     if level.is_none() {
@@ -161,9 +167,9 @@ fn level(draft: &mut Draft<'_>) -> Option<Option<Distance>> {
 }
 
 /// Ports for which the user's level rules GPUDirect out.
-fn excluded(draft: &mut Draft<'_>, ports: &[(&Hca, Option<Distance>)], level: Option<Distance>) {
+fn excluded(draft: &mut Draft<'_>, ports: &[(&Hca, Option<Distance>)], level: Level) {
     let value = draft.user.value(LEVEL).unwrap_or_default().to_owned();
-    let Some(level) = level else {
+    let Level::UpTo(level) = level else {
         return draft.remark(format!("{LEVEL}={value} switches GPUDirect RDMA off"));
     };
     let far = listed(ports, |distance| distance > level);

@@ -9,6 +9,7 @@ use rdma_health_node::{Fact, Node, access::Access, iommu::DomainType, nvidia::Pe
 use super::*;
 use crate::{
     format,
+    given::Given,
     settings::{self, Settings},
     testing::{CURRENT, given, read, set},
     user::User,
@@ -62,11 +63,11 @@ fn a_nic_far_from_every_gpu_is_noted_with_the_level_that_would_allow_it() {
     let nearest = nearest(&node.topology(), bond).unwrap();
     assert!(nearest > Distance::Pxb);
     let word = of_nccl(nearest);
-    let note = settings.notes.join("\n");
-    assert!(note.contains(&format!("mlx5_bond_0 ({word})")), "{note}");
+    let notes = settings.notes.join("\n");
+    assert!(notes.contains(&format!("mlx5_bond_0 ({word})")), "{notes}");
     assert!(
-        note.contains(&format!("NCCL_NET_GDR_LEVEL={word} allows it")),
-        "{note}"
+        notes.contains(&format!("NCCL_NET_GDR_LEVEL={word} allows it")),
+        "{notes}"
     );
 }
 
@@ -183,7 +184,7 @@ fn a_translated_nic_is_remarked() {
 #[test]
 fn a_node_without_gpus_gets_no_word_about_them() {
     let (node, access) = read("infiniband-ndr");
-    let rails = Rails::find(&node, &access, &Default::default());
+    let rails = Rails::find(&node, &access, &Given::default());
     let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(node.gpus().count(), 0);
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);

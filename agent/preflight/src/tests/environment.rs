@@ -5,6 +5,7 @@ use super::*;
 /// `Bootstrap: no socket interface found` of the setup guide.
 #[test]
 fn an_interface_that_the_pod_does_not_have_is_found_before_nccl_fails() {
+    const RAILS: &str = "net1,net2,net3,net4";
     let with = |value: &str, networks: &str, host: bool| {
         let mut cluster = cluster();
         set_job(&mut cluster, |job| {
@@ -21,7 +22,6 @@ fn an_interface_that_the_pod_does_not_have_is_found_before_nccl_fails() {
             .filter(|finding| finding.rule == "socket-interface-missing");
         found.next()
     };
-    const RAILS: &str = "net1,net2,net3,net4";
     let found = with(RAILS, "", false).expect("no interface but eth0");
     assert_eq!(found.severity, Severity::Critical);
     for words in [
