@@ -125,7 +125,7 @@ impl Finding {
 }
 
 /// Whether a name can stand in a command without quotes. Names of devices are text of the kernel.
-fn is_plain(value: &str) -> bool {
+pub(crate) fn is_plain(value: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'@');
     !value.is_empty() && !value.starts_with('-') && value.bytes().all(plain)
 }

@@ -14,6 +14,7 @@ mod iommu;
 mod links;
 mod netlink;
 mod pci;
+mod platforms;
 mod pods;
 mod rails;
 mod sriov;
