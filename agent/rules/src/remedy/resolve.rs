@@ -81,7 +81,8 @@ impl<'a> Resolver<'a> {
             rest = after;
         }
         filled.push_str(rest);
-        filled
+        // The kernel log cannot contain a name that is not known.
+        filled.replace(" -e NETDEV", "").replace(" -e ADDRESS", "")
     }
 
     fn value<'b>(&'b self, word: &str, subject: &'b Subject) -> Option<&'b str> {

@@ -172,9 +172,9 @@ fn a_node_of_openshift_gets_a_machine_config() {
 
 #[test]
 fn the_description_of_the_distribution_counts_before_the_kernel() {
-    // A kernel of Ubuntu on another distribution.
+    // A kernel of RHEL on another distribution.
     let text = remedy("connectx7-gpu", "iommu-group-translated", "ID=flatcar", |_| {});
-    assert!(!text.contains("update-grub"), "{text}");
+    assert!(!text.contains("grubby"), "{text}");
     // A distribution that is not known.
     let text = remedy("connectx7-gpu", "iommu-group-translated", "ID=weather", |_| {});
     assert!(text.contains("grubby"), "{text}");
