@@ -359,7 +359,10 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
             "[ 15.1] RIP: 0010:bnxt_re_modify_qp+0x123/0x9a0 [bnxt_re]",
             K::Unrecognised,
         ),
-        (K::Unrecognised,),
+        (
+            "[ 25.1] NVRM: Xid (PCI:0000:53:00): 79, pid=1, GPU has fallen off the bus.",
+            K::GpuStopped,
+        ),
         (
             "[jazz15:39570:0:39570] ud_ep.c:248  Fatal: UD endpoint 0x3b9a060: unhandled timeout error",
             K::PeerUnreachable,
