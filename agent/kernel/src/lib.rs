@@ -25,6 +25,7 @@ pub mod netlink;
 pub mod network;
 pub mod numa;
 pub mod nvidia;
+pub mod os_release;
 pub mod pattern;
 pub mod pci;
 mod pool;
