@@ -199,7 +199,7 @@ impl Arrivals {
     /// Reports what happens at this peer. The process of its worker is its identity.
     ///
     /// Data wake up an edge-triggered descriptor, but the kernel then reports it only if it is still ready for something that
-    /// was asked for. A fast worker has read the data by then; the socket is still writable.
+    /// was requested. A fast worker has read the data by then; the socket is still writable.
     fn follow(&self, peer: &UnixStream, worker: &Child) -> io::Result<()> {
         let data = epoll::EventData::new_u64(worker.id().into());
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
