@@ -204,7 +204,8 @@ fn json(node: &Node) -> serde_json::Value {
 
 #[test]
 fn a_bridge_that_redirects_is_drawn() {
-    let [redirecting, sound] = ["connectx7-gpu", "connectx7-gpu-mended"].map(|fixture| topology::svg(&read(fixture)));
+    let [redirecting, sound] =
+        ["connectx7-gpu", "connectx7-gpu-mended"].map(|fixture| topology::svg(&read(fixture)));
     assert!(redirecting.contains(">ACS at 0000:17:00.0<"), "{redirecting}");
     assert!(!sound.contains("ACS"), "{sound}");
 }
@@ -214,7 +215,12 @@ fn json_has_what_the_text_has() {
     let node = read("h100-connectx7");
     let json = json(&node);
     let text = written(|out| topology::text(out, &node).unwrap());
-    let nic = json["nics"].as_array().unwrap().iter().find(|nic| nic["names"][0] == "mlx5_2").unwrap();
+    let nic = json["nics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|nic| nic["names"][0] == "mlx5_2")
+        .unwrap();
     assert_eq!(nic["numa_node"], 0);
     assert_eq!(nic["model"], "ConnectX-7");
     assert_eq!(nic["netdevs"], json!(["ens3f0np0"]));
@@ -223,13 +229,24 @@ fn json_has_what_the_text_has() {
     assert_eq!(nic["bridges"].as_array().unwrap().len(), 3, "{nic:#}");
     assert!(row(&text, "mlx5_2").contains(&"ens3f0np0".to_owned()), "{text}");
     let gpu = &json["gpus"][3];
-    assert_eq!((&gpu["name"], &gpu["function"]["model"]), (&json!("GPU3"), &json!("H100")));
+    assert_eq!(
+        (&gpu["name"], &gpu["function"]["model"]),
+        (&json!("GPU3"), &json!("H100"))
+    );
     // Each bridge of the text is in the JSON, with its ACS.
     let json = self::json(&read("connectx7-gpu"));
     let text = written(|out| topology::text(out, &read("connectx7-gpu")).unwrap());
-    let bridge = json["bridges"].as_array().unwrap().iter().find(|one| one["address"] == "0000:17:00.0").unwrap();
+    let bridge = json["bridges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["address"] == "0000:17:00.0")
+        .unwrap();
     assert_eq!(bridge["acs_redirects"], true);
-    assert!(row(&text, "0000:17:00.0").contains(&"redirects".to_owned()), "{text}");
+    assert!(
+        row(&text, "0000:17:00.0").contains(&"redirects".to_owned()),
+        "{text}"
+    );
 }
 
 #[test]
@@ -255,7 +272,11 @@ fn a_virtual_function_is_a_nic_where_its_physical_function_is_none() {
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
     let json = json(&Node::new(collector.facts()));
     let nics = json["nics"].as_array().unwrap();
-    assert_eq!((nics.len(), &nics[0]["names"]), (3, &json!(["mlx5_1"])), "{json:#}");
+    assert_eq!(
+        (nics.len(), &nics[0]["names"]),
+        (3, &json!(["mlx5_1"])),
+        "{json:#}"
+    );
     assert_eq!(json["virtual_functions"], json!([]));
 }
 
