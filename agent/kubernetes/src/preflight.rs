@@ -211,7 +211,7 @@ impl Reader {
         found
     }
 
-    /// The versions of each group of the API, the preferred one first; `None` if the server does not tell. A user who may not list a kind
+    /// The versions of each group of the API, the preferred one first; `None` if the server does not answer that. A user who may not list a kind
     /// is refused even if the cluster does not have it, so only what it has is listed.
     async fn preferred_versions(&mut self) -> Option<BTreeMap<String, Vec<String>>> {
         let permission = Permission {

@@ -41,7 +41,7 @@ fn add(sum: &mut Devices, more: Devices) {
 }
 
 /// The devices for which the scheduler looks: resources with a domain in their name. Init containers run one after the other and
-/// before the others, beside the sidecars that started earlier, so the largest number counts.
+/// before the others, together with the sidecars that started earlier, so the largest number counts.
 pub(crate) fn devices(spec: &Value) -> Devices {
     let mut sidecars = Devices::new();
     let mut most = Devices::new();
@@ -105,13 +105,13 @@ pub(crate) fn refused_values(spec: &Value) -> Vec<(&str, &str, &'static str)> {
             let limit = limits.and_then(|all| all.get(resource));
             let request = requests.and_then(|all| all.get(resource));
             let wrong = if quantity::whole(number).is_none() {
-                "is not a whole number"
+                "with a value that is not a whole number"
             } else if limit.is_none() {
-                "is in requests but not in limits"
+                "in requests but not in limits"
             } else if request
                 .is_some_and(|request| quantity::whole(request) != limit.and_then(quantity::whole))
             {
-                "differs between requests and limits"
+                "with different values in requests and limits"
             } else {
                 continue;
             };

@@ -70,7 +70,7 @@ fn share(object: &Value, key: &str) -> u64 {
     }
 }
 
-/// Groups of the API whose objects create no pods, beside those that Kubernetes has without a domain.
+/// Groups of the API whose objects create no pods, in addition to the groups of Kubernetes.
 const INERT_GROUPS: &[&str] = &[
     "k8s.cni.cncf.io",
     "sriovnetwork.openshift.io",

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// What a server answers to a path; `None` is no answer.
+/// What a server answers to a path; `None` if it never answers.
 type Answers = fn(&str) -> Option<Value>;
 
 /// Serves for ever, and remembers the paths.

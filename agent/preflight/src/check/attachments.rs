@@ -159,7 +159,7 @@ fn check_requests(
     let implied = implied(cluster, workload);
     let running = pod::running_devices(&workload.spec);
     let requested = pod::devices(&workload.spec);
-    // Rails that lack the same are one finding.
+    // Rails with the same fault are one finding.
     let mut lacking: BTreeMap<(u64, u64, bool), Vec<&str>> = BTreeMap::new();
     for (resource, number) in &implied {
         let has = running.get(resource).copied().unwrap_or(0);
@@ -181,7 +181,14 @@ fn check_requests(
                 "annotation {NETWORKS}: {} {each} {names}",
                 count(number, "attachment")
             )],
-            format!("add \"{number}\" {each} {names} to requests and limits of the container that uses RDMA"),
+            format!(
+                "add {} to requests and limits of the container that uses RDMA",
+                list(
+                    resources
+                        .iter()
+                        .map(|resource| format!("{resource}: \"{number}\""))
+                )
+            ),
         );
         if of_init {
             finding.evidence.push(

@@ -12,7 +12,7 @@ use crate::{
     workload::{Workload, is_rdma},
 };
 
-/// How a resource cannot be had, with what to do about it. Resources with the same answer are one finding.
+/// Why a resource is unavailable, and what to do about it. Resources with the same answer are one finding.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Unavailable {
     rule: &'static str,
@@ -93,7 +93,7 @@ fn values(workload: &Workload, report: &mut Report) {
             severity: Severity::Critical,
             subject: workload.subject(),
             summary: format!(
-                "{} of container {container} {wrong}: the API server refuses the pod",
+                "container {container} has {} {wrong}: the API server refuses the pod",
                 list(&resources)
             ),
             evidence: vec![format!("resources of container {container}")],
@@ -182,20 +182,20 @@ fn meant<'a>(wrong: &str, known: &BTreeSet<&'a str>, others: &BTreeSet<String>) 
             return None;
         }
         let (local, other) = (local.to_ascii_lowercase(), other.to_ascii_lowercase());
-        let apart = strsim::osa_distance(&local, &other);
+        let edits = strsim::osa_distance(&local, &other);
         let shorter = local.len().min(other.len());
         let contains = shorter >= 4 && (local.contains(&other) || other.contains(&local));
-        let is_near = apart <= shorter / 4 || contains;
+        let is_near = edits <= shorter / 4 || contains;
         // Of two vendors, equal names of devices say nothing: nvidia.com/gpu, amd.com/gpu.
         let of_domain = strsim::osa_distance(domain, other_domain);
-        (is_near && (of_domain <= 2 || shorter >= 4 && apart == 0)).then_some(apart + of_domain)
+        (is_near && (of_domain <= 2 || shorter >= 4 && edits == 0)).then_some(edits + of_domain)
     };
     let free = known.iter().filter(|name| !others.contains(**name));
     let near = free.filter_map(|name| Some((distance(name)?, *name)));
     near.min().map(|(_, name)| name)
 }
 
-/// The numbers in a name, which tell rails apart: 5 and 0 of `eno5np0rdma`.
+/// The numbers in a name, which distinguish rails: 5 and 0 of `eno5np0rdma`.
 fn numbers(name: &str) -> Vec<&str> {
     name.split(|c: char| !c.is_ascii_digit())
         .filter(|part| !part.is_empty())

@@ -92,7 +92,7 @@ pub(super) fn check(
         );
     }
     let none = BTreeMap::new();
-    // How many pods a node takes beside what is in use.
+    // How many pods a node takes in addition to what is in use.
     let on_node = |node: &Value, used: &BTreeMap<&str, u64>| {
         let each = wanted.iter().map(|(resource, number)| {
             let used = used.get(resource.as_str()).copied().unwrap_or(0);

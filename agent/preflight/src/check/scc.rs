@@ -208,7 +208,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
     });
 }
 
-/// How to give a workload's account an SCC that allows its pods: of those that do, the one that allows the least beside.
+/// How to give a workload's account an SCC that allows its pods: of those that do, the one without privileged containers.
 pub(super) fn grant(cluster: &Cluster, workload: &Workload) -> String {
     let command = |scc: &Value| {
         let (account, namespace) = (workload.account(), &workload.namespace);
@@ -230,17 +230,17 @@ pub(super) fn grant(cluster: &Cluster, workload: &Workload) -> String {
     }
     let needless = refuses(cluster, &own[0], workload);
     let without = format!(
-        "remove what RDMA does not need from the pod ({}), so that the SCC {} is enough",
+        "if the pod does not need {}, remove it, so that the SCC {} is enough",
         list(&needless),
         name(&own[0])
     );
     match enough.first() {
         Some(scc) => format!(
-            "{without}; or as administrator, if the pod needs it: {} (it allows privileged containers)",
+            "{without}; otherwise, as administrator: {} (it allows privileged containers)",
             command(scc)
         ),
         None => format!(
-            "{without}; or as administrator create an SCC that allows it, and grant it to the service account"
+            "{without}; otherwise, as administrator, create an SCC that allows it, and grant it to the service account"
         ),
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::check::scc;
 
-/// The SCCs that a remedy tells to grant.
+/// The SCCs that a remedy grants.
 fn granted(remedy: &str) -> Vec<&str> {
     let commands = remedy.split("add-scc-to-user ").skip(1);
     commands.filter_map(|rest| rest.split(' ').next()).collect()
@@ -23,7 +23,7 @@ fn container(job: &mut Value) -> &mut Value {
     &mut pod_spec(job)["containers"][0]
 }
 
-/// What pods ask for beside `IPC_LOCK`, one by one.
+/// What pods ask for in addition to `IPC_LOCK`, one by one.
 const ASKS: &[(&str, fn(&mut Value))] = &[
     ("privileged", |job| {
         container(job)["securityContext"]["privileged"] = true.into()
@@ -75,7 +75,7 @@ fn an_scc_is_only_advised_if_it_allows_everything_that_the_pod_asks_for() {
             assert!(
                 !found.remedy.contains("privileged -z")
                     || known == 3
-                    || found.remedy.contains("if the pod needs it"),
+                    || found.remedy.contains("otherwise, as administrator"),
                 "{what}: {found:?}"
             );
         }
@@ -91,12 +91,12 @@ fn what_the_product_s_scc_refuses_is_named_instead_of_advising_it() {
     assert!(
         found
             .remedy
-            .starts_with("remove what RDMA does not need from the pod (a privileged container)"),
+            .starts_with("if the pod does not need a privileged container, remove it"),
         "{found:?}"
     );
 }
 
-/// `agent/preflight` knows the SCCs by heart that it tells to apply.
+/// `agent/preflight` has a copy of the SCCs that its remedies apply.
 #[test]
 fn the_sccs_that_it_knows_are_those_of_the_manifest() {
     let manifest = concat!(

@@ -197,22 +197,22 @@ fn values_that_the_api_server_refuses_are_found_before() {
         (
             json!({"openshift.io/eno5np0rdma": "1"}),
             json!({}),
-            "is in requests but not in limits",
+            "in requests but not in limits",
         ),
         (
             json!({"openshift.io/eno5np0rdma": "1"}),
             json!({"openshift.io/eno5np0rdma": "2"}),
-            "differs between requests and limits",
+            "with different values in requests and limits",
         ),
         (
             json!({}),
             json!({"openshift.io/eno5np0rdma": "500m"}),
-            "is not a whole number",
+            "with a value that is not a whole number",
         ),
         (
             json!({}),
             json!({"openshift.io/eno5np0rdma": "many"}),
-            "is not a whole number",
+            "with a value that is not a whole number",
         ),
     ] {
         let mut cluster = cluster();
