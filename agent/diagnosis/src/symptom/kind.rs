@@ -155,6 +155,17 @@ kinds! {
     ProbeFailed: Failure, "probe-error", "the loopback probe failed";
     BandwidthLow: Degraded, "bandwidth-low", "RDMA works, but its bandwidth is lower than it should be";
     LatencyHigh: Degraded, "latency-high", "RDMA works, but its latency is higher than it should be";
+    JoinRefused: Failure, "multicast-join-refused",
+        "the subnet manager refused to let a port of IP over InfiniBand join its multicast group";
+    DefaultSubnetPrefix: Degraded, "default-subnet-prefix",
+        "several ports have the default subnet prefix fe80::/64, so that a program takes their fabrics for one";
+    BondMemberDown: Degraded, "bond-member-down", "a member of a bond (RoCE LAG) lost its link";
+    DriverCrashed: Failure, "driver-crashed", "the kernel crashed in a module of the RDMA stack";
+    BackendMissing: Failure, "backend-missing", "the library that the job communicates with, its plugin or its GPU support is missing";
+    BackendFailed: Failure, "backend-failed", "the library that the job communicates with failed, and the line does not say why";
+    SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
+    GpuError: Note, "gpu-error", "an error of CUDA or of the GPU, not of RDMA";
+    SharedMemory: Note, "shared-memory-error", "an error of shared memory within the node (/dev/shm), not of RDMA";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
     CollectiveTimeout: Secondary, "collective-timeout", "a collective operation timed out";
@@ -194,6 +205,12 @@ impl SymptomKind {
                 | Self::NoListener
                 | Self::ResourceUnavailable
                 | Self::AdmissionRefused
+                | Self::JoinRefused
+                | Self::DefaultSubnetPrefix
+                | Self::BackendMissing
+                | Self::SharpUnavailable
+                | Self::GpuError
+                | Self::SharedMemory
                 | Self::Unrecognised
         )
     }

@@ -9,9 +9,9 @@ use super::{FATAL, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectInvalid, ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
-    DeviceFatal, DeviceGone, DeviceStalled, FunctionUnconfigured, LatencyHigh, ModuleMismatch, ModuleMissing,
-    NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed,
-    ProbeTimedOut, QueueError, ResourceUnavailable, SlotPower, SocketFallback, VersionMismatch,
+    DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FunctionUnconfigured, LatencyHigh, ModuleMismatch,
+    ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError,
+    ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -216,7 +216,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         &devlink::FIRMWARE_PENDING,
     ],
     cases: &[],
-    often: &[CommandRefused, CreateRefused, CreateUnexplained],
+    often: &[CommandRefused, CreateRefused, CreateUnexplained, DriverCrashed],
     sometimes: &[
         DeviceFatal,
         RETRY_EXC,
