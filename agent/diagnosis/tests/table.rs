@@ -33,7 +33,7 @@ fn every_symptom_but_the_rarest_has_a_cause() {
         "IBV_WC_TM_ERR",
         "IBV_WC_TM_RNDV_INCOMPLETE",
         // Not of RDMA.
-        "gpu-error",
+        "compute-error",
         "shared-memory-error",
         // A line without a known meaning has no known cause.
         "unrecognised",

@@ -91,9 +91,19 @@ fn without_frame(text: &str) -> (&str, bool) {
     if let Some(quoted) = trimmed.strip_prefix('>') {
         return (quoted.trim_start_matches(['>', ' ']), true);
     }
+    // A section of a file of messages: `[btl_openib:retry-exceeded]`.
+    let section = trimmed
+        .trim_end()
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_section = section.is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.contains(':')
+            && !name.contains(char::is_whitespace)
+    });
     (
         text,
-        trimmed.starts_with("```") || trimmed.starts_with("## ") || trimmed.starts_with("### "),
+        is_section || trimmed.starts_with("```") || trimmed.starts_with("## ") || trimmed.starts_with("### "),
     )
 }
 

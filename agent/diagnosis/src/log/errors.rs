@@ -59,6 +59,7 @@ const TEXTS: &[(&str, Errno)] = &[
     ("disk quota exceeded", Errno::EDQUOT),
     ("operation canceled", Errno::ECANCELED),
     ("memory page has hardware error", Errno::EHWPOISON),
+    ("unknown error 524", Errno::ENOTSUPP),
 ];
 
 /// Words before the number of an error. `failed with 110` and `error=14` are errors; `status 4` is not: it can be a completion status.
@@ -149,6 +150,7 @@ pub(crate) fn named(symbol: &str) -> Option<Errno> {
     };
     (1..=Errno::EHWPOISON.0)
         .map(Errno)
+        .chain([Errno::ENOTSUPP])
         .find(|errno| errno.name() == Some(symbol))
 }
 

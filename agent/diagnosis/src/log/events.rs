@@ -37,9 +37,9 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
     ("gid change", Event::Symptom(SymptomKind::GidChanged)),
     ("device fatal", Event::Symptom(SymptomKind::DeviceFatal)),
     ("local catastrophic", Event::Symptom(SymptomKind::DeviceFatal)),
-    ("cq error", Event::Symptom(SymptomKind::QueueError)),
+    ("cq error", Event::Symptom(SymptomKind::CqError)),
     ("srq limit", Event::Harmless),
-    ("cq err", Event::Symptom(SymptomKind::QueueError)),
+    ("cq err", Event::Symptom(SymptomKind::CqError)),
     ("qp fatal", Event::Symptom(SymptomKind::QueueError)),
     ("qp req err", Event::Symptom(SymptomKind::QueueError)),
     ("qp access err", Event::Symptom(SymptomKind::QueueAccess)),
@@ -262,6 +262,58 @@ pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
         .iter()
         .find(|(words, _)| name.contains("efa_") && name.contains(words))?;
     Some(*kind)
+}
+
+/// The event that a whole text in lower case names in the words of `ibv_event_type_str`; `Some(None)` has no consequence.
+#[expect(
+    clippy::option_option,
+    reason = "not an event, an event without a consequence, or one with a meaning"
+)]
+pub(crate) fn event_in_words(text: &str) -> Option<Option<SymptomKind>> {
+    const ENDINGS: [&str; 7] = [
+        "",
+        " error",
+        " event",
+        " work queue error",
+        " work queue",
+        "ed",
+        "ration",
+    ];
+    let is_whole = |words: &str| {
+        text.strip_prefix(words)
+            .is_some_and(|rest| words.contains(' ') && ENDINGS.contains(&rest))
+    };
+    let (_, event) = ASYNC_EVENTS.iter().find(|(words, _)| is_whole(words))?;
+    Some(match event {
+        Event::Symptom(kind) => Some(*kind),
+        Event::Harmless => None,
+    })
+}
+
+/// The event with this name in lower case, with or without the prefix of its library; `Some(None)` has no consequence.
+#[expect(
+    clippy::option_option,
+    reason = "not an event, an event without a consequence, or one with a meaning"
+)]
+pub(crate) fn event_named(name: &str) -> Option<Option<SymptomKind>> {
+    let symptom = |event| match event {
+        Event::Symptom(kind) => Some(kind),
+        Event::Harmless => None,
+    };
+    let is_async = name.starts_with("ibv_event_") || name.starts_with("ib_event_");
+    if is_async {
+        return async_event(&Lower::of(name)).map(symptom);
+    }
+    let whole = name.strip_prefix("rdma_cm_event_");
+    let event = CM_EVENTS
+        .iter()
+        .find(|(event, _)| *event == whole.unwrap_or(name) && !event.is_empty());
+    match (event, whole) {
+        (Some((_, event)), _) => Some(symptom(*event)),
+        // The others are steps of a connection.
+        (None, Some(_)) => Some(None),
+        (None, None) => None,
+    }
 }
 
 /// The event in a line.

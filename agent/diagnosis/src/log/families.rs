@@ -346,10 +346,10 @@ const KERNEL: &[Row] = &[
     (&["attach", "to multicast group"], K::JoinRefused),
     (&["attach qp to broadcast group"], K::JoinRefused),
     // A queue that the adapter, or a driver without one, put into the error state, in the words of each driver.
-    (&["cq error on cqn"], K::QueueError),
-    (&["cq overrun on cqn"], K::QueueError),
-    (&["cq access violation on cqn"], K::QueueError),
-    (&["mlx5e_cq_error_event"], K::QueueError),
+    (&["cq error on cqn"], K::CqError),
+    (&["cq overrun on cqn"], K::CqError),
+    (&["cq access violation on cqn"], K::CqError),
+    (&["mlx5e_cq_error_event"], K::CqError),
     (&["moved to error state", "qp"], K::QueueError),
     (&["abnormal ae_id"], K::QueueError),
     (&["fatal error (", "on mad qp"], K::QueueError),
@@ -379,6 +379,9 @@ pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, KERNEL,
 static FIRST: LazyLock<Phrases> =
     LazyLock::new(|| Phrases::new(all().filter_map(|(phrases, _)| phrases.first().copied())));
 
+/// Every row, by its place.
+static ALL: LazyLock<Vec<&Row>> = LazyLock::new(|| all().collect());
+
 fn all() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().flat_map(|rows| rows.iter())
 }
@@ -388,12 +391,12 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
         let is_better = best.is_none_or(|best| found.index < best.index);
-        let matches = |(phrases, _): &&Row| phrases.iter().all(|phrase| lower.contains(phrase));
-        if is_better && all().nth(found.index).as_ref().is_some_and(matches) {
+        let matches = |(phrases, _): &&&Row| phrases.iter().all(|phrase| lower.contains(phrase));
+        if is_better && ALL.get(found.index).as_ref().is_some_and(matches) {
             best = Some(found);
         }
     }
-    let of_row = best.and_then(|best| Some((all().nth(best.index)?.1, best.start)));
+    let of_row = best.and_then(|best| Some((ALL.get(best.index)?.1, best.start)));
     of_row.or_else(|| grammar::find(lower))
 }
 

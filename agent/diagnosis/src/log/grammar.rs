@@ -203,7 +203,7 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
     ];
     const SHARED: [&str; 4] = ["/dev/shm", "shared memory segment", "shmutils", "ncclshm"];
     if GPU.iter().any(|words| lower.contains(words)) {
-        return Some(K::GpuError);
+        return Some(K::ComputeError);
     }
     SHARED
         .iter()

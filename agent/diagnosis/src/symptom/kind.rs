@@ -121,6 +121,7 @@ kinds! {
     SlotPower: Degraded, "slot-power-low", "the PCIe slot offers less power than the adapter may draw";
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
+    CqError: Failure, "cq-error", "the adapter could not write to a completion queue: it is full, or its memory cannot be reached";
     PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
     QueueAccess: Failure, "queue-access-error", "the adapter refused a memory access of a queue pair";
     PortNotActive: Failure, "port-not-active", "the port that the job selected is not active";
@@ -140,6 +141,9 @@ kinds! {
     NetworkAttachFailed: Failure, "network-attach-failed", "the secondary network of a pod could not be attached";
     FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be configured for a pod";
     GpuDoorbellFailed: Failure, "gpu-doorbell-failed", "the adapter's doorbells could not be mapped for GPU-initiated communication (IBGDA)";
+    GpuStopped: Failure, "gpu-stopped", "the kernel log shows that a GPU failed and must be reset";
+    GpuLinkError: Degraded, "gpu-link-error-logged", "the kernel log shows an error of a connection between GPUs (NVLink, xGMI)";
+    GpuError: Secondary, "gpu-error-logged", "the kernel log shows an error of a GPU that most often an application causes";
     PeerMemoryError: Failure, "peer-memory-error", "the peer-memory module reported an error";
     RdmaDisabled: Degraded, "rdma-disabled", "RDMA is disabled in the job's settings";
     SocketFallback: Degraded, "socket-fallback", "the job uses TCP instead of RDMA";
@@ -164,7 +168,7 @@ kinds! {
     BackendMissing: Failure, "backend-missing", "the library that the job communicates with, its plugin or its GPU support is missing";
     BackendFailed: Failure, "backend-failed", "the library that the job communicates with failed, and the line does not say why";
     SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
-    GpuError: Note, "gpu-error", "an error of CUDA or of the GPU, not of RDMA";
+    ComputeError: Note, "compute-error", "an error of CUDA or ROCm, not of RDMA";
     SharedMemory: Note, "shared-memory-error", "an error of shared memory within the node (/dev/shm), not of RDMA";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
@@ -180,7 +184,9 @@ impl SymptomKind {
 
     /// The kind with this id; for a completion, its short name or number is accepted too.
     pub fn named(id: &str) -> Option<Self> {
-        let status = WcStatus::named(&id.to_ascii_uppercase());
+        let name = id.to_ascii_uppercase();
+        // The kernel's name.
+        let status = WcStatus::named(name.strip_prefix("IB_WC_").unwrap_or(&name));
         let status = status.or_else(|| WcStatus::of(id.parse::<u64>().ok()?));
         let other = || OTHERS.iter().copied().find(|kind| kind.id() == id);
         status.map(Self::Completion).or_else(other)
@@ -209,7 +215,7 @@ impl SymptomKind {
                 | Self::DefaultSubnetPrefix
                 | Self::BackendMissing
                 | Self::SharpUnavailable
-                | Self::GpuError
+                | Self::ComputeError
                 | Self::SharedMemory
                 | Self::Unrecognised
         )

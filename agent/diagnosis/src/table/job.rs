@@ -11,12 +11,12 @@ use super::{
 };
 use crate::symptom::SymptomKind::{
     AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
-    ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused,
-    CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, JobFailed, MemlockWarning,
-    NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider, NoSocketInterface,
-    NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused,
-    QueueAccess, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
-    SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
+    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, JobFailed,
+    MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
+    NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive,
+    PostRefused, QueueAccess, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit,
+    ResourceUnavailable, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -36,7 +36,7 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
 
 pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
     id: "device-not-given",
-    title: "The RDMA devices of the node are not available to the job's container",
+    title: "The RDMA devices of the node are not available where the job runs",
     explanation: "A container has only the devices that its pod requests. Without an RDMA resource in the pod, or without \
     /dev/infiniband, NCCL finds no device and uses TCP.",
     next_step: "In the pod, run ls /dev/infiniband and env | grep PCIDEVICE. Add the RDMA resource to the pod's limits.",
@@ -156,7 +156,14 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         QueueAccess,
         MW_BIND,
     ],
-    sometimes: &[LOC_PROT, REM_OP, RegMrFailed, QueueError, PeerMemoryError],
+    sometimes: &[
+        LOC_PROT,
+        REM_OP,
+        RegMrFailed,
+        QueueError,
+        CqError,
+        PeerMemoryError,
+    ],
     weigh: weigh::application,
 };
 
