@@ -93,9 +93,9 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
         VersionMismatch,
         CreateUnexplained,
         BackendMissing,
+        BackendFailed,
     ],
     sometimes: &[
-        BackendFailed,
         NoDevice,
         SocketFallback,
         OpenFailed,
