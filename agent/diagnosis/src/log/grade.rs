@@ -95,6 +95,7 @@ const TOPIC_BEGINNINGS: &[&str] = &[
     "nccl warn net",
     "rccl warn net",
     "mooncake",
+    "async error event",
     "deepep",
     "deep_ep",
     "uccl",
