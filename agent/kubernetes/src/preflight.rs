@@ -100,15 +100,14 @@ async fn read_within(
             .flat_map(|object| Workload::in_object(object, namespace, true))
             .collect()
     };
-    let namespaces: BTreeSet<_> = workloads
+    let mut namespaces: BTreeSet<_> = workloads
         .iter()
         .flat_map(Workload::attachment_namespaces)
         .collect();
-    for namespace in namespaces.into_iter().chain([namespace.to_owned()]) {
-        if !cluster.attachments.contains_key(&namespace) {
-            let listed = api.attachments(&namespace).await;
-            cluster.attachments.insert(namespace, listed);
-        }
+    namespaces.insert(namespace.to_owned());
+    for namespace in namespaces {
+        let listed = api.attachments(&namespace).await;
+        cluster.attachments.insert(namespace, listed);
     }
     cluster.nodes = api.list("nodes", "Node", "/api/v1/nodes").await;
     let (plural, kind) = ("resourcequotas", "ResourceQuota");

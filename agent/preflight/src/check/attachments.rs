@@ -209,11 +209,27 @@ fn check_requests(
         }
         report.add(finding);
     }
+    check_devices(cluster, workload, &implied, critical, report);
+}
+
+/// Devices of one fault: the resources, and the attachments that would fit.
+type Unattached<'a> = (Vec<&'a str>, Vec<&'a str>);
+
+/// Finds devices that no network attaches, and those that only init containers get.
+fn check_devices(
+    cluster: &Cluster,
+    workload: &Workload,
+    implied: &BTreeMap<String, u64>,
+    critical: &impl Fn(&'static str, String, Vec<String>, String) -> Finding,
+    report: &mut Report,
+) {
+    let running = pod::running_devices(&workload.spec);
+    let requested = pod::devices(&workload.spec);
     let own = cluster
         .attachments
         .get(&workload.namespace)
         .map_or(&[][..], Listed::items);
-    let mut unattached: BTreeMap<(u64, u64), (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+    let mut unattached: BTreeMap<(u64, u64), Unattached<'_>> = BTreeMap::new();
     let mut only_init = Vec::new();
     for (resource, number) in &requested {
         let used = implied.get(resource).copied().unwrap_or(0);

@@ -101,7 +101,7 @@ pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Repo
                         remedy.replace("NAMESPACE", &cluster.namespace),
                     );
                     match settled(cluster, workload, rule) {
-                        Some(now) => earlier(found, now),
+                        Some(now) => earlier(found, &now),
                         None => found,
                     }
                 })
@@ -143,7 +143,7 @@ fn settled(cluster: &Cluster, workload: &Workload, rule: &str) -> Option<String>
 }
 
 /// A finding from an event whose reason is no longer there.
-fn earlier(found: Finding, now: String) -> Finding {
+fn earlier(found: Finding, now: &str) -> Finding {
     Finding {
         severity: Severity::Warning,
         summary: format!("{}; but {now}", found.summary),
@@ -186,7 +186,7 @@ fn refused_by_scc(
         );
         return earlier(
             found,
-            format!("service account {account} may use the SCC {name} now, which allows it"),
+            &format!("service account {account} may use the SCC {name} now, which allows it"),
         );
     }
     finding(

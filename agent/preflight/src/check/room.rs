@@ -21,6 +21,7 @@ pub(super) fn name(node: &Value) -> &str {
 }
 
 /// Whether one node has everything, and the nodes have room for all pods, and enough of it is free.
+#[allow(clippy::too_many_lines)] // one question after the other, each with its finding
 pub(super) fn check(
     scope: &Scope<'_>,
     workload: &Workload,

@@ -14,7 +14,7 @@ const SCHEMA: u32 = 1;
 
 /// The state of one port of a NIC.
 #[derive(Debug, Serialize)]
-pub(super) struct Port<'a> {
+pub(super) struct OfPort<'a> {
     device: &'a str,
     port: u8,
     /// `ACTIVE`.
@@ -25,11 +25,11 @@ pub(super) struct Port<'a> {
 }
 
 /// The ports of a function's RDMA devices.
-pub(super) fn ports<'a>(node: &'a Node, function: &Function<'_>) -> Vec<Port<'a>> {
+pub(super) fn ports<'a>(node: &'a Node, function: &Function<'_>) -> Vec<OfPort<'a>> {
     let ports = node
         .ports()
         .filter(|port| function.names.contains(&port.hca.name.as_str()));
-    let port = |port: rdma_health_node::Port<'a>| Port {
+    let port = |port: rdma_health_node::Port<'a>| OfPort {
         device: &port.hca.name,
         port: port.number,
         state: port.kernel.state.as_ref().map(|state| state.name.as_str()),
@@ -40,7 +40,7 @@ pub(super) fn ports<'a>(node: &'a Node, function: &Function<'_>) -> Vec<Port<'a>
 }
 
 /// The network devices of ports, each once.
-pub(super) fn netdevs<'a>(ports: &[Port<'a>]) -> Vec<&'a str> {
+pub(super) fn netdevs<'a>(ports: &[OfPort<'a>]) -> Vec<&'a str> {
     let mut all = Vec::new();
     for netdev in ports.iter().filter_map(|port| port.netdev) {
         if !all.contains(&netdev) {
@@ -91,7 +91,7 @@ pub(super) fn bridges<'a>(
 ) -> Vec<Bridge<'a>> {
     let addresses: BTreeSet<&str> = functions
         .into_iter()
-        .flat_map(|function| function.bridges())
+        .flat_map(Function::bridges)
         .map(String::as_str)
         .collect();
     let known = node.pci.functions.known();
@@ -125,7 +125,7 @@ struct Detailed<'a> {
     /// For a virtual function, the address of its physical function.
     physical_function: Option<&'a str>,
     /// The ports of its RDMA devices; empty for a GPU.
-    ports: Vec<Port<'a>>,
+    ports: Vec<OfPort<'a>>,
     netdevs: Vec<&'a str>,
     pcie_link: Option<&'a Link>,
 }
