@@ -280,7 +280,6 @@ fn a_number_has_each_of_its_meanings_the_one_of_its_spelling_first() {
         ("limits exceeded(0x8)", Meaning::Symptom(K::ResourceLimit)),
         ("bad parameter(0x3)", Meaning::Symptom(K::CommandRefused)),
         ("GID table change", Meaning::Symptom(K::GidChanged)),
-        ("FI_EFA_ERR_UNRESP_REMOTE", Meaning::Symptom(K::PeerUnreachable)),
         (
             "local access violation work queue error",
             Meaning::Symptom(K::QueueAccess),
