@@ -12,4 +12,6 @@ pub mod given;
 pub mod rails;
 pub mod readiness;
 pub mod settings;
+#[cfg(test)]
+mod testing;
 pub mod user;

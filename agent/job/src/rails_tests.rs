@@ -2,57 +2,17 @@
 
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
-use std::{
-    collections::BTreeMap,
-    process::Command,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{process::Command, sync::Arc};
 
-use rdma_health_kernel::{
-    Root,
-    collector::{Collector, Refresh},
-};
-use rdma_health_node::{Fact, topology::Distance};
-use rdma_health_tests::tree;
+use rdma_health_node::{Fact, pci::Role, topology::Distance};
 
 use super::*;
 use crate::{
     format, readiness,
-    settings::{self, NcclVersion, Settings},
+    settings::{self, NcclVersion},
+    testing::{CURRENT, given, read, set, value},
     user::User,
 };
-
-fn read(fixture: &str) -> (Node, Access) {
-    let tree = tree::fixture(fixture).unwrap();
-    let root = || Root::open(tree.path()).unwrap();
-    let mut access = Access::read(&root());
-    access.default_netdev = Fact::Known("eth0".into());
-    let mut collector = Collector::new(root(), Vec::new());
-    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-    (Node::new(collector.facts()), access)
-}
-
-fn given(variables: &[(&str, &str)]) -> Given {
-    Given::in_environment(&user(variables))
-}
-
-fn user(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
-    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    variables.iter().map(owned).collect()
-}
-
-/// What the user has set.
-fn set(variables: &[(&str, &str)]) -> User {
-    User::new(user(variables))
-}
-
-fn value<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
-    let setting = settings.settings.iter().find(|setting| setting.name == name)?;
-    Some(&setting.value)
-}
-
-const CURRENT: Option<NcclVersion> = Some(NcclVersion(2, 27));
 
 #[test]
 fn two_given_functions_are_two_exact_ports() {
@@ -307,7 +267,7 @@ fn malformed_sources_lead_to_no_device_at_all() {
         assert_eq!((rails.origin, rails.count()), (Origin::Given, 0), "{variable:?}");
         let why = readiness::none_usable(&node, &rails);
         assert!(why.contains(variable.0), "{why}");
-        let missing = readiness::missing(&node, &rails, &given, None);
+        let missing = readiness::missing(&node, &rails, None);
         assert!(
             missing.iter().any(|one| one.prospect == Prospect::Never),
             "{missing:?}"
@@ -349,8 +309,8 @@ fn a_function_for_other_traffic_is_not_waited_for() {
     assert_eq!(rails.count(), 1);
     assert_eq!(rails.refused.len(), 2, "{:?}", rails.refused);
     assert!(rails.refused.iter().all(|refused| refused.why.contains("isRdma")));
-    assert_eq!(readiness::missing(&node, &rails, &given, None), []);
-    assert_eq!(readiness::missing(&node, &rails, &given, Some(2)).len(), 1);
+    assert_eq!(readiness::missing(&node, &rails, None), []);
+    assert_eq!(readiness::missing(&node, &rails, Some(2)).len(), 1);
 }
 
 /// Two plugins of different vendors name the same function, and one names another.

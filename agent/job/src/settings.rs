@@ -3,6 +3,9 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
+mod names;
+mod pitfalls;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rdma_health_node::{Node, access::Access};
@@ -60,12 +63,18 @@ pub struct Setting {
 /// The settings of a job, and remarks on what could not be settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// How the processes communicate.
+    /// How the processes communicate with these settings and what the user has set; with NCCL, if the libraries differ.
     pub transport: Transport,
     /// The variables, in a fixed order.
     pub settings: Vec<Setting>,
     /// What a user should know: conflicts with what the user has set, and what no setting can fix.
     pub remarks: Vec<String>,
+    /// Devices that are rightly not used, each with its reason.
+    #[serde(skip)]
+    pub unused: Vec<String>,
+    /// Why NCCL uses TCP although RDMA would work: what the user has set. Each is among the remarks.
+    #[serde(skip)]
+    pub overruled: Vec<String>,
 }
 
 /// Collects settings without overriding the user's.
@@ -73,25 +82,67 @@ struct Draft<'a> {
     user: &'a User,
     settings: Vec<Setting>,
     remarks: Vec<String>,
+    overruled: Vec<String>,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    fn new(user: &'a User) -> Self {
+        Self {
+            user,
+            settings: Vec::new(),
+            remarks: Vec::new(),
+            overruled: Vec::new(),
+        }
+    }
+
+    fn finish(self, transport: Transport) -> Settings {
+        Settings {
+            transport,
+            settings: self.settings,
+            remarks: self.remarks,
+            unused: Vec::new(),
+            overruled: self.overruled,
+        }
+    }
+
     fn set(&mut self, name: &'static str, value: impl Into<String>, reason: impl Into<String>) {
         let (value, reason) = (value.into(), reason.into());
-        let set = self.user.get(name);
-        if let Some((kept, file)) = set.filter(|(kept, _)| *kept != value) {
-            let place = file.map_or_else(|| "already set".to_owned(), |file| format!("set in {file}"));
+        let differs = self
+            .user
+            .value(name)
+            .is_some_and(|kept| !is_same_list(kept, &value));
+        let disagreement = differs.then(|| reason.clone());
+        self.set_unless(name, value, reason, disagreement);
+    }
+
+    /// Sets a variable; if the user has set it, reports what is wrong with that value.
+    fn set_unless(
+        &mut self,
+        name: &'static str,
+        value: String,
+        reason: String,
+        disagreement: Option<String>,
+    ) {
+        let kept = self.user.value(name).map(str::to_owned);
+        if let Some(why) = disagreement
+            && let Some(set) = self.user.as_set(name)
+        {
             self.remarks.push(format!(
-                "{name} is {place} to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
+                "{set} and is kept; rdma-health would set '{value}': {why}"
             ));
         }
-        let kept = set.map(|(kept, _)| kept.to_owned());
         self.settings.push(Setting {
             name,
             value,
             reason,
             kept,
         });
+    }
+
+    /// What the user has set makes NCCL use TCP.
+    fn overrule(&mut self, text: String) {
+        self.overruled.push(text.clone());
+        self.remarks.push(text);
     }
 
     fn remark(&mut self, text: impl Into<String>) {
@@ -101,11 +152,7 @@ impl Draft<'_> {
 
 /// The settings for RDMA over these rails.
 pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user: &User) -> Settings {
-    let mut draft = Draft {
-        user,
-        settings: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut draft = Draft::new(user);
     if !rails.rails.is_empty() {
         hcas(&mut draft, rails, nccl);
         gid(&mut draft, rails, nccl);
@@ -149,21 +196,18 @@ pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user:
             "no default route was found: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME are left to the libraries",
         );
     }
-    pitfalls(&mut draft, rails, nccl);
-    Settings {
-        transport: Transport::Rdma,
-        settings: draft.settings,
-        remarks: draft.remarks,
-    }
+    pitfalls::pitfalls(&mut draft, rails, nccl);
+    let transport = if draft.overruled.is_empty() {
+        Transport::Rdma
+    } else {
+        Transport::Tcp
+    };
+    draft.finish(transport)
 }
 
 /// The settings for TCP; `reason` is why RDMA is not used.
 pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings {
-    let mut draft = Draft {
-        user,
-        settings: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut draft = Draft::new(user);
     draft.set("NCCL_IB_DISABLE", "1", reason);
     let is_efa = |driver: &String| driver == "efa";
     if node.hcas().any(|hca| hca.driver.known().is_some_and(is_efa)) {
@@ -188,11 +232,8 @@ pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings 
         draft.set("UCX_TLS", "^ib", "UCX without RDMA transports");
         draft.remark("no default route was found: the libraries choose the interface");
     }
-    Settings {
-        transport: Transport::Tcp,
-        settings: draft.settings,
-        remarks: draft.remarks,
-    }
+    pitfalls::of_tcp(&mut draft);
+    draft.finish(Transport::Tcp)
 }
 
 fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
@@ -209,13 +250,35 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     if with_rails {
         reason.push_str("; device:port:rail");
     }
-    draft.set("NCCL_IB_HCA", format!("={}", names.join(",")), reason);
+    let difference = draft
+        .user
+        .value("NCCL_IB_HCA")
+        .and_then(|list| names::difference(list, rails));
+    if let Some(names::Difference { nothing: true, .. }) = &difference
+        && let Some(set) = draft.user.as_set("NCCL_IB_HCA")
+    {
+        draft.overruled.push(format!(
+            "{set}, which matches no active port that this container can open"
+        ));
+    }
+    let why = difference.map(|difference| difference.text);
+    draft.set_unless("NCCL_IB_HCA", format!("={}", names.join(",")), reason, why);
     if rails.rails.len() > NCCL_MOST {
         draft.remark(format!(
             "NCCL uses at most {NCCL_MOST} ports; {} are left out",
             rails.rails.len() - NCCL_MOST
         ));
     }
+}
+
+/// Whether two lists have the same items, in any order.
+fn is_same_list(one: &str, other: &str) -> bool {
+    let items = |list: &str| {
+        let mut items: Vec<_> = list.split(',').map(str::to_owned).collect();
+        items.sort();
+        items
+    };
+    items(one) == items(other)
 }
 
 /// How the libraries find the GID: by address family, version and range, never by an index that differs between devices.
@@ -228,14 +291,10 @@ fn gid(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     if is_old {
         gid_index(draft, rails);
     }
-    let ipv4 = chosen.iter().filter(|gid| gid.is_ipv4_mapped()).count();
-    if ipv4 != 0 && ipv4 != chosen.len() {
-        return draft.remark(
-            "some ports have only IPv4 GIDs and others only IPv6 GIDs: NCCL and NVSHMEM use one address family for all",
-        );
-    }
-    let family = if ipv4 > 0 { "AF_INET" } else { "AF_INET6" };
-    let range = range(rails, ipv4 > 0);
+    // The rails agree on one family.
+    let ipv4 = chosen.iter().any(|gid| gid.is_ipv4_mapped());
+    let family = if ipv4 { "AF_INET" } else { "AF_INET6" };
+    let range = range(rails, ipv4);
     if !is_old {
         draft.set(
             "NCCL_IB_ADDR_FAMILY",
@@ -326,90 +385,4 @@ fn sockets(draft: &mut Draft<'_>, netdev: &str, reason: &str) {
     draft.set("NCCL_SOCKET_IFNAME", format!("={netdev}"), reason);
     draft.set("GLOO_SOCKET_IFNAME", netdev, reason);
     draft.set("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", netdev, reason);
-}
-
-/// What the user has set that works differently than it looks.
-fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
-    let user = draft.user;
-    if let Some(index) = user.value("NCCL_IB_GID_INDEX") {
-        let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
-        pinned_index(draft, rails, index, is_old);
-    }
-    if user
-        .value("NCCL_IB_DISABLE")
-        .is_some_and(|value| value.trim() == "1")
-    {
-        draft.remark("NCCL_IB_DISABLE=1 is set: NCCL uses TCP although RDMA would work");
-    }
-    if let Some(list) = user.value("NCCL_IB_HCA")
-        && !list.trim_start_matches('^').starts_with('=')
-    {
-        for prefix in list
-            .trim_start_matches('^')
-            .split(',')
-            .filter_map(|item| item.split(':').next())
-        {
-            let also: Vec<_> = rails
-                .rails
-                .iter()
-                .map(|rail| rail.port.hca.name.as_str())
-                .filter(|name| !prefix.is_empty() && *name != prefix && name.starts_with(prefix))
-                .collect();
-            if !also.is_empty() && rails.rails.iter().any(|rail| rail.port.hca.name == prefix) {
-                draft.remark(format!(
-                    "NCCL_IB_HCA without '=' matches prefixes: {prefix} also matches {}",
-                    also.join(", ")
-                ));
-            }
-        }
-    }
-}
-
-/// A GID index for all ports. NCCL ignores an empty one, and reads what is not a number as 0 (`ncclLoadParam` calls `strtoll`).
-fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: bool) {
-    const ZERO: &str = "0, usually a link-local RoCE v1 GID";
-    if value.is_empty() {
-        return draft.remark(if is_old {
-            format!("NCCL_IB_GID_INDEX is set but empty: NCCL before 2.21 then uses {ZERO}; unset it")
-        } else {
-            format!(
-                "NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it, and older versions use {ZERO}; unset it"
-            )
-        });
-    }
-    let Some(index) = integer(value) else {
-        return draft.remark(format!(
-            "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; unset it"
-        ));
-    };
-    // A negative index leaves the choice to NCCL.
-    if index < 0 && !is_old {
-        return;
-    }
-    for rail in &rails.rails {
-        if let Some(gid) = rail.gid.filter(|gid| i64::from(gid.index) != index) {
-            draft.remark(format!(
-                "NCCL_IB_GID_INDEX is {index}, but {} needs {}; unset it, so that NCCL finds the index on each port",
-                rail.port, gid.index
-            ));
-        }
-    }
-}
-
-/// A decimal or hexadecimal number with an optional sign.
-fn integer(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => digits.parse(),
-    };
-    // "--1" and "+-1" are not numbers.
-    number
-        .ok()
-        .filter(|number| *number >= 0)
-        .map(|number| sign * number)
 }
