@@ -191,3 +191,69 @@ fn the_interface_of_a_dra_device_is_that_of_the_pod() {
     assert_eq!(names(&given), [(None, Some("mlx5_6"))]);
     assert_eq!(given.grants[0].netdev.as_deref(), Some("net1"));
 }
+
+#[test]
+fn a_subfunction_of_an_older_plugin_is_known_by_its_device_node() {
+    let given = environment(&[
+        ("PCIDEVICE_SF", "mlx5_core.sf.4"),
+        (
+            "PCIDEVICE_SF_INFO",
+            r#"{"mlx5_core.sf.4":{"rdma":{"uverbs":"/dev/infiniband/uverbs8"}}}"#,
+        ),
+    ]);
+    assert_eq!(given.grants[0].uverbs.as_deref(), Some("uverbs8"));
+    assert!(given.problems.is_empty(), "{:?}", given.problems);
+}
+
+#[test]
+fn the_first_version_of_a_document_that_is_known_is_taken() {
+    let known = r#"{"apiVersion":"metadata.resource.k8s.io/v1alpha1","requests":[{"devices":[{"attributes":{"dra.net/rdmaDevice":{"string":"mlx5_6"}}}]}]}"#;
+    let unknown = r#"{"apiVersion":"metadata.resource.k8s.io/v2","claims":[{"nics":["x"]}]}"#;
+    let mut given = Given::default();
+    given.add_metadata("m.json", &format!("{unknown}{known}{known}"));
+    assert_eq!(names(&given), [(None, Some("mlx5_6"))]);
+    assert!(given.problems.is_empty(), "{:?}", given.problems);
+    // Not the visible devices instead.
+    let mut given = Given::default();
+    given.add_metadata("m.json", unknown);
+    assert!(given.is_incomplete() && given.grants.is_empty(), "{given:?}");
+}
+
+#[test]
+fn a_driver_says_that_a_device_is_not_for_rdma() {
+    for (attribute, expected) in [
+        (r#""dra.net/rdma":{"bool":false}"#, Some(false)),
+        (r#""dra.net/rdma":{"bool":true}"#, Some(true)),
+        (
+            r#""sriovnetwork.k8snetworkplumbingwg.io/rdmaCapable":{"bool":false}"#,
+            Some(false),
+        ),
+        (r#""dra.net/mtu":{"int":9000}"#, None),
+    ] {
+        let mut given = Given::default();
+        given.add_metadata(
+            "m.json",
+            &format!(r#"{{"requests":[{{"devices":[{{"attributes":{{"dra.net/ifName":{{"string":"eth0"}},{attribute}}}}}]}}]}}"#),
+        );
+        assert_eq!(given.grants[0].for_rdma, expected, "{attribute}");
+    }
+}
+
+#[test]
+fn files_can_change_and_variables_cannot() {
+    let effect = |given: &Given| given.problems[0].effect;
+    let later = Effect::Incomplete(Prospect::Later);
+    for text in ["", " \n"] {
+        let mut given = Given::default();
+        given.add_network_status("status", text);
+        assert_eq!(effect(&given), Effect::NotWritten);
+        let mut given = Given::default();
+        given.add_metadata("m.json", text);
+        assert_eq!(effect(&given), later);
+    }
+    let mut given = Given::default();
+    given.add_network_status("status", "[{");
+    assert_eq!(effect(&given), later);
+    let given = environment(&[("PCIDEVICE_A", "x")]);
+    assert_eq!(effect(&given), Effect::Incomplete(Prospect::Never));
+}
