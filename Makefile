@@ -3,6 +3,9 @@
 # rdma-sys generates its bindings with libclang.
 export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
+# Only with a named target does cargo leave the sanitizer out of build scripts and macros.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
 # The directory of the release binaries.
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 
@@ -19,7 +22,7 @@ build: setup ## Build the release binaries into target/release
 	cargo build --release --locked --package rdma-health --package rdma-health-verbs
 
 .PHONY: test
-test: setup ## Run all tests except test-kubernetes; boots virtual machines where a test needs its own kernel
+test: setup ## Run all tests except test-kubernetes and test-job; boots virtual machines where a test needs its own kernel
 	cargo build --workspace --bins --locked
 	cargo test --workspace --locked
 
@@ -39,7 +42,7 @@ deny: ## Check licenses, bans, sources and advisories of dependencies (cargo ins
 		else echo 'NOT RUN: advisories: the RustSec database cannot be downloaded from GitHub' >&2; fi
 
 .PHONY: demo
-demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy virtual node; FIXED=1: without the fault
+demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy virtual node; FIXED=1: then mend the fault
 	cargo build --release --locked --package rdma-health-tests --bin demo
 	@$(RELEASE)/demo $(if $(FIXED),--fixed)
 
@@ -59,6 +62,23 @@ bench: build ## Compare resource usage with node_exporter, and the probe with pe
 bench-alerts: setup ## Measure how long Prometheus evaluates the rules over 5000 nodes (NODES=…; five minutes)
 	@tests/alerts-bench $(NODES)
 
+.PHONY: soak
+soak: build ## Attack an agent and a helper for an hour (MINUTES=60) on a node that changes all the time
+	cargo build --release --locked --package rdma-health-tests --bin soak
+	@$(RELEASE)/soak $(or $(MINUTES),60)
+
+.PHONY: sanitize
+sanitize: export RUSTFLAGS = -Zsanitizer=address
+sanitize: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)/sanitize
+sanitize: setup ## Run the helper's tests and a virtual node with the address sanitizer (needs a nightly compiler)
+	cargo +nightly test --locked --target $(HOST) --package rdma-health-verbs --package rdma-health-protocol
+	cargo +nightly build --locked --target $(HOST) --workspace --bins
+	cargo +nightly test --locked --target $(HOST) --package rdma-health-tests --test virtual_node
+
+.PHONY: bench-panels
+bench-panels: setup ## Measure how long Prometheus answers each panel over 5000 nodes (NODES=…; 8 GB of memory, five minutes)
+	@tests/panels-bench $(NODES)
+
 .PHONY: fixtures
 fixtures: setup ## Capture the fixtures of the virtual nodes again
 	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures
@@ -72,7 +92,7 @@ fault-bench: build ## Inject every known fault, score the diagnoses, write docs/
 # Needs a nightly compiler and `cargo install cargo-fuzz`. Crashing inputs are saved in tests/fuzz/artifacts; reproduce one
 # with `cargo +nightly fuzz run --fuzz-dir tests/fuzz TARGET FILE`.
 FUZZ_SECONDS ?= 120
-FUZZ_TARGETS ?= snapshot manifest readers foreign frame log
+FUZZ_TARGETS ?= snapshot manifest readers foreign frame log peer
 
 .PHONY: fuzz
 fuzz: setup ## Fuzz every parser, FUZZ_SECONDS=120 each
@@ -80,6 +100,11 @@ fuzz: setup ## Fuzz every parser, FUZZ_SECONDS=120 each
 		cargo +nightly fuzz run --fuzz-dir tests/fuzz $$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -len_control=0 -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 || exit 1; \
 	done
+
+.PHONY: test-job
+test-job: setup ## Test the job's settings with the real NCCL and libfabric, and the benchmark with PyTorch over Gloo; downloads 500 MB once
+	cargo build --locked --package rdma-health
+	cargo test --locked --package rdma-health-tests --test libraries -- --include-ignored --nocapture
 
 .PHONY: test-kubernetes
 test-kubernetes: ## Test against a real API server; builds it first (four minutes, once per machine)
@@ -108,6 +133,11 @@ check-deploy: ## Check chart, manifests, alerts and dashboards
 .PHONY: check-page
 check-page: ## Check the status page with axe-core in Chromium (npm, Debian's chromium-headless-shell)
 	@tests/page/check
+
+.PHONY: check-dashboards
+check-dashboards: setup ## Render the dashboards with Grafana's components in Chromium (npm, Debian's chromium-headless-shell)
+	cargo build --locked --package rdma-health --bins
+	@tests/dashboards/render
 
 .PHONY: check-admission
 check-admission: ## Run the admission policy in Kubernetes' own code (root, mmdebstrap; three minutes at first, then seconds)

@@ -7,10 +7,11 @@ PROBLEM = f"rdma_problem{{{FLEET}}}"
 ON_NODE = f"max by ({NODE}, cause, severity, domain) ({PROBLEM})"
 KERNEL = f"max by ({NODE}, kernel) (rdma_node_info{{{FLEET}}})"
 MODE = f"max by ({NODE}, mode) (rdma_iommu_mode_info{{{FLEET}}})"
-# Adapters of one kind count once for each node. Virtual functions have those of their physical function.
-ADAPTER = f'group by ({NODE}, model, firmware, driver) (rdma_device_info{{physical_function="", {FLEET}}})'
-COMBINED = f"({ADAPTER} * on ({NODE}) group_left(mode) {MODE}) * on ({NODE}) group_left(kernel) {KERNEL}"
-RAIL = f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}})'
+# What the devices of nodes with a finding about a device are.
+FOUND = f'rdma_finding{{severity=~"warning|critical", device!="", {FLEET}}}'
+COMMON = "kernel, model, firmware, driver, mode"
+RAIL = (f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}} '
+        f'and on ({NODE}) {FOUND})')
 
 BOARD = dashboard(
     "rdma-health-fleet", "RDMA health: fleet",
@@ -24,7 +25,7 @@ BOARD = dashboard(
             (5, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
                         [query(f"count(up{{{FLEET}}} == 0) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
-            (5, 4, stat("Nodes with unwanted IOMMU translation",
+            (5, 4, stat("Nodes with an IOMMU problem",
                         "Nodes with a problem of the domain iommu, of severity warning or critical.",
                         [query(f'count(count by ({NODE}) (rdma_problem{{domain="iommu", {FLEET}}})) or vector(0)', instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
@@ -34,10 +35,10 @@ BOARD = dashboard(
         ]),
         ("Over time", [
             (12, 8, graph("Verdicts", "Number of nodes by verdict.",
-                          [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}")],
+                          [query(f"sum by (status) (status:rdma_nodes:count{{{FLEET}}})", "{{status}}")],
                           stacked=True, overrides=coloured(STATUS), no_value="no agent is scraped")),
-            (12, 8, graph("Nodes by cause", "Number of nodes with a problem of this cause; the ten most frequent causes.",
-                          [query(f"topk(10, count by (cause) (max by ({NODE}, cause) ({PROBLEM})))", "{{cause}}")],
+            (12, 8, graph("Nodes by cause", "Number of nodes with a warning or critical problem of this cause; the ten most frequent causes.",
+                          [query(f"topk(10, sum by (cause) (cause:rdma_nodes:count{{{FLEET}}}))", "{{cause}}")],
                           no_value="no problem")),
         ]),
         ("What is wrong", [
@@ -67,8 +68,8 @@ BOARD = dashboard(
         ("What the nodes have in common", [
             (24, 9, table("Kernel, adapter, firmware and IOMMU mode",
                           "Number of nodes of each combination, and of those with a problem.",
-                          {"nodes": f"count by (kernel, model, firmware, driver, mode) ({COMBINED})",
-                           "with a problem": f"count by (kernel, model, firmware, driver, mode) ({COMBINED} and on ({NODE}) {PROBLEM})"},
+                          {"nodes": f"sum by ({COMMON}) (kernel_adapter_mode:rdma_nodes:count{{{FLEET}}})",
+                           "with a problem": f"sum by ({COMMON}) (kernel_adapter_mode:rdma_problem_nodes:count{{{FLEET}}})"},
                           ["kernel", "model", "firmware", "driver", "mode"], sort="with a problem", mappings=IOMMU_MODE,
                           no_value="no RDMA device")),
             (12, 9, table("IOMMU mode by kernel", "Number of nodes by kernel and IOMMU mode.",
@@ -89,13 +90,13 @@ BOARD = dashboard(
                 [query(f"""(max by (node, rail) ((2 * rdma_finding{{severity="critical", device!="", {FLEET}}}
                              or rdma_finding{{severity="warning", device!="", {FLEET}}})
                              * on ({NODE}, device) group_left(rail) {RAIL})
-                            or max by (node, rail) (0 * {RAIL}))
-                           and on (node) max by (node) (rdma_finding{{severity=~"warning|critical", device!="", {FLEET}}})""",
+                            or max by (node, rail) (0 * {RAIL}))""",
                        table=True)],
                 mappings=VERDICT, no_value="no finding about a device of a rail", custom={"align": "center", "cellOptions": {
                     "type": "color-background", "mode": "basic"}},
                 transformations=[{"id": "groupingToMatrix", "options": {"columnField": "rail", "rowField": "node",
                                                                         "valueField": "Value", "emptyValue": "empty"}}],
+                overrides=[override("node\\rail", custom_cellOptions={"type": "auto"}, custom_align="left"), EMPTY_CELL],
                 options={"showHeader": True, "cellHeight": "sm"})),
         ]),
     ])

@@ -59,13 +59,17 @@ def override(field, **properties):
             "properties": [{"id": name.replace("_", "."), "value": value} for name, value in properties.items()]}
 
 
+# Grafana would write a panel's reason for being empty into each empty cell.
+EMPTY_CELL = {"matcher": {"id": "byRegexp", "options": "/.*/"}, "properties": [{"id": "noValue", "value": "–"}]}
+
+
 def coloured(colours):
     """Overrides that give each series of this name its colour."""
     return [override(name, color={"mode": "fixed", "fixedColor": colour}) for name, colour in colours.items()]
 
 
 def panel(kind, title, description, targets, unit="short", no_value="none", thresholds=None, mappings=(), overrides=(),
-          options=None, custom=None, transformations=(), links=(), colour="thresholds", **defaults):
+          options=None, custom=None, transformations=(), links=(), colour="thresholds", interval=None, **defaults):
     for n, target in enumerate(targets):
         target["refId"] = "ABCDEFGHIJKL"[n]
     return {
@@ -76,7 +80,7 @@ def panel(kind, title, description, targets, unit="short", no_value="none", thre
             "overrides": list(overrides),
         },
         "options": options or {}, "transformations": list(transformations), "transparent": False,
-    }
+    } | ({"interval": interval} if interval else {})
 
 
 def stat(title, description, targets, text="auto", **more):
@@ -115,12 +119,15 @@ def table(title, description, expr, columns, value=None, sort=None, links=(), ov
         {"id": "organize", "options": {"excludeByName": hidden, "indexByName": index, "renameByName": rename}},
         {"id": "filterFieldsByName", "options": {"include": {"names": [name for name in order if name != "Value" or value]}}},
     ]
+    # A unit is that of the values. Grafana would also read labels as numbers, and a PCI address as a date.
+    unit = more.pop("unit", "short")
     overrides = [override(field, custom_cellOptions={"type": "color-background", "mode": "basic"})
-                 for field in ("severity", "status", "type", "mode") if field in columns] + list(overrides)
+                 for field in ("severity", "status", "type", "mode") if field in columns] + [
+                     override(name, unit=unit) for name in exprs] + [EMPTY_CELL] + list(overrides)
     options = {"showHeader": True, "cellHeight": "sm",
                "sortBy": [{"displayName": sort, "desc": True}] if sort else []}
     return panel("table", title, description, targets, options=options, transformations=transformations, links=links,
-                 overrides=overrides, mappings=mappings, custom={"align": "auto", "filterable": True}, **more)
+                 overrides=overrides, mappings=mappings, custom={"align": "auto", "filterable": True}, unit="string", **more)
 
 
 def states(title, description, targets, **more):
@@ -153,6 +160,9 @@ TO_NODE = link("Node dashboard",
 TO_NODE_OF_SERIES = link("Node dashboard",
                          "/d/rdma-health-node?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
                          "&var-node=${__field.labels.node}&${__url_time_range}")
+TO_PORTS = link("Ports of this node",
+                "/d/rdma-health-ports?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
+                "&var-node=${__data.fields.node}&${__url_time_range}")
 TO_PAGE = link("Page of the agent", "${scheme}://${__data.fields.instance}/")
 TO_RULE = link("Explanation by the agent", "${scheme}://${__data.fields.instance}/explain/${__data.fields.rule}")
 TO_CAUSE = link("Explanation by the agent", "${scheme}://${__data.fields.instance}/explain/${__data.fields.cause}")
@@ -179,8 +189,9 @@ CLUSTER = variable("cluster", "Cluster", "label_values(rdma_verdict, cluster)")
 JOB = variable("job", "Job", "label_values(rdma_verdict, job)")
 
 
-def node_variable(multi):
-    return variable("node", "Node", f"label_values(rdma_verdict{{{FLEET}}}, node)", multi)
+def node_variable(multi, all_nodes=True):
+    names = variable("node", "Node", f"label_values(rdma_verdict{{{FLEET}}}, node)", multi and all_nodes)
+    return names | {"multi": multi}
 
 
 DEVICE = variable("device", "Device", f"label_values(rdma_port_state_id{{{NODES}}}, device)")

@@ -5,7 +5,6 @@ from grafana import *
 BY = f"{NODE}, device, port"
 SPEED = f"max by ({BY}) (rdma_port_rate_bytes_per_second{{{PORTS}}})"
 PROBED = f"max by ({BY}) (rdma_probe_bandwidth_bytes_per_second{{{PORTS}}}) / on ({BY}) {SPEED}"
-RAIL = f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {NODES}}})'
 NAME = "{{node}} {{device}}:{{port}}"
 
 
@@ -19,29 +18,41 @@ def top(expr):
 
 BOARD = dashboard(
     "rdma-health-ports", "RDMA health: ports and rails",
-    "Load, errors and congestion of ports, and how the devices of one rail compare. At most 20 ports are in a graph.",
-    [DATASOURCE, CLUSTER, JOB, node_variable(multi=True), DEVICE, PORT, SCHEME, DOCS],
+    "How the rails of all nodes compare, which ports are the slowest and the busiest, and the load, errors and congestion of chosen nodes.",
+    [DATASOURCE, CLUSTER, JOB, node_variable(multi=True, all_nodes=False), DEVICE, PORT, SCHEME, DOCS],
     [
-        ("Rails", [
-            (12, 9, graph("Active ports by rail", "Number of active ports of each rail, over all selected nodes: a rail that is lost shows.",
-                          [query(f"count by (rail) ((rdma_port_state_id{{{PORTS}}} == 4) * on ({NODE}, device) group_left(rail) {RAIL})",
-                                 "rail {{rail}}")], no_value="no rail: no GPU, or no adapter that serves them")),
-            (12, 9, heatmap("Probe bandwidth relative to the rate", "Distribution over all selected ports. A slow rail is a second band.",
-                            query(PROBED, NAME), "percentunit", no_value="no probe has run")),
+        ("All nodes", [
+            (12, 9, graph("Active ports by rail", "Number of active ports of each rail, over all nodes: a rail that is lost shows.",
+                          [query(f"sum by (rail) (rail:rdma_ports_active:count{{{FLEET}}})", "rail {{rail}}")],
+                          no_value="no rail: no GPU, or no adapter that serves them")),
+            (12, 9, graph("Probe bandwidth by rail", """Loopback bandwidth of the ports of a rail, relative to their rate: the median, and
+                          what one port in a hundred does not reach.""",
+                          [query(f'min by (rail) (rail:rdma_probe_bandwidth_ratio:quantile{{quantile="0.5", {FLEET}}})',
+                                 "rail {{rail}} median"),
+                           query(f'min by (rail) (rail:rdma_probe_bandwidth_ratio:quantile{{quantile="0.01", {FLEET}}})',
+                                 "rail {{rail}} 1st percentile")],
+                          unit="percentunit", min=0, max=1.1, no_value="no rail, or no probe has run",
+                          thresholds=steps(RED, (0.5, YELLOW), (0.8, GREEN)))),
             (12, 9, table("Slowest probes", "The ports whose probe measured the least, relative to their rate.",
-                          f"bottomk(20, {PROBED})", ["node", "device", "port", "cluster", "instance"], value="bandwidth of the rate",
+                          f"bottomk(20, port:rdma_probe_bandwidth_ratio:bottom20{{{FLEET}}})", ["node", "device", "port", "cluster", "instance"], value="bandwidth of the rate",
                           unit="percentunit", links=[TO_NODE, TO_PAGE], no_value="no probe has run",
                           overrides=[override("bandwidth of the rate", thresholds=steps(RED, (0.5, YELLOW), (0.8, GREEN)),
                                               custom_cellOptions={"type": "color-background", "mode": "basic"})])),
             (12, 9, table("Findings about ports and devices", "Warnings and critical findings.",
                           f"max by ({BY}, rule, severity) "
-                          f'(rdma_finding{{severity=~"warning|critical", {NODES}, device=~"$device", device!=""}}) '
-                          # Processes have findings, too.
-                          f"and on ({NODE}, device) rdma_device_info{{{NODES}}}",
+                          # Processes have findings, too, and theirs are about limits.
+                          f'(rdma_finding{{severity=~"warning|critical", {FLEET}, device!="", domain!="limits"}})',
                           ["node", "device", "port", "severity", "rule", "instance"], links=[TO_NODE, TO_RULE],
                           no_value="no finding of warning or above")),
+            (24, 9, table("Busiest ports", """The ports that received and sent the most in the last five minutes, relative to their rate. 200 % is
+                          the most: the rate applies to each direction.""",
+                          f"topk(20, port:rdma_load_ratio:top20{{{FLEET}}})", ["node", "device", "port", "cluster", "instance"],
+                          value="load", sort="load", unit="percentunit", links=[TO_PORTS, TO_NODE, TO_PAGE],
+                          no_value="the drivers have no byte counters")),
         ]),
-        ("Load", [
+        ("Load of the chosen nodes", [
+            (24, 9, heatmap("Probe bandwidth relative to the rate", "Distribution over the chosen ports. A slow rail is a second band.",
+                            query(PROBED, NAME), "percentunit", no_value="no probe has run")),
             (12, 9, graph("Received, share of the rate", "The busiest 20 ports.",
                           [query(top(f"{rate('rdma_port_data_received_bytes_total')} / on ({BY}) {SPEED}"), NAME)],
                           unit="percentunit", min=0, no_value="the driver has no byte counters", links=[TO_NODE_OF_SERIES])),
@@ -49,7 +60,7 @@ BOARD = dashboard(
                           [query(top(f"{rate('rdma_port_data_transmitted_bytes_total')} / on ({BY}) {SPEED}"), NAME)],
                           unit="percentunit", min=0, no_value="the driver has no byte counters", links=[TO_NODE_OF_SERIES])),
         ]),
-        ("Congestion", [
+        ("Congestion of the chosen nodes", [
             (8, 9, graph("Congestion notifications sent (RoCE)", "CNP packets that this end sent because marked packets arrived.",
                          [query(top(rate("rdma_port_np_cnp_packets_sent_total")), NAME)], unit="pps", no_value="no RoCE counters")),
             (8, 9, graph("Congestion notifications handled (RoCE)", "CNP packets that slowed this end down.",
@@ -59,7 +70,7 @@ BOARD = dashboard(
                          [query(top(rate("rdma_port_transmit_wait_total")), NAME)], unit="cps",
                          no_value="no InfiniBand counters")),
         ]),
-        ("Errors", [
+        ("Errors of the chosen nodes", [
             (8, 9, graph("Link", "Links that went down, recovered, or had symbol errors.",
                          [query(top(f"({rate('rdma_port_link_downed_total')} or {rate('rdma_port_link_error_recovery_total')} or "
                                     f"{rate('rdma_port_symbol_error_total')}) > 0"), NAME)], unit="cps", no_value="no errors")),

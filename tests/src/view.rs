@@ -13,6 +13,7 @@ use rdma_health_node::{
     cmdline::IommuArguments,
     dcb::{Bridging, Dcb, Pfc},
     devlink::{self, Devlink},
+    drivers::Drivers,
     ethtool::{self, Links},
     fact::Errno,
     history::{History, Missing},
@@ -22,6 +23,7 @@ use rdma_health_node::{
     iommu::{DomainType, Group, Iommu},
     kmsg,
     limits::{Limits, Memlock, Runtime},
+    lldp::{Lldp, Neighbour},
     modules::{Module, Modules},
     neighbours::{Neighbours, Table},
     node::{Probe, VerbsDevice},
@@ -197,9 +199,17 @@ pub fn empty(absent: bool) -> View {
         netdevs: fact(absent),
     });
     node.neighbours = Arc::new(Neighbours { tables: fact(absent) });
+    node.drivers = Arc::new(Drivers {
+        netdevs: fact(absent),
+    });
+    node.lldp = Arc::new(Lldp {
+        netdevs: fact(absent),
+    });
     node.rdma = Arc::new(Subsystem {
         namespaces: fact(absent),
         resources: fact(absent),
+        of_processes: fact(absent),
+        optional_counters: fact(absent),
     });
     node.peer_memory = fact(absent);
     node.limits = Arc::new(Limits {
@@ -249,6 +259,32 @@ fn with_netlink(node: &mut Node, devices: u64) {
     node.dcb = Arc::new(Dcb {
         netdevs: Fact::Known((0..devices).map(|n| (format!("eth{n}"), bridging())).collect()),
     });
+    let statistics = [
+        "rx_discards_phy",
+        "outbound_pci_stalled_wr",
+        "rx_prio3_pause",
+        "rx_prio3_pause_duration",
+    ];
+    let statistics: BTreeMap<_, _> = statistics.iter().map(|name| ((*name).to_owned(), 7)).collect();
+    node.drivers = Arc::new(Drivers {
+        netdevs: Fact::Known(
+            (0..devices)
+                .map(|n| (format!("eth{n}"), statistics.clone()))
+                .collect(),
+        ),
+    });
+    let neighbour = Neighbour {
+        switch: "leaf-3".into(),
+        port: "Ethernet12/1".into(),
+        ..Neighbour::default()
+    };
+    node.lldp = Arc::new(Lldp {
+        netdevs: Fact::Known(
+            (0..devices)
+                .map(|n| (format!("eth{n}"), neighbour.clone()))
+                .collect(),
+        ),
+    });
     node.transceivers = Arc::new(Transceivers {
         netdevs: Fact::Known((0..devices).map(|n| (format!("eth{n}"), transceiver())).collect()),
     });
@@ -262,6 +298,7 @@ fn with_netlink(node: &mut Node, devices: u64) {
                 .map(|n| (format!("mlx5_{n}"), BTreeMap::from([("qp".to_owned(), 5)])))
                 .collect(),
         ),
+        ..Subsystem::default()
     });
 }
 

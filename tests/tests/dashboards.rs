@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread::sleep,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rdma_health_tests::{
@@ -47,7 +47,7 @@ fn agent(tree: &Path) -> (Running, SocketAddr) {
 
 fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, SocketAddr) {
     let mut config =
-        "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: rdma-health\n  \
+        "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nscrape_configs:\n- job_name: rdma-health\n  \
                       static_configs:\n"
             .to_owned();
     for (node, address) in agents {
@@ -56,6 +56,14 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
             "  - targets: ['{address}']\n    labels: {{node: {node}, cluster: test}}\n"
         );
     }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards/rules.yaml");
+    let rules = directory.join("rules.yaml");
+    // At the interval of everything else here, so that nobody waits for a minute.
+    let text = fs::read_to_string(source)
+        .unwrap()
+        .replace("    interval: 1m\n", "");
+    fs::write(&rules, text).unwrap();
+    let _ = writeln!(config, "rule_files: ['{}']", rules.display());
     let file = directory.join("prometheus.yml");
     fs::write(&file, config).unwrap();
     let address = free_address().unwrap();
@@ -102,7 +110,7 @@ impl Stage {
             directory,
         };
         let end = Instant::now() + SOON;
-        let scraped = "count(count_over_time(rdma_verdict{status=\"ok\"}[1m]) > 3)";
+        let scraped = "count(count_over_time(rdma_verdict{status=\"ok\"}[1m]) > 3) and on () rail:rdma_ports_active:count";
         while !stage
             .rows(scraped)
             .is_ok_and(|rows| value(&rows) == Some("3".into()))
@@ -120,8 +128,26 @@ impl Stage {
 
     /// The rows that an expression gives, or why Prometheus refuses it.
     fn rows(&self, expr: &str) -> Result<Vec<Value>, String> {
-        let path = format!("/api/v1/query?query={}", encoded(expr));
-        let answer = get(self.prometheus, &path, SOON).map_err(|error| error.to_string())?;
+        self.ask(&format!("/api/v1/query?query={}", encoded(expr)))
+    }
+
+    /// The rows with their values at each second from `start` to `end`.
+    fn over_time(&self, expr: &str, start: u64, end: u64) -> Vec<Value> {
+        let path = format!(
+            "/api/v1/query_range?query={}&start={start}&end={end}&step=1",
+            encoded(expr)
+        );
+        self.ask(&path).unwrap()
+    }
+
+    /// The rows at a time: Grafana asks all questions of a panel about the same one.
+    fn at(&self, expr: &str, time: u64) -> Vec<Value> {
+        self.ask(&format!("/api/v1/query?query={}&time={time}", encoded(expr)))
+            .unwrap()
+    }
+
+    fn ask(&self, path: &str) -> Result<Vec<Value>, String> {
+        let answer = get(self.prometheus, path, SOON).map_err(|error| error.to_string())?;
         let body = &answer.body;
         let reply: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {body}"))?;
         match reply["status"].as_str() {
@@ -254,6 +280,52 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
             value(&rows).is_some(),
             "{title}: a number, not an empty panel: {rows:?}"
         );
+    }
+    if let Some(directory) = std::env::var_os("DASHBOARD_ANSWERS") {
+        write_answers(&stage, Path::new(&directory));
+    }
+}
+
+/// Writes each dashboard with the answers to its questions, for `tests/dashboards/render`.
+fn write_answers(stage: &Stage, directory: &Path) {
+    let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let start = end - 60;
+    for (board, nodes) in [
+        ("fleet", ".*"),
+        ("node", HEALTHY),
+        ("node", "translated"),
+        ("ports", HEALTHY),
+        ("agent", ".*"),
+    ] {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../dashboards/rdma-health-{board}.json"));
+        let json: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let all = json["panels"].as_array().unwrap();
+        let targets = all
+            .iter()
+            .filter(|panel| panel["type"] != "row")
+            .map(|panel| &panel["targets"]);
+        let answers: Vec<Vec<_>> = targets
+            .zip(panels(board, nodes))
+            .map(|(targets, (_, exprs))| {
+                let of = |(target, expr): (&Value, &String)| {
+                    if target["range"] == true {
+                        stage.over_time(expr, start, end)
+                    } else {
+                        stage.at(expr, end)
+                    }
+                };
+                targets.as_array().unwrap().iter().zip(&exprs).map(of).collect()
+            })
+            .collect();
+        let name = if nodes == ".*" { "all" } else { nodes };
+        let document =
+            serde_json::json!({"board": json, "node": name, "start": start, "end": end, "answers": answers});
+        fs::write(
+            directory.join(format!("{board}-{name}.json")),
+            document.to_string(),
+        )
+        .unwrap();
     }
 }
 

@@ -33,6 +33,26 @@ fn a_probe_runs_on_the_numa_node_of_its_nic() {
     assert!(report.contains("\"numa_node\": 1"), "{report}");
     assert!(report.contains("\"stage\": \"done\""), "{report}");
 
+    // With the memory of each node, which the kernel shows while it is used.
+    let matrix = node
+        .check(&format!(
+            "{product} probe {device} --matrix --force --bytes 1GiB --duration 4s --output json > /tmp/matrix & \
+             while kill -0 $! 2>/dev/null; do cat /proc/[0-9]*/numa_maps 2>/dev/null; done | grep -o 'bind:[0-9]*' | sort -u; \
+             wait $!; cat /tmp/matrix"
+        ))
+        .unwrap();
+    let (used, matrix) = matrix.split_at(matrix.find('{').unwrap());
+    assert_eq!(used.split_whitespace().collect::<Vec<_>>(), ["bind:0", "bind:1"]);
+    let matrix: serde_json::Value = serde_json::from_str(matrix).unwrap();
+    assert_eq!(matrix["memory_nodes"], serde_json::json!([0, 1]));
+    let row = &matrix["ports"][0];
+    assert_eq!((&row["device"], &row["numa_node"]), (&device.into(), &1.into()));
+    for (place, memory_node) in [(0, 0), (1, 1)] {
+        let cell = &row["cells"][place];
+        assert_eq!(cell["memory_node"], memory_node);
+        assert!(cell["bytes_per_second"].as_f64().unwrap() > 0.0, "{matrix}");
+    }
+
     let shown = node.check(&format!("{product} check --output json")).unwrap();
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["node"]["hcas"][device]["numa_node"], 1);

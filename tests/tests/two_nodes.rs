@@ -65,6 +65,7 @@ fn rails_between_two_nodes() {
             a_blackhole_names_its_direction,
             a_port_without_counterpart_is_not_measured,
             a_wrong_token_is_refused_and_the_listener_goes_on,
+            the_plugin_of_kubectl_measures_two_nodes,
         ]
     );
 }
@@ -230,4 +231,61 @@ fn a_wrong_token_is_refused_and_the_listener_goes_on(node: &VirtualNode) {
         "{}",
         without.stderr_text()
     );
+}
+
+/// An API server with two Nodes, each with a pod that runs here.
+const API_SERVER: &str = r#"
+import http.server, json, re
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        name = re.search(r"(node-[ab])$", self.path)[1]
+        answer = {"metadata": {"name": name}}
+        if self.path.startswith("/api/v1/pods"):
+            container = {"name": "agent", "ports": [{"name": "metrics", "containerPort": 14791}]}
+            pod = {"metadata": {"name": "agent-" + name, "namespace": "rdma-health"},
+                   "spec": {"nodeName": name, "containers": [container]}, "status": {"phase": "Running", "podIP": "127.0.0.1"}}
+            answer = {"metadata": {}, "items": [pod]}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.HTTPServer(("127.0.0.1", 8001), Handler).serve_forever()
+"#;
+/// In place of kubectl: runs the command of a pod here, with the devices of its node.
+const KUBECTL: &str = r#"#!/bin/bash
+while [ "$1" != -- ]; do case $1 in agent-*) pod=$1 ;; esac; shift; done
+shift 2
+case $pod in agent-node-a) devices=rxe_a1 ;; *) devices="rxe_b0 rxe_b1" ;; esac
+PRODUCT "$@" $devices
+status=$?
+[ $status = 0 ] || echo "command terminated with exit code $status" >&2
+exit $status
+"#;
+
+fn the_plugin_of_kubectl_measures_two_nodes(node: &VirtualNode) {
+    node.write_file("/run/api-server.py", API_SERVER).unwrap();
+    node.write_file("/run/kubectl", KUBECTL.replace("PRODUCT", &product()))
+        .unwrap();
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], \
+                      clusters: [{name: c, cluster: {server: 'http://127.0.0.1:8001'}}], users: [{name: u, user: {}}]}";
+    node.write_file("/run/kubeconfig", kubeconfig).unwrap();
+    node.check("chmod 755 /run/kubectl").unwrap();
+    let server = node.spawn("exec python3 /run/api-server.py").unwrap();
+    node.wait_until(SOON, "exec 3<>/dev/tcp/127.0.0.1/8001").unwrap();
+    let plugin = format!(
+        "{} kubectl probe node-a node-b --duration 5s --kubeconfig /run/kubeconfig --kubectl /run/kubectl",
+        product()
+    );
+    let measured = node.run_within(SOON, &plugin).unwrap();
+    let text = format!("{}{}", measured.stdout_text(), measured.stderr_text());
+    eprintln!("{text}");
+    assert!(matches!(measured.status, 0 | 1), "{text}");
+    assert!(text.contains("rxe_a1:1 → rxe_b1:1  "), "{text}");
+    assert!(text.contains("Gb/s"), "{text}");
+    let json = node.run_within(SOON, &format!("{plugin} --output json")).unwrap();
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json[0]["rails"][0]["there"]["device"], "rxe_b1", "{json:#}");
+    server.signal("KILL").unwrap();
 }

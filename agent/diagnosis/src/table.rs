@@ -3,6 +3,7 @@
 mod dma;
 mod hardware;
 mod helper;
+pub(crate) mod host;
 mod job;
 mod network;
 
@@ -68,6 +69,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::PCI_ERRORS,
     &hardware::SLOT_POWER,
     &hardware::DEVICE_FAULT,
+    &hardware::GPU_FAULT,
     &helper::HELPER_MISSING,
     &helper::HELPER_FAILS,
     &hardware::DEVICE_STALLED,

@@ -3,7 +3,7 @@
 use std::{process::Stdio, time::Duration};
 
 use rdma_health_protocol::{
-    Message, PROTOCOL_VERSION,
+    FINGERPRINT, Message, PROTOCOL_VERSION,
     frame::{self, FrameError, HEADER},
 };
 use serde::Serialize;
@@ -86,7 +86,14 @@ impl Connection {
         };
         match timeout(QUERY_DEADLINE, connection.receive()).await {
             Err(_) => Err(Failure::Hung(QUERY_DEADLINE)),
-            Ok(Ok(Message::Greeting(greeting))) if greeting.protocol == PROTOCOL_VERSION => Ok(connection),
+            Ok(Ok(Message::Greeting(greeting)))
+                if greeting.protocol == PROTOCOL_VERSION && greeting.fingerprint == FINGERPRINT =>
+            {
+                Ok(connection)
+            }
+            Ok(Ok(Message::Greeting(greeting))) if greeting.protocol == PROTOCOL_VERSION => {
+                Err(Failure::OtherBuild(greeting.version.into()))
+            }
             Ok(Ok(Message::Greeting(greeting))) => Err(Failure::WrongVersion {
                 version: greeting.version.into(),
                 protocol: greeting.protocol,
@@ -228,6 +235,7 @@ mod tests {
         let greeting = Message::Greeting(Greeting {
             protocol: PROTOCOL_VERSION,
             version: "1".into(),
+            fingerprint: FINGERPRINT,
         });
         let frame = frame::encode(&greeting).unwrap_or_default();
         frame.repeat(3)

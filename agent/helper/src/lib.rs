@@ -23,9 +23,9 @@ use std::{
 
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
-    Ask, AsyncEvent, ConnectRequest, Device, EndAddress, Errno, HelperError, KubeletAnswer, KubeletMethod,
-    LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport, ProbeRequest,
-    Reply, RuntimeLimits,
+    Ask, AsyncEvent, ConnectRequest, Device, DriverStatistics, EndAddress, Errno, HelperError, KubeletAnswer,
+    KubeletMethod, LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport,
+    ProbeRequest, Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -85,6 +85,11 @@ pub enum Failure {
         /// The version of its protocol.
         protocol: u32,
     },
+    /// It is another build, whose messages differ although they have the same version.
+    #[error(
+        "the verbs helper is another build of version {0}, with other messages than this program; install both from the same release"
+    )]
+    OtherBuild(Words),
     /// It did not respond in time and was killed.
     #[error("the verbs helper did not respond within {0:?}")]
     Hung(Duration),
@@ -166,7 +171,7 @@ impl Failure {
     pub fn trouble(&self) -> HelperTrouble {
         match self {
             Self::Unreachable(_) => HelperTrouble::Unreachable,
-            Self::WrongVersion { .. } => HelperTrouble::Version,
+            Self::WrongVersion { .. } | Self::OtherBuild(_) => HelperTrouble::Version,
             Self::Hung(_) | Self::Stuck(_) => HelperTrouble::Hung,
             Self::NotLoaded(_) => HelperTrouble::NotLoaded,
             Self::Ended(_) => HelperTrouble::Ended,
@@ -282,6 +287,17 @@ impl Helper {
         }
     }
 
+    /// The statistics of the drivers of network devices, as far as readers use them.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn statistics(&self) -> Result<Vec<DriverStatistics>, Failure> {
+        match self.call(Ask::Statistics, QUERY_DEADLINE).await? {
+            Reply::Statistics(statistics) => Ok(statistics),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The next part of the kernel log, from the record `from` on.
     ///
     /// # Errors
@@ -383,6 +399,7 @@ fn unexpected(reply: &Reply) -> Failure {
         Reply::Runtimes(_) => "runtimes",
         Reply::PciSpaces(_) => "configuration spaces",
         Reply::Modules(_) => "the memory of transceivers",
+        Reply::Statistics(_) => "the statistics of network drivers",
         Reply::KernelLog(_) => "a kernel log",
         Reply::Kubelet(_) => "the kubelet's answer",
         Reply::Probe(_) => "a probe report",

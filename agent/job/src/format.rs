@@ -116,6 +116,9 @@ fn comments(text: &mut String, settings: &Settings) {
     for remark in settings.remarks.iter().chain(&settings.unused) {
         let _ = writeln!(text, "# {}", printable(remark));
     }
+    for note in &settings.notes {
+        let _ = writeln!(text, "# {}", printable(note));
+    }
 }
 
 /// A value as one word of a POSIX shell: unquoted if it has only harmless characters, otherwise in single quotes. A leading

@@ -19,13 +19,13 @@ fn two_given_functions_are_two_exact_ports() {
     let (node, access) = read("h100-connectx7");
     let given = given(&[("PCIDEVICE_A", "0000:33:00.0,0000:14:00.0")]);
     let rails = Rails::find(&node, &access, &given);
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NCCL_IB_HCA"), Some("=mlx5_1:1,mlx5_2:1"));
     assert_eq!(value(&settings, "NCCL_IB_GID_INDEX"), None);
     assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), Some("AF_INET"));
     assert_eq!(value(&settings, "UCX_NET_DEVICES"), Some("mlx5_1:1,mlx5_2:1"));
     assert_eq!(value(&settings, "NCCL_SOCKET_IFNAME"), Some("=eth0"));
-    let newest = settings::rdma(&rails, &access, Some(NcclVersion(2, 30)), &User::default());
+    let newest = settings::rdma(&node, &rails, &access, Some(NcclVersion(2, 30)), &User::default());
     assert_eq!(
         value(&newest, "NCCL_IB_HCA"),
         Some("=mlx5_1:1:1,mlx5_2:1:2"),
@@ -38,7 +38,7 @@ fn an_old_nccl_gets_an_index_only_if_it_is_right_for_all() {
     let (node, access) = read("h100-connectx7");
     let rails = Rails::find(&node, &access, &Given::default());
     let old = Some(NcclVersion(2, 18));
-    let same = settings::rdma(&rails, &access, old, &User::default());
+    let same = settings::rdma(&node, &rails, &access, old, &User::default());
     assert_eq!(value(&same, "NCCL_IB_GID_INDEX"), Some("3"));
     let mut rails = rails;
     let other = Gid {
@@ -46,7 +46,7 @@ fn an_old_nccl_gets_an_index_only_if_it_is_right_for_all() {
         ..rails.rails[0].gid.unwrap().clone()
     };
     rails.rails[0].gid = Some(&other);
-    let different = settings::rdma(&rails, &access, old, &User::default());
+    let different = settings::rdma(&node, &rails, &access, old, &User::default());
     assert_eq!(value(&different, "NCCL_IB_GID_INDEX"), None);
     assert!(
         different.remarks[0].contains("mlx5_0:1 needs 5"),
@@ -135,7 +135,7 @@ fn infiniband_has_no_gid_settings_and_a_port_that_is_down_is_refused() {
             .iter()
             .any(|refused| refused.what == "mlx5_3:1" && refused.why.contains("DOWN"))
     );
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), None);
     assert!(
         value(&settings, "NCCL_IB_HCA")
@@ -148,7 +148,7 @@ fn infiniband_has_no_gid_settings_and_a_port_that_is_down_is_refused() {
 fn efa_goes_through_libfabric() {
     let (node, access) = read("efa-p5");
     let rails = Rails::find(&node, &access, &Given::default());
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "FI_PROVIDER"), Some("efa"));
     assert_eq!(value(&settings, "NCCL_IB_HCA"), None);
 }
@@ -162,7 +162,7 @@ fn what_the_user_set_is_kept_and_disagreement_is_reported() {
         ("NCCL_IB_GID_INDEX", ""),
         ("NCCL_SOCKET_IFNAME", "=eth0"),
     ]);
-    let settings = settings::rdma(&rails, &access, CURRENT, &user);
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &user);
     let text = format::shell(&settings);
     assert!(!text.contains("export NCCL_IB_HCA="), "{text}");
     assert!(
@@ -186,7 +186,7 @@ fn a_shell_evaluates_the_output_with_and_without_quotes() {
     access.default_netdev = Fact::Known("eth0; touch /tmp/x $(id)\n`id` 'q\"".into());
     let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
     let user = set(&[("UCX_NET_DEVICES", "a\nexport INJECTED=1 #")]);
-    let text = format::shell(&settings::rdma(&rails, &access, CURRENT, &user));
+    let text = format::shell(&settings::rdma(&node, &rails, &access, CURRENT, &user));
     let shells: [&[&str]; 4] = [&["sh"], &["dash"], &["bash", "--posix"], &["busybox", "sh"]];
     for shell in shells {
         for script in [
@@ -222,7 +222,7 @@ fn a_range_excludes_addresses_of_vlans_and_keeps_the_subnet_of_the_peers() {
         gid: "::ffff:192.168.7.4".parse().unwrap(),
         ..rail.gid.unwrap().clone()
     });
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NCCL_IB_ADDR_RANGE"), Some("10.0.1.0/24"));
 }
 
@@ -232,7 +232,9 @@ fn a_pinned_gid_index_is_read_as_nccl_reads_it() {
     let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
     let remarks = |index: &str, version| {
         let user = set(&[("NCCL_IB_GID_INDEX", index)]);
-        settings::rdma(&rails, &access, version, &user).remarks.join("\n")
+        settings::rdma(&node, &rails, &access, version, &user)
+            .remarks
+            .join("\n")
     };
     for (index, words) in [
         ("", "set but empty"),
@@ -344,7 +346,7 @@ fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
     access.uverbs = Fact::Absent;
     let rails = Rails::find(&node, &access, &given);
     assert_eq!(rails.count(), 64, "{:?}", rails.refused);
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     let ports = |name: &str| value(&settings, name).unwrap().split(',').count();
     assert_eq!((ports("NCCL_IB_HCA"), ports("UCX_NET_DEVICES")), (32, 64));
     assert!(
@@ -359,7 +361,7 @@ fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
 fn nvshmem_gets_the_variable_without_which_it_ignores_the_list() {
     let (node, access) = read("h100-connectx7");
     let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NVSHMEM_HCA_LIST"), Some("mlx5_1:1"));
     assert_eq!(value(&settings, "NVSHMEM_ENABLE_NIC_PE_MAPPING"), Some("1"));
     assert_eq!(value(&settings, "NVSHMEM_IB_ADDR_FAMILY"), Some("AF_INET"));
@@ -391,7 +393,7 @@ fn what_a_configuration_file_of_nccl_sets_is_kept() {
     let mut user = set(&[("NCCL_SOCKET_IFNAME", "=eth0")]);
     user.add_nccl_configuration("/root/.nccl.conf", "# comment\nNCCL_IB_HCA=mlx5_7\nno setting\n");
     user.add_nccl_configuration("/etc/nccl.conf", "NCCL_IB_HCA=mlx5_8\nNCCL_SOCKET_IFNAME=eth9\n");
-    let settings = settings::rdma(&rails, &access, CURRENT, &user);
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &user);
     let text = format::shell(&settings);
     assert!(!text.contains("export NCCL_IB_HCA="), "{text}");
     assert!(
@@ -412,7 +414,11 @@ fn a_device_node_that_may_not_be_opened_is_refused() {
     assert_eq!(rails.count(), 1);
     let missing = readiness::missing(&node, &rails, None);
     assert_eq!((missing.len(), missing[0].prospect), (1, Prospect::Never));
-    assert!(readiness::unmet(&node, &rails).unwrap().contains("mlx5_1: permission denied"));
+    assert!(
+        readiness::unmet(&node, &rails)
+            .unwrap()
+            .contains("mlx5_1: permission denied")
+    );
     assert!(rails.others.iter().all(|port| port.hca.name != "mlx5_1"));
 }
 
@@ -433,13 +439,16 @@ fn ports_of_two_address_families_agree_on_one() {
     let rails = Rails::find(&node, &access, &given);
     let why = &rails.refused[0];
     assert_eq!((rails.count(), why.what.as_str()), (2, "mlx5_1:1"));
-    assert!(why.why.contains("give its network device an IPv4 address"), "{why:?}");
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    assert!(
+        why.why.contains("give its network device an IPv4 address"),
+        "{why:?}"
+    );
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), Some("AF_INET"));
     // Alone, it is as good as any.
     let alone = crate::testing::given(&[("PCIDEVICE_A", "0000:14:00.0")]);
     let rails = Rails::find(&node, &access, &alone);
-    let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), Some("AF_INET6"));
 }
 

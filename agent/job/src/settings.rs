@@ -3,6 +3,7 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
+mod gpudirect;
 mod names;
 mod pitfalls;
 
@@ -36,6 +37,8 @@ pub struct NcclVersion(pub u32, pub u32);
 impl NcclVersion {
     /// The first one that chooses the GID index for each device itself.
     const CHOOSES_GID: Self = Self(2, 21);
+    /// The first one that registers GPU memory as DMA-BUF.
+    const HAS_DMA_BUF: Self = Self(2, 13);
     /// The first one that reads the number of the rail in `NCCL_IB_HCA` (from 2.30.7 on; 2.30.3 and 2.30.4 ignore it).
     const READS_RAILS: Self = Self(2, 30);
 
@@ -69,6 +72,8 @@ pub struct Settings {
     pub settings: Vec<Setting>,
     /// What a user should know: conflicts with what the user has set, and what no setting can fix.
     pub remarks: Vec<String>,
+    /// What is right without a variable, and why.
+    pub notes: Vec<String>,
     /// Devices that are rightly not used, each with its reason.
     #[serde(skip)]
     pub unused: Vec<String>,
@@ -82,6 +87,7 @@ struct Draft<'a> {
     user: &'a User,
     settings: Vec<Setting>,
     remarks: Vec<String>,
+    notes: Vec<String>,
     overruled: Vec<String>,
 }
 
@@ -91,6 +97,7 @@ impl<'a> Draft<'a> {
             user,
             settings: Vec::new(),
             remarks: Vec::new(),
+            notes: Vec::new(),
             overruled: Vec::new(),
         }
     }
@@ -100,6 +107,7 @@ impl<'a> Draft<'a> {
             transport,
             settings: self.settings,
             remarks: self.remarks,
+            notes: self.notes,
             unused: Vec::new(),
             overruled: self.overruled,
         }
@@ -148,10 +156,20 @@ impl<'a> Draft<'a> {
     fn remark(&mut self, text: impl Into<String>) {
         self.remarks.push(text.into());
     }
+
+    fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
 }
 
 /// The settings for RDMA over these rails.
-pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user: &User) -> Settings {
+pub fn rdma(
+    node: &Node,
+    rails: &Rails<'_>,
+    access: &Access,
+    nccl: Option<NcclVersion>,
+    user: &User,
+) -> Settings {
     let mut draft = Draft::new(user);
     if !rails.rails.is_empty() {
         hcas(&mut draft, rails, nccl);
@@ -197,6 +215,7 @@ pub fn rdma(rails: &Rails<'_>, access: &Access, nccl: Option<NcclVersion>, user:
         );
     }
     pitfalls::pitfalls(&mut draft, rails, nccl);
+    gpudirect::judge(&mut draft, node, rails, nccl);
     let transport = if draft.overruled.is_empty() {
         Transport::Rdma
     } else {

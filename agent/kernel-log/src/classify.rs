@@ -7,6 +7,7 @@
 
 use crate::{
     event::{Device, EventKind},
+    gpu,
     origin::{Message, Writer, pci},
     record::Record,
     speaker::is_about_a_process,
@@ -79,6 +80,9 @@ fn judge_record(record: &Record<'_>) -> Judgement {
     let found = match message.writer {
         Writer::Adapter => of_adapter(&message, &lower, record.level),
         Writer::Pci => of_pci(&lower).map(|kind| kind.map(|kind| (kind, None))),
+        Writer::Gpu => of_pci(&lower)
+            .or_else(|| gpu::meaning(&message, &lower))
+            .map(|kind| kind.map(|kind| (kind, None))),
         Writer::Iommu => of_iommu(&message).map(Some),
         Writer::PeerMemory => {
             let is_error = ["error", "invalid"].iter().any(|word| lower.contains(word));
@@ -103,14 +107,14 @@ fn judge_record(record: &Record<'_>) -> Judgement {
 }
 
 /// A row of a table: parts that occur in this order, and what they mean; `None` is harmless.
-type Row = (&'static [&'static str], Option<EventKind>);
+pub(super) type Row = (&'static [&'static str], Option<EventKind>);
 
 /// The meaning of the first row that matches; `None` if none does.
 #[expect(
     clippy::option_option,
     reason = "not known, known and harmless, or known with a meaning"
 )]
-fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
+pub(super) fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
     let found = rows.iter().find(|(parts, _)| in_order(lower, parts));
     found.map(|(_, kind)| *kind)
 }

@@ -69,6 +69,9 @@ macro_rules! sources {
 sources! {
     /// The machine and its kernel.
     host: crate::host::Host;
+    /// The distribution of the host.
+    #[serde(default)]
+    os_release: crate::os_release::OsRelease;
     /// IOMMU groups.
     iommu: crate::iommu::Iommu;
     /// Kernel modules.
@@ -90,6 +93,12 @@ sources! {
     /// Priority flow control and priorities of the network devices of RDMA ports.
     #[serde(default)]
     dcb: crate::netlink::dcb::Dcb;
+    /// What network drivers count by names of their own.
+    #[serde(default)]
+    drivers: crate::drivers::Drivers;
+    /// The switches that links are connected to.
+    #[serde(default)]
+    lldp: crate::lldp::Lldp;
     /// Transceivers.
     #[serde(default)]
     transceivers: crate::netlink::transceiver::Transceivers;

@@ -2,13 +2,12 @@
 //!
 //! What agents answer is not trusted: its size and its time are bounded, and its text is the caller's to escape.
 
-use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, net::IpAddr, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt, Limited};
 use hyper::{Request, header, header::HeaderValue};
 use kube::{Client, client::Body};
 use rdma_health_instrument::Registry;
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -18,6 +17,9 @@ use super::{
     text::{shorten, single_line},
 };
 use crate::Metrics;
+use objects::{Metadata, NodeObject, PodObject};
+
+mod objects;
 
 /// Maximum numbers of Nodes and of agent pods.
 const MOST: usize = 50_000;
@@ -26,9 +28,6 @@ const ATTEMPTS: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Maximum length of a reason in characters.
 const REASON: usize = 200;
-/// Name of the agent's container and of its port.
-const CONTAINER: &str = "agent";
-const PORT: &str = "metrics";
 
 /// Which agents to ask, and how.
 #[derive(Debug, Clone)]
@@ -64,8 +63,34 @@ pub struct FleetNode {
 enum Agent {
     None,
     NotRunning(String),
+    Running(AgentPod),
+}
+
+/// The pod of an agent that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The address at which other nodes reach it; the agent has the network of its node.
+    pub address: Option<IpAddr>,
     /// The path of its proxy.
-    Running(String),
+    proxy: String,
+}
+
+impl FleetNode {
+    /// The agent's pod.
+    ///
+    /// # Errors
+    /// Why there is none that runs.
+    pub fn pod(&self) -> Result<&AgentPod, String> {
+        match &self.agent {
+            Agent::None => Err("no agent runs on the node".into()),
+            Agent::NotRunning(phase) => Err(format!("the agent's pod is {phase}")),
+            Agent::Running(pod) => Ok(pod),
+        }
+    }
 }
 
 /// Why the fleet cannot be asked at all.
@@ -146,16 +171,12 @@ impl Fleet {
     pub async fn ask(&self, path: &'static str, most: usize, mut each: impl FnMut(FleetAnswer)) {
         let mut asking = JoinSet::new();
         for (n, node) in self.nodes.iter().enumerate() {
-            let base = match &node.agent {
-                Agent::None => {
-                    each((n, Err("no agent runs on the node".into())));
+            let base = match node.pod() {
+                Ok(pod) => pod.proxy.clone(),
+                Err(why) => {
+                    each((n, Err(why)));
                     continue;
                 }
-                Agent::NotRunning(phase) => {
-                    each((n, Err(format!("the agent's pod is {phase}"))));
-                    continue;
-                }
-                Agent::Running(base) => base.clone(),
             };
             if asking.len() >= self.proxy.concurrency
                 && let Some(Ok(answer)) = asking.join_next().await
@@ -227,69 +248,6 @@ impl Proxy {
             _ => Err(failed(refusal(status, &body))),
         }
     }
-}
-
-/// The fields of Nodes and pods that are read; the others, which are most of a Node, are skipped.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct NodeObject {
-    metadata: Metadata,
-    status: NodeStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Metadata {
-    name: String,
-    namespace: String,
-    labels: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct NodeStatus {
-    node_info: NodeInfo,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct NodeInfo {
-    kernel_version: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodObject {
-    metadata: Metadata,
-    spec: PodSpec,
-    status: PodStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodSpec {
-    node_name: Option<String>,
-    containers: Vec<Container>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Container {
-    name: String,
-    ports: Option<Vec<ContainerPort>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ContainerPort {
-    name: Option<String>,
-    container_port: u16,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodStatus {
-    phase: String,
 }
 
 /// Why one attempt has no result.
@@ -372,10 +330,18 @@ async fn pods(
             return;
         };
         let phase = pod.status.phase.as_str();
-        let agent = match port(&pod) {
+        let agent = match pod.port() {
             Some(port) if phase == "Running" && [name, namespace].into_iter().all(|name| is_name(name)) => {
-                let base = format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{port}/proxy");
-                Agent::Running(base)
+                Agent::Running(AgentPod {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    address: pod
+                        .status
+                        .pod_ip
+                        .as_ref()
+                        .and_then(|address| address.parse().ok()),
+                    proxy: format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{port}/proxy"),
+                })
             }
             // A pod of something else with the same label.
             None => return,
@@ -404,17 +370,6 @@ async fn pods(
         "list pods in all namespaces; name the agents' namespace with --namespace"
     }))?;
     Ok(found)
-}
-
-/// The port of the agent's container.
-fn port(pod: &PodObject) -> Option<u16> {
-    let agent = pod.spec.containers.iter().find(|one| one.name == CONTAINER)?;
-    let mut ports = agent.ports.iter().flatten();
-    Some(
-        ports
-            .find(|port| port.name.as_deref() == Some(PORT))?
-            .container_port,
-    )
 }
 
 /// Whether a name can be part of a path.

@@ -32,7 +32,7 @@ mod tests;
 
 pub use api::Access;
 pub use failure::{Failure, Permission, Refusal};
-pub use fleet::{Fleet, FleetAnswer, FleetError, FleetNode, FleetOptions};
+pub use fleet::{AgentPod, Fleet, FleetAnswer, FleetError, FleetNode, FleetOptions};
 pub use metrics::Metrics;
 pub use preflight::read_cluster;
 pub use publisher::Publisher;

@@ -5,8 +5,8 @@ mod markdown;
 use rdma_health_instrument::{Entry, Group};
 
 use super::families::{
-    agent, counters, devices, kernel_log, links, node, node_exporter, optics, pci, pods, ports, priorities,
-    probes, process, verdict,
+    agent, counters, devices, drivers, kernel_log, links, node, node_exporter, optics, pci, pods, ports,
+    priorities, probes, process, verdict,
 };
 
 pub use markdown::{markdown, text};
@@ -41,6 +41,8 @@ pub fn groups(counted: &[&'static Entry]) -> Vec<Group> {
                 .chain(kernel_log::EVENTS.entries())
                 .chain(ports::PORTS.entries())
                 .chain(links::LINKS.entries())
+                .chain(links::NEIGHBOURS.entries())
+                .chain(drivers::DRIVERS.entries())
                 .chain(links::REPORTERS.entries())
                 .chain(links::FIRMWARE.entries())
                 .chain(optics::MODULES.entries())

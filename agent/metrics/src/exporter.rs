@@ -9,8 +9,8 @@ use rdma_health_view::View;
 use super::{
     counters,
     families::{
-        FIXED, agent, devices, kernel_log, links, node, node_exporter, optics, pci, pods, ports, priorities,
-        probes, process, verdict,
+        FIXED, agent, devices, drivers, kernel_log, links, node, node_exporter, optics, pci, pods, ports,
+        priorities, probes, process, verdict,
     },
     format::Format,
     table::write,
@@ -87,6 +87,8 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
     let ports = ports::ports(node);
     write(&ports::PORTS, &ports, sink);
     write(&links::LINKS, &links::links(node), sink);
+    write(&links::NEIGHBOURS, &links::neighbours(node), sink);
+    write(&drivers::DRIVERS, &drivers::drivers(node), sink);
     write(&links::REPORTERS, &links::reporters(node), sink);
     write(&links::FIRMWARE, &links::firmware(node), sink);
     write(&optics::MODULES, &optics::modules(node), sink);

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod counters;
 pub(crate) mod devices;
+pub(crate) mod drivers;
 pub(crate) mod kernel_log;
 pub(crate) mod links;
 pub(crate) mod node;

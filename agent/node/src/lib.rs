@@ -27,8 +27,8 @@ pub use function::{DmaMode, Function};
 pub use node::Node;
 pub use port::Port;
 pub use rdma_health_kernel::{
-    Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, kubelet,
-    limits, modules,
+    Fact, SourceStatus, Unread, UnreadKind, access, cmdline, drivers, fact, host, infiniband, iommu, kmsg,
+    kubelet, limits, lldp, modules,
     netlink::{dcb, devlink, ethtool, interfaces, neighbours, rdma, transceiver},
-    network, nvidia, pattern, pci, process,
+    network, nvidia, os_release, pattern, pci, process,
 };

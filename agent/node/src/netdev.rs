@@ -1,7 +1,11 @@
-//! What netlink reports of the network device of a port.
+//! What netlink and the driver report of the network device of a port.
+
+use std::collections::BTreeMap;
 
 use rdma_health_kernel::{
+    drivers::{STALLED_READ_SECONDS, STALLED_WRITE_SECONDS},
     infiniband,
+    lldp::Neighbour,
     netlink::{
         dcb::Bridging,
         interfaces::{Interface, VfSettings},
@@ -21,12 +25,26 @@ pub mod counters {
     pub const PAUSE_SENT: &str = "pause_sent";
     /// Pause frames that the port received, likewise.
     pub const PAUSE_RECEIVED: &str = "pause_received";
+    /// Seconds in which the adapter waited for PCIe credits to read memory for more than 30 % of the time.
+    pub const PCI_STALLED_READ: &str = "pci_stalled_read_seconds";
+    /// The same to write memory.
+    pub const PCI_STALLED_WRITE: &str = "pci_stalled_write_seconds";
 }
 
 impl Node {
     /// The priorities and the flow control of a port's network device, if its driver reports them.
     pub fn bridging(&self, port: &infiniband::Port) -> Option<&Bridging> {
         self.dcb.netdevs.known()?.get(&port.netdev.known()?.name)
+    }
+
+    /// What the driver of a port's network device counts by names of its own, if it does and a helper could read it.
+    pub fn driver_statistics(&self, port: &infiniband::Port) -> Option<&BTreeMap<String, u64>> {
+        self.drivers.netdevs.known()?.get(&port.netdev.known()?.name)
+    }
+
+    /// The switch port that a port is or was connected to, if a daemon saves it.
+    pub fn lldp_neighbour(&self, port: &infiniband::Port) -> Option<&Neighbour> {
+        self.lldp.netdevs.known()?.get(&port.netdev.known()?.name)
     }
 
     /// The transceiver of a port, if it has one that could be read.
@@ -53,12 +71,14 @@ impl Node {
         })
     }
 
-    /// The counters of a port that only netlink reports and whose rise is evaluated, by [`counters`].
+    /// The counters of a port that no file holds and whose rise is evaluated, by [`counters`].
     pub fn link_counters(&self, port: &infiniband::Port) -> Vec<(&'static str, u64)> {
         let link = self.ethernet_link(port);
         let fec = link.and_then(|link| link.fec.known());
         let pause = link.and_then(|link| link.pause.known());
         let pfc = self.bridging(port).and_then(|bridging| bridging.pfc.as_ref());
+        let driver = self.driver_statistics(port);
+        let of_driver = |name| driver.and_then(|statistics| statistics.get(name)).copied();
         // One sort of pause frames is in use; a driver that counts the other one reports zeros.
         let frames = |of_link: Option<u64>, of_priorities: Option<&Vec<u64>>| {
             let priorities =
@@ -88,6 +108,8 @@ impl Node {
                     pfc.map(|pfc| &pfc.received),
                 ),
             ),
+            (counters::PCI_STALLED_READ, of_driver(STALLED_READ_SECONDS)),
+            (counters::PCI_STALLED_WRITE, of_driver(STALLED_WRITE_SECONDS)),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

@@ -6,7 +6,7 @@ use std::{io, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
@@ -85,14 +85,19 @@ impl From<serde_json::Error> for ChannelError {
     }
 }
 
+/// What carries a connection: TCP, or memory in tests.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
 /// A connection whose ends have proved that they know the token.
-pub struct Channel {
-    stream: TcpStream,
+pub struct Channel<S = TcpStream> {
+    stream: S,
     sent: Seal,
     received: Seal,
 }
 
-impl std::fmt::Debug for Channel {
+impl<S: std::fmt::Debug> std::fmt::Debug for Channel<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Channel")
             .field("stream", &self.stream)
@@ -100,9 +105,9 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-impl Channel {
+impl<S: Stream> Channel<S> {
     /// The handshake of the node that connects.
-    pub(crate) async fn connect(mut stream: TcpStream, token: &Token) -> Result<Self, ChannelError> {
+    pub(crate) async fn connect(mut stream: S, token: &Token) -> Result<Self, ChannelError> {
         let own = seal::hello()?;
         send(&mut stream, &own).await?;
         let theirs = receive_hello(&mut stream).await?;
@@ -127,7 +132,7 @@ impl Channel {
     }
 
     /// The handshake of the node that listens. It proves nothing before the other node has.
-    pub(crate) async fn accept(mut stream: TcpStream, token: &Token) -> Result<Accepted, ChannelError> {
+    pub(crate) async fn accept(mut stream: S, token: &Token) -> Result<Accepted<S>, ChannelError> {
         let own = seal::hello()?;
         let theirs: [u8; HELLO] = receive(&mut stream, PROMPT).await?;
         let checked = seal::check(&theirs);
@@ -147,12 +152,7 @@ impl Channel {
 
     /// Sends one message.
     pub(crate) async fn send(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
-        let body = serde_json::to_vec(message)?;
-        let length = u32::try_from(body.len()).ok().filter(|_| body.len() <= MAX_BODY);
-        let length = length.ok_or(ChannelError::TooLong(body.len()))?;
-        let mut frame = length.to_le_bytes().to_vec();
-        frame.extend_from_slice(&body);
-        frame.extend_from_slice(&self.sent.next(&body));
+        let frame = frame(&serde_json::to_vec(message)?, &mut self.sent)?;
         send(&mut self.stream, &frame).await
     }
 
@@ -186,15 +186,24 @@ impl Channel {
     }
 }
 
+/// A connection after the handshake, for tests that have no other node.
+pub(crate) fn after_handshake<S: Stream>(stream: S, keys: &Keys) -> Channel<S> {
+    Channel {
+        stream,
+        sent: keys.frames(Side::Listens),
+        received: keys.frames(Side::Connects),
+    }
+}
+
 /// A connection whose other end has proved that it knows the token.
-pub(crate) struct Accepted {
-    stream: TcpStream,
+pub(crate) struct Accepted<S> {
+    stream: S,
     keys: Keys,
 }
 
-impl Accepted {
+impl<S: Stream> Accepted<S> {
     /// Admits the other node.
-    pub(crate) async fn admit(self) -> Result<Channel, ChannelError> {
+    pub(crate) async fn admit(self) -> Result<Channel<S>, ChannelError> {
         let Self { mut stream, keys } = self;
         send(&mut stream, &[ADMITTED]).await?;
         send(&mut stream, &keys.proof(Side::Listens)).await?;
@@ -211,21 +220,31 @@ impl Accepted {
     }
 }
 
-async fn receive_hello(stream: &mut TcpStream) -> Result<[u8; HELLO], ChannelError> {
+/// A frame with this body.
+pub(crate) fn frame(body: &[u8], seal: &mut Seal) -> Result<Vec<u8>, ChannelError> {
+    let length = u32::try_from(body.len()).ok().filter(|_| body.len() <= MAX_BODY);
+    let length = length.ok_or(ChannelError::TooLong(body.len()))?;
+    let mut frame = length.to_le_bytes().to_vec();
+    frame.extend_from_slice(body);
+    frame.extend_from_slice(&seal.next(body));
+    Ok(frame)
+}
+
+async fn receive_hello(stream: &mut impl Stream) -> Result<[u8; HELLO], ChannelError> {
     let hello = receive(stream, PROMPT).await?;
     seal::check(&hello)?;
     Ok(hello)
 }
 
 async fn receive<const LENGTH: usize>(
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     within: Duration,
 ) -> Result<[u8; LENGTH], ChannelError> {
     let received = timeout(within, take(stream)).await;
     received.map_err(|_| ChannelError::Late(within))?
 }
 
-async fn take<const LENGTH: usize>(stream: &mut TcpStream) -> Result<[u8; LENGTH], ChannelError> {
+async fn take<const LENGTH: usize>(stream: &mut impl Stream) -> Result<[u8; LENGTH], ChannelError> {
     let mut bytes = [0; LENGTH];
     let first = stream.read(&mut bytes).await?;
     if first == 0 {
@@ -235,7 +254,7 @@ async fn take<const LENGTH: usize>(stream: &mut TcpStream) -> Result<[u8; LENGTH
     Ok(bytes)
 }
 
-async fn send(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), ChannelError> {
+async fn send(stream: &mut impl Stream, bytes: &[u8]) -> Result<(), ChannelError> {
     let sent = timeout(PROMPT, stream.write_all(bytes)).await;
     Ok(sent.map_err(|_| ChannelError::Late(PROMPT))??)
 }

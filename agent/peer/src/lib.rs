@@ -19,6 +19,8 @@ mod rail;
 mod seal;
 mod session;
 mod token;
+#[doc(hidden)]
+pub mod untrusted;
 
 pub use channel::{Channel, ChannelError};
 pub use judge::{Limits, RailVerdict, Verdict, judge};

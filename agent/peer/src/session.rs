@@ -92,6 +92,7 @@ impl Own {
             latency_size: plan.latency_size,
             gid_index: self.gid_index,
             even_if_busy: self.even_if_busy,
+            memory_node: None,
             busy_bytes_per_second: self.busy_bytes_per_second,
         };
         match self.helper.offer(OfferRequest { role, probe }, within).await {

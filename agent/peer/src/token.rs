@@ -1,6 +1,11 @@
 //! The token that both nodes know.
 
-use std::{os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fmt::Write as _,
+    io::{self, BufRead},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
 
 use hmac::Mac as _;
 use rdma_health_file::{self as file, Links};
@@ -11,6 +16,9 @@ use sha2::Sha256;
 pub const MIN_TOKEN: usize = 16;
 /// The most bytes of a token file.
 const MAX_TOKEN: u64 = 4096;
+
+/// The bytes of a generated token.
+const GENERATED: usize = 32;
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +61,30 @@ impl Token {
             return Err(TokenError::Writable);
         }
         Self::of(content.trim_ascii_end())
+    }
+
+    /// Reads the token from one line, such as standard input; white space at its end does not count.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn read_line(from: impl BufRead) -> Result<Self, TokenError> {
+        let mut line = Vec::new();
+        from.take(MAX_TOKEN).read_until(b'\n', &mut line)?;
+        Self::of(line.trim_ascii_end())
+    }
+
+    /// A new random token as text, to be given to both nodes.
+    ///
+    /// # Errors
+    /// If the kernel gives no random numbers.
+    pub fn generate() -> io::Result<String> {
+        let mut bytes = [0; GENERATED];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        }))
     }
 
     /// The token with these bytes.
@@ -104,6 +136,13 @@ mod tests {
         assert!(writable.contains("chmod 600"), "{writable}");
         let missing = Token::read(&folder.path().join("none")).unwrap_err().to_string();
         assert!(missing.contains("No such file"), "{missing}");
+        assert!(Token::read_line(&b"0123456789abcdef\nmore"[..]).is_ok());
+        assert!(matches!(
+            Token::read_line(&b"0123\n"[..]),
+            Err(TokenError::TooShort(4))
+        ));
+        let (one, other) = (Token::generate().unwrap(), Token::generate().unwrap());
+        assert!(one != other && Token::of(one.as_bytes()).is_ok(), "{one} {other}");
         assert!(!format!("{:?}", Token::of(b"0123456789abcdef").unwrap()).contains('0'));
     }
 }

@@ -1,6 +1,7 @@
 //! The checks. Each module knows one kind of problem.
 
 mod attachments;
+mod environment;
 mod events;
 mod memlock;
 mod pending;
@@ -58,6 +59,7 @@ pub fn preflight(cluster: &Cluster, manifests: &[Workload]) -> Report {
         }
         report.workloads.push(workload.subject());
         attachments::check(cluster, workload, &mut report);
+        environment::check(workload, &mut report);
         resources::check(cluster, workload, &mut report);
         security::check(cluster, workload, &mut report);
         memlock::check(cluster, workload, &mut report);

@@ -74,14 +74,12 @@ pub(crate) fn sum(spec: &Value, kind: &str, resource: &str) -> Option<f64> {
 pub(crate) struct Network {
     pub(crate) namespace: String,
     pub(crate) name: String,
+    /// The name of its interface in the pod, if the annotation sets one. Multus otherwise names them `net1`, `net2`, …
+    pub(crate) interface: Option<String>,
 }
 
 /// The networks of the annotation: a list as JSON, or `NAMESPACE/NAME@INTERFACE,…`.
 pub(crate) fn networks(annotation: &str, namespace: &str) -> Result<Vec<Network>, String> {
-    let own = |name: &str| Network {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
     if annotation.trim_start().starts_with('[') {
         let list: Vec<Value> = serde_json::from_str(annotation).map_err(|error| error.to_string())?;
         return list
@@ -91,6 +89,7 @@ pub(crate) fn networks(annotation: &str, namespace: &str) -> Result<Vec<Network>
                 Ok(Network {
                     namespace: entry["namespace"].as_str().unwrap_or(namespace).to_owned(),
                     name: name.to_owned(),
+                    interface: entry["interface"].as_str().map(str::to_owned),
                 })
             })
             .collect();
@@ -101,14 +100,16 @@ pub(crate) fn networks(annotation: &str, namespace: &str) -> Result<Vec<Network>
         .filter(|item| !item.is_empty());
     Ok(items
         .map(|item| {
-            let item = item.split('@').next().unwrap_or_default();
-            item.split_once('/').map_or_else(
-                || own(item),
-                |(namespace, name)| Network {
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                },
-            )
+            let (item, interface) = match item.split_once('@') {
+                Some((item, interface)) => (item, Some(interface.to_owned())),
+                None => (item, None),
+            };
+            let (namespace, name) = item.split_once('/').unwrap_or((namespace, item));
+            Network {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                interface,
+            }
         })
         .collect())
 }

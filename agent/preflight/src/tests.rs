@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, Finding, Listed, Report, Usage, Workload, preflight};
 
+mod environment;
+
 const RAILS: [&str; 4] = ["eno5np0", "eno6np0", "eno7np0", "eno8np0"];
 
 fn resource(rail: &str) -> String {

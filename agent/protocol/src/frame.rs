@@ -101,10 +101,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        Ask, ConnectRequest, Device, EndAddress, EndGid, Gid, GidType, HelperError, LogPart, MAX_DEVICES,
-        MAX_LOG_RECORDS, MAX_MODULES, MAX_SPACE, MAX_SPACES, Message, ModuleMemory, ModulePage, OfferRequest,
-        Path, PciSpace, Peer, Port, ProbeRequest, QueuePairAddress, RegionAddress, RemotePort, Reply,
-        Request, Response, Role,
+        Ask, ConnectRequest, Device, DriverStatistics, EndAddress, EndGid, Gid, GidType, HelperError,
+        LogPart, MAX_DEVICES, MAX_DRIVERS, MAX_LOG_RECORDS, MAX_MODULES, MAX_SPACE, MAX_SPACES,
+        MAX_STATISTICS, Message, ModuleMemory, ModulePage, OfferRequest, Path, PciSpace, Peer, Port,
+        ProbeRequest, QueuePairAddress, RegionAddress, RemotePort, Reply, Request, Response, Role, Statistic,
     };
 
     fn request() -> Request {
@@ -121,6 +121,7 @@ mod tests {
                 latency_size: 8,
                 gid_index: None,
                 even_if_busy: false,
+                memory_node: None,
                 busy_bytes_per_second: 1 << 20,
             }),
         }
@@ -266,10 +267,20 @@ mod tests {
             pages: vec![page; 8],
             errno: i32::MIN,
         };
+        let statistic = Statistic {
+            name: "\\".repeat(32),
+            value: u64::MAX,
+        };
+        let driver = DriverStatistics {
+            netdev: "x".repeat(16),
+            statistics: vec![statistic; MAX_STATISTICS],
+            errno: i32::MIN,
+        };
         for reply in [
             Reply::PciSpaces(vec![space; MAX_SPACES]),
             Reply::KernelLog(log),
             Reply::Modules(vec![module; MAX_MODULES]),
+            Reply::Statistics(vec![driver; MAX_DRIVERS]),
         ] {
             let message = Message::Response(Response { id: u64::MAX, reply });
             let frame = encode(&message).unwrap();

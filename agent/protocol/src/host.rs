@@ -1,5 +1,5 @@
-//! What a privileged helper reads of the host for an agent that may not: PCI configuration spaces, the kernel log, and the memory of
-//! transceivers.
+//! What a helper reads of the host for an agent that may not or cannot: PCI configuration spaces, the kernel log, the memory of
+//! transceivers, and the statistics of network drivers.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,36 @@ pub struct ModulePage {
     /// The bytes.
     #[serde(with = "hexadecimal")]
     pub data: Vec<u8>,
+}
+
+/// The most network devices whose statistics are in an answer.
+pub const MAX_DRIVERS: usize = 256;
+/// The most statistics of a network device in an answer.
+pub const MAX_STATISTICS: usize = 64;
+/// Maximum length of the name of a statistic in bytes (`ETH_GSTRING_LEN`).
+const MAX_STATISTIC: usize = 32;
+
+/// The statistics of the driver of a network device, as far as the agent's reader uses them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverStatistics {
+    /// The network device.
+    #[serde(deserialize_with = "bounded::text::<_, MAX_NETDEV>")]
+    pub netdev: String,
+    /// Those that its driver has.
+    #[serde(deserialize_with = "bounded::list::<_, _, MAX_STATISTICS>")]
+    pub statistics: Vec<Statistic>,
+    /// Why none could be read, as in `errno.h`; 0 if they could.
+    pub errno: i32,
+}
+
+/// One statistic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistic {
+    /// The driver's name for it, as the program `ethtool -S` shows it.
+    #[serde(deserialize_with = "bounded::text::<_, MAX_STATISTIC>")]
+    pub name: String,
+    /// Its value.
+    pub value: u64,
 }
 
 /// The bytes that pairs of hexadecimal digits stand for; empty if they are not such pairs.

@@ -11,6 +11,7 @@ pub mod bounded;
 mod end;
 mod errno;
 mod facts;
+mod fingerprint;
 pub mod frame;
 mod gid;
 mod host;
@@ -28,10 +29,11 @@ pub use end::{
 };
 pub use errno::Errno;
 pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
+pub use fingerprint::FINGERPRINT;
 pub use gid::best_gid;
 pub use host::{
-    LogPart, MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES, ModuleMemory, ModulePage,
-    PciSpace, bytes_of_digits,
+    DriverStatistics, LogPart, MAX_DRIVERS, MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES,
+    MAX_STATISTICS, ModuleMemory, ModulePage, PciSpace, Statistic, bytes_of_digits,
 };
 pub use kubelet::{
     AllocatableResources, ClaimResource, ContainerDevices, ContainerResources, DynamicResource,
@@ -49,5 +51,5 @@ pub use probe::{
 pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
 pub use status::WcStatus;
 
-/// The version of the conversation. Both sides refuse any other: the two binaries come from one image.
-pub const PROTOCOL_VERSION: u32 = 5;
+/// The version of the conversation. The agent refuses any other, and another [`FINGERPRINT`]: the two binaries come from one build.
+pub const PROTOCOL_VERSION: u32 = 6;

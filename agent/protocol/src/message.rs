@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectRequest, Device, KubeletAnswer, KubeletMethod, LogPart, MAX_MODULES, MAX_RUNTIMES, MAX_SPACES,
-    ModuleMemory, OfferRequest, OfferedEnd, PciSpace, ProbeReport, ProbeRequest, RuntimeLimits, bounded,
+    ConnectRequest, Device, DriverStatistics, KubeletAnswer, KubeletMethod, LogPart, MAX_DRIVERS,
+    MAX_MODULES, MAX_RUNTIMES, MAX_SPACES, ModuleMemory, OfferRequest, OfferedEnd, PciSpace, ProbeReport,
+    ProbeRequest, RuntimeLimits, bounded,
 };
 
 /// The most devices of a node, virtual functions included.
@@ -32,6 +33,8 @@ pub enum Ask {
     PciSpaces,
     /// The memory of transceivers, as far as the agent's reader uses it.
     Modules,
+    /// The statistics of the drivers of network devices, as far as the agent's reader uses them.
+    Statistics,
     /// The kernel log from this sequence number on.
     KernelLog(u64),
     /// What the kubelet of this node answers about pods and their devices; one question at a time.
@@ -65,6 +68,9 @@ pub struct Greeting {
     pub protocol: u32,
     /// The helper's own version.
     pub version: String,
+    /// [`crate::FINGERPRINT`] of the helper; 0 from one that has none.
+    #[serde(default)]
+    pub fingerprint: u64,
 }
 
 /// The answer to one [`Request`].
@@ -90,6 +96,8 @@ pub enum Reply {
     PciSpaces(#[serde(deserialize_with = "bounded::list::<_, _, MAX_SPACES>")] Vec<PciSpace>),
     /// To [`Ask::Modules`].
     Modules(#[serde(deserialize_with = "bounded::list::<_, _, MAX_MODULES>")] Vec<ModuleMemory>),
+    /// To [`Ask::Statistics`].
+    Statistics(#[serde(deserialize_with = "bounded::list::<_, _, MAX_DRIVERS>")] Vec<DriverStatistics>),
     /// To [`Ask::KernelLog`].
     KernelLog(LogPart),
     /// To [`Ask::Kubelet`].

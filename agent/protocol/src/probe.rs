@@ -41,6 +41,9 @@ pub struct ProbeRequest {
     pub gid_index: Option<u32>,
     /// Start even where the port's counters show traffic.
     pub even_if_busy: bool,
+    /// The NUMA node whose memory both buffers take; `None` for what the kernel chooses. For a loopback only.
+    #[serde(default)]
+    pub memory_node: Option<u32>,
     /// A port counts as busy from this many bytes per second on, both directions together.
     pub busy_bytes_per_second: u64,
 }

@@ -50,6 +50,7 @@ pub(crate) fn probe_request(
         latency_size: size(settings.latency_size),
         gid_index: None,
         even_if_busy: false,
+        memory_node: None,
         busy_bytes_per_second: settings.busy_bytes_per_second,
     }
 }
@@ -70,6 +71,8 @@ pub(crate) async fn ask_privileged(helper: &Helper, privileged: &Privileged) -> 
     let mut changed = privileged.set_spaces(spaces.map_err(|failure| unread(&failure)));
     let modules = helper.modules().await;
     changed |= privileged.set_modules(modules.map_err(|failure| unread(&failure)));
+    let statistics = helper.statistics().await;
+    changed |= privileged.set_statistics(statistics.map_err(|failure| unread(&failure)));
     // As many parts as the largest buffer of a kernel has. The rest of a flood comes with the next question.
     for _ in 0..MAX_LOG_PARTS {
         let part = helper.kernel_log(privileged.log_from()).await;

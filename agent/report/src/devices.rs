@@ -6,6 +6,7 @@ use rdma_health_node::{
     Fact, Function, Node, Port,
     infiniband::{Hca, LinkLayer, Netdev},
     iommu::DomainType,
+    lldp::Neighbour,
     pods::{Allocation, Container, SharedUse},
     words::{count, gigabits, listed, numbered, printable, write_json},
 };
@@ -51,6 +52,9 @@ pub(super) struct Row<'a> {
     /// The GID that a connection should use; `None` on InfiniBand and if there is none.
     pub(super) gid: Option<Chosen>,
     pub(super) numa_node: &'a Fact<u32>,
+    /// The switch port that it is connected to, if a daemon saves LLDP announcements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) neighbour: Option<&'a Neighbour>,
     /// The type of the IOMMU group; `None` without an IOMMU.
     pub(super) iommu: Option<&'a str>,
     /// For a virtual function, the PCI address of the physical function.
@@ -123,6 +127,7 @@ impl<'a> Row<'a> {
                 kind: gid.kind,
             }),
             numa_node: &hca.numa_node,
+            neighbour: kernel.and_then(|port| node.lldp_neighbour(port)),
             iommu: function.and_then(|function| function.dma.map(DomainType::as_str)),
             physical_function: &hca.physical_function,
             virtual_functions: sriov
@@ -160,6 +165,7 @@ impl<'a> Row<'a> {
             cell(self.numa_node, ToString::to_string),
             self.iommu.unwrap_or(DASH).to_owned(),
             function,
+            self.neighbour.map_or(DASH.into(), switch_port),
             self.pods(),
         ]
     }
@@ -185,6 +191,16 @@ fn cell<T>(fact: &Fact<T>, text: impl Fn(&T) -> String) -> String {
         Fact::Known(value) => text(value),
         Fact::Absent => DASH.into(),
         Fact::Unread { .. } => UNREAD.into(),
+    }
+}
+
+/// `leaf-3 Ethernet12/1`, in brackets if it is no longer announced.
+fn switch_port(neighbour: &Neighbour) -> String {
+    let words = format!("{} {}", neighbour.switch, neighbour.port);
+    if neighbour.is_past {
+        format!("({words})")
+    } else {
+        words
     }
 }
 
@@ -219,6 +235,7 @@ pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
 pub fn text(out: &mut impl Write, node: &Node) -> std::io::Result<()> {
     let rows = rows(node);
     let has_pods = rows.iter().any(|row| !row.containers.is_empty());
+    let has_switches = rows.iter().any(|row| row.neighbour.is_some());
     let mut rows: Vec<_> = rows.iter().map(Row::cells).collect();
     if rows.is_empty() {
         return match node.hcas.unread() {
@@ -228,14 +245,16 @@ pub fn text(out: &mut impl Write, node: &Node) -> std::io::Result<()> {
     }
     let head = [
         "DEVICE", "PORT", "PCI", "NETDEV", "MODEL", "FIRMWARE", "STATE", "RATE", "MTU", "GID", "NUMA",
-        "IOMMU", "FUNCTION", "POD",
+        "IOMMU", "FUNCTION", "SWITCH", "POD",
     ];
     let mut head = head.map(str::to_owned).to_vec();
-    if !has_pods {
-        // A column of dashes, unless a kubelet gave a device to a pod.
-        head.pop();
-        for row in &mut rows {
-            row.pop();
+    // Columns of dashes: unless a kubelet gave a device to a pod, and unless a daemon saves neighbours.
+    for (column, is_used) in [(head.len() - 1, has_pods), (head.len() - 2, has_switches)] {
+        if !is_used {
+            head.remove(column);
+            for row in &mut rows {
+                row.remove(column);
+            }
         }
     }
     table::write(out, &head, &rows)?;

@@ -19,14 +19,18 @@ pub mod domain {
     //! The rules, one module per domain; each function is the judgement of one rule.
     pub mod adapter_events;
     pub mod bond;
+    mod compared;
     pub mod devlink;
+    pub mod efa;
     pub mod gids;
     pub mod gpu_driver;
+    pub mod gpu_events;
     pub mod gpudirect;
     pub mod iommu;
     pub mod iommu_events;
     pub mod limits;
     pub mod link;
+    mod logged;
     pub mod lost;
     pub mod measured;
     pub mod modules;
@@ -35,6 +39,7 @@ pub mod domain {
     pub mod pci_link;
     pub mod pci_path;
     pub mod pci_rate;
+    pub mod pci_stall;
     pub mod pods;
     pub mod priorities;
     pub mod probe;

@@ -158,7 +158,7 @@ fn unfit_question(question: &Question) -> Option<&'static str> {
             object,
         } => unfit_words(&[family, command, object]),
         Question::Kubelet { method } => unfit_words(&[method]),
-        Question::VerbsDevices | Question::Runtimes => None,
+        Question::VerbsDevices | Question::Runtimes | Question::DriverStatistics => None,
         Question::Read(path) | Question::List(path) | Question::Link(path) | Question::RealPath(path) => {
             unfit_path(path)
         }

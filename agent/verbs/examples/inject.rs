@@ -48,9 +48,9 @@ fn inject() -> Result<String, Box<dyn Error>> {
     let gid = gid.transpose()?;
 
     let domain = ProtectionDomain::new(&context)?;
-    let source = MemoryRegion::new(&domain, SIZE as usize, Access::Local)?;
+    let source = MemoryRegion::new(&domain, SIZE as usize, Access::Local, None)?;
     // Has room for more than the source holds, so that only the source is at fault.
-    let target = MemoryRegion::new(&domain, 2 * SIZE as usize, Access::RemoteWrite)?;
+    let target = MemoryRegion::new(&domain, 2 * SIZE as usize, Access::RemoteWrite, None)?;
     let capabilities = Capabilities {
         send_depth: 1,
         inline: 0,

@@ -7,15 +7,18 @@
 use std::path::Path;
 
 use rdma_health_kernel::{
-    Fact, Root, UnreadKind, limits,
+    Fact, Root, UnreadKind, drivers, limits,
     netlink::transceiver,
     pci,
     root::{LogFollower, Scope},
 };
 use rdma_health_protocol::{
-    HelperError, LogPart, MAX_RUNTIMES, MAX_SPACES, MemlockLimit, ModuleMemory, PciSpace, RuntimeLimits,
+    DriverStatistics, HelperError, LogPart, MAX_DRIVERS, MAX_RUNTIMES, MAX_SPACES, MAX_STATISTICS,
+    MemlockLimit, ModuleMemory, PciSpace, RuntimeLimits, Statistic,
 };
 use rustix::io::Errno;
+
+use crate::sys;
 
 /// The memlock limits of the container runtimes and the kubelet, read from `/proc` below the directory `host`.
 ///
@@ -59,6 +62,32 @@ pub fn pci_spaces(own: &Path) -> Result<Vec<PciSpace>, HelperError> {
 pub fn modules(own: &Path) -> Result<Vec<ModuleMemory>, HelperError> {
     let root = open(own).map_err(|errno| failed("listing RDMA devices", errno))?;
     Ok(transceiver::memories(&Scope::new(&root)))
+}
+
+/// The statistics of the drivers of RDMA devices' network devices below the directory `own`, as far as the agent's reader uses them.
+///
+/// # Errors
+/// The kernel's, if the directory could not be opened.
+pub fn statistics(own: &Path) -> Result<Vec<DriverStatistics>, HelperError> {
+    let root = open(own).map_err(|errno| failed("listing RDMA devices", errno))?;
+    let netdevs = drivers::netdevs(&Scope::new(&root), MAX_DRIVERS);
+    Ok(netdevs.into_iter().map(statistics_of).collect())
+}
+
+fn statistics_of(netdev: String) -> DriverStatistics {
+    let (found, errno) = match sys::driver_statistics(&netdev) {
+        Ok(found) => (found, 0),
+        Err(error) => (Vec::new(), error.errno),
+    };
+    let used = found.into_iter().filter(|(name, _)| drivers::is_used(name));
+    DriverStatistics {
+        netdev,
+        statistics: used
+            .map(|(name, value)| Statistic { name, value })
+            .take(MAX_STATISTICS)
+            .collect(),
+        errno,
+    }
 }
 
 /// A part of the kernel log of the machine that the directory `own` belongs to, from the record `from` on.

@@ -98,6 +98,7 @@ impl Helper {
             latency_size: 8,
             gid_index: None,
             even_if_busy: true,
+            memory_node: None,
             busy_bytes_per_second: u64::MAX,
         };
         self.ask(Ask::Offer(OfferRequest { role, probe }))?;

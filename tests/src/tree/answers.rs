@@ -18,10 +18,13 @@ pub(super) fn parse_question(text: &str) -> Result<Question> {
         },
         ["verbs", "devices"] => Question::VerbsDevices,
         ["runtimes"] => Question::Runtimes,
+        ["driver", "statistics"] => Question::DriverStatistics,
         ["kubelet", method] => Question::Kubelet {
             method: method.into(),
         },
-        _ => bail!("expected `netlink FAMILY COMMAND [OBJECT]`, `verbs devices` or `kubelet METHOD`"),
+        _ => bail!(
+            "expected `netlink FAMILY COMMAND [OBJECT]`, `verbs devices`, `driver statistics` or `kubelet METHOD`"
+        ),
     };
     check_question(&question)?;
     Ok(question)

@@ -187,6 +187,32 @@ pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
     Some(*kind)
 }
 
+/// The event with this name in lower case, with or without the prefix of its library; `Some(None)` has no consequence.
+#[expect(
+    clippy::option_option,
+    reason = "not an event, an event without a consequence, or one with a meaning"
+)]
+pub(crate) fn event_named(name: &str) -> Option<Option<SymptomKind>> {
+    let symptom = |event| match event {
+        Event::Symptom(kind) => Some(kind),
+        Event::Harmless => None,
+    };
+    let is_async = name.starts_with("ibv_event_") || name.starts_with("ib_event_");
+    if is_async {
+        return async_event(&Lower::of(name)).map(symptom);
+    }
+    let whole = name.strip_prefix("rdma_cm_event_");
+    let event = CM_EVENTS
+        .iter()
+        .find(|(event, _)| *event == whole.unwrap_or(name) && !event.is_empty());
+    match (event, whole) {
+        (Some((_, event)), _) => Some(symptom(*event)),
+        // The others are steps of a connection.
+        (None, Some(_)) => Some(None),
+        (None, None) => None,
+    }
+}
+
 /// The event in a line.
 pub(super) fn event(line: &Lower<'_>) -> Option<Event> {
     cm_event(line).or_else(|| async_event(line)).or_else(|| efa(line))

@@ -333,6 +333,9 @@ pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, KERNEL,
 static FIRST: LazyLock<Phrases> =
     LazyLock::new(|| Phrases::new(all().filter_map(|(phrases, _)| phrases.first().copied())));
 
+/// Every row, by its place.
+static ALL: LazyLock<Vec<&Row>> = LazyLock::new(|| all().collect());
+
 fn all() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().flat_map(|rows| rows.iter())
 }
@@ -342,13 +345,13 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
         let is_better = best.is_none_or(|best| found.index < best.index);
-        let matches = |(phrases, _): &&Row| phrases.iter().all(|phrase| lower.contains(phrase));
-        if is_better && all().nth(found.index).as_ref().is_some_and(matches) {
+        let matches = |(phrases, _): &&&Row| phrases.iter().all(|phrase| lower.contains(phrase));
+        if is_better && ALL.get(found.index).as_ref().is_some_and(matches) {
             best = Some(found);
         }
     }
     let best = best?;
-    Some((all().nth(best.index)?.1, best.start))
+    Some((ALL.get(best.index)?.1, best.start))
 }
 
 /// Whether a row applies to a line of level information, too: what NCCL reports there about its choice of network.

@@ -30,6 +30,8 @@ pub(super) struct Grade {
     pub(super) failing: bool,
     /// Its own level, if it states one.
     pub(super) level: Option<Level>,
+    /// It is known to have no consequence.
+    pub(super) harmless: bool,
     /// It quotes documentation, advice or source code.
     pub(super) quoted: bool,
 }
@@ -520,9 +522,11 @@ impl Grade {
             .map(|found| found.start)
             .or_else(|| failing_symbol(line.text))
             .or_else(|| negative_code(lower));
+        let harmless = is_harmless(lower);
         Self {
             about_rdma: is_about_rdma(lower),
-            failing: failure.is_some() && !is_harmless(lower),
+            failing: failure.is_some() && !harmless,
+            harmless,
             level,
             quoted: is_quoted(line, level, failure),
         }
@@ -536,7 +540,7 @@ impl Grade {
 }
 
 /// Whether the line is known to have no consequence.
-pub(super) fn is_harmless(lower: &str) -> bool {
+fn is_harmless(lower: &str) -> bool {
     LISTS.harmless.occur(lower)
 }
 

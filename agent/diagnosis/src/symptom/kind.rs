@@ -140,6 +140,9 @@ kinds! {
     NetworkAttachFailed: Failure, "network-attach-failed", "the secondary network of a pod could not be attached";
     FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be configured for a pod";
     GpuDoorbellFailed: Failure, "gpu-doorbell-failed", "the adapter's doorbells could not be mapped for GPU-initiated communication (IBGDA)";
+    GpuStopped: Failure, "gpu-stopped", "the kernel log shows that a GPU failed and must be reset";
+    GpuLinkError: Degraded, "gpu-link-error-logged", "the kernel log shows an error of a connection between GPUs (NVLink, xGMI)";
+    GpuError: Secondary, "gpu-error-logged", "the kernel log shows an error of a GPU that most often an application causes";
     PeerMemoryError: Failure, "peer-memory-error", "the peer-memory module reported an error";
     RdmaDisabled: Degraded, "rdma-disabled", "RDMA is disabled in the job's settings";
     SocketFallback: Degraded, "socket-fallback", "the job uses TCP instead of RDMA";

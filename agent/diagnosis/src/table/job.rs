@@ -35,7 +35,7 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
 
 pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
     id: "device-not-given",
-    title: "The RDMA devices of the node are not available to the job's container",
+    title: "The RDMA devices of the node are not available where the job runs",
     explanation: "A container has only the devices that its pod requests. Without an RDMA resource in the pod, or without \
     /dev/infiniband, NCCL finds no device and uses TCP.",
     next_step: "In the pod, run ls /dev/infiniband and env | grep PCIDEVICE. Add the RDMA resource to the pod's limits.",

@@ -47,7 +47,7 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
             "N: a container sees only the RDMA devices that were moved to its network namespace (rdma system show)",
         );
     }
-    scales.unseen("RDMA devices in the job's container (ls /dev/infiniband)");
+    scales.unseen("RDMA devices where the job runs (ls /dev/infiniband)");
 }
 
 pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
@@ -255,7 +255,7 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 11] = [
+    const KINDS: [SymptomKind; 13] = [
         SymptomKind::NoListener,
         SymptomKind::ExchangeFailed,
         SymptomKind::UnsupportedAdapter,
@@ -267,6 +267,8 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::AdmissionRefused,
         SymptomKind::NetworkAttachFailed,
         SymptomKind::GpuDoorbellFailed,
+        SymptomKind::GpuStopped,
+        SymptomKind::GpuLinkError,
     ];
     if let Some(symptom) = case.seen(&KINDS).next() {
         scales.fits(&symptom.source, &symptom.text);

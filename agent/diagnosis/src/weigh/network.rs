@@ -355,8 +355,13 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     let refused = no_device || case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
     let software = case.symptoms.iter().find_map(|symptom| symptom.software);
     if let Some(setting) = software.and_then(Software::device_setting) {
+        let place = if case.node.may_run_containers() {
+            "In the pod"
+        } else {
+            "Where the job runs"
+        };
         scales.next_step = Some(format!(
-            "In the pod, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
+            "{place}, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
             listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
             or restrict the job to the devices that it has: {setting}."
         ));

@@ -63,6 +63,26 @@ pub(super) fn parts(first: &[u8]) -> &'static [Part] {
     }
 }
 
+/// The pages without any part that is not read, such as one with a serial number.
+pub(super) fn used(pages: Vec<ModulePage>) -> Vec<ModulePage> {
+    let is_first = |page: &&ModulePage| (page.address, page.page, page.offset) == (FIRST.0, FIRST.1, FIRST.2);
+    let others = pages
+        .iter()
+        .find(is_first)
+        .map_or(&[][..], |first| parts(&first.data));
+    let length = |page: &ModulePage| {
+        let mut known = std::iter::once(&FIRST).chain(others);
+        known
+            .find(|part| (part.0, part.1, part.2) == (page.address, page.page, page.offset))
+            .map(|part| usize::from(part.3))
+    };
+    let cut = |mut page: ModulePage| {
+        page.data.truncate(length(&page)?);
+        Some(page)
+    };
+    pages.into_iter().filter_map(cut).collect()
+}
+
 /// What the pages of a module hold; `None` if they are not those of a module.
 pub(super) fn decode(pages: &[ModulePage]) -> Option<Module> {
     let memory = Memory(pages);

@@ -1,7 +1,8 @@
-//! The RDMA subsystem by netlink: whether network namespaces share devices, and how many objects each device has.
+//! The RDMA subsystem by netlink: whether network namespaces share devices, how many objects each device and process has, and which
+//! optional counters are on.
 //!
-//! Source: netlink of the RDMA subsystem, `RDMA_NLDEV_CMD_SYS_GET` and `RDMA_NLDEV_CMD_RES_GET` (`include/uapi/rdma/rdma_netlink.h`;
-//! the program `rdma system` and `rdma resource`). Reading needs no privilege.
+//! Source: netlink of the RDMA subsystem, `RDMA_NLDEV_CMD_SYS_GET`, `_RES_GET`, `_RES_MR_GET`, `_RES_CQ_GET` and `_STAT_GET_STATUS`
+//! (`include/uapi/rdma/rdma_netlink.h`; the programs `rdma system`, `rdma resource` and `rdma statistic mode`). Reading needs no privilege.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Call, Netlink, Question, only,
-    wire::{Kind, Schema},
+    wire::{Kind, Schema, number},
 };
 use crate::{
     fact::{Errno, Fact, Unread},
+    infiniband::CLASS,
     root::Scope,
     source::{After, Known, Source},
 };
@@ -33,6 +35,14 @@ pub struct Subsystem {
     pub namespaces: Fact<Namespaces>,
     /// By device: the number of objects of each kind: `qp`, `mr`, `cq`, `pd`, `cm_id`, `ctx`, `srq`. Absent likewise.
     pub resources: Fact<BTreeMap<String, BTreeMap<String, u64>>>,
+    /// By device: how many memory regions (`mr`) and completion queues (`cq`) each process has, the largest number first, without
+    /// saying which process it is. Queue pairs are left out: the kernel asks the adapter's firmware about each. Absent likewise.
+    #[serde(default)]
+    pub of_processes: Fact<BTreeMap<String, BTreeMap<String, Vec<u64>>>>,
+    /// By device and port (`mlx5_0:1`): the counters that can be switched on and off, and whether they are on. Absent likewise, and
+    /// before Linux 5.16.
+    #[serde(default)]
+    pub optional_counters: Fact<BTreeMap<String, BTreeMap<String, bool>>>,
 }
 
 /// How network namespaces get RDMA devices (`rdma system show`).
@@ -65,6 +75,10 @@ impl Source for Subsystem {
             namespaces: system
                 .and_then(only)
                 .and_then(|system| system.namespaces().into()),
+            of_processes: devices.as_ref().map(|devices| of_processes(&netlink, devices)),
+            optional_counters: devices
+                .as_ref()
+                .map(|devices| optional_counters(scope, &netlink, devices)),
             resources: devices.map(|devices| {
                 let devices = devices.into_iter().take(MAX_DEVICES);
                 devices
@@ -78,6 +92,8 @@ impl Source for Subsystem {
         Self {
             namespaces: why.clone().into(),
             resources: why.clone().into(),
+            of_processes: why.clone().into(),
+            optional_counters: why.clone().into(),
         }
     }
 }
@@ -96,6 +112,164 @@ fn ask<T: serde::de::DeserializeOwned>(
         attributes: Vec::new(),
         schema,
     })
+}
+
+/// Devices whose objects and counters are asked about.
+const MAX_ASKED: usize = 64;
+/// A device with more objects of a kind is not asked whose they are.
+const MAX_OBJECTS: u64 = 20_000;
+/// Maximum number of processes of a device, and of its optional counters.
+const MAX_PROCESSES: usize = 64;
+const MAX_COUNTERS: usize = 256;
+const DEV_INDEX: u16 = 1;
+const PORT_INDEX: u16 = 3;
+
+/// What is not there is no failure: an older kernel, a device without such counters, or one that is just going away.
+const NOT_SUPPORTED: [Errno; 3] = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NODEV];
+
+/// A kind of object: its name, the command, and where its reply has the process.
+type Object = (&'static str, u16, Schema);
+
+const OBJECTS: [Object; 2] = [
+    (
+        "mr",
+        13,
+        &[(40, "objects", Kind::Nest(&[(41, "entry", PROCESS)]))],
+    ),
+    (
+        "cq",
+        12,
+        &[(35, "objects", Kind::Nest(&[(36, "entry", PROCESS)]))],
+    ),
+];
+const PROCESS: Kind = Kind::List(&[(28, "pid", Kind::Number)]);
+
+fn of_processes(
+    netlink: &Netlink<'_, '_>,
+    devices: &[Device],
+) -> BTreeMap<String, BTreeMap<String, Vec<u64>>> {
+    let mut found: BTreeMap<String, BTreeMap<String, Vec<u64>>> = BTreeMap::new();
+    for device in devices.iter().take(MAX_ASKED) {
+        let Some(index) = device.dev_index else { continue };
+        for (kind, command, schema) in OBJECTS {
+            let all = device.res_summary.entry.iter().find(|entry| entry.name == kind);
+            if all.is_none_or(|all| all.curr == 0 || all.curr > MAX_OBJECTS) {
+                continue;
+            }
+            let question = || Question {
+                family: FAMILY,
+                call: Call::Rdma(command),
+                dump: true,
+                attributes: vec![number(DEV_INDEX, index)],
+                schema,
+            };
+            let name = format!("res-{kind}-get");
+            // The answer that is recorded names no process.
+            let counts: Fact<Vec<u64>> = netlink.ask_all(
+                FAMILY,
+                &name,
+                &device.dev_name,
+                &NOT_SUPPORTED,
+                |client, source| Ok(by_process(&client.ask(source, question())?)),
+            );
+            if let Fact::Known(counts) = counts {
+                let of_device = found.entry(device.dev_name.clone()).or_default();
+                of_device.insert(kind.to_owned(), counts.into_iter().take(MAX_PROCESSES).collect());
+            }
+        }
+    }
+    found
+}
+
+/// How many objects each process has, the largest number first. Those of the kernel have no process.
+fn by_process(messages: &[serde_json::Value]) -> Vec<u64> {
+    let mut processes: BTreeMap<u64, u64> = BTreeMap::new();
+    for message in messages {
+        let entries = message["objects"]["entry"].as_array();
+        for pid in entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry["pid"].as_u64())
+        {
+            *processes.entry(pid).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<u64> = processes.into_values().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts.truncate(MAX_PROCESSES);
+    counts
+}
+
+fn optional_counters(
+    scope: &Scope<'_>,
+    netlink: &Netlink<'_, '_>,
+    devices: &[Device],
+) -> BTreeMap<String, BTreeMap<String, bool>> {
+    let mut found = BTreeMap::new();
+    for device in devices.iter().take(MAX_ASKED) {
+        let Some(index) = device.dev_index else { continue };
+        let ports = scope.entries(&format!("{CLASS}/{}/ports", device.dev_name));
+        for port in ports.known().into_iter().flatten() {
+            let Ok(of_device) = port.parse::<u32>() else {
+                continue;
+            };
+            let object = format!("{}:{port}", device.dev_name);
+            let status: Fact<Vec<Status>> =
+                netlink.ask("stat-get-status", &object, &NOT_SUPPORTED, || Question {
+                    family: FAMILY,
+                    call: Call::Rdma(24),
+                    dump: false,
+                    attributes: vec![number(DEV_INDEX, index), number(PORT_INDEX, of_device)],
+                    schema: STATUS,
+                });
+            if let Fact::Known(status) = status.and_then(only) {
+                let counters = status.optional();
+                if !counters.is_empty() {
+                    found.insert(object, counters);
+                }
+            }
+        }
+    }
+    found
+}
+
+const STATUS: Schema = &[(
+    80,
+    "hwcounters",
+    Kind::Nest(&[(
+        81,
+        "entry",
+        Kind::List(&[(82, "name", Kind::Text), (95, "dynamic", Kind::Number)]),
+    )]),
+)];
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    #[serde(default)]
+    hwcounters: Counters,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Counters {
+    entry: Vec<Counter>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Counter {
+    name: String,
+    /// Whether it is on; only an optional one has this.
+    dynamic: Option<u64>,
+}
+
+impl Status {
+    fn optional(self) -> BTreeMap<String, bool> {
+        let counters = self.hwcounters.entry.into_iter();
+        counters
+            .filter_map(|counter| Some((counter.name, counter.dynamic? != 0)))
+            .take(MAX_COUNTERS)
+            .collect()
+    }
 }
 
 const SYSTEM: Schema = &[(66, "netns-mode", Kind::Number)];
@@ -117,6 +291,7 @@ impl System {
 }
 
 const DEVICE: Schema = &[
+    (DEV_INDEX, "dev-index", Kind::Number),
     (2, "dev-name", Kind::Text),
     (
         15,
@@ -132,6 +307,7 @@ const DEVICE: Schema = &[
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Device {
+    dev_index: Option<u32>,
     dev_name: String,
     #[serde(default)]
     res_summary: Summary,
@@ -168,5 +344,30 @@ mod tests {
         assert_eq!(mode(json!({"netns-mode": 0})), Some(Namespaces::Exclusive));
         assert_eq!(mode(json!({"netns-mode": 1})), Some(Namespaces::Shared));
         assert_eq!([json!({}), json!({"netns-mode": 9})].map(mode), [None, None]);
+    }
+
+    #[test]
+    fn objects_are_counted_by_process_without_its_number() {
+        let entries = |pids: &[u64]| {
+            let entries: Vec<_> = pids.iter().map(|pid| json!({"pid": pid})).collect();
+            json!({"objects": {"entry": entries}})
+        };
+        // The kernel's own have no process; a second message goes on where the first one ended.
+        let kernel = json!({"objects": {"entry": [{}]}});
+        let messages = [entries(&[4711, 31337, 4711]), kernel, entries(&[4711])];
+        assert_eq!(by_process(&messages), [3, 1]);
+        assert_eq!(by_process(&[json!([]), json!({"objects": 7})]), [0_u64; 0]);
+    }
+
+    #[test]
+    fn only_counters_that_can_be_switched_are_optional() {
+        let message = json!({"hwcounters": {"entry": [{"name": "duplicate_request"},
+            {"name": "cc_rx_ce_pkts", "dynamic": 1}, {"name": "cc_tx_cnp_pkts", "dynamic": 0}]}});
+        let status: Status = serde_json::from_value(message).unwrap();
+        let expected = [
+            ("cc_rx_ce_pkts".to_owned(), true),
+            ("cc_tx_cnp_pkts".to_owned(), false),
+        ];
+        assert_eq!(status.optional(), BTreeMap::from(expected));
     }
 }

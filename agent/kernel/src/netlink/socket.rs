@@ -267,6 +267,8 @@ fn is_kernel(sender: Option<SocketAddrAny>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::socketpair;
+
     use super::*;
 
     #[test]
@@ -274,6 +276,41 @@ mod tests {
         assert!(is_kernel(Some(SocketAddrNetlink::new(0, 0).into())));
         assert!(!is_kernel(Some(SocketAddrNetlink::new(4711, 0).into())));
         assert!(!is_kernel(None));
+    }
+
+    /// A socket whose other end is not the kernel: each datagram comes from another sender.
+    #[test]
+    fn datagrams_of_others_are_passed_over_until_the_time_is_up() {
+        let (own, other) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+        .unwrap();
+        // What ends a reply with success if the kernel sends it.
+        let mut done = [0; 20];
+        done[0] = 20;
+        done[4..6].copy_from_slice(&3_u16.to_ne_bytes());
+        let sender = std::thread::spawn(move || {
+            // As fast as it is taken, until the reader is gone.
+            while !matches!(
+                send(&other, &done, SendFlags::NOSIGNAL),
+                Err(Errno::CONNREFUSED | Errno::PIPE | Errno::NOTCONN | Errno::CONNRESET)
+            ) {
+                std::thread::yield_now();
+            }
+        });
+        let mut reply = Reply::new("question", 0, generic(16, 1, &[]));
+        let failure = receive(&own, &mut reply).unwrap_err();
+        drop(own);
+        sender.join().unwrap();
+        let Failure::Unread(unread) = failure else {
+            panic!("{failure:?}")
+        };
+        assert_eq!(unread.kind, UnreadKind::Errno(Errno::TIMEDOUT));
+        assert_eq!(unread.detail, "the kernel's reply did not end in time");
+        assert!(reply.into_messages().is_empty());
     }
 
     /// The kernel of this machine has the controller, and no family of that name.

@@ -17,8 +17,8 @@ use super::{
     wire::{Kind, Schema, nest, number, small, text},
 };
 use crate::{
+    drivers::netdevs,
     fact::{Errno, Fact, Unread, UnreadKind},
-    infiniband::CLASS,
     recording::Failure,
     root::Scope,
     source::{After, Known, Source},
@@ -130,21 +130,8 @@ fn module(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Mo
 /// The memory of every module of RDMA devices, for a process that may not read it. A module that cannot be read has an error number.
 pub fn memories(scope: &Scope<'_>) -> Vec<ModuleMemory> {
     let mut client = Client::default();
-    let devices = scope.entries(CLASS).known().cloned().unwrap_or_default();
-    let physical = devices.iter().filter(|device| {
-        let physfn = scope.link(&format!("{CLASS}/{device}/device/physfn"));
-        physfn.known().is_none()
-    });
-    let netdevs = physical.flat_map(|device| {
-        let netdevs = scope.entries(&format!("{CLASS}/{device}/device/net"));
-        netdevs.known().cloned().unwrap_or_default()
-    });
-    let mut found: Vec<ModuleMemory> = Vec::new();
-    for netdev in netdevs {
-        // Two devices may be functions of one PCI device.
-        if found.len() >= MAX_MODULES || found.iter().any(|other| other.netdev == netdev) {
-            continue;
-        }
+    let mut found = Vec::new();
+    for netdev in netdevs(scope, MAX_MODULES) {
         let (pages, errno) = match pages(&mut client, "", &netdev) {
             Ok(pages) => (pages, 0),
             Err(Failure::Errno(errno)) => (Vec::new(), errno.raw_os_error()),
@@ -153,6 +140,13 @@ pub fn memories(scope: &Scope<'_>) -> Vec<ModuleMemory> {
         found.push(ModuleMemory { netdev, pages, errno });
     }
     found
+}
+
+/// A recorded answer about a module without any part of its memory that is not read, such as its serial number; `None` if it is no such
+/// answer.
+pub fn used_pages(document: &[u8]) -> Option<Vec<u8>> {
+    let pages: Vec<ModulePage> = serde_json::from_slice(document).ok()?;
+    serde_json::to_vec(&eeprom::used(pages)).ok()
 }
 
 /// What was read of a module, and when.

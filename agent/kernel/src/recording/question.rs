@@ -32,6 +32,9 @@ pub enum Question {
     /// The memlock limits of container runtimes and the kubelet, which the verbs helper reads where this process does not
     /// see the host's `/proc`. The answer is a JSON document: a list of [`crate::limits::Runtime`].
     Runtimes,
+    /// What the drivers of network devices count, which the verbs helper reads. The answer is a JSON document: a list of
+    /// [`rdma_health_protocol::DriverStatistics`].
+    DriverStatistics,
     /// What the kubelet's pod-resources service answers. The answer is the response in protobuf's JSON form,
     /// without pods, containers and fields that no reader uses: [`rdma_health_protocol::ListPodResources`].
     Kubelet {
@@ -60,7 +63,11 @@ impl Question {
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Read(path) | Self::List(path) | Self::Link(path) | Self::RealPath(path) => Some(path),
-            Self::Netlink { .. } | Self::VerbsDevices | Self::Runtimes | Self::Kubelet { .. } => None,
+            Self::Netlink { .. }
+            | Self::VerbsDevices
+            | Self::Runtimes
+            | Self::DriverStatistics
+            | Self::Kubelet { .. } => None,
         }
     }
 
@@ -71,9 +78,11 @@ impl Question {
             Self::List(_) => Form::Names,
             Self::Link(_) => Form::Target,
             Self::RealPath(_) => Form::RealPath,
-            Self::Netlink { .. } | Self::VerbsDevices | Self::Runtimes | Self::Kubelet { .. } => {
-                Form::Document
-            }
+            Self::Netlink { .. }
+            | Self::VerbsDevices
+            | Self::Runtimes
+            | Self::DriverStatistics
+            | Self::Kubelet { .. } => Form::Document,
         }
     }
 
@@ -86,7 +95,7 @@ impl Question {
                 *text = replace(text);
             }
             Self::Netlink { object, .. } => *object = replace(object),
-            Self::VerbsDevices | Self::Runtimes | Self::Kubelet { .. } => {}
+            Self::VerbsDevices | Self::Runtimes | Self::DriverStatistics | Self::Kubelet { .. } => {}
         }
         question
     }
@@ -111,6 +120,7 @@ impl fmt::Display for Question {
             } => write!(f, "netlink {family} {command} {object}"),
             Self::VerbsDevices => f.write_str("verbs devices"),
             Self::Runtimes => f.write_str("runtimes"),
+            Self::DriverStatistics => f.write_str("driver statistics"),
             Self::Kubelet { method } => write!(f, "kubelet {method}"),
         }
     }

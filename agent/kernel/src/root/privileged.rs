@@ -8,14 +8,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rdma_health_protocol::{LogPart, MAX_MODULES, MAX_SPACES, ModuleMemory, ModulePage, PciSpace};
+use rdma_health_protocol::{
+    DriverStatistics, LogPart, MAX_DRIVERS, MAX_MODULES, MAX_SPACES, ModuleMemory, ModulePage, PciSpace,
+};
 
 use super::Records;
 use crate::{
+    drivers,
     fact::{self, Errno, Unread, UnreadKind},
     kmsg::Collected,
     pci,
-    recording::Failure,
+    recording::{Failure, Question},
 };
 
 /// What the helper has answered so far; shared by the reader and by what asks the helper. Its answers stay when it fails later:
@@ -29,6 +32,8 @@ struct Answers {
     spaces: Result<BTreeMap<String, Arc<[u8]>>, Unread>,
     /// The memory of transceivers by network device, or why it could not be read.
     modules: Result<BTreeMap<String, Result<Vec<ModulePage>, Errno>>, Unread>,
+    /// What network drivers count, as a document, or why it could not be read.
+    statistics: Result<Vec<u8>, Unread>,
     log: Collected,
     /// The sequence number of the next record of the log.
     next: u64,
@@ -46,6 +51,7 @@ impl Default for Privileged {
         Self(Mutex::new(Answers {
             spaces: Err(unasked.clone()),
             modules: Err(unasked.clone()),
+            statistics: Err(unasked.clone()),
             log: Collected::default(),
             next: 0,
             log_failed: Some(unasked),
@@ -83,6 +89,28 @@ impl Privileged {
         let is_first = answers.modules.is_err() && answers.modules != modules;
         if modules.is_ok() || answers.modules.is_err() {
             answers.modules = modules;
+        }
+        is_first
+    }
+
+    /// Takes what network drivers count, or why that could not be read; then the last answer stays. Returns whether the answer is the
+    /// first one: counters change all the time, and the next reading is soon enough.
+    pub fn set_statistics(&self, statistics: Result<Vec<DriverStatistics>, Unread>) -> bool {
+        let statistics = statistics.map(|mut all| {
+            all.truncate(MAX_DRIVERS);
+            let used = |driver: &mut DriverStatistics| {
+                driver
+                    .statistics
+                    .retain(|statistic| drivers::is_used(&statistic.name));
+            };
+            all.iter_mut().for_each(used);
+            // Fails only for maps with keys that are not text.
+            serde_json::to_vec(&all).unwrap_or_default()
+        });
+        let mut answers = self.lock();
+        let is_first = answers.statistics.is_err() && answers.statistics != statistics;
+        if statistics.is_ok() || answers.statistics.is_err() {
+            answers.statistics = statistics;
         }
         is_first
     }
@@ -141,6 +169,14 @@ impl Privileged {
                 &format!("netlink ethtool module-eeprom-get {netdev}"),
                 unread,
             )),
+        }
+    }
+
+    /// What network drivers count, as a document.
+    pub(super) fn statistics(&self) -> Result<Vec<u8>, Failure> {
+        match &self.lock().statistics {
+            Ok(document) => Ok(document.clone()),
+            Err(unread) => Err(failure(&Question::DriverStatistics.to_string(), unread)),
         }
     }
 

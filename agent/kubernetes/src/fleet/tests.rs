@@ -236,7 +236,7 @@ fn a_refusal_of_the_api_server_differs_from_one_of_the_agent() {
 
 #[test]
 fn the_port_is_that_of_the_agents_container() {
-    let of = |pod: Value| port(&serde_json::from_value(pod).unwrap());
+    let of = |pod: Value| serde_json::from_value::<PodObject>(pod).unwrap().port();
     let pod = json!({"spec": {"containers": [
         {"name": "other", "ports": [{"name": "metrics", "containerPort": 1}]},
         {"name": "agent", "ports": [{"name": "metrics", "containerPort": 14791}]},

@@ -6,6 +6,7 @@ use rdma_health_node::{
     Node,
     devlink::{Device, Reporter},
     ethtool::Link,
+    lldp::Neighbour,
 };
 
 use crate::table::{Labelled, table};
@@ -62,6 +63,19 @@ table! {
 }
 
 table! {
+    /// Families of each port whose neighbour a daemon saves.
+    NEIGHBOURS {"device", "port"}: &Neighbour;
+
+    Gauge "rdma_port_lldp_neighbour_info" [""] {"switch", "switch_port"}
+        "The switch port that a port is connected to, as LLDP announced it and systemd-networkd saved it."
+        => samples(|neighbour, samples| {
+            if !neighbour.is_past {
+                samples.info([&neighbour.switch, &neighbour.port]);
+            }
+        });
+}
+
+table! {
     /// Families of each health reporter of a physical function. Those of its devlink ports count together.
     REPORTERS {"pci_address", "reporter"}: Reporters;
 
@@ -111,6 +125,19 @@ pub(crate) fn links(node: &Node) -> Vec<Labelled<&Link>> {
     let mut found = Vec::new();
     for port in node.ports() {
         found.extend(link(port));
+    }
+    found
+}
+
+/// The neighbours of ports, in the same order.
+pub(crate) fn neighbours(node: &Node) -> Vec<Labelled<&Neighbour>> {
+    let mut found = Vec::new();
+    for port in node.ports() {
+        if let Some(neighbour) = node.lldp_neighbour(port.kernel) {
+            let mut number = itoa::Buffer::new();
+            let labels = [port.hca.name.as_str(), number.format(port.number)];
+            found.push(NEIGHBOURS.labelled(&labels, neighbour));
+        }
     }
     found
 }

@@ -21,6 +21,18 @@ pub(super) const COUNTERS: [&str; 10] = [
     "symbol_error",
 ];
 
+/// Those of `efa`, which are not errors of the port itself.
+const EFA_COUNTERS: [&str; 8] = [
+    "impaired_remote_conn_events",
+    "rdma_read_wr_err",
+    "rdma_write_wr_err",
+    "retrans_bytes",
+    "retrans_pkts",
+    "retrans_timeout_events",
+    "rx_drops",
+    "unresponsive_remote_events",
+];
+
 /// Samples of a port's counters: every five minutes, for a little over an hour.
 const PORT_SAMPLES: (u64, u64) = (300, 4200);
 /// Samples of a function's errors: every hour, for a little over a day.
@@ -179,7 +191,8 @@ impl History {
 impl PortHistory {
     fn see(&mut self, port: &Port, of_netlink: Vec<(&'static str, u64)>, booting: bool, now: u64) {
         let counters = || port.counters.iter().chain(&port.hw_counters);
-        let watched = counters().filter(|counter| COUNTERS.contains(&&*counter.name));
+        let watched = counters()
+            .filter(|counter| COUNTERS.contains(&&*counter.name) || EFA_COUNTERS.contains(&&*counter.name));
         let values = watched
             .filter_map(|counter| Some((counter.name.to_string(), *counter.value.known()?)))
             .chain(

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of samples of a series.
 pub(super) const MAX_SAMPLES: usize = 32;
 /// Maximum number of values of a sample.
-pub(super) const MAX_VALUES: usize = 16;
+pub(super) const MAX_VALUES: usize = 24;
 
 /// Counters at earlier times, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

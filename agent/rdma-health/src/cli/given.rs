@@ -19,7 +19,7 @@ use rdma_health_kernel::{
     Root, access,
     collector::{Collector, Refresh},
 };
-use rdma_health_node::{Fact, Node, UnreadKind, access::Access, words::printable};
+use rdma_health_node::{Fact, Function, Node, UnreadKind, access::Access, model, words::printable};
 
 use crate::patient;
 
@@ -119,15 +119,16 @@ impl PodArguments {
                 Fact::Unread { unread } => given.unread(unread.to_string()),
             }
         }
-        let user = user(variables, &root, &mut given);
         let addresses = given
             .grants
             .iter()
             .filter_map(|grant| grant.pci_address.as_deref());
         access.read_classes(&root, addresses);
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+        let node = Node::new(collector.facts());
+        let user = user(variables, &root, library(&node), &mut given);
         Ok(Job {
-            node: Node::new(collector.facts()),
+            node,
             access,
             given,
             user,
@@ -175,7 +176,7 @@ impl JobArguments {
                 remarks.push(why);
                 settings::tcp(&job.node, &job.access, "RDMA cannot be used here", &job.user)
             }
-            Mode::Auto => settings::rdma(rails, &job.access, nccl, &job.user),
+            Mode::Auto => settings::rdma(&job.node, rails, &job.access, nccl, &job.user),
         };
         let mut unused = Vec::new();
         if self.mode != Mode::Tcp {
@@ -203,7 +204,7 @@ fn rdma(job: &Job, rails: &Rails<'_>, nccl: Option<NcclVersion>) -> anyhow::Resu
     if let Some(why) = readiness::unmet(&job.node, rails) {
         return Err(Unusable(why).into());
     }
-    let settings = settings::rdma(rails, &job.access, nccl, &job.user);
+    let settings = settings::rdma(&job.node, rails, &job.access, nccl, &job.user);
     if !settings.overruled.is_empty() {
         return Err(Unusable(settings.overruled.join("; ")).into());
     }
@@ -235,16 +236,27 @@ fn report<'a>(lines: impl IntoIterator<Item = &'a String>) {
     }
 }
 
-/// The variables, and NCCL's configuration files in the order in which NCCL reads them.
-fn user(variables: BTreeMap<String, String>, root: &Root, given: &mut Given) -> User {
+/// The name in the configuration files of the library that a job on this node uses: RCCL has its own files.
+fn library(node: &Node) -> &'static str {
+    let of_amd = |gpu: &Function<'_>| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&model::AMD));
+    if node.gpus().any(|gpu| of_amd(&gpu)) {
+        "rccl"
+    } else {
+        "nccl"
+    }
+}
+
+/// The variables, and the configuration files of NCCL or RCCL in the order in which it reads them.
+fn user(variables: BTreeMap<String, String>, root: &Root, library: &str, given: &mut Given) -> User {
     let named = |name: &str| variables.get(name).filter(|value| !value.is_empty());
     let of_user = match (named("NCCL_CONF_FILE"), named("HOME")) {
         (Some(file), _) => Some(file.clone()),
-        (None, Some(home)) => Some(format!("{home}/.nccl.conf")),
+        (None, Some(home)) => Some(format!("{home}/.{library}.conf")),
         (None, None) => None,
     };
     let mut user = User::new(variables);
-    for file in of_user.into_iter().chain(["/etc/nccl.conf".into()]) {
+    let of_all = format!("/etc/{library}.conf");
+    for file in of_user.into_iter().chain([of_all]) {
         let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.into());
         let file = absolute.display().to_string();
         match access::optional_file(root, &file) {

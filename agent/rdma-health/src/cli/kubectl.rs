@@ -3,7 +3,9 @@
 mod answer;
 mod check;
 mod drift;
+mod exec;
 mod nodes;
+mod probe;
 mod snapshot;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -46,6 +48,8 @@ enum Command {
     Drift(drift::Arguments),
     /// Save what the agent of one node reads, for rdma-health check --snapshot
     Snapshot(snapshot::Arguments),
+    /// Measure the rails between two nodes, by commands in the pods of their agents
+    Probe(probe::Arguments),
 }
 
 /// How to reach the API server and the agents.
@@ -107,6 +111,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Check(arguments) => check::run(arguments).await,
             Command::Drift(arguments) => drift::run(arguments).await,
             Command::Snapshot(arguments) => snapshot::run(arguments).await,
+            Command::Probe(arguments) => probe::run(arguments).await,
         }
     })
 }

@@ -24,6 +24,7 @@ mod job;
 #[cfg(feature = "agent")]
 mod kubectl;
 mod man;
+mod matrix;
 mod memlock;
 mod names;
 #[cfg(feature = "agent")]

@@ -23,7 +23,7 @@ use super::{
     HelperArguments, Output, UNKNOWN, between,
     environment::{CONFIG, ROOT},
     gather::{progress, read_kernel},
-    values,
+    matrix, values,
 };
 use crate::helper::{place, probe_request, rate_of, verbs_fact};
 
@@ -45,6 +45,9 @@ pub(super) struct Arguments {
     /// Measure a port even if it carries traffic
     #[arg(long)]
     pub(super) force: bool,
+    /// Measure each port with the memory of each NUMA node, and report which own path is slow
+    #[arg(long, conflicts_with_all = ["listen", "connect"])]
+    matrix: bool,
     /// Root directory of the node: / on the node itself, /host in a container
     #[arg(long, value_name = "DIR", env = ROOT, default_value = "/")]
     pub(super) root: PathBuf,
@@ -126,6 +129,9 @@ async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyh
     let targets = choose(&arguments.targets, &working(&arguments.targets, &answer)?)?;
     let mut node = arguments.node(config)?;
     node.verbs = verbs_fact(Ok(answer));
+    if arguments.matrix {
+        return matrix::run(arguments, config, &helper, &targets, &node).await;
+    }
     let mut out = anstream::stdout().lock();
     for (n, (device, port)) in targets.iter().enumerate() {
         progress(&format!(

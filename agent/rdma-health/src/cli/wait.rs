@@ -298,9 +298,10 @@ impl Prober {
             Ok(Err(failure)) => {
                 // A program that is missing stays missing; a socket can appear.
                 let never = match &failure {
-                    Failure::Unreachable(_) | Failure::WrongVersion { .. } | Failure::NotLoaded(_) => {
-                        self.is_program
-                    }
+                    Failure::Unreachable(_)
+                    | Failure::WrongVersion { .. }
+                    | Failure::OtherBuild(_)
+                    | Failure::NotLoaded(_) => self.is_program,
                     Failure::Refused(error) => !hint(error.errno).is_empty(),
                     _ => false,
                 };

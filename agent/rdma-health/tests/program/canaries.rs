@@ -31,7 +31,7 @@ const SECRETS: [&str; 13] = [
 ];
 
 /// In nothing that is anonymous: names, users, addresses and serial numbers.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 19] = [
     "canary-host",
     "canary.test",
     "usercanary",
@@ -48,6 +48,9 @@ const NAMES: [&str; 16] = [
     "fd00:c0de::77",
     "peercanary",
     "labelcanary",
+    "switchcanary",
+    "swportcanary",
+    "rackcanary",
 ];
 
 fn plant(root: &Path) {
@@ -90,6 +93,27 @@ fn plant(root: &Path) {
         4,13,13,-;infiniband mlx5_0: guid=b8599f0300ca0a01 0xb8599f0300ca0a01 b859:9f03:00ca:0a01\n\
         4,14,14,-;mlx5_core 0000:18:00.0: peer 10.99.88.77:4791 fd00:c0de::77 timeout\n";
     write("dev/kmsg", log);
+    neighbour(root);
+}
+
+/// What systemd-networkd saves of a switch, for the network device with the index 5: chassis, port, its description, name.
+fn neighbour(root: &Path) {
+    let mut frame = b"\x01\x80\xc2\x00\x00\x0e\xb8\x59\x9f\xca\x0a\x01\x88\xcc".to_vec();
+    for (kind, value) in [
+        (1_u16, "\u{7}switchcanary-chassis"),
+        (2, "\u{5}swportcanary"),
+        (4, "rackcanary"),
+        (5, "switchcanary"),
+        (8, "managementcanary peercanary"),
+        (0, ""),
+    ] {
+        frame.extend((kind << 9 | u16::try_from(value.len()).unwrap()).to_be_bytes());
+        frame.extend(value.as_bytes());
+    }
+    let folder = root.join("run/systemd/netif/lldp");
+    fs::create_dir_all(&folder).unwrap();
+    let file = [&(frame.len() as u64).to_le_bytes()[..], &frame].concat();
+    fs::write(folder.join("5"), file).unwrap();
 }
 
 /// What is in a snapshot, uncompressed.
@@ -185,6 +209,11 @@ fn no_secret_is_in_any_output_and_no_name_in_an_anonymous_one() {
         assert_without("check of an anonymous snapshot", &output, &SECRETS);
         assert_without("check of an anonymous snapshot", &output, &NAMES);
     }
+    // They are there where nothing is anonymous.
+    let devices = run(&["devices", "--root", text(root)]).stdout;
+    assert!(String::from_utf8_lossy(&devices).contains("switchcanary swportcanary"));
+    let named = String::from_utf8_lossy(&archive(root, &config)).into_owned();
+    assert!(named.contains("switchcanary"));
     // What drivers say of the devices is still there.
     let kept = String::from_utf8_lossy(&anonymous);
     assert!(kept.contains("CREATE_QP failed"), "{kept}");

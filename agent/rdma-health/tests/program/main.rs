@@ -8,6 +8,8 @@ mod decided;
 mod environment;
 mod help;
 mod job;
+#[cfg(feature = "agent")]
+mod kubectl;
 mod metrics;
 mod pod;
 #[cfg(feature = "agent")]
@@ -22,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdma_health_protocol::PROTOCOL_VERSION;
+use rdma_health_protocol::{FINGERPRINT, PROTOCOL_VERSION};
 use rdma_health_tests::{scrape, tree};
 
 const PRODUCT: &str = env!("CARGO_BIN_EXE_rdma-health");
@@ -367,8 +369,10 @@ fn with_helper(script: &str) -> (Option<i32>, String) {
 #[test]
 fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
     // A frame: a length of four bytes, then JSON.
-    let greeting = |protocol| {
-        let body = format!(r#"{{"message":"greeting","with":{{"protocol":{protocol},"version":"0"}}}}"#);
+    let greeting = |protocol, fingerprint| {
+        let body = format!(
+            r#"{{"message":"greeting","with":{{"protocol":{protocol},"version":"0","fingerprint":{fingerprint}}}}}"#
+        );
         let length = body.len();
         format!("printf '\\{length:03o}\\0\\0\\0%s' '{body}'")
     };
@@ -394,14 +398,18 @@ fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
             "longer than",
         ),
         (
-            format!("{}; exec sleep 60", greeting(99)),
+            format!("{}; exec sleep 60", greeting(99, FINGERPRINT)),
             "version 0 (protocol 99), but this program speaks protocol",
+        ),
+        (
+            format!("{}; exec sleep 60", greeting(PROTOCOL_VERSION, FINGERPRINT ^ 1)),
+            "another build of version 0, with other messages than this program; install both from the same release",
         ),
         (
             format!(
                 "{}; {}; exec sleep 60",
-                greeting(PROTOCOL_VERSION),
-                greeting(PROTOCOL_VERSION)
+                greeting(PROTOCOL_VERSION, FINGERPRINT),
+                greeting(PROTOCOL_VERSION, FINGERPRINT)
             ),
             "second greeting",
         ),

@@ -30,7 +30,7 @@ pub static PORT_DOWN: Rule = Rule {
         the adapters of the GPUs and no port of the node is ACTIVE.",
     remedy: Remedy {
         any: "Check the cable, the switch port and the network device, and read the messages of the driver: \
-            journalctl -k | grep DEVICE. Physical state Disabled means that the port was switched off. A reason in the \
+            journalctl -k | grep -e ADDRESS -e NETDEV. Physical state Disabled means that the port was switched off. A reason in the \
             finding is the driver's own.",
         openshift: "Check the NodeNetworkConfigurationPolicy and what nmstate reports: oc get nns NODE -o yaml",
         host: "ip link show NETDEV; ip link set NETDEV up. Show why the link does not come up: ethtool NETDEV; mlxlink -d DEVICE",
@@ -105,7 +105,18 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             (None, Some(reason)) => format!(" (reason: {reason})"),
             (None, None) => String::new(),
         };
-        let message = format!("{port} is {}{physically}, expected ACTIVE: {why}", state.name);
+        let neighbour = node.lldp_neighbour(port.kernel);
+        let other_end = neighbour.map_or(String::new(), |neighbour| {
+            let verb = if neighbour.is_past { "was" } else { "is" };
+            format!(
+                "; its link {verb} to port {} of {}",
+                neighbour.port, neighbour.switch
+            )
+        });
+        let message = format!(
+            "{port} is {}{physically}, expected ACTIVE: {why}{other_end}",
+            state.name
+        );
         let of_a_pod = why != LISTED && port.is_ethernet() && is_elsewhere(&port);
         let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
             .exception(if of_a_pod { Some(&OF_A_POD) } else { exception })
@@ -124,6 +135,10 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         }
         if let (Some(netdev), Some(reason)) = (port.netdev.known(), reason) {
             finding = finding.evidence(format!("ethtool {}, why the link is down", netdev.name), reason);
+        }
+        if let (Some(netdev), Some(neighbour)) = (port.netdev.known(), neighbour) {
+            let switch = format!("{}, port {}", neighbour.switch, neighbour.port);
+            finding = finding.evidence(format!("networkctl lldp {}, last neighbour", netdev.name), switch);
         }
         Some(finding)
     });

@@ -1,26 +1,20 @@
 //! Rates of corrected bits and of pause frames, compared with the equal ports of the node.
 
-use std::collections::BTreeMap;
-
 use rdma_health_node::{
     Node, Port,
     netdev::counters::{FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_SENT},
 };
 
+use super::compared::{TIMES, compared, link_total as total, per_second_of_link as per_second};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
     policy::Exception,
 };
 
-/// A rate is measured over so many seconds at least, and at most.
-const WINDOW: (u64, u64) = (300, 3900);
-
 /// The bit error ratio before correction that oci-hpc's health check takes as a bad signal.
 const BAD_SIGNAL: f64 = 1e-7;
 /// The bit error ratio before correction for which IEEE 802.3 specifies its strongest code, RS(544,514).
 const TOO_MUCH: f64 = 2.4e-4;
-/// A rate is unusual if it is so many times the median of the equal ports.
-const TIMES: f64 = 10.0;
 
 /// `bit-errors-high`.
 pub static BIT_ERRORS_HIGH: Rule = Rule {
@@ -146,73 +140,4 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
         })
     });
     found.collect()
-}
-
-fn total(node: &Node, port: &Port<'_>, counter: &str) -> Option<u64> {
-    let counters = node.link_counters(port.kernel);
-    counters
-        .into_iter()
-        .find(|(name, _)| *name == counter)
-        .map(|(_, value)| value)
-}
-
-/// How much a counter rises per second.
-fn per_second(node: &Node, port: &Port<'_>, counter: &str) -> Option<f64> {
-    let (least, most) = WINDOW;
-    let past = node.past(port)?;
-    let (rise, seconds) = past
-        .counters
-        .rise(counter, total(node, port, counter)?, node.time, least, most)?;
-    #[expect(clippy::cast_precision_loss, reason = "a ratio of two large numbers")]
-    let rate = rise as f64 / seconds.max(1) as f64;
-    Some(rate)
-}
-
-/// A rate of a port, and the median of that of its equal ports if there are at least two of them with a rate.
-struct Compared<'a> {
-    port: Port<'a>,
-    value: f64,
-    usual: Option<f64>,
-}
-
-/// The rates of all ports, by device and number.
-fn compared<'a>(
-    node: &'a Node,
-    rate: impl Fn(&Port<'a>) -> Option<f64>,
-) -> BTreeMap<(&'a str, u8), Compared<'a>> {
-    let key = |port: &Port<'a>| (port.hca.name.as_str(), port.number);
-    let mut all: BTreeMap<_, _> = node
-        .ports()
-        .filter(|port| !port.hca.is_software() && !port.is_lent())
-        .filter_map(|port| {
-            let value = rate(&port)?;
-            Some((
-                key(&port),
-                Compared {
-                    port,
-                    value,
-                    usual: None,
-                },
-            ))
-        })
-        .collect();
-    // Most nodes report no such counter, and finding the equal ports is costly.
-    if all.is_empty() {
-        return all;
-    }
-    for peers in node.peers() {
-        let value = |port: &Port<'a>| Some((key(port), all.get(&key(port))?.value));
-        let rates: Vec<_> = peers.ports.iter().filter_map(value).collect();
-        for (this, _) in &rates {
-            let others = rates.iter().filter(|(other, _)| other != this);
-            let mut others: Vec<f64> = others.map(|(_, value)| *value).collect();
-            others.sort_by(f64::total_cmp);
-            if others.len() >= 2
-                && let Some(of) = all.get_mut(this)
-            {
-                of.usual = Some(others[others.len() / 2]);
-            }
-        }
-    }
-    all
 }

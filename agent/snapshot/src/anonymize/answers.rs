@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rdma_health_kernel::recording::{Answer, Failure, Question, Recording, Target};
-use rdma_health_node::node::VerbsDevice;
+use rdma_health_node::{node::VerbsDevice, transceiver};
 use serde_json::Value;
 
 use super::{content::content, gid, log, pseudonym::Pseudonyms};
@@ -59,7 +59,15 @@ fn answer(pseudonyms: &Pseudonyms, question: &Question, mut answer: Answer) -> A
             let replaced = match question {
                 Question::VerbsDevices => devices(pseudonyms, bytes),
                 Question::Runtimes => Some(bytes.to_vec()),
-                Question::Netlink { .. } => document(bytes, |_, text| pseudonyms.words(text, true)),
+                Question::Netlink { command, .. } if command == "module-eeprom-get" => {
+                    transceiver::used_pages(bytes)
+                }
+                Question::Netlink { family, .. } if family == "devlink" => {
+                    document(bytes, |key, text| devlink(pseudonyms, key, text))
+                }
+                Question::Netlink { .. } | Question::DriverStatistics => {
+                    document(bytes, |_, text| pseudonyms.words(text, true))
+                }
                 Question::Kubelet { .. } => document(bytes, |key, text| kubelet(pseudonyms, key, text)),
                 Question::Read(path) => Some(content(pseudonyms, path, bytes)),
                 // No such question is answered with bytes.
@@ -86,6 +94,15 @@ fn answer(pseudonyms: &Pseudonyms, question: &Question, mut answer: Answer) -> A
         Answer::Failed(_) => {}
     }
     answer
+}
+
+/// A text of devlink's answer: serial numbers are replaced. Readers do not ask for them, but another tool's answer may have them.
+fn devlink(pseudonyms: &Pseudonyms, key: &str, text: &str) -> String {
+    if key.contains("serial") {
+        pseudonyms.name("serial", text)
+    } else {
+        pseudonyms.words(text, false)
+    }
 }
 
 /// A text of the kubelet's answer: names that users chose are replaced, and ids of devices unless they are PCI addresses or names of

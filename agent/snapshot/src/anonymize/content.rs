@@ -3,6 +3,9 @@
 //! Of a file that is a document, only what the readers use is kept. A value that is not what the kernel writes into such a file
 //! could be anything.
 
+use rdma_health_kernel::os_release;
+use rdma_health_node::lldp;
+
 use super::{boot_name, node_name, pseudonym::Pseudonyms};
 
 /// Replaces a value that is not of the form that the kernel writes.
@@ -13,6 +16,10 @@ const NOT_TEXT: &[u8] = b"\xff\n";
 /// The content of a file with names and addresses replaced.
 pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<u8> {
     let file = path.rsplit('/').next().unwrap_or_default();
+    if path.starts_with(lldp::DIRECTORY) {
+        let named = lldp::replaced(bytes, |name| pseudonyms.name("name", name));
+        return named.unwrap_or_else(|| NOT_TEXT.to_vec());
+    }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return if file == "config" {
             without_serial_number(bytes)
@@ -30,6 +37,7 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
         _ if path.ends_with("/limits") || path.ends_with("/status") || path.ends_with("/cgroup") => {
             bytes.to_vec()
         }
+        _ if os_release::is_release(path) => os_release::used_lines(text).into_bytes(),
         _ if is_counter(path) && !is_count(text) => HIDDEN.as_bytes().to_vec(),
         _ if is_state(file) => state(text).into_bytes(),
         _ if path.ends_with("/net/route") => pseudonyms.routes(text).into_bytes(),

@@ -120,7 +120,8 @@ impl End {
 
         stage(Stage::RegMr)?;
         let layout = Layout::of(request);
-        let region = MemoryRegion::new(&domain, layout.length, Access::RemoteWrite).map_err(failed)?;
+        let region = MemoryRegion::new(&domain, layout.length, Access::RemoteWrite, request.memory_node);
+        let region = region.map_err(failed)?;
 
         let lanes = (0..request.queue_pairs.max(1)).map(|_| Lane::open(&domain, request, &mut stage));
         let lanes = lanes.collect::<Result<_, _>>()?;

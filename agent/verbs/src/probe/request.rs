@@ -14,6 +14,8 @@ pub const MAX_DEPTH: u32 = 4096;
 pub const MAX_SAMPLES: u32 = 1_000_000;
 /// Longest time budget in milliseconds.
 pub const MAX_TIME_MS: u64 = 600_000;
+/// Most NUMA nodes that a kernel can have (`MAX_NUMNODES`).
+const MAX_NODES: u32 = 1024;
 /// Longest device name the kernel has (`IB_DEVICE_NAME_MAX`), its NUL included.
 const MAX_NAME: usize = 64;
 
@@ -29,8 +31,12 @@ pub fn is_sane(request: &ProbeRequest) -> bool {
     let latency = request.latency_samples == 0
         || (request.latency_samples <= MAX_SAMPLES
             && (1..=MAX_LATENCY_MESSAGE).contains(&request.latency_size));
+    let memory = request
+        .memory_node
+        .is_none_or(|node| node < MAX_NODES && request.path.is_loopback());
     named
         && latency
+        && memory
         && (1..=MAX_MESSAGE).contains(&request.message_size)
         && (1..=MAX_DEPTH).contains(&request.depth)
         && (1..=MAX_QUEUE_PAIRS).contains(&(request.queue_pairs as usize))
@@ -55,6 +61,7 @@ pub(crate) fn sane() -> ProbeRequest {
         latency_size: 8,
         gid_index: None,
         even_if_busy: false,
+        memory_node: None,
         busy_bytes_per_second: 1 << 20,
     }
 }
@@ -86,7 +93,7 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_refused() {
         assert!(is_sane(&sane()) && is_sane(&sane_between()));
-        let refused: [fn(&mut ProbeRequest); 19] = [
+        let refused: [fn(&mut ProbeRequest); 20] = [
             |r| r.message_size = 0,
             |r| r.message_size = MAX_MESSAGE + 1,
             |r| r.depth = 0,
@@ -94,6 +101,7 @@ mod tests {
             |r| r.queue_pairs = 0,
             |r| r.queue_pairs = 65,
             |r| r.byte_budget = 0,
+            |r| r.memory_node = Some(0),
             |r| r.time_budget_ms = 0,
             |r| r.time_budget_ms = u64::MAX,
             |r| r.latency_size = 0,

@@ -1,8 +1,8 @@
 //! Protection domains and memory regions.
 
 use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
-    ptr::NonNull,
+    mem::ManuallyDrop,
+    ptr::{NonNull, null_mut},
     sync::{
         Arc,
         atomic::{AtomicU8, AtomicU64},
@@ -11,7 +11,12 @@ use std::{
 
 use rdma_sys::{ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr};
 
-use super::{Context, Error};
+use rustix::{
+    io::Errno,
+    mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
+};
+
+use super::{Context, Error, placement};
 
 /// A protection domain (`struct ibv_pd`): queue pairs and memory regions work together only within one. Clones
 /// share it.
@@ -79,8 +84,7 @@ pub enum Access {
 #[derive(Debug)]
 pub struct MemoryRegion {
     raw: NonNull<ibv_mr>,
-    buffer: NonNull<u8>,
-    layout: Layout,
+    buffer: ManuallyDrop<Buffer>,
     length: usize,
     /// Freed after the region.
     _domain: ProtectionDomain,
@@ -91,56 +95,91 @@ unsafe impl Send for MemoryRegion {}
 // SAFETY: what a shared reference gives access to are keys, which do not change, and atomics.
 unsafe impl Sync for MemoryRegion {}
 
-/// Alignment of buffers: the page of x86-64, and what providers ask for at most.
-const PAGE: usize = 4096;
+/// Whole pages of memory of their own, zeroed at first.
+#[derive(Debug)]
+struct Buffer {
+    start: NonNull<u8>,
+    /// Their length in bytes.
+    mapped: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; only `MemoryRegion` gives access to it.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Maps at least `length` bytes, of the memory of a NUMA node if one is given.
+    fn new(length: usize, node: Option<u32>) -> Result<Self, Error> {
+        let failed = |call| {
+            move |errno: Errno| Error {
+                call,
+                errno: errno.raw_os_error(),
+            }
+        };
+        let mapped = length.checked_next_multiple_of(rustix::param::page_size());
+        let mapped = mapped.ok_or_else(|| failed("mmap")(Errno::NOMEM))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: without an address, the kernel maps what nothing else uses.
+        let start = unsafe { mmap_anonymous(null_mut(), mapped, access, MapFlags::PRIVATE) };
+        let start = start.map_err(failed("mmap"))?;
+        let start = NonNull::new(start.cast()).ok_or_else(|| failed("mmap")(Errno::NOMEM))?;
+        let buffer = Self { start, mapped };
+        if let Some(node) = node {
+            // SAFETY: the mapping of this buffer.
+            unsafe { placement::bind(buffer.start, mapped, node) }.map_err(failed("mbind"))?;
+        }
+        Ok(buffer)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` and owned by this value; the region that used it is deregistered. A failure leaves it mapped.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+    }
+}
 
 impl MemoryRegion {
-    /// Allocates a buffer of `length` bytes and registers it (`ibv_reg_mr`).
+    /// Allocates a buffer of `length` bytes, of the memory of a NUMA node if one is given, and registers it (`ibv_reg_mr`).
     ///
     /// # Errors
     /// `ENOMEM` where there is no memory, or the registration exceeds `RLIMIT_MEMLOCK` without `CAP_IPC_LOCK`;
-    /// `EINVAL` for a length of 0; whatever the driver fails with.
-    pub fn new(domain: &ProtectionDomain, length: usize, access: Access) -> Result<Self, Error> {
-        let failed = |errno: rustix::io::Errno| Error {
-            call: "ibv_reg_mr",
-            errno: errno.raw_os_error(),
-        };
+    /// `EINVAL` for a length of 0, and for a NUMA node that does not exist, has no memory or is not allowed for this process; `EPERM` where
+    /// a filter refuses `mbind`; whatever the driver fails with.
+    pub fn new(
+        domain: &ProtectionDomain,
+        length: usize,
+        access: Access,
+        node: Option<u32>,
+    ) -> Result<Self, Error> {
         if length == 0 {
-            return Err(failed(rustix::io::Errno::INVAL));
+            return Err(Error {
+                call: "ibv_reg_mr",
+                errno: Errno::INVAL.raw_os_error(),
+            });
         }
-        // Whole words, so that the buffer is a slice of words too.
-        let whole = length.checked_next_multiple_of(size_of::<u64>());
-        let layout = whole.and_then(|size| Layout::from_size_align(size, PAGE).ok());
-        let layout = layout.ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
-        // SAFETY: the layout's size is not 0.
-        let buffer = unsafe { alloc_zeroed(layout) };
-        let buffer = NonNull::new(buffer).ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
+        let buffer = Buffer::new(length, node)?;
         let access = match access {
             Access::Local => ibv_access_flags::IBV_ACCESS_LOCAL_WRITE,
             Access::RemoteWrite => {
                 ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
             }
         };
-        // SAFETY: the domain is allocated; the buffer is `length` bytes long, is freed only after the region is
+        // SAFETY: the domain is allocated; the buffer is at least `length` bytes long, is freed only after the region is
         // deregistered (see `drop`), and is never borrowed but as atomics.
         let raw = unsafe {
             ibv_reg_mr(
                 domain.raw(),
-                buffer.as_ptr().cast(),
+                buffer.start.as_ptr().cast(),
                 length,
                 access.0.cast_signed(),
             )
         };
-        let Some(raw) = NonNull::new(raw) else {
-            let error = Error::last("ibv_reg_mr");
-            // SAFETY: allocated above with this layout, and not registered.
-            unsafe { dealloc(buffer.as_ptr(), layout) };
-            return Err(error);
-        };
+        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_reg_mr"))?;
         Ok(Self {
             raw,
-            buffer,
-            layout,
+            buffer: ManuallyDrop::new(buffer),
             length,
             _domain: domain.clone(),
         })
@@ -160,14 +199,14 @@ impl MemoryRegion {
     pub fn bytes(&self) -> &[AtomicU8] {
         // SAFETY: the buffer holds at least `length` initialised bytes for as long as the region lives; the HCA and
         // this process may write to it at the same time, which atomics allow.
-        unsafe { std::slice::from_raw_parts(self.buffer.as_ptr().cast(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.buffer.start.as_ptr().cast(), self.length) }
     }
 
     /// The buffer as words, without the last bytes that do not fill one.
     pub fn words(&self) -> &[AtomicU64] {
         let count = self.length / size_of::<u64>();
         // SAFETY: as in `bytes`; the buffer is page-aligned.
-        unsafe { std::slice::from_raw_parts(self.buffer.as_ptr().cast(), count) }
+        unsafe { std::slice::from_raw_parts(self.buffer.start.as_ptr().cast(), count) }
     }
 
     /// The part of it from `offset` on, as the source of a write; `None` where that is not within it.
@@ -210,14 +249,14 @@ impl MemoryRegion {
 
     fn address(&self, offset: usize) -> u64 {
         // A usize has at most 64 bits where libibverbs runs.
-        self.buffer.as_ptr().expose_provenance() as u64 + offset as u64
+        self.buffer.start.as_ptr().expose_provenance() as u64 + offset as u64
     }
 
     /// The bytes of a part of it, for an inline write.
     pub(super) fn pointer(&self, offset: usize, length: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(length)?;
         // SAFETY: the result lies within the buffer or one past its end.
-        (end <= self.length).then(|| unsafe { self.buffer.add(offset) })
+        (end <= self.length).then(|| unsafe { self.buffer.start.add(offset) })
     }
 }
 
@@ -226,8 +265,8 @@ impl Drop for MemoryRegion {
         // SAFETY: the region is registered, and this is its only owner; the domain is a field.
         let result = unsafe { ibv_dereg_mr(self.raw.as_ptr()) };
         if result == 0 {
-            // SAFETY: allocated in `new` with this layout; the HCA no longer reaches it.
-            unsafe { dealloc(self.buffer.as_ptr(), self.layout) };
+            // SAFETY: dropped only here; the HCA no longer reaches it.
+            unsafe { ManuallyDrop::drop(&mut self.buffer) };
         }
         // Else the HCA may still write to the buffer: it is better lost than used for something else.
     }
@@ -255,4 +294,43 @@ pub struct Remote {
     pub address: u64,
     /// `ibv_mr.rkey`.
     pub key: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_buffer_takes_the_memory_of_a_node_or_says_why_not() {
+        const SIZE: usize = 1 << 20;
+        let errno = |node| {
+            Buffer::new(SIZE, Some(node))
+                .map(drop)
+                .map_err(|error| (error.call, error.errno))
+        };
+        let refused = |errno: Errno| Err(("mbind", errno.raw_os_error()));
+        let buffer = match Buffer::new(SIZE, Some(0)) {
+            Ok(buffer) => buffer,
+            Err(error) => {
+                // A kernel without NUMA, or a filter.
+                assert!(
+                    [Errno::NOSYS.raw_os_error(), Errno::PERM.raw_os_error()].contains(&error.errno),
+                    "{error}"
+                );
+                return;
+            }
+        };
+        let maps = fs::read_to_string("/proc/self/numa_maps").unwrap();
+        let own = format!("{:x} ", buffer.start.as_ptr().addr());
+        let line = maps.lines().find(|line| line.starts_with(&own));
+        assert!(
+            line.is_some_and(|line| line.contains("bind:0")),
+            "{own} in {maps}"
+        );
+        for node in [1000, 1024, 5000, u32::MAX] {
+            assert_eq!(errno(node), refused(Errno::INVAL), "{node}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A safe layer over libibverbs: the only module of the project with unsafe code.
+//! A safe layer over libibverbs and an ioctl: the only module of the project with unsafe code.
 //!
 //! It covers only what a probe needs. Ownership enforces the rules of verbs: an object keeps the objects that it depends
 //! on alive, so a context cannot be closed before its protection domain, nor a completion queue destroyed before its
@@ -10,16 +10,19 @@
 
 mod context;
 mod device;
+mod ethtool;
 mod event;
 mod ffi;
 mod gid;
 mod memory;
 mod peer;
+mod placement;
 mod queue;
 mod signal;
 
 pub use context::{Context, DeviceAttributes, PortAttributes};
 pub use device::{Device, DeviceList};
+pub use ethtool::driver_statistics;
 pub use event::{AsyncEvents, RawEvent};
 pub use gid::GidEntry;
 pub use memory::{Access, MemoryRegion, ProtectionDomain, Remote, Segment};

@@ -1,6 +1,6 @@
 //! The helper's side of one connection: answers requests and reports events.
 //!
-//! Eight kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
+//! Nine kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
 //!
 //! | thread | does | ends |
 //! | --- | --- | --- |
@@ -9,6 +9,7 @@
 //! | `query` | lists devices, reads what only root may | never |
 //! | `kubelet` | one question to the kubelet, one at a time | with it |
 //! | `modules` | reads transceivers, one reading at a time | with it |
+//! | `drivers` | reads the statistics of network drivers, one reading at a time | with it |
 //! | `probe` | one probe, one at a time | with it |
 //! | `end` | one end of a connection | when it has measured, or is asked nothing |
 //! | `events` | watches devices | never |
@@ -19,7 +20,7 @@
 mod ends;
 mod events;
 mod idle;
-mod modules;
+mod latest;
 mod outbox;
 
 use std::{
@@ -35,12 +36,15 @@ use std::{
 
 use rdma_health_kernel::root::LogFollower;
 use rdma_health_protocol::{
-    Ask, END_IDLE, Greeting, HelperError, KubeletMethod, Message, PROTOCOL_VERSION, Reply, Request, Response,
-    frame::FrameError,
+    Ask, END_IDLE, FINGERPRINT, Greeting, HelperError, KubeletMethod, Message, PROTOCOL_VERSION, Reply,
+    Request, Response, frame::FrameError,
 };
 use rustix::io::Errno;
 
-use self::ends::{Ends, Step};
+use self::{
+    ends::{Ends, Step},
+    latest::Latest,
+};
 pub use self::{
     idle::Requests,
     outbox::{Lost, Outbox},
@@ -55,6 +59,9 @@ const WAITING_QUERIES: usize = 8;
 
 /// How long the kubelet may take for an answer; less than the agent waits for this helper.
 const KUBELET_DEADLINE: Duration = Duration::from_secs(2);
+
+const READ_MODULES: &str = "reading the memory of transceivers";
+const READ_STATISTICS: &str = "reading the statistics of network drivers";
 
 /// Where this helper finds what belongs to the host.
 #[derive(Debug, Clone)]
@@ -95,6 +102,7 @@ pub fn run(requests: &mut Requests, outbox: &Outbox, places: Places) -> Result<(
     outbox.send(&Message::Greeting(Greeting {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
+        fingerprint: FINGERPRINT,
     }));
     let (queries, waiting) = sync_channel(WAITING_QUERIES);
     let answers = outbox.clone();
@@ -164,7 +172,8 @@ impl Desk {
             Ask::Devices => self.query(id, Query::Devices, "ibv_get_device_list"),
             Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
             Ask::PciSpaces => self.query(id, Query::PciSpaces, "listing /sys/bus/pci/devices"),
-            Ask::Modules => self.query(id, Query::Modules, "reading the memory of transceivers"),
+            Ask::Modules => self.query(id, Query::Modules, READ_MODULES),
+            Ask::Statistics => self.query(id, Query::Statistics, READ_STATISTICS),
             Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "reading /dev/kmsg"),
             Ask::Kubelet(method) => self.ask_kubelet(id, method),
             Ask::Probe(request) => {
@@ -196,6 +205,7 @@ enum Query {
     Runtimes,
     PciSpaces,
     Modules,
+    Statistics,
     KernelLog(u64),
 }
 
@@ -228,13 +238,15 @@ fn answer_queries(waiting: &Receiver<(u64, Query)>, outbox: &Outbox, host: Optio
     // What this process sees itself.
     let own = Path::new("/");
     let mut log = LogFollower::default();
-    let modules = modules::Modules::default();
+    let modules = Latest::new("modules", READ_MODULES);
+    let statistics = Latest::new("drivers", READ_STATISTICS);
     for (id, query) in waiting {
         let reply = match query {
             Query::Devices => devices::all().map(Reply::Devices),
             Query::Runtimes => host::runtimes(host).map(Reply::Runtimes),
             Query::PciSpaces => host::pci_spaces(own).map(Reply::PciSpaces),
-            Query::Modules => modules.read(own).map(Reply::Modules),
+            Query::Modules => modules.read(|| host::modules(own)).map(Reply::Modules),
+            Query::Statistics => statistics.read(|| host::statistics(own)).map(Reply::Statistics),
             Query::KernelLog(from) => host::kernel_log(own, &mut log, from).map(Reply::KernelLog),
         };
         let reply = reply.unwrap_or_else(Reply::Failed);

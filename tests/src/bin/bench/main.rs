@@ -4,9 +4,7 @@
 //! figure is bad: a busy machine is not a defect. `docs/performance.md` describes what is measured and how.
 
 mod client;
-mod fleet;
 mod guest;
-mod process;
 mod scrape;
 mod table;
 

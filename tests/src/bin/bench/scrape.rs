@@ -8,20 +8,23 @@ use std::{
     fs,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     thread::sleep,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use rdma_health_tests::{running::free_address, virtual_node::built};
+use rdma_health_tests::{
+    fleet::{self, DEVICES, FILES, Layout},
+    running::free_address,
+    server::Server,
+    virtual_node::built,
+};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 use super::{
     client::Client,
-    fleet::{self, DEVICES, FILES, Layout},
-    process::Server,
     table::{self, Target},
 };
 
@@ -99,7 +102,8 @@ fn run(exporter: &Path, layout: Layout, gzip: bool) -> Result<[Cost; 2]> {
         command
             .args(["--collector.disable-defaults", "--collector.infiniband"])
             .arg(format!("--path.sysfs={}", sysfs.display()))
-            .arg(format!("--web.listen-address={address}"));
+            .arg(format!("--web.listen-address={address}"))
+            .stderr(Stdio::null());
         Server::start(command, address)?
     };
     let ours = agent(tree.path(), &[])?;
@@ -159,7 +163,7 @@ fn floor() -> Result<f64> {
 fn agent(tree: &Path, more: &[&str]) -> Result<Server> {
     let (address, mut command) = (free_address()?, Command::new(built("rdma-health")?));
     command.args(["agent", "--no-probe", "--listen", &address.to_string(), "--root"]);
-    command.arg(tree).args(more);
+    command.arg(tree).args(more).stderr(Stdio::null());
     Server::start(command, address)
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Alerts {
     /// The state of each alert that is pending or firing.
     states: BTreeMap<String, String>,
     notifications: usize,
+    /// Whether the last notification said that the alerts are over.
+    resolved: bool,
     printed: String,
 }
 
@@ -37,6 +39,7 @@ impl Alerts {
             started: Instant::now(),
             states: BTreeMap::new(),
             notifications: 0,
+            resolved: false,
             printed: String::new(),
         }
     }
@@ -49,6 +52,11 @@ impl Alerts {
     /// Whether Alertmanager sent a notification.
     pub(crate) fn notified(&self) -> bool {
         self.notifications > 0
+    }
+
+    /// Whether Alertmanager's last notification said that the alerts are over, and Prometheus has none that fires.
+    pub(crate) fn resolved(&self) -> bool {
+        self.resolved && !self.states.values().any(|state| state == "firing")
     }
 
     /// All that was printed.
@@ -85,6 +93,7 @@ impl Alerts {
             .collect();
         self.notifications += new.len();
         for notification in &new {
+            self.resolved = text(&notification["status"]) == "resolved";
             self.print_notification(notification);
         }
         Ok(())

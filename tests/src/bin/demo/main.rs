@@ -1,8 +1,8 @@
 //! `make demo`: two virtual nodes with an agent each, one of them with the fault that this product was made for, and a Prometheus
 //! and an Alertmanager that notice it.
 //!
-//! `demo [--fixed] [-- COMMAND…]`: the IOMMU of the first node is in translation mode, or with `--fixed` in passthrough mode as on
-//! the second one. With a command, it runs that once all is there to be seen, and ends with it.
+//! `demo [--fixed] [-- COMMAND…]`: the IOMMU of the first node is in translation mode. With `--fixed`, the node reboots in passthrough mode once
+//! the alert has fired, and the alert resolves. With a command, it runs that once all is there to be seen, and ends with it.
 
 mod alerts;
 mod interrupt;
@@ -27,40 +27,30 @@ use self::{alerts::Alerts, interrupt::Interrupt, node::Node};
 
 /// The agent's port in the nodes. Here it is the port of the first node's agent if no other program uses it.
 const PORT: u16 = 14791;
-/// How long nothing must happen before everything has been seen without a fault.
-const QUIET: Duration = Duration::from_secs(15);
+/// The name of the node with the fault.
+const FAULTY: &str = "translated";
 /// How often the demo looks for news.
 const POLL: Duration = Duration::from_millis(250);
 
 fn main() -> Result<ExitCode> {
     let (fixed, command) = arguments()?;
-    let (first, mode) = if fixed {
-        ("fixed", "passthrough")
-    } else {
-        ("translated", "translation")
-    };
     let turn = Turn::take()?;
     anstream::println!(
         "Booting two virtual nodes (about twenty seconds). Each has four SoftRoCE adapters.\n  \
-         {first:<10}  Intel IOMMU in {mode} mode{}\n  healthy     Intel IOMMU in passthrough mode (iommu=pt)",
-        if fixed {
-            " (iommu=pt)"
-        } else {
-            ", the kernel's default"
-        }
+         {FAULTY:<10}  Intel IOMMU in translation mode, the kernel's default\n  \
+         healthy     Intel IOMMU in passthrough mode (iommu=pt)",
     );
-    let nodes = boot(&turn, first, fixed)?;
-    let agents = nodes.iter().map(Node::start_agent).collect::<Result<Vec<_>>>()?;
+    let [mut first, healthy] = boot(&turn)?;
+    let (mut agent, healthy_agent) = (first.start_agent()?, healthy.start_agent()?);
 
-    let mut checks = nodes.iter().zip([&["check"][..], &["check", "--quiet"]]);
-    let check = checks.try_fold(String::new(), |all, (node, arguments)| {
+    let mut check = String::new();
+    for (node, arguments) in [(&first, &["check"][..]), (&healthy, &["check", "--quiet"])] {
         let text = node.run(arguments)?;
         anstream::print!("\n{text}");
-        anyhow::Ok(all + "\n" + &text)
-    })?;
-    for (node, agent) in nodes.iter().zip(&agents) {
-        node.wait_for_agent(agent)?;
+        check = check + "\n" + &text;
     }
+    first.wait_for_agent(&agent)?;
+    healthy.wait_for_agent(&healthy_agent)?;
 
     // Until here, the end of this program is enough to end the nodes. Prometheus also leaves files.
     let interrupt = Interrupt::watch()?;
@@ -71,13 +61,13 @@ fn main() -> Result<ExitCode> {
         receiver,
     };
     let monitoring = Monitoring::start(&addresses, &alerts::pages(addresses.prometheus)?)?;
-    let targets: Vec<_> = nodes.iter().map(target).collect();
+    let targets = [target(&first), target(&healthy)];
     monitoring.scrape(&targets)?;
     let show = |what: &str, address: SocketAddr, path: &str| {
         anstream::println!("  http://{:<30} {what}", format!("{address}{path}"));
     };
     anstream::println!("\nOpen in a browser:");
-    for node in &nodes {
+    for node in [&first, &healthy] {
         show(&format!("the agent of {}", node.name()), node.address(), "/");
     }
     show(
@@ -95,41 +85,67 @@ fn main() -> Result<ExitCode> {
     );
 
     let mut alerts = Alerts::new(addresses.prometheus, notifications);
-    let status = watch(&mut alerts, &agents, &interrupt, fixed, &monitoring, |alerts| {
-        command.as_deref().map(|command| {
-            let mut run = Command::new(&command[0]);
-            run.args(&command[1..])
-                .env("DEMO_CHECK", &check)
-                .env("DEMO_ALERTS", alerts.printed())
-                .env("DEMO_PAGE", format!("http://{}/", targets[0].address));
-            run
-        })
-    })?;
+    let mut done = watch(
+        &mut alerts,
+        &[&agent, &healthy_agent],
+        &interrupt,
+        &monitoring,
+        Alerts::notified,
+    )?;
+    if fixed && done {
+        alerts.print(&format!("The fix: {FAULTY} reboots with iommu=pt"));
+        let port = first.address().port();
+        // In this order: an agent needs its node, and the port is free once the node is gone.
+        drop(agent);
+        drop(first);
+        first = Node::boot(&turn, FAULTY, true, port)?;
+        agent = first.start_agent()?;
+        first.wait_for_agent(&agent)?;
+        done = watch(
+            &mut alerts,
+            &[&agent, &healthy_agent],
+            &interrupt,
+            &monitoring,
+            Alerts::resolved,
+        )?;
+    }
+    let mut status = ExitCode::SUCCESS;
+    if let Some(command) = command.filter(|_| done) {
+        status = run(&command, &check, &alerts, &targets[0])?;
+    } else if done {
+        anstream::println!("\nCtrl-C ends everything.");
+        watch(
+            &mut alerts,
+            &[&agent, &healthy_agent],
+            &interrupt,
+            &monitoring,
+            |_| false,
+        )?;
+    }
     anstream::println!("\nEnding the nodes, Prometheus and Alertmanager.");
     Ok(status)
 }
 
-/// Boots both nodes at once. The first one is in passthrough mode if it is fixed.
-fn boot(turn: &Turn, first: &'static str, fixed: bool) -> Result<Vec<Node>> {
+/// Boots both nodes at once, the first one with the fault.
+fn boot(turn: &Turn) -> Result<[Node; 2]> {
     let ports = [free_port(PORT)?, free_port(PORT + 1)?];
     thread::scope(|scope| {
         let boot = |name, passthrough, port| scope.spawn(move || Node::boot(turn, name, passthrough, port));
-        let booting = [boot(first, fixed, ports[0]), boot("healthy", true, ports[1])];
-        let booted = booting.map(|thread| thread.join().unwrap_or_else(|_| bail!("the boot panicked")));
-        booted.into_iter().collect()
+        let booting = [boot(FAULTY, false, ports[0]), boot("healthy", true, ports[1])];
+        let [first, second] =
+            booting.map(|thread| thread.join().unwrap_or_else(|_| bail!("the boot panicked")));
+        Ok([first?, second?])
     })
 }
 
-/// Prints what happens until Ctrl-C, or until the command that `ready` returns has ended.
+/// Prints what happens until all that is awaited has happened; `false` if Ctrl-C came first.
 fn watch(
     alerts: &mut Alerts,
-    agents: &[Job<'_>],
+    agents: &[&Job<'_>],
     interrupt: &Interrupt,
-    fixed: bool,
     monitoring: &Monitoring,
-    ready: impl Fn(&Alerts) -> Option<Command>,
-) -> Result<ExitCode> {
-    let mut is_ready = false;
+    done: impl Fn(&Alerts) -> bool,
+) -> Result<bool> {
     loop {
         for agent in agents {
             if agent.status()?.is_some() {
@@ -139,24 +155,26 @@ fn watch(
         alerts
             .print_news()
             .with_context(|| format!("Prometheus does not answer\n{}", monitoring.logs()))?;
-        if !is_ready && (alerts.notified() || fixed && alerts.elapsed() > QUIET) {
-            is_ready = true;
-            if fixed {
-                alerts.print("no alert");
-            }
-            if let Some(mut command) = ready(alerts) {
-                let status = command
-                    .status()
-                    .with_context(|| format!("starting {command:?}"))?;
-                let code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
-                return Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)));
-            }
-            anstream::println!("\nCtrl-C ends everything.");
+        if done(alerts) {
+            return Ok(true);
         }
         if interrupt.within(POLL) {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(false);
         }
     }
+}
+
+/// Runs a command that looks at everything. Its exit status is that of the demo.
+fn run(command: &[String], check: &str, alerts: &Alerts, page: &Target) -> Result<ExitCode> {
+    let status = Command::new(&command[0])
+        .args(&command[1..])
+        .env("DEMO_CHECK", check)
+        .env("DEMO_ALERTS", alerts.printed())
+        .env("DEMO_PAGE", format!("http://{}/", page.address))
+        .status()
+        .with_context(|| format!("starting {}", command[0]))?;
+    let code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
 fn arguments() -> Result<(bool, Option<Vec<String>>)> {

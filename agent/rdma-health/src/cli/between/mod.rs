@@ -43,7 +43,7 @@ pub(super) struct BetweenArguments {
         requires = "token_file"
     )]
     connect: Vec<(String, u16)>,
-    /// File with a token that both nodes know, at least 16 bytes (openssl rand -hex 32)
+    /// File with a token that both nodes know, at least 16 bytes (openssl rand -hex 32); - is the first line of standard input
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// With --listen: end after the first node was measured
@@ -81,14 +81,19 @@ impl Mode {
         let Some(file) = &arguments.token_file else {
             return Ok(None);
         };
-        let token =
-            Token::read(file).with_context(|| format!("cannot use the token file {}", file.display()))?;
-        if file.metadata().is_ok_and(|found| found.mode() & 0o004 != 0) {
-            anstream::eprintln!(
-                "rdma-health: every user of this machine can read the token file {}, and who knows the token can connect: chmod 600 it",
-                printable(&file.display().to_string())
-            );
-        }
+        let token = if file.as_os_str() == "-" {
+            Token::read_line(std::io::stdin().lock()).context("cannot use the token on standard input")?
+        } else {
+            let token =
+                Token::read(file).with_context(|| format!("cannot use the token file {}", file.display()))?;
+            if file.metadata().is_ok_and(|found| found.mode() & 0o004 != 0) {
+                anstream::eprintln!(
+                    "rdma-health: every user of this machine can read the token file {}, and who knows the token can connect: chmod 600 it",
+                    printable(&file.display().to_string())
+                );
+            }
+            token
+        };
         let wait = arguments.wait;
         Ok(match arguments.listen {
             Some(address) => Some(Self::Listen {

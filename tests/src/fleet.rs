@@ -8,9 +8,9 @@ use std::{
 use anyhow::Result;
 
 /// How many devices.
-pub(crate) const DEVICES: u64 = 16;
+pub const DEVICES: u64 = 16;
 /// How many files of each both programs read.
-pub(crate) const FILES: usize = 3 + 3 + COUNTERS.len() + HW_COUNTERS.len();
+pub const FILES: usize = 3 + 3 + COUNTERS.len() + HW_COUNTERS.len();
 
 /// The files of `counters/` on an HCA (`drivers/infiniband/core/sysfs.c`).
 const COUNTERS: [&str; 22] = [
@@ -72,8 +72,8 @@ const HW_COUNTERS: [&str; 26] = [
 const CHANGING: &str = "port_xmit_data";
 
 /// Where the second lot of counters lies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
     /// All in `counters/`, where every version of `node_exporter` reads every file: equal work.
     Equal,
     /// In `hw_counters/`, as on hardware; `node_exporter` before 1.9 leaves them out.
@@ -81,7 +81,10 @@ pub(crate) enum Layout {
 }
 
 /// Writes the tree.
-pub(crate) fn write(root: &Path, layout: Layout) -> Result<()> {
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write(root: &Path, layout: Layout) -> Result<()> {
     for device in 0..DEVICES {
         let at = root.join(format!("sys/class/infiniband/mlx5_{device}"));
         let port = at.join("ports/1");
@@ -115,8 +118,11 @@ pub(crate) fn write(root: &Path, layout: Layout) -> Result<()> {
     Ok(())
 }
 
-/// The files that both programs read, opened, in the order in which they lie on the node.
-pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
+/// The files that both programs read, opened, in the order of the devices.
+///
+/// # Errors
+/// If one cannot be opened.
+pub fn files(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for device in 0..DEVICES {
         let port = root.join(format!("sys/class/infiniband/mlx5_{device}/ports/1"));
@@ -131,7 +137,10 @@ pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
 }
 
 /// Changes one counter of every device; returns the value that a scrape must show from now on.
-pub(crate) fn change(root: &Path, round: u64) -> Result<u64> {
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn change(root: &Path, round: u64) -> Result<u64> {
     let words = 1_000_000_000 + round;
     for device in 0..DEVICES {
         let file = root.join(format!(

@@ -1,4 +1,4 @@
-//! A server under measurement.
+//! A server whose CPU time and memory are measured.
 
 use std::{
     fs,
@@ -14,18 +14,22 @@ use anyhow::{Context, Result, ensure};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server, which ends with this value.
-pub(crate) struct Server {
+#[derive(Debug)]
+pub struct Server {
     child: Child,
-    pub(crate) address: SocketAddr,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 impl Server {
-    /// Starts a server and waits until it listens on `address`.
-    pub(crate) fn start(mut command: Command, address: SocketAddr) -> Result<Self> {
+    /// Starts a server and waits until it listens on `address`. Its standard error is the command's.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not listen in time.
+    pub fn start(mut command: Command, address: SocketAddr) -> Result<Self> {
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("starting {}", command.get_program().display()))?;
         let server = Self { child, address };
@@ -41,8 +45,11 @@ impl Server {
         Ok(server)
     }
 
-    /// CPU time of all threads so far, in nanoseconds (`/proc/PID/task/TID/schedstat`). Neither server ends threads.
-    pub(crate) fn cpu(&self) -> Result<u64> {
+    /// CPU time of all threads so far, in nanoseconds (`/proc/PID/task/TID/schedstat`). A thread that has ended no longer counts.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub fn cpu(&self) -> Result<u64> {
         let mut sum = 0;
         for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let text = fs::read_to_string(task?.path().join("schedstat"))?;
@@ -53,7 +60,10 @@ impl Server {
     }
 
     /// Resident memory now and at most so far, in megabytes (`VmRSS`, `VmHWM`).
-    pub(crate) fn memory(&self) -> Result<(f64, f64)> {
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub fn memory(&self) -> Result<(f64, f64)> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let field = |name: &str| -> Result<f64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));

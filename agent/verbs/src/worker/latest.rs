@@ -1,40 +1,51 @@
-//! Transceivers, read by a thread of their own: an adapter that does not answer takes no other question with it.
+//! What an adapter's driver is asked for, read by a thread of its own: an adapter that does not answer takes no other question with it.
 
 use std::{
-    path::Path,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, mpsc::sync_channel},
     time::Duration,
 };
 
-use rdma_health_protocol::{HelperError, ModuleMemory};
+use rdma_health_protocol::HelperError;
 use rustix::io::Errno;
 
 use super::{Turn, spawn};
-use crate::host;
 
-/// How long an answer waits for a reading. One of sixteen modules takes less than a second.
+/// How long an answer waits for a reading. One of sixteen adapters takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-type Answer = Result<Vec<ModuleMemory>, HelperError>;
-
 /// What the last reading found.
-#[derive(Default)]
-pub(super) struct Modules {
-    last: Arc<Mutex<Option<Answer>>>,
+pub(super) struct Latest<T> {
+    /// The name of its thread.
+    thread: &'static str,
+    /// What it does, for errors.
+    call: &'static str,
+    last: Arc<Mutex<Option<Result<T, HelperError>>>>,
     reading: Arc<AtomicBool>,
 }
 
-impl Modules {
+impl<T: Clone + Send + 'static> Latest<T> {
+    pub(super) fn new(thread: &'static str, call: &'static str) -> Self {
+        Self {
+            thread,
+            call,
+            last: Arc::default(),
+            reading: Arc::default(),
+        }
+    }
+
     /// Starts a reading if none goes on, and returns what it finds within [`PATIENCE`], or what the last one found.
     ///
     /// # Errors
-    /// Those of [`host::modules`]; `EAGAIN` before the first reading has ended.
-    pub(super) fn read(&self, own: &'static Path) -> Answer {
+    /// Those of `read`; `EAGAIN` before the first reading has ended.
+    pub(super) fn read(
+        &self,
+        read: impl FnOnce() -> Result<T, HelperError> + Send + 'static,
+    ) -> Result<T, HelperError> {
         if let Some(turn) = Turn::take(&self.reading) {
             let (ended, end) = sync_channel(1);
             let last = Arc::clone(&self.last);
-            let spawned = spawn("modules", move || {
-                let answer = host::modules(own);
+            let spawned = spawn(self.thread, move || {
+                let answer = read();
                 *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
                 drop(turn);
                 // Fails if no one waits for it any more.
@@ -49,7 +60,7 @@ impl Modules {
         last.clone().unwrap_or_else(|| {
             Err(HelperError {
                 device: None,
-                call: "reading the memory of transceivers".into(),
+                call: self.call.into(),
                 errno: Errno::AGAIN.raw_os_error(),
             })
         })

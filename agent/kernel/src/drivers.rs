@@ -1,0 +1,219 @@
+//! What the drivers of network devices count by names of their own: waits for PCIe, drops, pauses of priorities.
+//!
+//! Source: `ETHTOOL_GSTATS` (`include/uapi/linux/ethtool.h`; the program `ethtool -S`). The values come only by an ioctl, which the
+//! verbs helper makes: this crate has no unsafe code. Meaning of the names:
+//! `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`.
+
+use std::collections::BTreeMap;
+
+use rdma_health_protocol::{DriverStatistics, MAX_DRIVERS};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fact::{self, Errno, Fact, Unread, UnreadKind},
+    infiniband::CLASS,
+    recording::Question,
+    root::Scope,
+    source::{Known, Source},
+};
+
+/// What network drivers count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drivers {
+    /// By network device: the statistics of [`NAMES`] and [`OF_PRIORITIES`] that its driver has. Absent in a tree of files, and
+    /// without a helper that reads for this process.
+    pub netdevs: Fact<BTreeMap<String, BTreeMap<String, u64>>>,
+}
+
+/// The percentage (0 to 100) of the last second in which the adapter waited for PCIe credits to read memory.
+pub const STALLED_READ: &str = "outbound_pci_stalled_rd";
+/// The same to write memory.
+pub const STALLED_WRITE: &str = "outbound_pci_stalled_wr";
+/// Number of seconds in which [`STALLED_READ`] was above 30.
+pub const STALLED_READ_SECONDS: &str = "outbound_pci_stalled_rd_events";
+/// Number of seconds in which [`STALLED_WRITE`] was above 30.
+pub const STALLED_WRITE_SECONDS: &str = "outbound_pci_stalled_wr_events";
+
+/// The statistics of a port that are used. A driver has hundreds, most of them of single queues.
+pub const NAMES: [&str; 11] = [
+    "outbound_pci_buffer_overflow",
+    STALLED_READ,
+    STALLED_READ_SECONDS,
+    STALLED_WRITE,
+    STALLED_WRITE_SECONDS,
+    "rx_discards_phy",
+    "rx_out_of_buffer",
+    "rx_pci_signal_integrity",
+    "rx_steer_missed_packets",
+    "tx_discards_phy",
+    "tx_pci_signal_integrity",
+];
+
+/// The statistics of a priority that are used: what stands before and after its number. A duration is in microseconds.
+pub const OF_PRIORITIES: [(&str, &str); 4] = [
+    ("rx_prio", "_pause"),
+    ("rx_prio", "_pause_duration"),
+    ("tx_prio", "_pause"),
+    ("tx_prio", "_pause_duration"),
+];
+
+/// Whether a statistic is used.
+pub fn is_used(name: &str) -> bool {
+    NAMES.contains(&name) || of_priority(name).is_some()
+}
+
+/// The priority in a name of [`OF_PRIORITIES`], and what stands before and after it.
+pub fn of_priority(name: &str) -> Option<(&'static str, u8, &'static str)> {
+    OF_PRIORITIES.iter().find_map(|&(before, after)| {
+        let priority = name.strip_prefix(before)?.strip_suffix(after)?;
+        match priority.as_bytes() {
+            [digit @ b'0'..=b'7'] => Some((before, digit - b'0', after)),
+            _ => None,
+        }
+    })
+}
+
+/// The network devices of RDMA devices, without those of virtual functions whose physical function this machine has: that one counts
+/// for all. At most `most`.
+pub fn netdevs(scope: &Scope<'_>, most: usize) -> Vec<String> {
+    let devices = scope.entries(CLASS).known().cloned().unwrap_or_default();
+    let physical = devices.iter().filter(|device| {
+        let physfn = scope.link(&format!("{CLASS}/{device}/device/physfn"));
+        physfn.known().is_none()
+    });
+    let mut found = Vec::new();
+    for device in physical {
+        let netdevs = scope.entries(&format!("{CLASS}/{device}/device/net"));
+        for netdev in netdevs.known().into_iter().flatten() {
+            // Two devices may be functions of one PCI device.
+            if found.len() < most && !found.contains(netdev) {
+                found.push(netdev.clone());
+            }
+        }
+    }
+    found
+}
+
+impl Source for Drivers {
+    fn read(scope: &Scope<'_>, _: &Known) -> Self {
+        let root = scope.root();
+        if !root.answers_statistics() {
+            return Self::default();
+        }
+        let found: Fact<Vec<DriverStatistics>> =
+            scope.service(Question::DriverStatistics, || root.driver_statistics());
+        Self {
+            netdevs: found.map(|all| {
+                let known = all.into_iter().take(MAX_DRIVERS);
+                known.filter_map(|driver| statistics(scope, driver)).collect()
+            }),
+        }
+    }
+
+    fn unread(why: &Unread) -> Self {
+        Self {
+            netdevs: why.clone().into(),
+        }
+    }
+}
+
+/// The statistics of one network device; `None` if its driver has none, or if they could not be read.
+fn statistics(scope: &Scope<'_>, driver: DriverStatistics) -> Option<(String, BTreeMap<String, u64>)> {
+    let DriverStatistics {
+        netdev,
+        statistics,
+        errno,
+    } = driver;
+    let errno = match errno {
+        0 => None,
+        number => Some(fact::errno(number).unwrap_or(Errno::IO)),
+    };
+    match errno {
+        None => {
+            let used = statistics.into_iter().filter(|found| is_used(&found.name));
+            let used: BTreeMap<_, _> = used.map(|found| (found.name, found.value)).collect();
+            (!used.is_empty()).then_some((netdev, used))
+        }
+        // A driver without statistics, and a device that has just gone.
+        Some(Errno::OPNOTSUPP | Errno::NODEV) => None,
+        Some(errno) => {
+            let _: Fact<()> = scope.fail(Unread {
+                source: format!("ethtool -S {netdev}"),
+                kind: UnreadKind::Errno(errno),
+                detail: "the verbs helper could not read the statistics of its driver".into(),
+            });
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        recording::{Answer, Recording},
+        root::Root,
+    };
+
+    fn read(document: &str) -> (Fact<usize>, Vec<String>) {
+        let mut recording = Recording::default();
+        recording.insert(
+            Question::DriverStatistics,
+            Answer::Bytes(document.as_bytes().into()),
+        );
+        let root = Root::replay(Arc::new(recording), true);
+        let scope = Scope::new(&root);
+        let drivers = Drivers::read(&scope, &Known::default());
+        let number = drivers.netdevs.map(|all| all.values().map(BTreeMap::len).sum());
+        let misses = scope.finish().into_iter().map(|miss| miss.unread.to_string());
+        (number, misses.collect())
+    }
+
+    #[test]
+    fn only_the_listed_statistics_are_kept() {
+        for (name, used) in [
+            ("rx_discards_phy", true),
+            ("rx_prio7_pause", true),
+            ("tx_prio0_pause_duration", true),
+            ("rx_prio8_pause", false),
+            ("rx_prio10_pause", false),
+            ("rx_prio3_bytes", false),
+            ("rx0_packets", false),
+            ("", false),
+        ] {
+            assert_eq!(is_used(name), used, "{name}");
+        }
+        let document = r#"[{"netdev": "eth0", "errno": 0, "statistics": [{"name": "rx0_packets", "value": 9},
+            {"name": "rx_discards_phy", "value": 1}]}, {"netdev": "eth1", "errno": 95, "statistics": []}]"#;
+        assert_eq!(read(document), (Fact::Known(1), Vec::new()));
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_reported_for_its_device() {
+        let document = r#"[{"netdev": "eth0", "errno": 5, "statistics": []}]"#;
+        let (number, misses) = read(document);
+        assert_eq!(number, Fact::Known(0));
+        assert!(
+            misses[0].starts_with("ethtool -S eth0: ") && misses[0].ends_with("(EIO)"),
+            "{misses:?}"
+        );
+        for garbage in [
+            "",
+            "{}",
+            "[1]",
+            r#"[{"netdev": "a name that is longer than any", "errno": 0, "statistics": []}]"#,
+        ] {
+            let (number, misses) = read(garbage);
+            assert!(number.unread().is_some() && misses.len() == 1, "{garbage}");
+        }
+    }
+
+    #[test]
+    fn a_tree_of_files_has_none() {
+        let root = Root::replay(Arc::default(), true);
+        let drivers = Drivers::read(&Scope::new(&root), &Known::default());
+        assert_eq!(drivers, Drivers::default());
+    }
+}

@@ -1,0 +1,137 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{recording::Recording, root::Root};
+
+/// A frame as IEEE 802.1AB (clause 8) lays it out, and as a switch sends it: chassis id and port id, lifetime, port description, system name,
+/// an organisation's own part, end.
+fn frame(parts: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut frame = b"\x01\x80\xc2\x00\x00\x0e\x52\x54\x00\x00\x00\x01\x88\xcc".to_vec();
+    for (kind, value) in parts {
+        frame.extend((kind << 9 | u16::try_from(value.len()).unwrap()).to_be_bytes());
+        frame.extend(*value);
+    }
+    frame
+}
+
+const LEAF: [(u16, &[u8]); 7] = [
+    (1, b"\x04\x52\x54\x00\x12\x34\x56"),
+    (2, b"\x05Ethernet12/1"),
+    (3, b"\x00\x78"),
+    (4, b"gpu-17 rail 3"),
+    (5, b"leaf-3"),
+    (127, b"\x00\x80\xc2\x01\x00\x01"),
+    (0, b""),
+];
+
+fn file(frames: &[Vec<u8>]) -> Vec<u8> {
+    let one = |frame: &Vec<u8>| [&(frame.len() as u64).to_le_bytes()[..], frame].concat();
+    frames.iter().flat_map(one).collect()
+}
+
+fn read(files: &[(&str, Vec<u8>)]) -> (Lldp, usize) {
+    let mut recording = Recording::default();
+    recording.insert_list(
+        DIRECTORY,
+        files.iter().map(|(index, _)| (*index).to_owned()).collect(),
+    );
+    for (netdev, index) in [("eth0", "4\n"), ("eth1", "5\n")] {
+        recording.insert_file(&format!("/sys/class/net/{netdev}/ifindex"), index.as_bytes());
+    }
+    for (index, content) in files {
+        recording.insert_file(&format!("{DIRECTORY}/{index}"), content.as_slice());
+    }
+    let root = Root::replay(Arc::new(recording), true);
+    let scope = Scope::new(&root);
+    let known = Known {
+        netdevs: BTreeSet::from(["eth0".to_owned(), "eth1".to_owned()]),
+        ..Known::default()
+    };
+    (Lldp::read(&scope, &known), scope.finish().len())
+}
+
+fn of(lldp: &Lldp, netdev: &str) -> Option<(String, String)> {
+    let neighbour = lldp.netdevs.known()?.get(netdev)?;
+    Some((neighbour.switch.clone(), neighbour.port.clone()))
+}
+
+#[test]
+fn a_neighbour_is_named_by_its_system_name_or_else_by_its_chassis() {
+    let nameless: Vec<_> = LEAF.into_iter().filter(|(kind, _)| *kind != 5).collect();
+    let (lldp, failed) = read(&[("4", file(&[frame(&LEAF)])), ("5", file(&[frame(&nameless)]))]);
+    assert_eq!(failed, 0);
+    assert_eq!(of(&lldp, "eth0"), Some(("leaf-3".into(), "Ethernet12/1".into())));
+    assert_eq!(
+        of(&lldp, "eth1"),
+        Some(("52:54:00:12:34:56".into(), "Ethernet12/1".into()))
+    );
+}
+
+#[test]
+fn a_link_that_went_down_keeps_the_neighbour_that_it_had() {
+    let (up, _) = read(&[("4", file(&[frame(&LEAF)]))]);
+    let (down, _) = read(&[]);
+    let kept = down.completed(&up);
+    assert_eq!(of(&kept, "eth0"), Some(("leaf-3".into(), "Ethernet12/1".into())));
+    assert!(kept.netdevs.known().unwrap()["eth0"].is_past);
+}
+
+#[test]
+fn no_daemon_is_absent_and_a_damaged_file_is_unread() {
+    let root = Root::replay(Arc::default(), true);
+    let scope = Scope::new(&root);
+    assert_eq!(Lldp::read(&scope, &Known::default()), Lldp::default());
+    assert!(scope.finish().is_empty());
+    let whole = file(&[frame(&LEAF)]);
+    let endless = [u64::MAX.to_le_bytes().as_slice(), &[0; 64]].concat();
+    for damaged in [
+        whole[..whole.len() - 1].to_vec(),
+        whole[..5].to_vec(),
+        endless,
+        file(&vec![frame(&LEAF); 17]),
+    ] {
+        let (lldp, failed) = read(&[("4", damaged)]);
+        assert_eq!((of(&lldp, "eth0"), failed), (None, 1));
+    }
+    // A part that is longer than the frame.
+    let cut = file(&[frame(&LEAF)[..20].to_vec()]);
+    assert_eq!(
+        read(&[("4", cut)]),
+        (
+            Lldp {
+                netdevs: Fact::Known(BTreeMap::new())
+            },
+            0
+        )
+    );
+}
+
+#[test]
+fn replaced_names_are_read_back_and_nothing_else_is_left() {
+    let replaced = replaced(&file(&[frame(&LEAF), frame(&LEAF)]), |name| {
+        format!("x{}", name.len())
+    })
+    .unwrap();
+    for word in ["leaf-3", "Ethernet12", "gpu-17", "\x52\x54\x00\x12"] {
+        assert!(
+            !replaced.windows(word.len()).any(|part| part == word.as_bytes()),
+            "{word}"
+        );
+    }
+    let (lldp, _) = read(&[("4", replaced)]);
+    assert_eq!(of(&lldp, "eth0"), Some(("x6".into(), "x12".into())));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0..90_usize, byte: u8) {
+        let _ = (neighbour(&bytes), frames(&bytes), replaced(&bytes, str::to_owned));
+        let mut changed = file(&[frame(&LEAF)]);
+        if let Some(one) = changed.get_mut(at) {
+            *one = byte;
+        }
+        let _ = replaced(&changed, str::to_owned);
+    }
+}
