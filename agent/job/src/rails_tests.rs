@@ -412,7 +412,11 @@ fn a_device_node_that_may_not_be_opened_is_refused() {
     assert_eq!(rails.count(), 1);
     let missing = readiness::missing(&node, &rails, None);
     assert_eq!((missing.len(), missing[0].prospect), (1, Prospect::Never));
-    assert!(readiness::unmet(&node, &rails).unwrap().contains("mlx5_1: permission denied"));
+    assert!(
+        readiness::unmet(&node, &rails)
+            .unwrap()
+            .contains("mlx5_1: permission denied")
+    );
     assert!(rails.others.iter().all(|port| port.hca.name != "mlx5_1"));
 }
 
@@ -433,7 +437,10 @@ fn ports_of_two_address_families_agree_on_one() {
     let rails = Rails::find(&node, &access, &given);
     let why = &rails.refused[0];
     assert_eq!((rails.count(), why.what.as_str()), (2, "mlx5_1:1"));
-    assert!(why.why.contains("give its network device an IPv4 address"), "{why:?}");
+    assert!(
+        why.why.contains("give its network device an IPv4 address"),
+        "{why:?}"
+    );
     let settings = settings::rdma(&rails, &access, CURRENT, &User::default());
     assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), Some("AF_INET"));
     // Alone, it is as good as any.

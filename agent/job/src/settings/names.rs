@@ -96,11 +96,10 @@ impl<'a> List<'a> {
 
     /// Whether a port is matched by more than its name.
     fn takes_prefixes(&self, rails: &Rails<'_>) -> bool {
-        let others = rails.others.iter().map(|port| port.hca.name.as_str());
         let is_whole = |name: &str| self.items.iter().any(|(item, _)| *item == name);
         let by_prefix =
             |name: &str| self.items.iter().any(|(item, _)| name.starts_with(item)) && !is_whole(name);
-        !self.exact && !self.excludes && others.into_iter().any(by_prefix)
+        !self.exact && !self.excludes && rails.others.iter().any(|port| by_prefix(&port.hca.name))
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct JobArguments {
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
     mode: Mode,
     /// Version of NCCL, because versions need other variables: before 2.21 the GID index, from 2.30 on the numbers of rails [default:
-    /// NCCL_VERSION of the image (NVIDIA images set it), otherwise settings for 2.21 and later without numbers of rails]
+    /// the version set in the image (NVIDIA images set it), otherwise settings for 2.21 and later without numbers of rails]
     #[arg(long, value_name = "VERSION")]
     nccl_version: Option<String>,
     #[command(flatten)]
