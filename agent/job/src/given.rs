@@ -96,8 +96,8 @@ impl Given {
                 let information = base
                     .is_some_and(|base| value.trim_start().starts_with('{') || variables.contains_key(base));
                 if information {
-                    let beside = base.and_then(|base| variables.get(base));
-                    given.plugin_information(name, value, beside, &mut subfunctions);
+                    let list = base.and_then(|base| variables.get(base));
+                    given.plugin_information(name, value, list, &mut subfunctions);
                 } else {
                     given.addresses(name, value, &mut subfunctions);
                 }
@@ -221,30 +221,32 @@ impl Given {
         }
     }
 
-    /// `value` is a JSON object of devices. `beside` is the list of the same devices in the other variable, if there is one: it decides
+    /// `value` is a JSON object of devices. `list` has the same devices in the other variable, if there is one: it decides
     /// which devices these are.
     fn plugin_information(
         &mut self,
         name: &str,
         value: &str,
-        beside: Option<&String>,
+        list: Option<&String>,
         subfunctions: &mut Subfunctions,
     ) {
-        let beside: Option<Vec<&str>> = beside.map(|list| list.split(',').map(str::trim).collect());
+        let list: Option<Vec<&str>> = list.map(|list| list.split(',').map(str::trim).collect());
         let devices: Map<String, Value> = match serde_json::from_str(value) {
             Ok(devices) => devices,
             Err(error) => {
                 let what = format!("is not a JSON object of devices: {error}");
-                let known = beside.is_some_and(|list| list.iter().all(|item| is_pci_address(item)));
+                let known = list.is_some_and(|list| list.iter().all(|item| is_pci_address(item)));
                 if known {
-                    return self.note(format!("{name} {what}; the PCI addresses beside it are used"));
+                    return self.note(format!(
+                        "{name} {what}; the PCI addresses of the other variable are used"
+                    ));
                 }
                 return self.malformed(name, &what);
             }
         };
         for (id, providers) in &devices {
             let is_other = |list: &Vec<&str>| !list.iter().any(|item| item.eq_ignore_ascii_case(id));
-            if beside.as_ref().is_some_and(is_other) {
+            if list.as_ref().is_some_and(is_other) {
                 let id = excerpt(id, QUOTED);
                 let list = name.strip_suffix("_INFO").unwrap_or_default();
                 self.note(format!(

@@ -94,7 +94,7 @@ impl<'a> Rails<'a> {
         let is_given = !devices.is_empty() || rails.refused.iter().any(needs);
         if !is_given && !given.is_incomplete() {
             rails.origin = Origin::Visible;
-            // Beside a function for other traffic, only what is known to be openable: the others can belong to other pods.
+            // Next to a function for other traffic, only what is known to be openable: the others can belong to other pods.
             let needs_proof = !rails.refused.is_empty();
             devices = rails.visible(node, access, needs_proof);
         }

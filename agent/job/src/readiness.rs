@@ -13,7 +13,12 @@ use crate::rails::{Origin, Prospect, Rails, Refused, SOURCES};
 pub fn missing(node: &Node, rails: &Rails<'_>, at_least: Option<usize>) -> Vec<Refused> {
     let too_few = at_least.is_some_and(|expected| rails.count() < expected);
     let mut missing: Vec<_> = match rails.origin {
-        Origin::Given => rails.refused.iter().filter(needed).cloned().collect(),
+        Origin::Given => rails
+            .refused
+            .iter()
+            .filter(|refused| needed(refused))
+            .cloned()
+            .collect(),
         Origin::Visible if rails.is_empty() || too_few => candidates(rails),
         Origin::Visible => Vec::new(),
     };
@@ -115,6 +120,6 @@ fn candidates(rails: &Rails<'_>) -> Vec<Refused> {
 }
 
 /// Whether the job needs it.
-fn needed(refused: &&Refused) -> bool {
+fn needed(refused: &Refused) -> bool {
     refused.prospect != Prospect::NotNeeded
 }

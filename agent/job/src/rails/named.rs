@@ -100,7 +100,7 @@ fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
     )
 }
 
-/// Whether a function without an RDMA device is no network controller. Allocators of other devices use the same variables and files.
+/// Whether a function without an RDMA device is something other than a network controller. Allocators of other devices use the same variables and files.
 fn is_other_kind(node: &Node, access: &Access, grant: &Grant) -> bool {
     let Some(address) = &grant.pci_address else {
         return false;

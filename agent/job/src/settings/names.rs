@@ -103,7 +103,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// As `atoi` reads it: what is no number is port 0, which does not exist. -1 is any port.
+/// As `atoi` reads it: what is not a number is port 0, which does not exist. -1 is any port.
 fn port(text: &str) -> Option<u32> {
     let text = text.trim_start();
     if text.starts_with('-') {

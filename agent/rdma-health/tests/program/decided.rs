@@ -90,7 +90,7 @@ fn a_given_device_that_is_down_is_refused_by_all_and_left_out_by_auto() {
 fn what_is_not_for_rdma_is_not_a_given_device() {
     let tree = node();
     device_nodes(&tree, &[1, 3]);
-    // A function for other traffic beside devices of the plugin for shared RDMA devices.
+    // A function for other traffic next to devices of the plugin for shared RDMA devices.
     let other = [
         ("PCIDEVICE_X", "0000:00:1f.0"),
         ("PCIDEVICE_X_INFO", r#"{"0000:00:1f.0":{"generic":{}}}"#),
@@ -98,17 +98,17 @@ fn what_is_not_for_rdma_is_not_a_given_device() {
     all_accept(&tree, &[], &other);
     let text = out(&pod(&tree, &["env"], &other));
     assert!(text.contains("'=mlx5_1:1,mlx5_3:1'"), "{text}");
-    // A crypto accelerator of another device plugin beside a rail.
+    // A crypto accelerator of another device plugin next to a rail.
     let directory = tree.path().join("sys/bus/pci/devices/0000:3f:01.0");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("class"), "0x0b4000\n").unwrap();
-    let beside = [RAIL, ("PCIDEVICE_INTEL_COM_QAT", "0000:3f:01.0")];
-    all_accept(&tree, &[], &beside);
+    let both = [RAIL, ("PCIDEVICE_INTEL_COM_QAT", "0000:3f:01.0")];
+    all_accept(&tree, &[], &both);
     // A network function stays one that is missing.
     fs::write(directory.join("class"), "0x020000\n").unwrap();
     all_refuse(
         &tree,
-        &beside,
+        &both,
         "0000:3f:01.0 (PCIDEVICE_INTEL_COM_QAT): no RDMA device",
     );
 }

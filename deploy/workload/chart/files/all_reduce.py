@@ -311,7 +311,7 @@ def finish(report, arguments):
             if path:
                 write(path, text())
         except OSError as error:
-            # The verdict stands, but a passed benchmark without its report is not what was asked for.
+            # The verdict stands, but a benchmark without its report has not done what the user wants.
             print(f"all_reduce.py: cannot write {path}: {error.strerror or error}", file=sys.stderr)
             status = max(status, UNKNOWN, key=[PASSED, UNKNOWN, FAILED].index)
     return status
