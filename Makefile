@@ -42,7 +42,7 @@ deny: ## Check licenses, bans, sources and advisories of dependencies (cargo ins
 		else echo 'NOT RUN: advisories: the RustSec database cannot be downloaded from GitHub' >&2; fi
 
 .PHONY: demo
-demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy virtual node; FIXED=1: then mend the fault
+demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy virtual node; FIXED=1: then fix the fault
 	cargo build --release --locked --package rdma-health-tests --bin demo
 	@$(RELEASE)/demo $(if $(FIXED),--fixed)
 

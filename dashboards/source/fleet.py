@@ -11,7 +11,7 @@ MODE = f"max by ({NODE}, mode) (rdma_iommu_mode_info{{{FLEET}}})"
 FOUND = f'rdma_finding{{severity=~"warning|critical", device!="", {FLEET}}}'
 COMMON = "kernel, model, firmware, driver, mode"
 RAIL = (f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}} '
-        f'and on ({NODE}) {FOUND})')
+        f'and on ({NODE}) topk(50, count by ({NODE}) ({FOUND})))')
 
 BOARD = dashboard(
     "rdma-health-fleet", "RDMA health: fleet",
@@ -30,7 +30,7 @@ BOARD = dashboard(
                         [query(f'count(count by ({NODE}) (rdma_problem{{domain="iommu", {FLEET}}})) or vector(0)', instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
             (4, 4, stat("Nodes with stale facts", "Nodes on which the kernel does not answer a read in time.",
-                        [query(f"count(max by ({NODE}) (rdma_health_source_stale{{{FLEET}}}) == 1) or vector(0)", instant=True)],
+                        [query(f"count(group by ({NODE}) (rdma_health_source_stale{{{FLEET}}} == 1)) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, YELLOW)))),
         ]),
         ("Over time", [
@@ -85,7 +85,7 @@ BOARD = dashboard(
                           ["previous_kernel", "kernel"], value="nodes", sort="nodes", no_value="no node")),
             (24, 10, panel(
                 "table", "Nodes with findings, by rail",
-                """The worst finding about the devices of each rail, on nodes that have one. An empty cell is a rail that the node does not
+                """The worst finding about the devices of each rail, on the 50 nodes with the most of them. An empty cell is a rail that the node does not
                 have, or has lost.""",
                 [query(f"""(max by (node, rail) ((2 * rdma_finding{{severity="critical", device!="", {FLEET}}}
                              or rdma_finding{{severity="warning", device!="", {FLEET}}})

@@ -58,7 +58,7 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards/rules.yaml");
     let rules = directory.join("rules.yaml");
-    // At the interval of everything else here, so that nobody waits for a minute.
+    // At the interval of everything else here, so that this test does not wait for a minute.
     let text = fs::read_to_string(source)
         .unwrap()
         .replace("    interval: 1m\n", "");

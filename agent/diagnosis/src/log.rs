@@ -10,8 +10,10 @@ mod errors;
 mod events;
 mod families;
 mod grade;
+mod grammar;
 mod line;
 mod operation;
+mod origin;
 mod phrases;
 mod recognise;
 mod settings;
@@ -30,7 +32,7 @@ use settings::Fact;
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
-pub(crate) use events::{efa_status, event_named};
+pub(crate) use events::{efa_status, event_in_words, event_named};
 pub(crate) use operation::failed_operations;
 pub(crate) use status::{status_in, vendor_error};
 

@@ -6,8 +6,14 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use crate::{
     glossary::{self, Term},
-    log::{LogReader, efa_status, event_named, failed_operations, status_in, strerror, vendor_error},
-    symptom::{Symptom, SymptomKind, completion::of_vendor_error},
+    log::{
+        LogReader, efa_status, event_in_words, event_named, failed_operations, status_in, strerror,
+        vendor_error,
+    },
+    symptom::{
+        Symptom, SymptomKind,
+        completion::{of_syndrome, of_vendor_error},
+    },
 };
 
 /// What a text stands for.
@@ -19,6 +25,10 @@ pub enum Meaning {
     Errno(Errno),
     /// A vendor error code of an mlx5 adapter, and the status with which it comes.
     VendorError(u32, WcStatus),
+    /// A vendor error code whose meaning is not public.
+    UnlistedVendorError(u32),
+    /// A syndrome of a failed completion of an mlx5 adapter, and its status.
+    CqeSyndrome(u32, WcStatus),
     /// A syndrome with which the firmware of an mlx5 adapter refuses a command.
     Syndrome(u64),
     /// A number of NVIDIA's driver. `None` if its meaning is not known here.
@@ -33,6 +43,9 @@ pub enum Meaning {
     Line(Box<Symptom>),
 }
 
+/// The vendor error codes that mlx5 adapters are seen to report with failed completions.
+const VENDOR_ERRORS: std::ops::RangeInclusive<u32> = 0x20..=0xff;
+
 /// Everything that a text stands for; empty if nothing is known.
 pub fn lookup(text: &str) -> Vec<Meaning> {
     let text = text.trim().trim_matches(['"', '\'', '`', '.', ',', ';']);
@@ -41,6 +54,14 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         .or_else(|| strerror::of_text(text).map(Meaning::Errno));
     if let Some(exact) = exact {
         return vec![exact];
+    }
+    if let Some(kind) = command_status(text) {
+        return vec![Meaning::Symptom(kind)];
+    }
+    match event_in_words(&text.to_ascii_lowercase()) {
+        Some(Some(kind)) => return vec![Meaning::Symptom(kind)],
+        Some(None) => return vec![Meaning::Harmless(text.to_owned())],
+        None => {}
     }
     let named = by_name(text);
     if !named.is_empty() {
@@ -83,6 +104,7 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         .and_then(|number| u32::try_from(number).ok())
         .filter(|_| {
             is(&[
+                "vendor",
                 "vendor err",
                 "vendor_err",
                 "vendor error",
@@ -93,6 +115,26 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         })
         .and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?)));
     found.extend(vendor);
+    let is_hexadecimal = name.starts_with("0x") || name.starts_with("0X");
+    if is_hexadecimal {
+        // Programs write error numbers in decimal, and syndromes in hexadecimal: UCX's `synd 0x15 vend 0x81`.
+        found.sort_by_key(|meaning| matches!(meaning, Meaning::Errno(_)));
+        let of_completion = is(&["synd", "syndrome"]) && !label.contains("vend");
+        let cqe = number.filter(|_| of_completion).and_then(|code| {
+            Some(Meaning::CqeSyndrome(
+                u32::try_from(code).ok()?,
+                of_syndrome(code)?,
+            ))
+        });
+        found.splice(0..0, cqe);
+    }
+    if found.is_empty() && is(&["vendor", "vendor err", "vendor_err", "vendor error", "vend"]) {
+        let code = number.and_then(|number| u32::try_from(number).ok());
+        found.extend(
+            code.filter(|code| VENDOR_ERRORS.contains(code))
+                .map(Meaning::UnlistedVendorError),
+        );
+    }
     if found.is_empty() && label.ends_with("syndrome") {
         found.extend(number.map(Meaning::Syndrome));
     }
@@ -148,6 +190,32 @@ fn of_words(text: &str) -> Vec<Meaning> {
         }
     }
     found
+}
+
+/// The status with which the firmware of an mlx5 adapter refused a command (`MLX5_CMD_STAT_*` in the kernel's
+/// `include/linux/mlx5/device.h`), as its driver prints it: `limits exceeded(0x8)`.
+fn command_status(text: &str) -> Option<SymptomKind> {
+    const STATUSES: [(&str, SymptomKind); 14] = [
+        ("internal error", SymptomKind::DeviceFatal),
+        ("bad operation", SymptomKind::CommandRefused),
+        ("bad parameter", SymptomKind::CommandRefused),
+        ("bad system state", SymptomKind::CommandRefused),
+        ("bad resource", SymptomKind::CommandRefused),
+        ("resource busy", SymptomKind::CommandRefused),
+        ("limits exceeded", SymptomKind::ResourceLimit),
+        ("bad resource state", SymptomKind::CommandRefused),
+        ("bad index", SymptomKind::CommandRefused),
+        ("no resources", SymptomKind::ResourceLimit),
+        ("bad qp state", SymptomKind::CommandRefused),
+        ("bad input length", SymptomKind::CommandRefused),
+        ("bad output length", SymptomKind::CommandRefused),
+        ("bad packet", SymptomKind::CommandRefused),
+    ];
+    let lower = text.to_ascii_lowercase();
+    let lower = lower.strip_prefix("status ").unwrap_or(&lower);
+    let (words, number) = lower.split_once('(').unwrap_or((lower, ""));
+    let (_, kind) = STATUSES.iter().find(|(known, _)| *known == words.trim_end())?;
+    (number.is_empty() || number.starts_with("0x")).then_some(*kind)
 }
 
 /// What a name, or a name and its number, stands for: terms, errors of other libraries, events, reasons and numbers of GPU drivers.

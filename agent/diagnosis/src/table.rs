@@ -16,6 +16,7 @@ const LOC_QP_OP: SymptomKind = SymptomKind::Completion(WcStatus::LocQpOpErr);
 const LOC_PROT: SymptomKind = SymptomKind::Completion(WcStatus::LocProtErr);
 const WR_FLUSH: SymptomKind = SymptomKind::Completion(WcStatus::WrFlushErr);
 const LOC_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::LocAccessErr);
+const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const REM_INV_REQ: SymptomKind = SymptomKind::Completion(WcStatus::RemInvReqErr);
 const REM_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::RemAccessErr);
 const REM_OP: SymptomKind = SymptomKind::Completion(WcStatus::RemOpErr);
@@ -52,6 +53,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &network::ADDRESSING,
     &network::MTU,
     &network::FLOW_CONTROL,
+    &network::AGGREGATION,
     &job::HCA_RESOURCES,
     &job::APPLICATION_MEMORY,
     &job::NO_LISTENER,

@@ -210,6 +210,17 @@ const ADAPTER: &[Row] = {
         // Refused commands. A function whose firmware restricts registers logs one with each read.
         (&["limits exceeded"], Some(ResourceLimit)),
         (&["no resources"], Some(ResourceLimit)),
+        (&["failed to allocate", "mtt"], Some(ResourceLimit)),
+        (&["failed to allocate", "mpt"], Some(ResourceLimit)),
+        (&["failed to allocate", "icm"], Some(ResourceLimit)),
+        (&["failed to allocate", "mkey"], Some(ResourceLimit)),
+        (&["failed to allocate", "pbl"], Some(ResourceLimit)),
+        (&["failed to allocate", "doorbell"], Some(ResourceLimit)),
+        (&["failed to alloc", "uar"], Some(ResourceLimit)),
+        // What an adapter cannot do, or is not configured for.
+        (&["rdma is not supported on this device"], None),
+        (&["not rdma capable"], None),
+        (&["does not support rdma"], None),
         // Nothing depends on what a query or the end of an object returns.
         (&["access_reg", "failed, status"], None),
         (&["query_", "failed, status"], None),

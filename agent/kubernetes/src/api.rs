@@ -1,6 +1,12 @@
 //! The requests to the API server. The time of each request and the size of its response are bounded.
 
-use std::{collections::BTreeMap, fs::OpenOptions, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::OpenOptions,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use http_body_util::{BodyExt, Limited};
 use hyper::{Request, Response, header};
@@ -34,6 +40,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 8 << 20;
 /// Maximum number of fields in a conflict that are looked at: five of each condition.
 const MAX_CONFLICTS: usize = 256;
+/// Maximum number of Nodes that are read; Kubernetes supports 5000.
+const MOST_NODES: usize = 50_000;
 /// Nodes have no namespace; every API server keeps Events about them in the namespace `default`.
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -194,7 +202,11 @@ impl Api {
         Self {
             access: Access::default(),
             metrics,
-            connection: Some(Connection { client, token: None }),
+            connection: Some(Connection {
+                client,
+                token: None,
+                server: String::new(),
+            }),
             connecting: Worker::retrying(),
             shared: true,
         }
@@ -219,17 +231,9 @@ impl Api {
             resource: "nodes",
         };
         let mut all = Vec::new();
-        let mut next = String::new();
-        loop {
-            let path = format!("/api/v1/nodes?limit=100{next}");
-            let answer = self.request(permission, "", "GET", &path, "", None).await?;
-            let page: List<Node> = parse(&answer)?;
-            all.extend(page.items);
-            match page.metadata.r#continue.filter(|token| !token.is_empty()) {
-                Some(token) => next = continuation(&token)?,
-                None => return Ok(all),
-            }
-        }
+        self.list(permission, "/api/v1/nodes", MOST_NODES, |node| all.push(node))
+            .await?;
+        Ok(all)
     }
 
     /// Reads every object of a list, page by page. `path` has the query without the page.
@@ -242,12 +246,14 @@ impl Api {
     ) -> Result<(), Failure> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let (mut next, mut count) = (String::new(), 0);
+        // A server that repeats itself has no last page.
+        let mut tokens = BTreeSet::new();
         loop {
             let page = format!("{path}{separator}limit=100{next}");
             let answer = self.request(permission, "", "GET", &page, "", None).await?;
             let page: List<T> = parse(&answer)?;
             count += page.items.len();
-            if count > most {
+            if count > most || tokens.len() > most {
                 return Err(Failure::Malformed(format!(
                     "there are more than {most} {}",
                     permission.resource
@@ -256,6 +262,12 @@ impl Api {
             page.items.into_iter().for_each(&mut each);
             next = match page.metadata.r#continue.as_deref().unwrap_or_default() {
                 "" => return Ok(()),
+                token if !tokens.insert(token.to_owned()) => {
+                    let resource = permission.resource;
+                    return Err(Failure::Malformed(format!(
+                        "the list of {resource} repeats a page"
+                    )));
+                }
                 token => continuation(token)?,
             };
         }
@@ -426,7 +438,7 @@ impl Api {
                 .clone()
                 .send(request)
                 .await
-                .map_err(|error| unreachable(&error))?;
+                .map_err(|error| unreachable(&error, &connection.server))?;
             read_response(response, permission, name).await
         };
         let result = match tokio::time::timeout(DEADLINE, sending).await {
@@ -452,15 +464,18 @@ impl Api {
 
 /// The part of a query that asks for the next page.
 fn continuation(token: &str) -> Result<String, Failure> {
+    /// It holds a key of etcd, which has a few hundred bytes.
+    const LONGEST: usize = 16 << 10;
     // The token is base64url, which needs no escaping in a query; reject anything else.
-    if token
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b))
+    if token.len() <= LONGEST
+        && token
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b))
     {
         Ok(format!("&continue={token}"))
     } else {
         Err(Failure::Malformed(
-            "the continue token contains unexpected characters".into(),
+            "the continue token is too long or contains unexpected characters".into(),
         ))
     }
 }
@@ -473,6 +488,8 @@ fn status_of(name: &str) -> String {
 pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) token: Option<TokenFile>,
+    /// The address of the server.
+    pub(super) server: String,
 }
 
 /// [`connect`] in a separate thread: it reads files, and a file system that hangs must not block the agent.
@@ -517,6 +534,7 @@ pub(super) async fn connect(access: Access) -> Result<Connection, Failure> {
     config.read_timeout = None; // DEADLINE covers the whole request
     // Only the schedule decides when to retry.
     config.default_retry = false;
+    let server = address(&config.cluster_url);
     // The order of precedence of the library: it uses the file only without these.
     let auth = &mut config.auth_info;
     let inline = auth.auth_provider.is_some() || auth.token.is_some() || auth.username.is_some();
@@ -524,16 +542,41 @@ pub(super) async fn connect(access: Access) -> Result<Connection, Failure> {
     Ok(Connection {
         client: Client::try_from(config).map_err(|error| refuse(&error))?,
         token: token.map(|path| TokenFile::new(path.into())),
+        server,
     })
 }
 
-fn unreachable(error: &kube::Error) -> Failure {
+/// Scheme, host and port, and nothing that may be a secret.
+fn address(url: &hyper::Uri) -> String {
+    let (scheme, host) = (
+        url.scheme_str().unwrap_or("https"),
+        url.host().unwrap_or_default(),
+    );
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{scheme}://{host}{port}")
+}
+
+fn unreachable(error: &kube::Error, server: &str) -> Failure {
     match error {
         // An unreadable token file or a failing credential plug-in.
         kube::Error::Auth(_) => Failure::Configuration(chain(error)),
-        _ if never_connected(error) => Failure::Unreachable(chain(error)),
-        _ => Failure::Broken(chain(error)),
+        _ if never_connected(error) => Failure::Unreachable(format!("{server}: {}", root_cause(error))),
+        _ => Failure::Broken(format!("{server}: {}", root_cause(error))),
     }
+}
+
+/// The last cause of an error: the layers of the client above it say only where it passed.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let text = super::text::single_line(&last.to_string());
+    // The words of tokio for a timeout.
+    if text == "deadline has elapsed" {
+        return format!("no connection within {CONNECT:?}");
+    }
+    text
 }
 
 /// Whether the connection failed to open.
@@ -644,6 +687,10 @@ mod tests {
         drop(listener);
         let failure = failure_of_request(address).await;
         assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");
+        assert_eq!(
+            failure.to_string(),
+            format!("cannot reach the API server: http://{address}: Connection refused (os error 111)")
+        );
     }
 
     #[test]

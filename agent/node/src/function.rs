@@ -140,6 +140,16 @@ impl<'a> Function<'a> {
             .is_some_and(|pci| pci.physical_function.known().is_some())
     }
 
+    /// For a virtual function, the address of its physical function.
+    pub fn physical_function(&self) -> Option<&'a str> {
+        self.pci?.physical_function.known().map(String::as_str)
+    }
+
+    /// Whether it is a virtual function of an adapter that the host uses.
+    pub fn is_virtual_nic(&self) -> bool {
+        self.role == Role::Rdma && !self.is_software && self.is_virtual()
+    }
+
     /// Whether it is a port of an adapter, and not a GPU, a bridge, a virtual function or the card of a software device.
     pub fn is_nic(&self) -> bool {
         self.role == Role::Rdma && !self.is_software && !self.is_virtual()

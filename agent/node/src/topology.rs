@@ -92,7 +92,24 @@ pub struct Path<'a> {
 impl Node {
     /// The connections between GPUs and NICs, without virtual functions, whose paths equal those of their physical function.
     pub fn topology(&self) -> Topology<'_> {
-        let nics: Vec<_> = self.nics().collect();
+        self.topology_of(self.nics().collect())
+    }
+
+    /// [`Node::topology`] as a job sees it, and the virtual functions that it leaves out. A virtual function whose physical function is
+    /// no NIC here is a NIC itself: a pod may see only what it was given.
+    pub fn visible_topology(&self) -> (Topology<'_>, Vec<Function<'_>>) {
+        let mut nics: Vec<_> = self.nics().collect();
+        let virtual_functions = self.dma_functions().filter(Function::is_virtual_nic);
+        let (below, alone): (Vec<_>, Vec<_>) = virtual_functions.partition(|one| {
+            nics.iter()
+                .any(|nic| Some(nic.address) == one.physical_function())
+        });
+        nics.extend(alone);
+        nics.sort_by_key(|nic| nic.address);
+        (self.topology_of(nics), below)
+    }
+
+    fn topology_of<'a>(&'a self, nics: Vec<Function<'a>>) -> Topology<'a> {
         let functions = self.pci.functions.known();
         let bridge = |address: &str| functions.and_then(|functions| functions.get(address));
         let mut given: BTreeMap<&str, usize> = BTreeMap::new();

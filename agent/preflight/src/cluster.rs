@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::quantity;
+use crate::{quantity, workload::Workload};
 
 /// The annotation of an attachment that names the resource of its devices.
 pub(crate) const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";
@@ -43,49 +43,78 @@ impl Listed {
     }
 }
 
-/// How many of each device running pods hold on each node.
+/// The devices that running pods hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// By node and resource.
-    nodes: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Pods that hold a resource, as NAMESPACE/NAME.
-    holders: BTreeMap<String, Vec<String>>,
+    holders: Vec<Holder>,
+}
+
+/// A pod that holds devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Kind and name of its controller.
+    pub(crate) owner: Option<(String, String)>,
+    pub(crate) node: String,
+    pub(crate) devices: BTreeMap<String, u64>,
+}
+
+impl Holder {
+    /// NAMESPACE/NAME.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
 }
 
 impl Usage {
     /// Adds a pod that was assigned to a node and has not ended.
     pub fn add(&mut self, pod: &Value) {
-        const MOST_HOLDERS: usize = 1000;
         let Some(node) = pod["spec"]["nodeName"].as_str() else {
             return;
         };
         if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
             return;
         }
-        for (resource, number) in crate::pod::devices(&pod["spec"]) {
-            let metadata = &pod["metadata"];
-            let of_node = self.nodes.entry(node.to_owned()).or_default();
-            let sum = of_node.entry(resource.clone()).or_default();
-            *sum = sum.saturating_add(number);
-            let holders = self.holders.entry(resource).or_default();
-            if holders.len() < MOST_HOLDERS {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                holders.push(format!(
-                    "{}/{}",
-                    text(&metadata["namespace"]),
-                    text(&metadata["name"])
-                ));
+        let devices = crate::pod::devices(&pod["spec"]);
+        if devices.is_empty() {
+            return;
+        }
+        let metadata = &pod["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let owner = owners.into_iter().find(|owner| owner["controller"] == true);
+        self.holders.push(Holder {
+            namespace: text(&metadata["namespace"]),
+            name: text(&metadata["name"]),
+            owner: owner.map(|owner| (text(&owner["kind"]), text(&owner["name"]))),
+            node: node.to_owned(),
+            devices,
+        });
+    }
+
+    /// How many of each resource are held, by node.
+    pub(crate) fn by_node(&self) -> BTreeMap<&str, BTreeMap<&str, u64>> {
+        let mut nodes: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
+        for holder in &self.holders {
+            let of_node = nodes.entry(&holder.node).or_default();
+            for (resource, number) in &holder.devices {
+                let sum = of_node.entry(resource).or_default();
+                *sum = sum.saturating_add(*number);
             }
         }
+        nodes
     }
 
-    pub(crate) fn used(&self, node: &str, resource: &str) -> u64 {
-        let of_node = self.nodes.get(node);
-        of_node.and_then(|all| all.get(resource)).copied().unwrap_or(0)
+    pub(crate) fn all(&self) -> &[Holder] {
+        &self.holders
     }
 
-    pub(crate) fn holders(&self, resource: &str) -> &[String] {
-        self.holders.get(resource).map_or(&[], Vec::as_slice)
+    /// The pods that hold this resource.
+    pub(crate) fn holders<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a Holder> {
+        self.holders
+            .iter()
+            .filter(move |one| one.devices.get(resource).is_some_and(|number| *number > 0))
     }
 }
 
@@ -118,6 +147,8 @@ pub struct Cluster {
     pub webhooks: Listed,
     /// Devices in use, or why that is unknown.
     pub usage: Option<Result<Usage, String>>,
+    /// Objects of manifests that may create pods and were not understood, and why.
+    pub not_understood: Vec<(String, String)>,
 }
 
 impl Cluster {
@@ -169,6 +200,7 @@ impl Cluster {
         let own = self.namespace.clone();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         for object in objects {
+            self.not_understood.extend(Workload::not_understood(object, &own));
             let namespace = text(&object["metadata"]["namespace"]).unwrap_or_else(|| own.clone());
             match object["kind"].as_str().unwrap_or_default() {
                 "NetworkAttachmentDefinition" => {

@@ -10,10 +10,11 @@ mod cluster;
 mod pod;
 mod quantity;
 mod report;
+mod templates;
 mod workload;
 
 pub use check::preflight;
-pub use check::security::reviews;
+pub use check::scc::reviews;
 pub use cluster::{Cluster, Listed, Usage};
 pub use report::{Finding, NotChecked, Report};
 pub use workload::Workload;

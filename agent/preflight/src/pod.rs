@@ -25,32 +25,101 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().take(MOST_CONTAINERS)
 }
 
-/// The devices that it requests: resources with a domain in their name. Init containers run before the others, so the larger number
-/// counts.
-pub(crate) fn devices(spec: &Value) -> BTreeMap<String, u64> {
-    let mut sum = BTreeMap::new();
-    for container in containers(spec) {
-        for (name, number) in of_container(container) {
-            let entry: &mut u64 = sum.entry(name).or_default();
-            *entry = entry.saturating_add(number);
+/// What one container asks for of devices: for a device, the limit is the request.
+pub(crate) type Devices = BTreeMap<String, u64>;
+
+/// Whether an init container runs as long as the others (a sidecar).
+fn is_sidecar(container: &Value) -> bool {
+    container["restartPolicy"] == "Always"
+}
+
+fn add(sum: &mut Devices, more: Devices) {
+    for (name, number) in more {
+        let entry = sum.entry(name).or_default();
+        *entry = entry.saturating_add(number);
+    }
+}
+
+/// The devices for which the scheduler looks: resources with a domain in their name. Init containers run one after the other and
+/// before the others, together with the sidecars that started earlier, so the largest number counts.
+pub(crate) fn devices(spec: &Value) -> Devices {
+    let mut sidecars = Devices::new();
+    let mut most = Devices::new();
+    let mut at_least = |needed: &Devices| {
+        for (name, number) in needed {
+            let entry = most.entry(name.clone()).or_default();
+            *entry = (*number).max(*entry);
+        }
+    };
+    for container in list(&spec["initContainers"]) {
+        let mut now = sidecars.clone();
+        add(&mut now, of_container(container));
+        at_least(&now);
+        if is_sidecar(container) {
+            sidecars = now;
         }
     }
-    for container in list(&spec["initContainers"]) {
-        for (name, number) in of_container(container) {
-            let entry = sum.entry(name).or_default();
-            *entry = number.max(*entry);
-        }
+    at_least(&running_devices(spec));
+    most
+}
+
+/// The devices of the containers that run together: without those that only init containers get.
+pub(crate) fn running_devices(spec: &Value) -> Devices {
+    let mut sum = Devices::new();
+    let sidecars = list(&spec["initContainers"]).filter(|one| is_sidecar(one));
+    for container in sidecars.chain(containers(spec)) {
+        add(&mut sum, of_container(container));
     }
     sum
 }
 
-/// The devices of one container. For a device, limits and requests are equal; one of them is enough.
-fn of_container(container: &Value) -> BTreeMap<String, u64> {
-    let mut found = BTreeMap::new();
-    for kind in ["requests", "limits"] {
+/// The devices of one container. A missing request is equal to the limit.
+fn of_container(container: &Value) -> Devices {
+    let mut found = Devices::new();
+    for kind in ["limits", "requests"] {
         for (name, number) in container["resources"][kind].as_object().into_iter().flatten() {
-            if let Some(number) = quantity::whole(number).filter(|_| name.contains('/')) {
+            if let Some(number) = quantity::whole(number).filter(|_| is_device(name)) {
                 found.insert(name.clone(), number);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a resource is one that the API server calls extended.
+fn is_device(resource: &str) -> bool {
+    resource.contains('/') && !resource.starts_with("requests.")
+}
+
+/// Device resources with values that the API server refuses: the container, the resource, and what is wrong.
+pub(crate) fn refused_values(spec: &Value) -> Vec<(&str, &str, &'static str)> {
+    let mut found = Vec::new();
+    for container in all_containers(spec) {
+        let name = container["name"].as_str().unwrap_or("?");
+        let of = |kind: &str| container["resources"][kind].as_object();
+        let (limits, requests) = (of("limits"), of("requests"));
+        for (resource, number) in limits.into_iter().chain(requests).flatten() {
+            if !is_device(resource) {
+                continue;
+            }
+            let limit = limits.and_then(|all| all.get(resource));
+            let request = requests.and_then(|all| all.get(resource));
+            let wrong = if quantity::whole(number).is_none() {
+                "with a value that is not a whole number"
+            } else if limit.is_none() {
+                "in requests but not in limits"
+            } else if request
+                .is_some_and(|request| quantity::whole(request) != limit.and_then(quantity::whole))
+            {
+                "with different values in requests and limits"
+            } else {
+                continue;
+            };
+            if !found
+                .iter()
+                .any(|(known, of, _)| (*known, *of) == (name, resource.as_str()))
+            {
+                found.push((name, resource.as_str(), wrong));
             }
         }
     }

@@ -35,10 +35,11 @@ pub(crate) fn whole(quantity: &Value) -> Option<u64> {
     if let Some(number) = quantity.as_u64() {
         return Some(number);
     }
-    let text = quantity.as_str()?.trim();
-    let (number, factor) = [("k", 1000), ("M", 1_000_000), ("Ki", 1024), ("Mi", 1_048_576)]
-        .into_iter()
-        .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)))
-        .unwrap_or((text, 1));
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    if let Some(number) = quantity.as_str().and_then(|text| text.trim().parse().ok()) {
+        return Some(number);
+    }
+    let value = value(quantity)?;
+    // No one has that many devices, so nothing is lost.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    (value.fract() == 0.0 && value <= 1e15).then_some(value as u64)
 }

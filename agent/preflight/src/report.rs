@@ -72,6 +72,13 @@ impl Report {
         }
     }
 
+    pub(crate) fn add_workload(&mut self, subject: String) {
+        // One may have several pod templates.
+        if self.workloads.last() != Some(&subject) {
+            self.workloads.push(subject);
+        }
+    }
+
     pub(crate) fn add(&mut self, finding: Finding) {
         if self.findings.contains(&finding) {
             return;

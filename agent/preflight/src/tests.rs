@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, Finding, Listed, Report, Usage, Workload, preflight};
 
+mod advice;
 mod environment;
+mod kinds;
+mod room;
 
 const RAILS: [&str; 4] = ["eno5np0", "eno6np0", "eno7np0", "eno8np0"];
 
@@ -75,6 +78,7 @@ fn cluster() -> Cluster {
         scc_use: [(key("nccl-scc"), Ok(true)), (key("privileged"), Ok(false))].into(),
         webhooks: Listed::Read(Vec::new()),
         usage: Some(Ok(Usage::default())),
+        not_understood: Vec::new(),
     }
 }
 
@@ -123,7 +127,7 @@ fn pod_spec(job: &mut Value) -> &mut Value {
 }
 
 fn run(cluster: &Cluster) -> Report {
-    preflight(cluster, &[])
+    preflight(cluster, None)
 }
 
 /// The only finding of a rule.
@@ -234,9 +238,16 @@ fn a_pending_pod_is_explained_by_who_holds_the_devices() {
 #[test]
 fn a_pending_pod_is_explained_by_a_resource_that_no_node_has() {
     let mut cluster = cluster();
-    read(&mut cluster.pods).push(pending(
-        "0/1 nodes are available: 1 Insufficient openshift.io/eno5np0.",
-    ));
+    let mut wrong = pending("0/1 nodes are available: 1 Insufficient openshift.io/eno5np0.");
+    for kind in ["requests", "limits"] {
+        let devices = &mut wrong["spec"]["containers"][0]["resources"][kind];
+        devices
+            .as_object_mut()
+            .unwrap()
+            .remove("openshift.io/eno5np0rdma");
+        devices["openshift.io/eno5np0"] = "1".into();
+    }
+    read(&mut cluster.pods).push(wrong);
     let report = run(&cluster);
     let found = one(&report, "pod-pending");
     assert!(
@@ -343,6 +354,14 @@ fn events_of_refused_pods_are_explained() {
         ),
     ] {
         let mut cluster = cluster();
+        match rule {
+            "refused-by-scc" => cluster
+                .scc_use
+                .values_mut()
+                .for_each(|allowed| *allowed = Ok(false)),
+            "service-account-missing" => cluster.service_accounts = Listed::Read(Vec::new()),
+            _ => {}
+        }
         read(&mut cluster.events).extend([
             event("StatefulSet", "h-kim", message),
             event("StatefulSet", "h-kim", message),
@@ -350,12 +369,17 @@ fn events_of_refused_pods_are_explained() {
         let report = run(&cluster);
         let found = one(&report, rule);
         assert!(found.summary.contains(words), "{found:?}");
+        assert_eq!(found.severity, Severity::Critical, "{found:?}");
         // Of a Deployment, through its ReplicaSet.
         let mut replaced = cluster.clone();
         set_job(&mut replaced, |job| job["kind"] = "Deployment".into());
         replaced.events = Listed::Read(vec![event("ReplicaSet", "h-kim-7c9f", message)]);
         one(&run(&replaced), rule);
         // The pods exist now: the event is old.
+        let mut cluster = Cluster {
+            events: cluster.events,
+            ..self::cluster()
+        };
         set_job(&mut cluster, |job| job["status"]["replicas"] = 2.into());
         assert_eq!(run(&cluster).exit_status(), 0, "{rule}");
     }
@@ -682,10 +706,10 @@ fn a_manifest_is_checked_with_the_objects_that_it_brings() {
         .iter()
         .flat_map(|one| Workload::in_object(one, "team-a", false))
         .collect();
-    let report = preflight(&cluster, &workloads);
+    let report = preflight(&cluster, Some(&workloads));
     assert_eq!(report.findings.len(), 2, "{report:#?}");
     cluster.add_manifests(&objects);
-    let report = preflight(&cluster, &workloads);
+    let report = preflight(&cluster, Some(&workloads));
     assert_eq!(
         (report.exit_status(), report.workloads.len()),
         (0, 1),

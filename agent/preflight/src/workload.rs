@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::{
     cluster::Cluster,
     pod::{self, NETWORKS, Network},
+    templates::{self, Template, templates},
 };
 
 /// Parts of names by which device plugins call RDMA devices.
@@ -40,61 +41,48 @@ impl Workload {
                 .flat_map(|item| Self::in_object(item, namespace, exists));
             return all.collect();
         }
-        let spec = &object["spec"];
-        let new = |template: &Value, pods: u64| {
-            template["spec"]["containers"].is_array().then(|| {
-                let text = |value: &Value| value.as_str().map(str::to_owned);
-                let metadata = &object["metadata"];
-                let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-                let owner = owners.into_iter().find(|owner| owner["controller"] == true);
-                Self {
-                    kind: kind.to_owned(),
-                    namespace: text(&metadata["namespace"]).unwrap_or_else(|| namespace.to_owned()),
-                    name: text(&metadata["name"])
-                        .or_else(|| text(&metadata["generateName"]))
-                        .unwrap_or_else(|| "?".into()),
-                    pods,
-                    annotations: template["metadata"]["annotations"].clone(),
-                    spec: template["spec"].clone(),
-                    exists: exists && kind == "Pod",
-                    status: object["status"].clone(),
-                    owner: owner.and_then(|owner| Some((text(&owner["kind"])?, text(&owner["name"])?))),
-                }
-            })
+        let templates = if kind == "Pod" {
+            let has_containers = object["spec"]["containers"].is_array();
+            Vec::from_iter(has_containers.then_some(Template { pod: object, pods: 1 }))
+        } else {
+            templates(&object["spec"])
         };
-        let number = |value: &Value| value.as_u64().unwrap_or(1);
-        match kind {
-            "Pod" => new(object, 1).into_iter().collect(),
-            "Job" => new(&spec["template"], number(&spec["parallelism"]))
-                .into_iter()
-                .collect(),
-            "CronJob" => {
-                let job = &spec["jobTemplate"]["spec"];
-                new(&job["template"], number(&job["parallelism"]))
-                    .into_iter()
-                    .collect()
-            }
-            "JobSet" => {
-                let jobs = spec["replicatedJobs"].as_array().into_iter().flatten();
-                jobs.filter_map(|job| {
-                    let of_job = &job["template"]["spec"];
-                    let pods = number(&job["replicas"]).saturating_mul(number(&of_job["parallelism"]));
-                    new(&of_job["template"], pods)
-                })
-                .collect()
-            }
-            _ => {
-                // Kubeflow's kinds: PyTorchJob, MPIJob, …
-                let groups = spec.as_object().into_iter().flatten();
-                let replicas = groups
-                    .filter(|(name, _)| name.ends_with("ReplicaSpecs"))
-                    .filter_map(|(_, group)| group.as_object())
-                    .flat_map(|group| group.values())
-                    .filter_map(|replica| new(&replica["template"], number(&replica["replicas"])));
-                let own = new(&spec["template"], number(&spec["replicas"]));
-                replicas.chain(own).collect()
-            }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let metadata = &object["metadata"];
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let owner = owners.into_iter().find(|owner| owner["controller"] == true);
+        let new = |template: Template<'_>| Self {
+            kind: kind.to_owned(),
+            namespace: text(&metadata["namespace"]).unwrap_or_else(|| namespace.to_owned()),
+            name: text(&metadata["name"])
+                .or_else(|| text(&metadata["generateName"]))
+                .unwrap_or_else(|| "?".into()),
+            pods: template.pods,
+            annotations: template.pod["metadata"]["annotations"].clone(),
+            spec: template.pod["spec"].clone(),
+            exists: exists && kind == "Pod",
+            status: object["status"].clone(),
+            owner: owner.and_then(|owner| Some((text(&owner["kind"])?, text(&owner["name"])?))),
+        };
+        templates.into_iter().map(new).collect()
+    }
+
+    /// Why an object of a manifest is not checked although it may create pods, with its kind and name; none of the others.
+    pub fn not_understood(object: &Value, namespace: &str) -> Vec<(String, String)> {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        if let Some(items) = object["items"].as_array().filter(|_| kind.ends_with("List")) {
+            let all = items
+                .iter()
+                .flat_map(|item| Self::not_understood(item, namespace));
+            return all.collect();
         }
+        if !Self::in_object(object, namespace, false).is_empty() {
+            return Vec::new();
+        }
+        let name = object["metadata"]["name"].as_str().unwrap_or("?");
+        let kind = if kind.is_empty() { "object" } else { kind };
+        let why = templates::not_understood(object);
+        Vec::from_iter(why.map(|why| (format!("{kind} {name}"), why.to_owned())))
     }
 
     /// Whether its pods have ended, and no further ones will start.
@@ -112,10 +100,21 @@ impl Workload {
         format!("{} {}/{}", self.kind, self.namespace, self.name)
     }
 
+    /// Whether its pods are those of this kind and name.
+    pub(crate) fn is(&self, kind: &str, name: &str) -> bool {
+        self.kind == kind && self.name == name
+    }
+
     /// The service account of its pods.
     pub(crate) fn account(&self) -> &str {
         let name = self.spec["serviceAccountName"].as_str();
         name.filter(|name| !name.is_empty()).unwrap_or("default")
+    }
+
+    /// What of its pods is not evaluated although it may keep them from starting.
+    pub(crate) fn not_evaluated(&self) -> Vec<&'static str> {
+        let some = |value: &Value| value.as_array().is_some_and(|all| !all.is_empty());
+        Vec::from_iter(some(&self.spec["resourceClaims"]).then_some("resource claims (DRA)"))
     }
 
     /// The namespaces of its network attachments.

@@ -118,6 +118,9 @@ fn evaluates(said: &Said) {
     }
 }
 
+/// Names and values.
+type Variables = &'static [(&'static str, &'static str)];
+
 const RDMA: &[&str] = &["--mode", "rdma"];
 
 #[test]
@@ -224,7 +227,7 @@ fn efa_is_used_through_libfabric() {
 #[test]
 fn what_cannot_be_used_is_refused_with_its_name_and_reason() {
     let tree = node("h100-connectx7");
-    let cases: [(&[(&str, &str)], &[&str]); 6] = [
+    let cases: [(Variables, &[&str]); 6] = [
         (
             &[("PCIDEVICE_A_INFO", "{\"0000:14:00.0\": {")],
             &["PCIDEVICE_A_INFO is not a JSON object of devices"],

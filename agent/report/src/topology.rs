@@ -1,5 +1,6 @@
 //! The PCIe paths between GPUs and NICs, as a matrix in the layout of `nvidia-smi topo -m`, as JSON and as a drawing.
 
+mod details;
 mod drawing;
 
 use std::io::Write;
@@ -10,14 +11,12 @@ use rdma_health_node::{
     model,
     topology::{Distance, Path, Topology, distance},
 };
-use serde::Serialize;
 
 use super::table;
+pub use details::json;
+use details::{Bridge, bridges, netdevs, ports};
 pub(super) use drawing::drawn;
 pub use drawing::svg;
-
-/// Version of the JSON format. New fields do not change it.
-const SCHEMA: u32 = 1;
 
 const DASH: &str = "-";
 
@@ -28,49 +27,47 @@ struct End<'a> {
     function: &'a Function<'a>,
     /// The states of its ports; empty for a GPU.
     link: String,
+    /// The network devices of its ports.
+    netdevs: Vec<&'a str>,
     /// For a GPU, the name of its best NIC.
     best: Option<&'a str>,
 }
 
+impl<'a> End<'a> {
+    fn nic(node: &'a Node, function: &'a Function<'a>) -> Self {
+        let ports = ports(node, function);
+        let states = ports
+            .iter()
+            .map(|port| port.state.known().copied().unwrap_or("unread"));
+        Self {
+            name: function.names.join(","),
+            function,
+            link: states.collect::<Vec<_>>().join(","),
+            netdevs: netdevs(&ports),
+            best: None,
+        }
+    }
+}
+
 /// The GPUs, then the NICs, each in order of address.
-fn ends<'a>(node: &Node, topology: &'a Topology<'a>) -> Vec<End<'a>> {
+fn ends<'a>(node: &'a Node, topology: &'a Topology<'a>) -> Vec<End<'a>> {
     let nic_at = |address: &str| topology.nics.iter().find(|nic| nic.address == address);
     let gpus = topology.gpus.iter().enumerate().map(|(n, gpu)| End {
         name: format!("GPU{n}"),
         function: &gpu.function,
         link: String::new(),
+        netdevs: Vec::new(),
         best: gpu.best_nic.and_then(nic_at).map(Function::subject),
     });
-    let nics = topology.nics.iter().map(|nic| End {
-        name: nic.names.join(","),
-        function: nic,
-        link: link(node, nic),
-        best: None,
-    });
+    let nics = topology.nics.iter().map(|nic| End::nic(node, nic));
     gpus.chain(nics).collect()
-}
-
-/// The state of each port of a NIC.
-fn link(node: &Node, nic: &Function<'_>) -> String {
-    let ports = node
-        .ports()
-        .filter(|port| nic.names.contains(&port.hca.name.as_str()));
-    let states: Vec<_> = ports
-        .map(|port| {
-            port.state
-                .known()
-                .map_or("unread", |state| state.name.as_str())
-                .to_owned()
-        })
-        .collect();
-    states.join(",")
 }
 
 fn or_dash(text: &str) -> String {
     if text.is_empty() { DASH } else { text }.to_owned()
 }
 
-/// Writes the matrix, the address and model of each GPU and NIC, and what slows or blocks their paths.
+/// Writes the matrix, the address and model of each GPU and NIC, the virtual functions, the bridges, and what slows or blocks paths.
 ///
 /// # Errors
 /// If writing fails.
@@ -78,19 +75,87 @@ pub fn text(out: &mut impl Write, node: &Node) -> std::io::Result<()> {
     if let Some(unread) = node.pci.functions.unread() {
         return writeln!(out, "PCI functions could not be read: {unread}");
     }
-    let topology = node.topology();
+    let (topology, virtual_functions) = node.visible_topology();
     let ends = ends(node, &topology);
     if ends.is_empty() {
         return writeln!(out, "No GPUs and no RDMA adapters.");
     }
     matrix(out, &ends)?;
+    list_virtual_functions(out, node, &virtual_functions)?;
+    list_bridges(out, node, &ends)?;
     disturbances(out, &ends, &topology)?;
     legend(out)
 }
 
+/// The virtual functions, whose paths are those of their physical functions.
+fn list_virtual_functions(out: &mut impl Write, node: &Node, all: &[Function<'_>]) -> std::io::Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nVirtual functions. Their paths are those of the physical function:"
+    )?;
+    let head = ["DEVICE", "OF", "NUMA", "IOMMU", "LINK", "NETDEV", "PCI"].map(str::to_owned);
+    let row = |function: &Function<'_>| {
+        let end = End::nic(node, function);
+        let physical = function.physical_function().unwrap_or(DASH);
+        vec![
+            or_dash(&end.name),
+            node.name_of_function(physical).to_owned(),
+            numa(function),
+            iommu(function),
+            or_dash(&end.link),
+            or_dash(&end.netdevs.join(",")),
+            function.address.to_owned(),
+        ]
+    };
+    table::write(out, &head, &all.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The bridges that several GPUs and NICs share, and those that send peer-to-peer traffic a detour.
+fn list_bridges(out: &mut impl Write, node: &Node, ends: &[End<'_>]) -> std::io::Result<()> {
+    let below = |bridge: &Bridge<'_>| -> Vec<&str> {
+        let ends = ends.iter();
+        let below = ends.filter(|end| end.function.bridges().iter().any(|one| one == bridge.address));
+        below.map(|end| end.name.as_str()).collect()
+    };
+    let all = bridges(node, ends.iter().map(|end| end.function));
+    let shown = all.iter().map(|bridge| (bridge, below(bridge)));
+    let rows: Vec<Vec<String>> = shown
+        .filter(|(bridge, below)| below.len() > 1 || bridge.acs_redirects == Some(true))
+        .map(|(bridge, below)| {
+            vec![
+                bridge.address.to_owned(),
+                bridge.kind().to_owned(),
+                bridge.numa_node.map_or(DASH.into(), |node| node.to_string()),
+                bridge.acs_in_words().to_owned(),
+                below.join(", "),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nPCIe bridges that several share, or whose ACS redirects peer-to-peer traffic:"
+    )?;
+    let head = ["BRIDGE", "TYPE", "NUMA", "ACS", "BELOW"].map(str::to_owned);
+    table::write(out, &head, &rows)
+}
+
+fn numa(function: &Function<'_>) -> String {
+    function.numa_node().map_or(DASH.into(), |node| node.to_string())
+}
+
+fn iommu(function: &Function<'_>) -> String {
+    function.dma.map_or(DASH, DomainType::as_str).to_owned()
+}
+
 fn matrix(out: &mut impl Write, ends: &[End<'_>]) -> std::io::Result<()> {
     let names = ends.iter().map(|end| end.name.clone());
-    let facts = ["NUMA", "IOMMU", "LINK", "BEST NIC", "PCI", "MODEL"].map(str::to_owned);
+    let facts = ["NUMA", "IOMMU", "LINK", "NETDEV", "BEST NIC", "PCI", "MODEL"].map(str::to_owned);
     let head: Vec<_> = std::iter::once(String::new()).chain(names).chain(facts).collect();
     let row = |end: &End<'_>| {
         let distances = ends.iter().map(|other| {
@@ -103,9 +168,10 @@ fn matrix(out: &mut impl Write, ends: &[End<'_>]) -> std::io::Result<()> {
         });
         let function = end.function;
         let facts = [
-            function.numa_node().map_or(DASH.into(), |node| node.to_string()),
-            function.dma.map_or(DASH, DomainType::as_str).to_owned(),
+            numa(function),
+            iommu(function),
             or_dash(&end.link),
+            or_dash(&end.netdevs.join(",")),
             end.best.unwrap_or(DASH).to_owned(),
             function.address.to_owned(),
             function.pci.and_then(model::of).unwrap_or(DASH).to_owned(),
@@ -162,46 +228,4 @@ fn legend(out: &mut impl Write) -> std::io::Result<()> {
         out,
         "?     not known: the firmware does not report both NUMA nodes"
     )
-}
-
-/// Writes the topology as one JSON object and a line end.
-///
-/// # Errors
-/// If writing fails.
-pub fn json(out: &mut impl Write, node: &Node) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct Form<'a> {
-        schema: u32,
-        #[serde(flatten)]
-        topology: &'a Topology<'a>,
-        /// Distances between all GPUs and NICs.
-        distances: Vec<Pair<'a>>,
-    }
-    #[derive(Serialize)]
-    struct Pair<'a> {
-        from: &'a str,
-        to: &'a str,
-        distance: Option<Distance>,
-    }
-    let topology = node.topology();
-    let functions: Vec<_> = topology
-        .gpus
-        .iter()
-        .map(|gpu| &gpu.function)
-        .chain(&topology.nics)
-        .collect();
-    let pairs = functions.iter().enumerate().flat_map(|(n, from)| {
-        let later = functions.iter().skip(n + 1);
-        later.map(|to| Pair {
-            from: from.address,
-            to: to.address,
-            distance: distance(from, to),
-        })
-    });
-    let form = Form {
-        schema: SCHEMA,
-        topology: &topology,
-        distances: pairs.collect(),
-    };
-    Ok(rdma_health_node::words::write_json(out, &form)?)
 }

@@ -198,6 +198,88 @@ fn the_drawing_has_a_box_for_each_end_and_only_shared_bridges() {
     assert_eq!(svg.matches(">NUMA node ").count(), 2, "{svg}");
 }
 
+fn json(node: &Node) -> serde_json::Value {
+    serde_json::from_str(&written(|out| topology::json(out, node).unwrap())).unwrap()
+}
+
+#[test]
+fn a_bridge_that_redirects_is_drawn() {
+    let [redirecting, sound] =
+        ["connectx7-gpu", "connectx7-gpu-mended"].map(|fixture| topology::svg(&read(fixture)));
+    assert!(redirecting.contains(">ACS at 0000:17:00.0<"), "{redirecting}");
+    assert!(!sound.contains("ACS"), "{sound}");
+}
+
+#[test]
+fn json_has_what_the_text_has() {
+    let node = read("h100-connectx7");
+    let json = json(&node);
+    let text = written(|out| topology::text(out, &node).unwrap());
+    let nic = json["nics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|nic| nic["names"][0] == "mlx5_2")
+        .unwrap();
+    assert_eq!(nic["numa_node"], 0);
+    assert_eq!(nic["model"], "ConnectX-7");
+    assert_eq!(nic["netdevs"], json!(["ens3f0np0"]));
+    assert_eq!(nic["ports"][0]["state"], "ACTIVE");
+    assert_eq!(nic["ports"][0]["rate"], 400_000_000_000_u64);
+    assert_eq!(nic["bridges"].as_array().unwrap().len(), 3, "{nic:#}");
+    assert!(row(&text, "mlx5_2").contains(&"ens3f0np0".to_owned()), "{text}");
+    let gpu = &json["gpus"][3];
+    assert_eq!(
+        (&gpu["name"], &gpu["function"]["model"]),
+        (&json!("GPU3"), &json!("H100"))
+    );
+    // Each bridge of the text is in the JSON, with its ACS.
+    let json = self::json(&read("connectx7-gpu"));
+    let text = written(|out| topology::text(out, &read("connectx7-gpu")).unwrap());
+    let bridge = json["bridges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["address"] == "0000:17:00.0")
+        .unwrap();
+    assert_eq!(bridge["acs_redirects"], true);
+    assert!(
+        row(&text, "0000:17:00.0").contains(&"redirects".to_owned()),
+        "{text}"
+    );
+}
+
+#[test]
+fn virtual_functions_are_shown() {
+    let node = read("connectx6-vfs");
+    let text = written(|out| topology::text(out, &node).unwrap());
+    assert_eq!(row(&text, "mlx5_1")[1], "mlx5_0", "{text}");
+    let json = json(&node);
+    let all = json["virtual_functions"].as_array().unwrap();
+    assert_eq!(all.len(), 3, "{json:#}");
+    assert_eq!(all[0]["physical_function"], "0000:41:00.0");
+    assert_eq!(all[0]["names"], json!(["mlx5_1"]));
+    assert_eq!(json["nics"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_virtual_function_is_a_nic_where_its_physical_function_is_none() {
+    // A pod with an RDMA namespace of its own sees the devices that it was given, and the PCI functions of the node.
+    let mut archive = Tree::fixture("connectx6-vfs").unwrap();
+    assert!(archive.remove("sys/class/infiniband/mlx5_0"));
+    let (_folder, root) = archive.open().unwrap();
+    let mut collector = Collector::new(root, Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    let json = json(&Node::new(collector.facts()));
+    let nics = json["nics"].as_array().unwrap();
+    assert_eq!(
+        (nics.len(), &nics[0]["names"]),
+        (3, &json!(["mlx5_1"])),
+        "{json:#}"
+    );
+    assert_eq!(json["virtual_functions"], json!([]));
+}
+
 #[test]
 fn json_has_each_pair_once() {
     let json = written(|out| topology::json(out, &read("h100-connectx7")).unwrap());

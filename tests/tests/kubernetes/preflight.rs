@@ -189,7 +189,7 @@ fn every_mistake_of_the_setup_is_found_before_a_pod_is_stuck() {
     for words in [
         "namespace-missing",
         "kubectl create namespace team-a",
-        "no node has the resource openshift.io/rdma_rail_0",
+        "no node has the resources openshift.io/rdma_rail_0, openshift.io/rdma_rail_1",
         "no SCC of the cluster allows all of it",
     ] {
         assert!(said.contains(words), "{words}: {said}");

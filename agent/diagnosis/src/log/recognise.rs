@@ -16,6 +16,7 @@ use super::{
     events::{Event, event},
     families,
     grade::{Grade, Level, failures},
+    grammar,
     line::{Lower, excerpt, host, row},
     operation::{Operation, operation},
     phrases::{Occurrence, Phrases},
@@ -111,7 +112,7 @@ impl Default for Recogniser {
             .iter()
             .copied()
             .chain(failures())
-            .chain(settings::ANCHORS.iter().copied())
+            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
             .chain(of_families);
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -283,14 +284,14 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
     let row = families::find(lower);
     let grade = Grade::of(line);
-    if !(grade.about_rdma || row.is_some()) || grade.quoted || grade.harmless {
+    if !(grade.about_rdma || row.is_some()) || grade.quoted {
         return None;
     }
     // A driver crashed in one of its functions, which is not an operation of the job.
     if lower.contains("rip: 0010:") {
         return Some(Reading {
             known: false,
-            ..Reading::of(SymptomKind::Unrecognised, 0)
+            ..Reading::of(SymptomKind::DriverCrashed, 0)
         });
     }
     if let Some(offer) = offer(lower) {
@@ -334,6 +335,9 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     }
     if !grade.is_failure() {
         return None;
+    }
+    if let Some(kind) = grammar::of_others(lower) {
+        return Some(Reading::of(kind, 0));
     }
     if let Some((operation, at)) = called.filter(|_| !of_driver) {
         let mut kind = operation.failed(number)?;
@@ -441,8 +445,19 @@ fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
 )]
 fn offer(lower: &str) -> Option<Option<SymptomKind>> {
     let (before, offered) = lower.split_once("one or more of")?;
-    if !before.contains("is not available") {
+    if !["is not available", "are not available"]
+        .iter()
+        .any(|words| before.contains(words))
+    {
         return None;
+    }
+    // UCX was built without them, or its modules for GPUs are not installed.
+    if before.contains("transport")
+        && ["'cuda", "'rocm", "'gdr_copy", "'ze_"]
+            .iter()
+            .any(|name| before.contains(name))
+    {
+        return Some(Some(SymptomKind::BackendMissing));
     }
     let words = || offered.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     if before.contains("transport") {

@@ -341,7 +341,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
     for (line, expected) in [
         (
             "[ 91.1] ib0: multicast join failed for ff12:401b:ffff::, status -22",
-            K::Unrecognised,
+            K::JoinRefused,
         ),
         (
             "-E- Subnet Manager Check finished with errors: Missing master SM",
@@ -357,7 +357,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
         ),
         (
             "[ 15.1] RIP: 0010:bnxt_re_modify_qp+0x123/0x9a0 [bnxt_re]",
-            K::Unrecognised,
+            K::DriverCrashed,
         ),
         (
             "[ 25.1] NVRM: Xid (PCI:0000:53:00): 79, pid=1, GPU has fallen off the bus.",

@@ -8,11 +8,11 @@ use rdma_health_rules::{
 use super::{FATAL, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
-    ConnectInvalid, ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
-    DeviceFatal, DeviceGone, DeviceStalled, FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped,
-    LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed,
-    PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, SlotPower,
-    SocketFallback, VersionMismatch,
+    ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
+    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FunctionUnconfigured, GpuError,
+    GpuLinkError, GpuStopped, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
+    NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
+    ResourceUnavailable, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -231,7 +231,13 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         &devlink::FIRMWARE_PENDING,
     ],
     cases: &[],
-    often: &[CommandRefused, CreateRefused, CreateUnexplained],
+    often: &[
+        CommandRefused,
+        CreateRefused,
+        CreateUnexplained,
+        DriverCrashed,
+        CqError,
+    ],
     sometimes: &[
         DeviceFatal,
         RETRY_EXC,

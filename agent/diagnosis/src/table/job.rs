@@ -6,16 +6,17 @@ use rdma_health_rules::{
 };
 
 use super::{
-    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC, WR_FLUSH,
+    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, MW_BIND, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC,
+    WR_FLUSH,
 };
 use crate::symptom::SymptomKind::{
-    AdmissionRefused, CmFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
-    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
-    ExchangeFailed, GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
-    NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
-    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, RdmaDisabled,
-    RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, SettingUnmatched, SocketFallback,
-    TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
+    ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
+    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, JobFailed,
+    MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
+    NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive,
+    PostRefused, QueueAccess, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit,
+    ResourceUnavailable, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -66,7 +67,14 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
         SettingUnmatched,
         ConnectIncompatible,
     ],
-    sometimes: &[NoDevice, SocketFallback, ConnectNoDevice, PortNotActive],
+    sometimes: &[
+        NoDevice,
+        SocketFallback,
+        ConnectNoDevice,
+        PortNotActive,
+        BackendFailed,
+        BackendMissing,
+    ],
     weigh: weigh::settings,
 };
 
@@ -79,7 +87,14 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[NoLibrary, NoProvider, VersionMismatch, CreateUnexplained],
+    often: &[
+        NoLibrary,
+        NoProvider,
+        VersionMismatch,
+        CreateUnexplained,
+        BackendMissing,
+        BackendFailed,
+    ],
     sometimes: &[
         NoDevice,
         SocketFallback,
@@ -139,8 +154,16 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         REM_ACCESS,
         PostRefused,
         QueueAccess,
+        MW_BIND,
     ],
-    sometimes: &[LOC_PROT, REM_OP, RegMrFailed, QueueError, PeerMemoryError],
+    sometimes: &[
+        LOC_PROT,
+        REM_OP,
+        RegMrFailed,
+        QueueError,
+        CqError,
+        PeerMemoryError,
+    ],
     weigh: weigh::application,
 };
 

@@ -93,7 +93,20 @@ fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
     }
 }
 
+/// Takes what only an InfiniBand port reports for the cause, whatever the ports of this node are: the log may be another node's.
+fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
+    const OF_INFINIBAND: [SymptomKind; 2] = [SymptomKind::JoinRefused, SymptomKind::NoSubnetManager];
+    let found = case.seen(&OF_INFINIBAND).next();
+    if let Some(symptom) = found {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    found.is_some()
+}
+
 pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
+    if reports_infiniband(case, scales) {
+        return;
+    }
     only(case, scales, &LinkLayer::InfiniBand);
     if !scales.supported() && scales.contradicts.is_empty() {
         port_down(case, scales);
@@ -102,6 +115,9 @@ pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
 
 /// The partition of an InfiniBand port. A port without a key that it needs would be a finding.
 pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
+    if reports_infiniband(case, scales) {
+        return;
+    }
     only(case, scales, &LinkLayer::InfiniBand);
 }
 

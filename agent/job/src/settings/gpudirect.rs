@@ -114,7 +114,7 @@ fn of_nccl(distance: Distance) -> &'static str {
     }
 }
 
-/// How far apart a GPU and a NIC may be for GPUDirect RDMA.
+/// The greatest distance of a GPU and a NIC at which GPUDirect RDMA is used.
 #[derive(Clone, Copy)]
 enum Level {
     /// Never.

@@ -40,7 +40,7 @@ table! {
                 }
             }
         });
-    Gauge "rdma_port_pci_stalled_ratio" ["ratio"] {"access"}
+    Gauge "rdma_port_pci_stalled_ratio" [""] {"access"}
         "Share of the last second before the reading in which the adapter waited for PCIe credits, by access to memory: read or write."
         => samples(|statistics, samples| {
             for (access, name) in [("read", STALLED_READ), ("write", STALLED_WRITE)] {

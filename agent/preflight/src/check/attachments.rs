@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
-use super::list;
+use super::{count, list};
 use crate::{
     cluster::{Cluster, Listed, RESOURCE_NAME},
     pod::{self, NETWORKS},
     report::{Finding, Report},
-    workload::Workload,
+    workload::{Workload, is_rdma},
 };
 
 /// CNI plugins that move a device of a device plugin into the pod.
@@ -51,6 +51,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
             ));
         }
     };
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for network in &networks {
         let (namespace, name) = (&network.namespace, &network.name);
         let shown = format!("{namespace}/{name}");
@@ -62,27 +63,42 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                 vec![format!("annotation {NETWORKS} names {shown}")],
                 "install Multus, or use RDMA without further networks (host network or a shared device plugin)".into(),
             )),
-            listed @ Listed::Read(items) => {
-                let Some(attachment) = listed.named(name) else {
-                    let known = list(items.iter().filter_map(|one| one["metadata"]["name"].as_str()));
-                    let has = if known.is_empty() { "none".into() } else { known };
-                    report.add(critical(
-                        "attachment-missing",
-                        format!("the network attachment {shown} does not exist"),
-                        vec![
-                            format!("annotation {NETWORKS}"),
-                            format!("namespace {namespace} has: {has}"),
-                        ],
-                        format!(
-                            "create NetworkAttachmentDefinition {name} in namespace {namespace} (deploy/workload creates one for each \
-                             rail), or correct the name"
-                        ),
-                    ));
-                    continue;
-                };
-                check_attachment(attachment, &shown, &critical, report);
-            }
+            listed @ Listed::Read(_) => match listed.named(name) {
+                Some(attachment) => check_attachment(attachment, &shown, &critical, report),
+                None => missing.entry(namespace).or_default().push(name),
+            },
         }
+    }
+    for (namespace, mut names) in missing {
+        names.sort_unstable();
+        names.dedup();
+        let items = cluster.attachments.get(namespace).map_or(&[][..], Listed::items);
+        let known = list(items.iter().filter_map(|one| one["metadata"]["name"].as_str()));
+        let has = if known.is_empty() { "none".into() } else { known };
+        let shown = list(names.iter().map(|name| format!("{namespace}/{name}")));
+        let (does_not, it) = match names.len() {
+            1 => (
+                format!("the network attachment {shown} does not exist"),
+                "the name",
+            ),
+            _ => (
+                format!("the network attachments {shown} do not exist"),
+                "the names",
+            ),
+        };
+        report.add(critical(
+            "attachment-missing",
+            does_not,
+            vec![
+                format!("annotation {NETWORKS}"),
+                format!("namespace {namespace} has: {has}"),
+            ],
+            format!(
+                "create NetworkAttachmentDefinition {} in namespace {namespace} (deploy/workload creates one for each rail), or \
+                 correct {it}",
+                list(names)
+            ),
+        ));
     }
     check_requests(cluster, workload, &critical, report);
 }
@@ -141,23 +157,44 @@ fn check_requests(
     report: &mut Report,
 ) {
     let implied = implied(cluster, workload);
+    let running = pod::running_devices(&workload.spec);
     let requested = pod::devices(&workload.spec);
+    // Rails with the same fault are one finding.
+    let mut lacking: BTreeMap<(u64, u64, bool), Vec<&str>> = BTreeMap::new();
     for (resource, number) in &implied {
-        let has = requested.get(resource).copied().unwrap_or(0);
+        let has = running.get(resource).copied().unwrap_or(0);
         // A resource that no node has is a mistake in the attachment: requesting it would not help.
         let unknown =
             matches!(cluster.nodes, Listed::Read(_)) && cluster.allocatable(resource).next().is_none();
-        if has >= *number || unknown {
-            continue;
+        if has < *number && !unknown {
+            let of_init = requested.get(resource).is_some_and(|all| *all > has);
+            lacking.entry((*number, has, of_init)).or_default().push(resource);
         }
+    }
+    for ((number, has, of_init), resources) in lacking {
+        let names = list(&resources);
+        let each = if resources.len() == 1 { "of" } else { "of each of" };
         let mut finding = critical(
             "resource-not-requested",
-            format!("the networks need {number} of {resource}, but the containers request {has}"),
+            format!("the networks need {number} {each} {names}, but the containers request {has}"),
             vec![format!(
-                "annotation {NETWORKS}: {number} attachments of {resource}"
+                "annotation {NETWORKS}: {} {each} {names}",
+                count(number, "attachment")
             )],
-            format!("add {resource}: \"{number}\" to requests and limits of the container that uses RDMA"),
+            format!(
+                "add {} to requests and limits of the container that uses RDMA",
+                list(
+                    resources
+                        .iter()
+                        .map(|resource| format!("{resource}: \"{number}\""))
+                )
+            ),
         );
+        if of_init {
+            finding.evidence.push(
+                "an init container requests more, but its devices are not in the containers that run after it".into(),
+            );
+        }
         // The webhook changes pods, not templates.
         if cluster.injects_resources() && !workload.exists {
             finding.severity = Severity::Info;
@@ -172,30 +209,58 @@ fn check_requests(
         }
         report.add(finding);
     }
+    let own = cluster
+        .attachments
+        .get(&workload.namespace)
+        .map_or(&[][..], Listed::items);
+    let mut unattached: BTreeMap<(u64, u64), (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+    let mut only_init = Vec::new();
     for (resource, number) in &requested {
         let used = implied.get(resource).copied().unwrap_or(0);
-        let own = cluster
-            .attachments
-            .get(&workload.namespace)
-            .map_or(&[][..], Listed::items);
-        let fitting = own
+        let fitting: Vec<_> = own
             .iter()
             .filter(|one| one["metadata"]["annotations"][RESOURCE_NAME] == *resource)
-            .filter_map(|one| one["metadata"]["name"].as_str());
-        let fitting = list(fitting);
-        if used < *number && !fitting.is_empty() {
-            report.add(Finding {
-                severity: Severity::Warning,
-                ..critical(
-                    "resource-not-attached",
-                    format!(
-                        "the containers request {number} of {resource}, but the networks attach {used}: the other devices get no \
-                         interface and no GID in the pod"
-                    ),
-                    vec![format!("network attachments of {resource}: {fitting}")],
-                    format!("add {fitting} to the annotation {NETWORKS}, once for each device"),
-                )
-            });
+            .filter_map(|one| one["metadata"]["name"].as_str())
+            .collect();
+        let is_running = running.contains_key(resource);
+        if used < *number && !fitting.is_empty() && is_running {
+            let (resources, attachments) = unattached.entry((*number, used)).or_default();
+            resources.push(resource);
+            attachments.extend(fitting);
         }
+        let rdma = is_rdma(resource) || cluster.is_of_an_attachment(resource);
+        if rdma && !is_running && used == 0 && *number > 0 {
+            only_init.push(resource);
+        }
+    }
+    for ((number, used), (resources, attachments)) in unattached {
+        let (names, fitting) = (list(&resources), list(attachments));
+        let each = if resources.len() == 1 { "of" } else { "of each of" };
+        report.add(Finding {
+            severity: Severity::Warning,
+            ..critical(
+                "resource-not-attached",
+                format!(
+                    "the containers request {number} {each} {names}, but the networks attach {used}: the other devices get no \
+                     interface and no GID in the pod"
+                ),
+                vec![format!("network attachments of {names}: {fitting}")],
+                format!("add {fitting} to the annotation {NETWORKS}, once for each device"),
+            )
+        });
+    }
+    if !only_init.is_empty() {
+        report.add(critical(
+            "resource-only-in-init-container",
+            format!(
+                "only init containers request {}: the containers that run after them get no RDMA device",
+                list(&only_init)
+            ),
+            vec!["resources of initContainers".into()],
+            format!(
+                "add {} to requests and limits of the container that uses RDMA; the init container then gets the same device",
+                list(&only_init)
+            ),
+        ));
     }
 }

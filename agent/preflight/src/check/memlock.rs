@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
+use super::{count, scc};
 use crate::{
     cluster::{Cluster, Listed, allocatable},
     pod,
@@ -61,10 +62,47 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                 "run as root in the container, give the program a file capability (setcap cap_ipc_lock+ep), or raise the memlock \
                  limit on the nodes (docs/openshift.md)",
             );
+        } else if let Some(scc) = forces_a_user(cluster, workload, &|one| adds(one) && !privileged(one)) {
+            add(
+                "ipc-lock-without-root",
+                Severity::Warning,
+                format!(
+                    "the SCC {scc} runs the containers as another user than root, so the capability IPC_LOCK has no effect"
+                ),
+                vec![format!("SCC {scc}: runAsUser"), "no runAsUser in the pod".into()],
+                "set runAsUser: 0 in the container and let the service account use an SCC that allows it \
+                 (deploy/openshift/scc-rdma-workload.yaml: rdma-ipc-lock), give the program a file capability \
+                 (rdma-ipc-lock-escalate), or raise the memlock limit on the nodes (docs/openshift.md)",
+            );
         }
         return;
     }
     by_nodes(cluster, workload, &devices, report);
+}
+
+/// The SCC that gives a container, of those in which something holds, another user than root. It does only if the pod sets none.
+fn forces_a_user<'a>(
+    cluster: &'a Cluster,
+    workload: &Workload,
+    holds: &dyn Fn(&Value) -> bool,
+) -> Option<&'a str> {
+    let spec = &workload.spec;
+    let unset = |one: &Value| holds(one) && pod::security(spec, one, "runAsUser").is_null();
+    if workload.exists || pod::names_of(spec, unset).is_empty() {
+        return None;
+    }
+    let forces = |scc: &&&Value| {
+        let rule = &scc["runAsUser"];
+        match rule["type"].as_str() {
+            Some("MustRunAsRange" | "MustRunAsNonRoot") => true,
+            Some("MustRunAs") => rule["uid"].as_u64().is_some_and(|uid| uid != 0),
+            _ => false,
+        }
+    };
+    // Of equal priority, OpenShift prefers the SCC that restricts the user more.
+    let chosen = scc::chosen(cluster, workload)?;
+    let found = chosen.iter().find(forces)?;
+    found["metadata"]["name"].as_str()
 }
 
 /// Judges by the agents' conditions of the nodes that have the devices.
@@ -128,8 +166,8 @@ fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u
             "memlock-unknown",
             Severity::Warning,
             format!(
-                "no container adds IPC_LOCK, and the memlock limit is unknown on {} node(s), for example {first}",
-                unknown.len()
+                "no container adds IPC_LOCK, and the memlock limit is unknown on {}, for example {first}",
+                count(unknown.len() as u64, "node")
             ),
             vec![format!(
                 "the condition {LIMITS} of the rdma-health agent is missing there"

@@ -1,8 +1,11 @@
 //! Why an existing pod does not run.
 
-use super::{list, resources::unavailable};
+use super::{
+    list,
+    resources::{Unavailable, unavailable},
+};
 use crate::{
-    cluster::{Cluster, Listed},
+    cluster::{Cluster, Holder, Listed},
     report::{Finding, Report},
     workload::Workload,
 };
@@ -19,80 +22,114 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
     let Some(message) = scheduled.and_then(|one| one["message"].as_str()) else {
         return;
     };
-    let add = |report: &mut Report, summary, mut evidence: Vec<String>, remedy| {
-        evidence.insert(0, format!("scheduler: {message}"));
+    let mut add = |summary: String, more: Vec<String>, remedy: String| {
         report.add(Finding {
             rule: "pod-pending",
             severity: Severity::Critical,
             subject: workload.subject(),
             summary,
-            evidence,
+            evidence: [vec![format!("scheduler: {message}")], more].concat(),
             remedy,
         });
     };
     let missing = insufficient(message);
-    for resource in &missing {
-        // `cpu` and `memory` have no domain.
-        if !resource.contains('/') {
-            let summary = format!("the pod waits: nodes do not have enough free {resource}");
-            add(
-                report,
-                summary,
-                Vec::new(),
-                format!("request less {resource}, or free some"),
-            );
-            continue;
-        }
-        match &cluster.nodes {
-            Listed::NotRead(why) => {
-                report.not_checked("resources of nodes", why);
-                let remedy = format!(
-                    "ask an administrator for: kubectl get nodes -o custom-columns='NODE:.metadata.name,N:.status.allocatable.{}'",
-                    resource.replace('.', "\\.")
-                );
-                add(
-                    report,
-                    format!("the pod waits: nodes do not have enough {resource}"),
-                    Vec::new(),
-                    remedy,
-                );
-            }
-            _ if cluster.allocatable(resource).any(|(_, number)| number > 0) => {
-                let evidence = match &cluster.usage {
-                    Some(Ok(usage)) => vec![format!("held by: {}", list(usage.holders(resource)))],
-                    Some(Err(why)) => {
-                        report.not_checked("whether devices are free", why);
-                        Vec::new()
-                    }
-                    None => Vec::new(),
-                };
-                let summary = format!("the pod waits: every {resource} that it could use is taken");
-                add(
-                    report,
-                    summary,
-                    evidence,
-                    "wait until a pod that holds one ends, or stop it".into(),
-                );
-            }
-            _ => {
-                let (why, evidence, remedy) = unavailable(cluster, resource);
-                add(
-                    report,
-                    format!("the pod waits for {resource}: {why}"),
-                    evidence,
-                    remedy,
-                );
-            }
-        }
-    }
     if missing.is_empty() {
-        let remedy = format!("kubectl -n {} describe pod {}", workload.namespace, workload.name);
-        add(
-            report,
+        return add(
             "the pod waits: the scheduler found no node for it".into(),
             Vec::new(),
-            remedy,
+            format!("kubectl -n {} describe pod {}", workload.namespace, workload.name),
         );
+    }
+    // Rails that are missing for the same reason are one finding.
+    let mut reasons: Vec<(Reason, Vec<&str>)> = Vec::new();
+    for resource in &missing {
+        let reason = reason(cluster, workload, resource);
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, resources)) => resources.push(resource),
+            None => reasons.push((reason, vec![resource])),
+        }
+    }
+    for (reason, resources) in reasons {
+        add(reason.what.in_words(&resources), reason.evidence, reason.remedy);
+    }
+    if let Listed::NotRead(why) = &cluster.nodes {
+        report.not_checked("resources of nodes", why);
+    }
+    if let Some(Err(why)) = &cluster.usage {
+        report.not_checked("whether devices are free", why);
+    }
+}
+
+/// Why the scheduler does not find enough of a resource.
+#[derive(PartialEq)]
+struct Reason {
+    what: What,
+    evidence: Vec<String>,
+    remedy: String,
+}
+
+#[derive(PartialEq)]
+enum What {
+    NotEnough,
+    Taken,
+    Unavailable(Unavailable),
+}
+
+impl What {
+    fn in_words(&self, resources: &[&str]) -> String {
+        let names = list(resources);
+        match self {
+            Self::NotEnough => format!("the pod waits: nodes do not have enough free {names}"),
+            Self::Taken => format!("the pod waits: every {names} that it could use is taken"),
+            Self::Unavailable(why) => format!("the pod waits for {names}: {}", why.in_words(resources)),
+        }
+    }
+}
+
+fn reason(cluster: &Cluster, workload: &Workload, resource: &str) -> Reason {
+    // `cpu` and `memory` have no domain.
+    if !resource.contains('/') {
+        return Reason {
+            what: What::NotEnough,
+            evidence: Vec::new(),
+            remedy: "request less of it, or free some".into(),
+        };
+    }
+    if matches!(cluster.nodes, Listed::NotRead(_)) {
+        return Reason {
+            what: What::NotEnough,
+            evidence: Vec::new(),
+            remedy: format!(
+                "ask an administrator for: kubectl get nodes -o custom-columns='NODE:.metadata.name,N:.status.allocatable.{}'",
+                resource.replace('.', "\\.")
+            ),
+        };
+    }
+    if cluster.allocatable(resource).all(|(_, number)| number == 0) {
+        let why = unavailable(cluster, workload, resource);
+        let (evidence, remedy) = (why.evidence.clone(), why.remedy.clone());
+        return Reason {
+            what: What::Unavailable(why),
+            evidence,
+            remedy,
+        };
+    }
+    let usage = cluster.usage.as_ref().and_then(|usage| usage.as_ref().ok());
+    let holders = usage.map(|usage| list(usage.holders(resource).map(Holder::shown)));
+    let remedy = if holders.as_ref().is_some_and(String::is_empty) {
+        "no pod holds one now: the scheduler tries again by itself; if the pod still waits, compare its nodeSelector, affinity and \
+         tolerations with the nodes that have the resource"
+    } else {
+        "wait until a pod that holds one ends, or stop it"
+    };
+    Reason {
+        what: What::Taken,
+        evidence: holders
+            .filter(|holders| !holders.is_empty())
+            .map(|holders| format!("held by: {holders}"))
+            .into_iter()
+            .collect(),
+        remedy: remedy.into(),
     }
 }
 

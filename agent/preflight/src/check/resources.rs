@@ -1,249 +1,212 @@
 //! Whether nodes have the devices that a pod requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_rules::Severity;
-use serde_json::Value;
 
-use super::{attachments::implied, list};
+use super::{Scope, attachments::implied, list, room};
 use crate::{
-    cluster::{Cluster, Listed, allocatable},
+    cluster::{Cluster, Listed},
     pod,
     report::{Finding, Report},
-    workload::Workload,
+    workload::{Workload, is_rdma},
 };
 
-/// How alike two names are from 0 to 1 for one to be suggested in place of the other.
-const ALIKE: f64 = 0.8;
+/// Why a resource is unavailable, and what to do about it. Resources with the same answer are one finding.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unavailable {
+    rule: &'static str,
+    pub(super) evidence: Vec<String>,
+    pub(super) remedy: String,
+}
 
-pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report) {
-    let mut wanted = pod::devices(&workload.spec);
-    for (resource, number) in implied(cluster, workload) {
-        let known = wanted.entry(resource).or_default();
-        *known = number.max(*known);
-    }
-    wanted.retain(|_, number| *number > 0);
+pub(super) fn check(scope: &Scope<'_>, workload: &Workload, report: &mut Report) {
+    let cluster = scope.cluster;
+    values(workload, report);
+    let wanted = wanted(cluster, workload);
     if wanted.is_empty() {
         return;
     }
     if let Listed::NotRead(why) = &cluster.nodes {
         return report.not_checked("resources of nodes", why);
     }
-    let critical = |rule, summary, evidence, remedy| Finding {
-        rule,
-        severity: Severity::Critical,
-        subject: workload.subject(),
-        summary,
-        evidence,
-        remedy,
-    };
+    let mut lacking: BTreeMap<Unavailable, Vec<&str>> = BTreeMap::new();
     let mut every_known = true;
     for (resource, number) in &wanted {
         let most = cluster.allocatable(resource).map(|(_, number)| number).max();
-        let (summary, evidence, remedy) = match most {
+        match most {
             Some(most) if most >= *number => continue,
-            Some(most) if most > 0 => (
-                format!("a pod requests {number} of {resource}, but no node has more than {most}"),
-                vec![on_nodes(cluster, resource)],
-                format!("request at most {most}, or configure more virtual functions on the nodes"),
-            ),
-            _ => unavailable(cluster, resource),
-        };
+            Some(most) if most > 0 => report.add(Finding {
+                rule: "resource-too-many",
+                severity: Severity::Critical,
+                subject: workload.subject(),
+                summary: format!("a pod requests {number} of {resource}, but no node has more than {most}"),
+                evidence: vec![on_nodes(cluster, resource)],
+                remedy: too_many(cluster, resource, most),
+            }),
+            _ => lacking
+                .entry(unavailable(cluster, workload, resource))
+                .or_default()
+                .push(resource),
+        }
         every_known = false;
-        let rule = match most {
-            None => "resource-unknown",
-            Some(0) => "resource-empty",
-            Some(_) => "resource-too-many",
-        };
-        report.add(critical(rule, summary, evidence, remedy));
+    }
+    for (why, resources) in lacking {
+        report.add(Finding {
+            rule: why.rule,
+            severity: Severity::Critical,
+            subject: workload.subject(),
+            summary: why.in_words(&resources),
+            evidence: why.evidence,
+            remedy: why.remedy,
+        });
     }
     // A pod that has a node needs none.
     if every_known && workload.spec["nodeName"].as_str().is_none() {
-        together(cluster, workload, &wanted, report);
+        room::check(scope, workload, &wanted, report);
     }
 }
 
-/// Why a resource is on no node, or on nodes that have none of it: summary, evidence and remedy.
-pub(super) fn unavailable(cluster: &Cluster, resource: &str) -> (String, Vec<String>, String) {
+/// The devices that a pod takes: what its containers request, and what its networks need.
+pub(super) fn wanted(cluster: &Cluster, workload: &Workload) -> BTreeMap<String, u64> {
+    let mut wanted = pod::devices(&workload.spec);
+    for (resource, number) in implied(cluster, workload) {
+        let known = wanted.entry(resource).or_default();
+        *known = number.max(*known);
+    }
+    wanted.retain(|_, number| *number > 0);
+    wanted
+}
+
+/// Values that the API server refuses. It has checked those of a pod that exists.
+fn values(workload: &Workload, report: &mut Report) {
+    if workload.exists {
+        return;
+    }
+    let mut same: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for (container, resource, wrong) in pod::refused_values(&workload.spec) {
+        same.entry((wrong, container)).or_default().push(resource);
+    }
+    for ((wrong, container), resources) in same {
+        report.add(Finding {
+            rule: "resource-invalid",
+            severity: Severity::Critical,
+            subject: workload.subject(),
+            summary: format!(
+                "container {container} has {} {wrong}: the API server refuses the pod",
+                list(&resources)
+            ),
+            evidence: vec![format!("resources of container {container}")],
+            remedy: format!(
+                "write the same whole number for {} in requests and in limits: a device cannot be shared or overcommitted",
+                list(&resources)
+            ),
+        });
+    }
+}
+
+/// What to do if no node has as many. Virtual functions can be added; GPUs cannot.
+fn too_many(cluster: &Cluster, resource: &str, most: u64) -> String {
+    let more = if is_rdma(resource) || cluster.is_of_an_attachment(resource) {
+        ", or configure more virtual functions on the nodes"
+    } else {
+        " in each pod, and use more pods"
+    };
+    format!("request at most {most}{more}")
+}
+
+impl Unavailable {
+    /// The summary for resources of which this is true.
+    pub(super) fn in_words(&self, resources: &[&str]) -> String {
+        let names = list(resources);
+        match (self.rule, resources.len()) {
+            ("resource-empty", 1) => format!("the nodes that have {names} have 0 of it"),
+            ("resource-empty", _) => format!("the nodes that have the resources {names} have 0 of each"),
+            (_, 1) => format!("no node has the resource {names}"),
+            _ => format!("no node has the resources {names}"),
+        }
+    }
+}
+
+/// Why a resource is on no node, or on nodes that have none of it.
+pub(super) fn unavailable(cluster: &Cluster, workload: &Workload, resource: &str) -> Unavailable {
     if cluster.allocatable(resource).next().is_some() {
-        return (
-            format!("the nodes that have {resource} have 0 of it"),
-            vec![on_nodes(cluster, resource)],
-            "look at the device plugin's pod on these nodes: it found no healthy device. Run rdma-health check on the node: virtual \
-             functions may be missing or bound to another driver"
+        return Unavailable {
+            rule: "resource-empty",
+            evidence: vec![on_nodes(cluster, resource)],
+            remedy: "look at the device plugin's pod on these nodes: it found no healthy device. Run rdma-health check on the node: \
+                     virtual functions may be missing or bound to another driver"
                 .into(),
-        );
+        };
     }
     let known = cluster.known_resources();
-    let nearest = known
-        .iter()
-        .map(|name| (strsim::jaro_winkler(name, resource), *name))
-        .filter(|(alike, _)| *alike >= ALIKE)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
     let has = if known.is_empty() {
         "none".into()
     } else {
         list(&known)
     };
-    let remedy = match nearest {
-        Some((_, name)) => format!("did you mean {name}? Correct the name, also in the annotation of the network attachment"),
-        None => "correct the name, or configure the device plugin (on OpenShift: SriovNetworkNodePolicy) to offer this resource".into(),
+    let others = others(cluster, workload, resource);
+    let remedy = match meant(resource, &known, &others) {
+        Some(name) => {
+            format!("did you mean {name}? Correct the name, also in the annotation of the network attachment")
+        }
+        None if is_rdma(resource) || cluster.is_of_an_attachment(resource) => {
+            "correct the name, or configure the device plugin (on OpenShift: SriovNetworkNodePolicy) to offer this resource"
+                .into()
+        }
+        None => "correct the name, or install the device plugin that offers this resource".into(),
     };
-    (
-        format!("no node has the resource {resource}"),
-        vec![format!("device resources of all nodes: {has}")],
+    Unavailable {
+        rule: "resource-unknown",
+        evidence: vec![format!("device resources of all nodes: {has}")],
         remedy,
-    )
+    }
+}
+
+/// The resources that are other devices than this one: what the containers request, if a container requests it, and what the networks
+/// need, if a network needs it. One of them may name wrongly what the other names rightly.
+fn others(cluster: &Cluster, workload: &Workload, resource: &str) -> BTreeSet<String> {
+    let requested = pod::devices(&workload.spec);
+    let implied = implied(cluster, workload);
+    let (by_container, by_network) = (requested.contains_key(resource), implied.contains_key(resource));
+    let of_containers = requested.into_keys().filter(|_| by_container || !by_network);
+    let of_networks = implied.into_keys().filter(|_| by_network || !by_container);
+    of_containers.chain(of_networks).collect()
+}
+
+/// The resource that was probably meant. One that the pod requests as well is another device, and so is one with another number.
+fn meant<'a>(wrong: &str, known: &BTreeSet<&'a str>, others: &BTreeSet<String>) -> Option<&'a str> {
+    let distance = |name: &str| {
+        let ((domain, local), (other_domain, other)) = (wrong.split_once('/')?, name.split_once('/')?);
+        if numbers(local) != numbers(other) {
+            return None;
+        }
+        let (local, other) = (local.to_ascii_lowercase(), other.to_ascii_lowercase());
+        let edits = strsim::osa_distance(&local, &other);
+        let shorter = local.len().min(other.len());
+        let contains = shorter >= 4 && (local.contains(&other) || other.contains(&local));
+        let is_near = edits <= shorter / 4 || contains;
+        // Of two vendors, equal names of devices say nothing: nvidia.com/gpu, amd.com/gpu.
+        let of_domain = strsim::osa_distance(domain, other_domain);
+        (is_near && (of_domain <= 2 || shorter >= 4 && edits == 0)).then_some(edits + of_domain)
+    };
+    let free = known.iter().filter(|name| !others.contains(**name));
+    let near = free.filter_map(|name| Some((distance(name)?, *name)));
+    near.min().map(|(_, name)| name)
+}
+
+/// The numbers in a name, which distinguish rails: 5 and 0 of `eno5np0rdma`.
+fn numbers(name: &str) -> Vec<&str> {
+    name.split(|c: char| !c.is_ascii_digit())
+        .filter(|part| !part.is_empty())
+        .collect()
 }
 
 /// `gpu-01 has 4, gpu-02 has 0`.
-fn on_nodes(cluster: &Cluster, resource: &str) -> String {
+pub(super) fn on_nodes(cluster: &Cluster, resource: &str) -> String {
     list(
         cluster
             .allocatable(resource)
-            .map(|(node, number)| format!("{} has {number}", name(node))),
+            .map(|(node, number)| format!("{} has {number}", room::name(node))),
     )
-}
-
-fn name(node: &Value) -> &str {
-    node["metadata"]["name"].as_str().unwrap_or("?")
-}
-
-/// Whether one node has everything, and enough nodes do, and enough of it is free.
-fn together(cluster: &Cluster, workload: &Workload, wanted: &BTreeMap<String, u64>, report: &mut Report) {
-    let has_all = |node: &&Value| {
-        let mut all = wanted.iter();
-        all.all(|(resource, number)| allocatable(node, resource).is_some_and(|has| has >= *number))
-    };
-    let complete: Vec<_> = cluster.nodes.items().iter().filter(has_all).collect();
-    let asks = list(
-        wanted
-            .iter()
-            .map(|(resource, number)| format!("{number} {resource}")),
-    );
-    let mut add = |rule, severity, summary, evidence, remedy: &str| {
-        report.add(Finding {
-            rule,
-            severity,
-            subject: workload.subject(),
-            summary,
-            evidence,
-            remedy: remedy.to_owned(),
-        });
-    };
-    if complete.is_empty() {
-        let each = wanted
-            .keys()
-            .map(|resource| format!("{resource}: {}", on_nodes(cluster, resource)));
-        return add(
-            "resources-on-different-nodes",
-            Severity::Critical,
-            format!("each resource exists, but no node has all of: {asks}"),
-            each.collect(),
-            "use rails that are on the same nodes as the GPUs, or configure the missing ones there",
-        );
-    }
-    let closed: Vec<_> = complete
-        .iter()
-        .filter_map(|node| Some((name(node), excluded(workload, node)?)))
-        .collect();
-    let open = complete.len() - closed.len();
-    if open == 0 {
-        return add(
-            "nodes-excluded",
-            Severity::Critical,
-            format!("no node that has all of the resources accepts the pod ({asks})"),
-            closed
-                .iter()
-                .take(8)
-                .map(|(node, why)| format!("{node}: {why}"))
-                .collect(),
-            "correct nodeSelector, add the toleration, or uncordon a node",
-        );
-    }
-    if workload.pods > open as u64 && one_per_node(&workload.spec) {
-        return add(
-            "nodes-too-few",
-            Severity::Critical,
-            format!(
-                "{} pods must be on different nodes, but {open} have all of: {asks}",
-                workload.pods
-            ),
-            closed
-                .iter()
-                .take(8)
-                .map(|(node, why)| format!("{node}: {why}"))
-                .collect(),
-            "use fewer nodes in the job, or add nodes",
-        );
-    }
-    if workload.exists {
-        // A pending pod has its own explanation.
-        return;
-    }
-    match &cluster.usage {
-        Some(Ok(usage)) => {
-            let is_free = |node: &&&Value| {
-                excluded(workload, node).is_none()
-                    && wanted.iter().all(|(resource, number)| {
-                        let has = allocatable(node, resource).unwrap_or(0);
-                        has.saturating_sub(usage.used(name(node), resource)) >= *number
-                    })
-            };
-            let free = complete.iter().filter(is_free).count() as u64;
-            // Pods of the controller that run hold devices themselves.
-            let missing = workload
-                .pods
-                .saturating_sub(workload.status["replicas"].as_u64().unwrap_or(0));
-            if free == 0 && missing > 0 {
-                let holders = wanted
-                    .keys()
-                    .map(|resource| format!("{resource} is held by: {}", list(usage.holders(resource))));
-                add(
-                    "resources-in-use",
-                    Severity::Warning,
-                    format!("no node has all of the resources free now: {asks}"),
-                    holders.collect(),
-                    "wait until these pods end, or stop one of them",
-                );
-            }
-        }
-        Some(Err(why)) => report.not_checked("whether devices are free", why),
-        None => {}
-    }
-}
-
-/// Why the scheduler does not use a node for a pod; `None` if nothing is known against it. Affinity is not evaluated.
-fn excluded(workload: &Workload, node: &Value) -> Option<String> {
-    for (key, value) in workload.spec["nodeSelector"].as_object().into_iter().flatten() {
-        if node["metadata"]["labels"][key] != *value {
-            return Some(format!(
-                "nodeSelector {key}={}",
-                value.as_str().unwrap_or_default()
-            ));
-        }
-    }
-    let tolerations = workload.spec["tolerations"].as_array();
-    let tolerated = |taint: &Value| {
-        tolerations.into_iter().flatten().any(|one| {
-            let same =
-                |field: &str| one[field].as_str().is_none_or(str::is_empty) || one[field] == taint[field];
-            let exists = one["operator"] == "Exists" || one["value"] == taint["value"];
-            same("key") && same("effect") && exists
-        })
-    };
-    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
-    let mut strict = taints.filter(|taint| taint["effect"] != "PreferNoSchedule");
-    if let Some(taint) = strict.find(|taint| !tolerated(taint)) {
-        return Some(format!("taint {}", taint["key"].as_str().unwrap_or_default()));
-    }
-    let cordon = serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
-    (node["spec"]["unschedulable"] == true && !tolerated(&cordon)).then(|| "cordoned".into())
-}
-
-/// Whether the pods exclude each other from a node.
-fn one_per_node(spec: &Value) -> bool {
-    let terms = &spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let mut terms = terms.as_array().into_iter().flatten();
-    terms.any(|term| term["topologyKey"] == "kubernetes.io/hostname")
 }

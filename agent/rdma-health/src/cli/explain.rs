@@ -147,6 +147,8 @@ enum Subject {
     Symptom(SymptomKind),
     Errno(Errno),
     VendorError(u32, WcStatus),
+    UnlistedVendorError(u32),
+    CqeSyndrome(u32, WcStatus),
     Syndrome(u64),
     Xid(u16, Option<&'static Xid>),
     /// A name of another library, a term or a number: its kind, name, meaning, and names to read about next.
@@ -172,6 +174,8 @@ fn subjects(text: &str) -> Vec<Subject> {
             Meaning::Symptom(kind) => Subject::Symptom(kind),
             Meaning::Errno(errno) => Subject::Errno(errno),
             Meaning::VendorError(code, status) => Subject::VendorError(code, status),
+            Meaning::UnlistedVendorError(code) => Subject::UnlistedVendorError(code),
+            Meaning::CqeSyndrome(code, status) => Subject::CqeSyndrome(code, status),
             Meaning::Syndrome(code) => Subject::Syndrome(code),
             Meaning::Xid(number, xid) => Subject::Xid(number, xid),
             Meaning::Term(_) if is_id => continue,
@@ -208,6 +212,8 @@ fn write(out: &mut impl Write, text: &str, style: Style) -> io::Result<()> {
             Subject::Symptom(kind) => write_symptom(out, kind, style)?,
             Subject::Errno(errno) => write_errno(out, errno, style)?,
             Subject::VendorError(code, status) => write_vendor_error(out, code, status, style)?,
+            Subject::UnlistedVendorError(code) => write_unlisted_vendor_error(out, code, style)?,
+            Subject::CqeSyndrome(code, status) => write_cqe_syndrome(out, code, status, style)?,
             Subject::Syndrome(code) => write_syndrome(out, code, style)?,
             Subject::Xid(number, xid) => write_xid(out, number, xid, style)?,
             Subject::Term(kind, name, meaning, see) => {
@@ -291,7 +297,7 @@ fn write_errno(out: &mut impl Write, errno: Errno, style: Style) -> io::Result<(
     let title = format!("error number {}", errno.0);
     headline(out, Ansi::new().bold(), "errno", &name, &title)?;
     if let Some(text) = text_of(errno) {
-        plain(out, "text", &sentence(text), style)?;
+        plain(out, "text", &sentence(&text.replace("i/o", "I/O")), style)?;
     }
     let symptoms = symptoms_of(errno);
     let lines = symptoms
@@ -313,6 +319,29 @@ fn write_vendor_error(out: &mut impl Write, code: u32, status: WcStatus, style: 
         status.name()
     );
     headline(out, Ansi::new().bold(), "vendor", &format!("{code:#x}"), &title)?;
+    write_symptom(out, SymptomKind::Completion(status), style)
+}
+
+fn write_unlisted_vendor_error(out: &mut impl Write, code: u32, style: Style) -> io::Result<()> {
+    let title = format!("vendor error of a failed completion, {code} in decimal");
+    headline(out, Ansi::new().bold(), "vendor", &format!("{code:#x}"), &title)?;
+    let text = "The vendor publishes no list of these codes. The status of the completion in the same line says what failed.";
+    plain(out, "meaning", text, style)?;
+    writeln!(out)?;
+    bold(
+        out,
+        "next step",
+        "Run rdma-health explain with the status in that line (status=4, with error 4, IBV_WC_LOC_PROT_ERR), or with the whole line.",
+        style,
+    )
+}
+
+fn write_cqe_syndrome(out: &mut impl Write, code: u32, status: WcStatus, style: Style) -> io::Result<()> {
+    let title = format!(
+        "syndrome of a failed completion of an mlx5 adapter (UCX prints synd {code:#x}), with {}",
+        status.name()
+    );
+    headline(out, Ansi::new().bold(), "syndrome", &format!("{code:#x}"), &title)?;
     write_symptom(out, SymptomKind::Completion(status), style)
 }
 

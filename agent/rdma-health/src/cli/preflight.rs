@@ -48,14 +48,16 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (cluster, workloads) = runtime.block_on(read_cluster(access, &arguments.namespace, &objects))?;
-    if !arguments.file.is_empty() && workloads.is_empty() {
+    let objects = (!arguments.file.is_empty()).then_some(objects.as_slice());
+    let (cluster, workloads) = runtime.block_on(read_cluster(access, &arguments.namespace, objects))?;
+    let has_nothing = workloads.as_ref().is_some_and(Vec::is_empty) && cluster.not_understood.is_empty();
+    if has_nothing {
         bail!("the manifests contain no pod and nothing that creates pods");
     }
-    let report = preflight(&cluster, &workloads);
+    let report = preflight(&cluster, workloads.as_deref());
     let mut out = anstream::stdout().lock();
     match arguments.output {
-        Output::Text => text(&mut out, &report)?,
+        Output::Text => text(&mut out, &report, !arguments.file.is_empty())?,
         Output::Json => write_json(&mut out, &report)?,
     }
     out.flush()?;
@@ -94,7 +96,7 @@ fn manifest(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-fn text(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+fn text(out: &mut impl Write, report: &Report, from_manifests: bool) -> std::io::Result<()> {
     let number = |severity| {
         report
             .findings
@@ -121,6 +123,7 @@ fn text(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         _ => "UNKNOWN",
     };
     let checked = match report.workloads.as_slice() {
+        [] if from_manifests => "checked nothing".to_owned(),
         [] => "nothing in it uses RDMA".to_owned(),
         [one] => format!("checked {one}"),
         all => format!("checked {}", count(all.len(), "workload")),

@@ -12,7 +12,7 @@ fn preflight_without_a_cluster_is_an_error_and_no_verdict() {
     let output = run(&["preflight", "--namespace", "team-a", "--kubeconfig", text(&path)]);
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(3), ""));
     assert!(
-        err(&output).contains("cannot reach the API server"),
+        err(&output).contains("cannot reach the API server: http://127.0.0.1:1: Connection refused"),
         "{}",
         err(&output)
     );

@@ -1,6 +1,6 @@
 //! The topology as a drawing: GPUs and NICs below the PCIe switches and host bridges that they share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{Node, iommu::DomainType, model, topology::host_bridge};
 use rdma_health_rules::Severity;
@@ -12,6 +12,9 @@ use crate::markup::Markup;
 const WIDTH: usize = 150;
 const HEIGHT: usize = 64;
 const GAP: usize = 16;
+
+/// The label of a bridge, before its address.
+const BRIDGE: &str = "PCIe bridge ";
 
 /// The selectors name the drawing: in a page its style applies to the whole page. On a dark background the boxes stay light, so
 /// that their text is readable.
@@ -30,6 +33,8 @@ struct Place<'a> {
     label: String,
     /// `None` for what others are below.
     end: Option<&'a End<'a>>,
+    /// Whether it is a bridge whose ACS redirects traffic between a GPU and its best NIC.
+    redirects: bool,
     below: Vec<Place<'a>>,
 }
 
@@ -38,6 +43,7 @@ impl<'a> Place<'a> {
         Self {
             label,
             end: None,
+            redirects: false,
             below: Vec::new(),
         }
     }
@@ -48,6 +54,7 @@ impl<'a> Place<'a> {
             self.below.push(Self {
                 label: end.name.clone(),
                 end: Some(end),
+                redirects: false,
                 below: Vec::new(),
             });
             return;
@@ -60,12 +67,22 @@ impl<'a> Place<'a> {
         self.below[place].add(rest, end);
     }
 
-    /// Removes PCIe bridges with only one thing below: ports of a switch, and root ports of a single device.
+    /// Marks the bridges with these addresses.
+    fn mark(&mut self, redirecting: &BTreeSet<&str>) {
+        let address = self.label.strip_prefix(BRIDGE);
+        self.redirects = address.is_some_and(|address| redirecting.contains(address));
+        for place in &mut self.below {
+            place.mark(redirecting);
+        }
+    }
+
+    /// Removes PCIe bridges with only one thing below: ports of a switch, and root ports of a single device. Those that redirect stay.
     fn collapse(self) -> Self {
         let mut below: Vec<_> = self.below.into_iter().map(Self::collapse).collect();
         for place in &mut below {
             if place.end.is_none()
-                && place.label.starts_with("PCIe bridge")
+                && place.label.starts_with(BRIDGE)
+                && !place.redirects
                 && let [_] = place.below.as_slice()
                 && let Some(only) = place.below.pop()
             {
@@ -133,7 +150,9 @@ impl<'a> Place<'a> {
 
     /// Its colour: of its findings if they are known, otherwise of the states of its ports.
     fn class(&self, troubled: Option<&Troubled>) -> &'static str {
-        let Some(end) = self.end else { return "bridge" };
+        let Some(end) = self.end else {
+            return if self.redirects { "warning" } else { "bridge" };
+        };
         let is_active = end.link.split(',').all(|state| state == "ACTIVE");
         match troubled.map(|troubled| worst(troubled, end)) {
             Some(Some(Severity::Critical)) => "down",
@@ -148,7 +167,11 @@ impl<'a> Place<'a> {
 
     fn lines(&self) -> Vec<String> {
         let Some(end) = self.end else {
-            return vec![self.label.clone()];
+            // A bridge with one device below is as narrow as that.
+            let redirecting = self.label.strip_prefix(BRIDGE).filter(|_| self.redirects);
+            return vec![
+                redirecting.map_or_else(|| self.label.clone(), |address| format!("ACS at {address}")),
+            ];
         };
         let model = end.function.pci.and_then(model::of).unwrap_or_default();
         let dma = end.function.dma.map_or("", DomainType::as_str);
@@ -191,7 +214,7 @@ fn path(end: &End<'_>) -> Vec<String> {
     let bridges = function
         .bridges()
         .iter()
-        .map(|address| format!("PCIe bridge {address}"));
+        .map(|address| format!("{BRIDGE}{address}"));
     std::iter::once(numa).chain(host).chain(bridges).collect()
 }
 
@@ -204,7 +227,7 @@ pub fn svg(node: &Node) -> String {
 
 /// The drawing, coloured by findings if they are given, otherwise by the states of ports.
 pub(crate) fn drawn(node: &Node, troubled: Option<&Troubled>) -> Markup {
-    let topology = node.topology();
+    let (topology, _) = node.visible_topology();
     let ends = ends(node, &topology);
     let mut root = Place::new(
         node.host
@@ -218,6 +241,15 @@ pub(crate) fn drawn(node: &Node, troubled: Option<&Troubled>) -> Markup {
     for (path, end) in paths {
         root.add(&path, end);
     }
+    let to_best = topology
+        .gpus
+        .iter()
+        .flat_map(|gpu| gpu.paths.iter().filter(|path| Some(path.nic) == gpu.best_nic));
+    root.mark(
+        &to_best
+            .flat_map(|path| path.acs_redirect.iter().copied())
+            .collect(),
+    );
     let root = root.collapse();
     let (width, rows) = (root.leaves().max(1) * (WIDTH + GAP) + GAP, root.depth());
     let mut drawing = Markup::default();

@@ -280,6 +280,6 @@ mod tests {
         let found = paired(&names, &values);
         assert_eq!(found, [("x".repeat(32), 7), ("rx_discards_phy".into(), 9)]);
         assert_eq!(paired(&names, &values[..8]).len(), 1);
-        assert_eq!(count(MOST as u32 + 1), Err(Errno::FAULT));
+        assert_eq!(count(u32::try_from(MOST).unwrap() + 1), Err(Errno::FAULT));
     }
 }

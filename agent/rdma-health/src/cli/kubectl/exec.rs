@@ -178,7 +178,7 @@ impl Messages {
         }
     }
 
-    /// The exit status of `rdma-health probe`, if it ran. kubectl exits with the same one and says so; alone, it exits with 1 for
+    /// The exit status of `rdma-health probe`, if it ran. kubectl exits with the same one and reports it; alone, it exits with 1 for
     /// every failure of its own, which must not look like a verdict.
     fn status(&mut self, code: Option<i32>) -> Option<u8> {
         let said = self.0.iter().position(|line| line.starts_with(TERMINATED));

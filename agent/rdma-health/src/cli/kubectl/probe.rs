@@ -1,6 +1,6 @@
 //! `kubectl rdma-health probe NODE-A NODE-B`: measures the rails between two nodes.
 //!
-//! An agent only shows what it read; nobody can make it load a port. So `rdma-health probe --listen` and `--connect` run as commands in
+//! An agent only shows what it read: no request makes it load a port. So `rdma-health probe --listen` and `--connect` run as commands in
 //! the pods of the two agents, with the right of the caller to run commands there.
 
 use std::{ffi::OsString, io::Write, net::SocketAddr, process::ExitCode, time::Duration};
