@@ -189,6 +189,14 @@ class Output(unittest.TestCase):
             self.assertEqual(len(found["channels"]), 4)
             self.assertEqual(sorted(path.name for path in out.iterdir()), ["r.json", "r.prom"])
 
+    def test_a_report_that_cannot_be_written_is_an_error_after_the_verdict(self):
+        for option in ("--json", "--textfile"):
+            code, text, err = run("--parse", HERE / "nccl-logs/2.8-gpudirect.log", "--expect", "rdma", option, "/no/such/file")
+            self.assertEqual(code, 3)
+            self.assertIn("passed", text)
+            self.assertIn("cannot write /no/such/file: No such file or directory", err)
+            self.assertNotIn("Traceback", err)
+
     def test_a_file_that_does_not_exist_is_an_error_and_not_a_pass(self):
         code, _, err = run("--parse", "/no/such.log")
         self.assertEqual(code, 3)

@@ -114,11 +114,16 @@ pub enum Failure {
     Refused(HelperError),
 }
 
-fn refusal(error: &HelperError) -> String {
-    let hint = match Errno(error.errno) {
+/// What to do about an error of a verbs call that stays until someone acts; empty for other errors.
+pub fn hint(errno: i32) -> &'static str {
+    match Errno(errno) {
         Errno::ENOSYS => "; this kernel has no RDMA support loaded (modprobe ib_uverbs)",
         _ => "",
-    };
+    }
+}
+
+fn refusal(error: &HelperError) -> String {
+    let hint = hint(error.errno);
     format!(
         "{} failed: {}{hint}",
         Words::from(&error.call),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     rails::{Rails, Refused},
-    settings::{Setting, Settings},
+    settings::{Setting, Settings, Transport},
 };
 
 /// Statements for a POSIX shell.
@@ -49,13 +49,24 @@ pub fn yaml(settings: &Settings) -> String {
     text
 }
 
-/// Everything, with the devices that cannot be used.
-pub fn json(settings: &Settings, rails: &Rails<'_>, problems: &[String]) -> String {
+/// Everything, with the devices that cannot be used. Without settings, the reason for it.
+pub fn json(settings: Result<&Settings, &str>, rails: &Rails<'_>, problems: &[String]) -> String {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Outcome<'a> {
+        Settled(&'a Settings),
+        Failed {
+            transport: Option<Transport>,
+            error: &'a str,
+            settings: [Setting; 0],
+            remarks: [String; 0],
+        },
+    }
     #[derive(Serialize)]
     struct Form<'a> {
         schema: u32,
         #[serde(flatten)]
-        settings: &'a Settings,
+        outcome: Outcome<'a>,
         ports: Vec<String>,
         refused: Vec<Unusable<'a>>,
         problems: &'a [String],
@@ -67,7 +78,15 @@ pub fn json(settings: &Settings, rails: &Rails<'_>, problems: &[String]) -> Stri
     }
     let form = Form {
         schema: 1,
-        settings,
+        outcome: match settings {
+            Ok(settings) => Outcome::Settled(settings),
+            Err(error) => Outcome::Failed {
+                transport: None,
+                error,
+                settings: [],
+                remarks: [],
+            },
+        },
         ports: rails.rails.iter().map(|rail| rail.port.to_string()).collect(),
         refused: rails
             .refused
@@ -94,7 +113,7 @@ fn comments(text: &mut String, settings: &Settings) {
     for setting in new(settings) {
         let _ = writeln!(text, "# {}: {}", setting.name, printable(&setting.reason));
     }
-    for remark in &settings.remarks {
+    for remark in settings.remarks.iter().chain(&settings.unused) {
         let _ = writeln!(text, "# {}", printable(remark));
     }
     for note in &settings.notes {

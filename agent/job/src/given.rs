@@ -9,10 +9,12 @@
 //!
 //! The plugin for shared RDMA devices leaves nothing but device nodes.
 
+mod metadata;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_protocol::text::excerpt;
-use serde_json::{Deserializer, Map, Value};
+use serde_json::{Map, Value};
 
 /// Maximum number of devices that are used; NCCL uses at most 32 ports.
 const MAX_GRANTS: usize = 256;
@@ -26,6 +28,8 @@ pub struct Grant {
     pub pci_address: Option<String>,
     /// Its RDMA device (`mlx5_6`).
     pub device: Option<String>,
+    /// The name of its device node (`uverbs6`).
+    pub uverbs: Option<String>,
     /// Its network device in the pod.
     pub netdev: Option<String>,
     /// Whether its resource is one for RDMA, if the source shows it.
@@ -39,13 +43,48 @@ pub struct Grant {
 pub struct Given {
     /// The devices, in the order of their sources; each once.
     pub grants: Vec<Grant>,
-    /// What could not be understood: the source, what is wrong, and what was expected.
-    pub problems: Vec<String>,
-    /// Whether some device of this pod is not in `grants` because what names it could not be understood.
-    pub incomplete: bool,
+    /// What could not be understood.
+    pub problems: Vec<Problem>,
+}
+
+/// Something that names devices and could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The source, what is wrong, and what was expected.
+    pub text: String,
+    /// What follows from it.
+    pub effect: Effect,
+}
+
+/// What follows from a problem with a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: the devices are known from another source.
+    Nothing,
+    /// The source is still to be written. What it will name is also named by others, if there are any.
+    NotWritten,
+    /// Some device of this pod is not in [`Given::grants`].
+    Incomplete(Prospect),
+}
+
+/// Whether something that cannot be used now can be used later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prospect {
+    /// It can: a link comes up, an address is assigned, a driver is loaded, a file is written.
+    Later,
+    /// Not in this container.
+    Never,
+    /// It is not meant for RDMA traffic of this job, so the job does not need it.
+    NotNeeded,
 }
 
 impl Given {
+    /// Whether some device of this pod is not in `grants`.
+    pub fn is_incomplete(&self) -> bool {
+        let incomplete = |problem: &Problem| matches!(problem.effect, Effect::Incomplete(_));
+        self.problems.iter().any(incomplete)
+    }
+
     /// What environment variables name.
     pub fn in_environment(variables: &BTreeMap<String, String>) -> Self {
         let mut given = Self::default();
@@ -57,7 +96,8 @@ impl Given {
                 let information = base
                     .is_some_and(|base| value.trim_start().starts_with('{') || variables.contains_key(base));
                 if information {
-                    given.plugin_information(name, value, &mut subfunctions);
+                    let list = base.and_then(|base| variables.get(base));
+                    given.plugin_information(name, value, list, &mut subfunctions);
                 } else {
                     given.addresses(name, value, &mut subfunctions);
                 }
@@ -69,42 +109,29 @@ impl Given {
         }
         for (id, name) in subfunctions.named {
             if !subfunctions.resolved.contains(&id) {
-                given.malformed(
-                    &name,
-                    &format!(
-                        "names the subfunction {id}, but {name}_INFO does not name its RDMA device: update the device plugin"
-                    ),
+                let what = format!(
+                    "names the subfunction {id}, but {name}_INFO names neither its RDMA device nor its device node: set isRdma for \
+                     its resource in the device plugin's configuration, or update the plugin"
                 );
+                given.malformed(&name, &what);
             }
         }
         given
     }
 
-    /// Adds the devices of a DRA driver's metadata file.
-    pub fn add_metadata(&mut self, file: &str, text: &str) {
-        // Several versions of the same document may follow each other: the first one that is JSON has all devices.
-        match Deserializer::from_str(text).into_iter::<Value>().next() {
-            Some(Ok(document)) => {
-                let before = self.grants.len();
-                self.attributes(file, &document, 0);
-                if self.grants.len() == before {
-                    self.problem(
-                        file,
-                        "has no device with an attribute for its PCI address or network device",
-                    );
-                }
-            }
-            Some(Err(error)) => self.malformed(file, &format!("is not JSON: {error}")),
-            None => self.malformed(file, "is empty"),
-        }
-    }
-
     /// Adds the devices of the annotation `k8s.v1.cni.cncf.io/network-status`.
     pub fn add_network_status(&mut self, file: &str, text: &str) {
+        if text.trim().is_empty() {
+            // The kubelet mounts the file before Multus sets the annotation, and writes it again about a minute later.
+            return self.not_written(
+                file,
+                "is empty: Multus has not set the annotation yet, or this pod has no networks of Multus",
+            );
+        }
         let networks = match serde_json::from_str::<Value>(text) {
             Ok(Value::Array(networks)) => networks,
-            Ok(_) => return self.malformed(file, "is not a list of networks"),
-            Err(error) => return self.malformed(file, &format!("is not JSON: {error}")),
+            Ok(_) => return self.file(file, "is not a list of networks"),
+            Err(error) => return self.file(file, &format!("is not JSON: {error}")),
         };
         for network in &networks {
             let pci = &network["device-info"]["pci"];
@@ -112,7 +139,11 @@ impl Given {
                 continue;
             };
             if !is_pci_address(address) {
-                self.not_an_address(file, address);
+                let found = excerpt(address, QUOTED);
+                self.file(
+                    file,
+                    &format!("has \"{found}\", expected a PCI address like 0000:41:00.2"),
+                );
                 continue;
             }
             let netdev = network["interface"].as_str().map(str::to_owned);
@@ -130,10 +161,19 @@ impl Given {
         }
     }
 
-    /// A file or variable that names devices and could not be read.
+    /// A file that names devices and could not be read.
     pub fn unread(&mut self, what: String) {
-        self.incomplete = true;
-        self.note(what);
+        self.problem(what, Effect::Incomplete(Prospect::Later));
+    }
+
+    /// A file that will name devices that others name, too, and that is not written yet.
+    pub fn not_written(&mut self, file: &str, what: &str) {
+        self.problem(format!("{file} {what}"), Effect::NotWritten);
+    }
+
+    /// Something that is wrong, although no device is missing for it.
+    pub fn note(&mut self, what: String) {
+        self.problem(what, Effect::Nothing);
     }
 
     /// A list of PCI addresses, or of auxiliary devices (`mlx5_core.sf.4`).
@@ -181,65 +221,60 @@ impl Given {
         }
     }
 
-    fn plugin_information(&mut self, name: &str, value: &str, subfunctions: &mut Subfunctions) {
+    /// `value` is a JSON object of devices. `list` has the same devices in the other variable, if there is one: it decides
+    /// which devices these are.
+    fn plugin_information(
+        &mut self,
+        name: &str,
+        value: &str,
+        list: Option<&String>,
+        subfunctions: &mut Subfunctions,
+    ) {
+        let list: Option<Vec<&str>> = list.map(|list| list.split(',').map(str::trim).collect());
         let devices: Map<String, Value> = match serde_json::from_str(value) {
             Ok(devices) => devices,
-            Err(error) => return self.malformed(name, &format!("is not a JSON object of devices: {error}")),
+            Err(error) => {
+                let what = format!("is not a JSON object of devices: {error}");
+                let known = list.is_some_and(|list| list.iter().all(|item| is_pci_address(item)));
+                if known {
+                    return self.note(format!(
+                        "{name} {what}; the PCI addresses of the other variable are used"
+                    ));
+                }
+                return self.malformed(name, &what);
+            }
         };
         for (id, providers) in &devices {
-            let device = providers["rdma"]["rdma_dev"].as_str().map(str::to_owned);
+            let is_other = |list: &Vec<&str>| !list.iter().any(|item| item.eq_ignore_ascii_case(id));
+            if list.as_ref().is_some_and(is_other) {
+                let id = excerpt(id, QUOTED);
+                let list = name.strip_suffix("_INFO").unwrap_or_default();
+                self.note(format!(
+                    "{name} names \"{id}\", which {list} does not: it is not used"
+                ));
+                continue;
+            }
+            let rdma = &providers["rdma"];
+            let device = rdma["rdma_dev"].as_str().map(str::to_owned);
+            let uverbs = rdma["uverbs"].as_str();
+            let uverbs = uverbs.and_then(|path| Some(path.rsplit_once('/')?.1.to_owned()));
             let pci_address = is_pci_address(id).then(|| id.to_ascii_lowercase());
-            if is_auxiliary(id) && device.is_some() && subfunctions.resolved.len() < MAX_GRANTS {
+            let names_device = device.is_some() || uverbs.is_some();
+            if is_auxiliary(id) && names_device && subfunctions.resolved.len() < MAX_GRANTS {
                 subfunctions.resolved.insert(id.clone());
             }
-            if device.is_some() || pci_address.is_some() {
+            if names_device || pci_address.is_some() {
                 self.add(Grant {
                     pci_address,
                     device,
-                    for_rdma: Some(providers["rdma"].is_object()),
+                    uverbs,
+                    for_rdma: Some(rdma.is_object()),
                     source: name.to_owned(),
                     ..Grant::default()
                 });
             } else if !is_auxiliary(id) {
                 self.not_an_address(name, id);
             }
-        }
-    }
-
-    /// Every object of the document with attributes of a device. `depth` bounds what a hostile document costs.
-    fn attributes(&mut self, file: &str, value: &Value, depth: usize) {
-        const DEEPEST: usize = 16;
-        match value {
-            Value::Object(object) if depth < DEEPEST => {
-                if let Some(Value::Object(attributes)) = object.get("attributes") {
-                    let named = |names: &[&str]| names.iter().find_map(|name| text(attributes.get(*name)?));
-                    let grant = Grant {
-                        pci_address: named(&[
-                            "resource.kubernetes.io/pciBusID",
-                            "dra.net/pciAddress",
-                            "pciAddress",
-                        ])
-                        .map(|address| address.to_ascii_lowercase())
-                        .filter(|address| is_pci_address(address)),
-                        device: named(&["dra.net/rdmaDevice", "rdmaDevice"]),
-                        netdev: network_name(object).or_else(|| named(&["dra.net/ifName", "interfaceName"])),
-                        source: file.to_owned(),
-                        ..Grant::default()
-                    };
-                    if grant.pci_address.is_some() || grant.device.is_some() || grant.netdev.is_some() {
-                        self.add(grant);
-                    }
-                }
-                for value in object.values() {
-                    self.attributes(file, value, depth + 1);
-                }
-            }
-            Value::Array(values) if depth < DEEPEST => {
-                for value in values {
-                    self.attributes(file, value, depth + 1);
-                }
-            }
-            _ => {}
         }
     }
 
@@ -254,13 +289,14 @@ impl Given {
         if let Some(known) = known.and_then(|known| self.grants.get_mut(known)) {
             known.pci_address = known.pci_address.take().or(grant.pci_address);
             known.device = known.device.take().or(grant.device);
+            known.uverbs = known.uverbs.take().or(grant.uverbs);
             known.netdev = known.netdev.take().or(grant.netdev);
             known.for_rdma = known.for_rdma.or(grant.for_rdma);
         } else if self.grants.len() < MAX_GRANTS {
             self.grants.push(grant);
         } else {
             let rest = format!("names more than {MAX_GRANTS} devices; the rest is ignored");
-            self.problem(&grant.source, &rest);
+            self.note(format!("{} {rest}", grant.source));
         }
     }
 
@@ -272,42 +308,31 @@ impl Given {
         );
     }
 
-    /// Something that names a device could not be understood.
+    /// A variable that names a device could not be understood. It stays as it is.
     fn malformed(&mut self, source: &str, what: &str) {
-        self.incomplete = true;
-        self.problem(source, what);
+        self.problem(format!("{source} {what}"), Effect::Incomplete(Prospect::Never));
     }
 
-    fn problem(&mut self, source: &str, what: &str) {
-        self.note(format!("{source} {what}"));
+    /// A file that names a device could not be understood. It can be written again.
+    fn file(&mut self, file: &str, what: &str) {
+        self.problem(format!("{file} {what}"), Effect::Incomplete(Prospect::Later));
     }
 
-    fn note(&mut self, problem: String) {
+    fn problem(&mut self, text: String, effect: Effect) {
+        let problem = Problem { text, effect };
         if !self.problems.contains(&problem) && self.problems.len() < MAX_GRANTS {
             self.problems.push(problem);
         }
     }
 }
 
-/// Subfunctions have no PCI address: only the `_INFO` variable leads to their RDMA devices.
+/// Subfunctions have no PCI address: only the `_INFO` variable leads to their RDMA devices, by name or by device node.
 #[derive(Debug, Default)]
 struct Subfunctions {
     /// Each that a variable names, with the variable.
     named: BTreeMap<String, String>,
     /// Those whose RDMA device is known.
     resolved: BTreeSet<String>,
-}
-
-/// The name of a device's interface in this pod: a driver may rename it, and `networkData` then has the new name.
-fn network_name(device: &Map<String, Value>) -> Option<String> {
-    let name = device.get("networkData")?.get("interfaceName")?.as_str()?;
-    Some(name.to_owned()).filter(|name| !name.is_empty())
-}
-
-/// The text of an attribute: `{"string": "…"}`, or a plain string.
-fn text(attribute: &Value) -> Option<String> {
-    let text = attribute.as_str().or_else(|| attribute.get("string")?.as_str())?;
-    Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
 /// `0000:41:00.2`.

@@ -9,6 +9,15 @@ fn environment(variables: &[(&str, &str)]) -> Given {
     Given::in_environment(&variables.collect())
 }
 
+/// What is said about the sources.
+fn texts(given: &Given) -> Vec<&str> {
+    given
+        .problems
+        .iter()
+        .map(|problem| problem.text.as_str())
+        .collect()
+}
+
 /// PCI address and RDMA device of each grant.
 fn names(given: &Given) -> Vec<(Option<&str>, Option<&str>)> {
     given
@@ -106,11 +115,11 @@ fn what_is_malformed_is_reported_with_its_name_and_the_rest_is_used() {
     given.add_metadata("m.json", "[]");
     given.add_network_status("status", "{}");
     assert_eq!(given.grants.len(), 2);
-    let problems = given.problems.join("\n");
+    let problems = texts(&given).join("\n");
     for part in [
         "PCIDEVICE_A has \"nonsense\", expected a PCI address like 0000:41:00.2",
         "PCIDEVICE_A_INFO is not a JSON object of devices",
-        "m.json has no device",
+        "m.json has no version of the document that is known here",
         "status is not a list of networks",
     ] {
         assert!(problems.contains(part), "{part} is not in:\n{problems}");
@@ -135,13 +144,13 @@ fn what_names_devices_but_cannot_be_understood_makes_the_list_incomplete() {
     ] {
         let given = environment(&[(name, value)]);
         assert!(
-            given.incomplete && !given.problems.is_empty(),
+            given.is_incomplete() && !given.problems.is_empty(),
             "{name}={value}: {given:?}"
         );
     }
     // With the other variable, it is known to be the plugin's information and not a resource of that name.
     let given = environment(&[("PCIDEVICE_A", "0000:41:00.2"), ("PCIDEVICE_A_INFO", "x")]);
-    assert!(given.problems[0].contains("not a JSON object"), "{given:?}");
+    assert!(given.problems[0].text.contains("not a JSON object"), "{given:?}");
     let given = environment(&[("PCIDEVICE_B_INFO", "0000:41:00.2")]);
     assert_eq!(names(&given), [(Some("0000:41:00.2"), None)]);
     // A file that describes something else names no device.
@@ -150,15 +159,19 @@ fn what_names_devices_but_cannot_be_understood_makes_the_list_incomplete() {
         "cpu.json",
         r#"{"requests":[{"devices":[{"attributes":{"model":{"string":"x"}}}]}]}"#,
     );
-    assert!(!given.incomplete);
+    assert!(!given.is_incomplete());
 }
 
 #[test]
 fn a_message_quotes_no_more_than_a_part_of_a_value() {
     let given = environment(&[("PCIDEVICE_A", &"\u{1b}x".repeat(100_000))]);
     assert_eq!(given.problems.len(), 1);
-    assert!(given.problems[0].len() < 1000, "{}", given.problems[0].len());
-    assert!(!given.problems[0].contains('\u{1b}'));
+    assert!(
+        given.problems[0].text.len() < 1000,
+        "{}",
+        given.problems[0].text.len()
+    );
+    assert!(!given.problems[0].text.contains('\u{1b}'));
 }
 
 #[test]
@@ -177,4 +190,70 @@ fn the_interface_of_a_dra_device_is_that_of_the_pod() {
     );
     assert_eq!(names(&given), [(None, Some("mlx5_6"))]);
     assert_eq!(given.grants[0].netdev.as_deref(), Some("net1"));
+}
+
+#[test]
+fn a_subfunction_of_an_older_plugin_is_known_by_its_device_node() {
+    let given = environment(&[
+        ("PCIDEVICE_SF", "mlx5_core.sf.4"),
+        (
+            "PCIDEVICE_SF_INFO",
+            r#"{"mlx5_core.sf.4":{"rdma":{"uverbs":"/dev/infiniband/uverbs8"}}}"#,
+        ),
+    ]);
+    assert_eq!(given.grants[0].uverbs.as_deref(), Some("uverbs8"));
+    assert!(given.problems.is_empty(), "{:?}", given.problems);
+}
+
+#[test]
+fn the_first_version_of_a_document_that_is_known_is_taken() {
+    let known = r#"{"apiVersion":"metadata.resource.k8s.io/v1alpha1","requests":[{"devices":[{"attributes":{"dra.net/rdmaDevice":{"string":"mlx5_6"}}}]}]}"#;
+    let unknown = r#"{"apiVersion":"metadata.resource.k8s.io/v2","claims":[{"nics":["x"]}]}"#;
+    let mut given = Given::default();
+    given.add_metadata("m.json", &format!("{unknown}{known}{known}"));
+    assert_eq!(names(&given), [(None, Some("mlx5_6"))]);
+    assert!(given.problems.is_empty(), "{:?}", given.problems);
+    // Not the visible devices instead.
+    let mut given = Given::default();
+    given.add_metadata("m.json", unknown);
+    assert!(given.is_incomplete() && given.grants.is_empty(), "{given:?}");
+}
+
+#[test]
+fn a_driver_says_that_a_device_is_not_for_rdma() {
+    for (attribute, expected) in [
+        (r#""dra.net/rdma":{"bool":false}"#, Some(false)),
+        (r#""dra.net/rdma":{"bool":true}"#, Some(true)),
+        (
+            r#""sriovnetwork.k8snetworkplumbingwg.io/rdmaCapable":{"bool":false}"#,
+            Some(false),
+        ),
+        (r#""dra.net/mtu":{"int":9000}"#, None),
+    ] {
+        let mut given = Given::default();
+        given.add_metadata(
+            "m.json",
+            &format!(r#"{{"requests":[{{"devices":[{{"attributes":{{"dra.net/ifName":{{"string":"eth0"}},{attribute}}}}}]}}]}}"#),
+        );
+        assert_eq!(given.grants[0].for_rdma, expected, "{attribute}");
+    }
+}
+
+#[test]
+fn files_can_change_and_variables_cannot() {
+    let effect = |given: &Given| given.problems[0].effect;
+    let later = Effect::Incomplete(Prospect::Later);
+    for text in ["", " \n"] {
+        let mut given = Given::default();
+        given.add_network_status("status", text);
+        assert_eq!(effect(&given), Effect::NotWritten);
+        let mut given = Given::default();
+        given.add_metadata("m.json", text);
+        assert_eq!(effect(&given), later);
+    }
+    let mut given = Given::default();
+    given.add_network_status("status", "[{");
+    assert_eq!(effect(&given), later);
+    let given = environment(&[("PCIDEVICE_A", "x")]);
+    assert_eq!(effect(&given), Effect::Incomplete(Prospect::Never));
 }

@@ -1,17 +1,24 @@
-//! The ports that a job can use, and why others are refused.
+//! The ports that a job can use, and why others are refused. This is the one place that decides it: `env`, `run` and `wait` show the
+//! same answer.
+
+mod named;
+mod near;
+mod usable;
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{
-    Node, Port,
-    access::Access,
-    infiniband::Hca,
-    pci::Role,
-    topology::{Path, Topology},
-};
-use rdma_health_protocol::{Gid, best_gid};
+use rdma_health_node::{Node, Port, access::Access, infiniband::Hca};
+use rdma_health_protocol::Gid;
 
-use crate::given::{Given, Grant};
+pub use crate::given::Prospect;
+use crate::given::{Effect, Given, Grant};
+use named::Named;
+use near::far_from_gpus;
+use usable::{Openable, usable};
+
+/// What a problem with a source is about.
+pub(crate) const SOURCES: &str = "what this pod was given";
+const NO_IS_RDMA: &str = "its resource has no isRdma in the device plugin's configuration";
 
 /// The ports that a job can use.
 #[derive(Debug)]
@@ -24,6 +31,12 @@ pub struct Rails<'a> {
     pub efa: Vec<&'a Hca>,
     /// Devices and ports that were given or found but cannot be used.
     pub refused: Vec<Refused>,
+    /// Sources that are still to be written, if no other names a device.
+    pub not_written: Vec<Refused>,
+    /// Active ports that this container can open and the job should not use.
+    pub others: Vec<Port<'a>>,
+    /// What is odd, although no device is missing for it.
+    pub notes: Vec<String>,
 }
 
 /// How the devices of a job are known.
@@ -61,56 +74,39 @@ pub struct Refused {
     pub prospect: Prospect,
 }
 
-/// Whether a device that cannot be used now can be used later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prospect {
-    /// It can: a link comes up, an address is assigned, a driver is loaded.
-    Later,
-    /// Not in this container.
-    Never,
-    /// It is not meant for RDMA traffic of this job, so the job does not need it.
-    NotNeeded,
-}
-
 impl<'a> Rails<'a> {
     /// Finds the ports of the given devices; without given devices, those that this container can open.
     ///
-    /// If devices were given but none of them could be understood, there is none: the visible devices can belong to others.
+    /// If devices were given but none of them could be understood, there is none: the visible devices can belong to others. A device that is
+    /// not for RDMA does not count as given.
     pub fn find(node: &'a Node, access: &Access, given: &Given) -> Self {
-        // DRA drivers describe GPUs in the same form.
-        let grants: Vec<_> = given.grants.iter().filter(|grant| !is_gpu(node, grant)).collect();
-        let origin = if grants.is_empty() && !given.incomplete {
-            Origin::Visible
-        } else {
-            Origin::Given
-        };
         let mut rails = Self {
-            origin,
+            origin: Origin::Given,
             rails: Vec::new(),
             efa: Vec::new(),
             refused: Vec::new(),
+            not_written: Vec::new(),
+            others: Vec::new(),
+            notes: Vec::new(),
         };
-        let devices = match origin {
-            Origin::Given => rails.given(node, &grants),
-            Origin::Visible => rails.visible(node),
-        };
+        let mut devices = rails.given(node, access, &given.grants);
+        let needs = |refused: &Refused| refused.prospect != Prospect::NotNeeded;
+        let is_given = !devices.is_empty() || rails.refused.iter().any(needs);
+        if !is_given && !given.is_incomplete() {
+            rails.origin = Origin::Visible;
+            // Next to a function for other traffic, only what is known to be openable: the others can belong to other pods.
+            let needs_proof = !rails.refused.is_empty();
+            devices = rails.visible(node, access, needs_proof);
+        }
         for (hca, grant) in devices {
             rails.take(node, access, hca, grant);
         }
-        if grants.is_empty() && given.incomplete {
-            rails.refuse(
-                "what this pod was given".into(),
-                given.problems.join("; "),
-                Prospect::Never,
-            );
+        rails.problems(given, is_given);
+        for (port, why) in usable::agree_on_family(&mut rails.rails) {
+            rails.refuse(port.to_string(), why, Prospect::Later);
         }
-        let adapters: BTreeSet<_> = node.hcas().map(|hca| hca.adapter()).collect();
-        for rail in &mut rails.rails {
-            let own = rail.port.hca.adapter();
-            rail.number = adapters.range(..own).count();
-        }
-        let order = |rail: &Rail<'_>| (rail.number, rail.port.hca.name.clone(), rail.port.number);
-        rails.rails.sort_by_key(order);
+        rails.number(node);
+        rails.others = rails.others(node, access);
         rails
     }
 
@@ -124,21 +120,40 @@ impl<'a> Rails<'a> {
         self.rails.len() + self.efa.len()
     }
 
-    fn given<'g>(&mut self, node: &'a Node, grants: &[&'g Grant]) -> Vec<(&'a Hca, Option<&'g Grant>)> {
+    /// The devices that were given, if they are for RDMA.
+    fn given<'g>(
+        &mut self,
+        node: &'a Node,
+        access: &Access,
+        grants: &'g [Grant],
+    ) -> Vec<(&'a Hca, Option<&'g Grant>)> {
         let mut found: Vec<(&Hca, Option<&Grant>)> = Vec::new();
         for grant in grants {
-            let hcas: Vec<&Hca> = node
-                .hcas()
-                .map(|hca| &**hca)
-                .filter(|hca| is(node, hca, grant))
-                .collect();
-            if hcas.is_empty() {
-                let (why, prospect) = no_device(node, grant);
-                self.refuse(format!("{} ({})", name(grant), grant.source), why, prospect);
-            }
+            let label = format!("{} ({})", named::name(grant), grant.source);
+            let hcas = match named::find(node, access, grant) {
+                Named::OtherKind => continue,
+                Named::Nothing(why, prospect) => {
+                    self.refuse(label, why, prospect);
+                    continue;
+                }
+                Named::Devices(hcas, odd) => {
+                    self.notes.extend(odd);
+                    hcas
+                }
+            };
             for hca in hcas {
-                if !found.iter().any(|(known, _)| known.name == hca.name) {
-                    found.push((hca, Some(grant)));
+                if found.iter().any(|(known, _)| known.name == hca.name) {
+                    continue;
+                }
+                match Openable::of(access, hca) {
+                    Openable::NoNode(why) if grant.for_rdma == Some(false) => {
+                        self.refuse(
+                            hca.name.clone(),
+                            format!("{why}: {NO_IS_RDMA}"),
+                            Prospect::NotNeeded,
+                        );
+                    }
+                    _ => found.push((hca, Some(grant))),
                 }
             }
         }
@@ -146,13 +161,22 @@ impl<'a> Rails<'a> {
     }
 
     /// Every device; on a node with GPUs only the NICs near them, so that NICs for storage and management stay out.
-    fn visible<'g>(&mut self, node: &'a Node) -> Vec<(&'a Hca, Option<&'g Grant>)> {
+    fn visible<'g>(
+        &mut self,
+        node: &'a Node,
+        access: &Access,
+        needs_proof: bool,
+    ) -> Vec<(&'a Hca, Option<&'g Grant>)> {
         let topology = node.topology();
         let mut found = Vec::new();
         for hca in node.hcas() {
-            match far_from_gpus(node, &topology, hca) {
-                None => found.push((&**hca, None)),
-                Some(why) => self.refuse(hca.name.clone(), why.to_owned(), Prospect::NotNeeded),
+            if let Some(why) = far_from_gpus(node, &topology, hca) {
+                self.refuse(hca.name.clone(), why.to_owned(), Prospect::NotNeeded);
+            } else if needs_proof && Openable::of(access, hca) == Openable::Unknown {
+                let why = "it is not known whether this container can open it";
+                self.refuse(hca.name.clone(), why.to_owned(), Prospect::NotNeeded);
+            } else {
+                found.push((&**hca, None));
             }
         }
         found
@@ -160,19 +184,26 @@ impl<'a> Rails<'a> {
 
     /// Adds the usable ports of a device.
     fn take(&mut self, node: &'a Node, access: &Access, hca: &'a Hca, grant: Option<&Grant>) {
-        if let Some(missing) = missing_node(access, hca) {
-            let (why, prospect) = match grant.map(|grant| grant.for_rdma) {
-                Some(Some(false)) => (
-                    format!("{missing}: its resource has no isRdma in the device plugin's configuration"),
-                    Prospect::NotNeeded,
-                ),
-                Some(_) => (missing, Prospect::Later),
-                None => (missing, Prospect::NotNeeded),
-            };
-            return self.refuse(hca.name.clone(), why, prospect);
+        match Openable::of(access, hca) {
+            Openable::Yes | Openable::Unknown => {}
+            Openable::Closed(why) => return self.refuse(hca.name.clone(), why, Prospect::Never),
+            Openable::NoNode(why) => {
+                let (more, prospect) = match grant.map(|grant| grant.for_rdma) {
+                    None => ("the device was not given to it", Prospect::NotNeeded),
+                    Some(Some(true)) => (
+                        "the pod was given the device, but not its device node",
+                        Prospect::Later,
+                    ),
+                    Some(_) => (
+                        "the pod was given the function, but not its device node; check that its resource has isRdma in the device \
+                         plugin's configuration",
+                        Prospect::Later,
+                    ),
+                };
+                return self.refuse(hca.name.clone(), format!("{why}: {more}"), prospect);
+            }
         }
-        let is_efa = hca.driver.known().is_some_and(|driver| driver == "efa");
-        if is_efa {
+        if is_efa(hca) {
             return self.efa.push(hca);
         }
         for port in node.ports_of(hca) {
@@ -189,150 +220,60 @@ impl<'a> Rails<'a> {
         }
     }
 
+    /// What follows from problems with the sources.
+    fn problems(&mut self, given: &Given, is_given: bool) {
+        for problem in &given.problems {
+            let text = problem.text.clone();
+            match problem.effect {
+                Effect::Nothing => self.notes.push(text),
+                Effect::Incomplete(prospect) => self.refuse(SOURCES.into(), text, prospect),
+                Effect::NotWritten if is_given || given.is_incomplete() => self.notes.push(text),
+                Effect::NotWritten => {
+                    self.notes.push(format!(
+                        "{text}; the devices that this container can open are used"
+                    ));
+                    self.not_written.push(Refused {
+                        what: SOURCES.into(),
+                        why: text,
+                        prospect: Prospect::Later,
+                    });
+                }
+            }
+        }
+    }
+
+    fn number(&mut self, node: &Node) {
+        let adapters: BTreeSet<_> = node.hcas().map(|hca| hca.adapter()).collect();
+        for rail in &mut self.rails {
+            let own = rail.port.hca.adapter();
+            rail.number = adapters.range(..own).count();
+        }
+        let order = |rail: &Rail<'_>| (rail.number, rail.port.hca.name.clone(), rail.port.number);
+        self.rails.sort_by_key(order);
+    }
+
+    fn others(&self, node: &'a Node, access: &Access) -> Vec<Port<'a>> {
+        let is_rail = |port: &Port<'_>| {
+            let same =
+                |rail: &Rail<'_>| rail.port.hca.name == port.hca.name && rail.port.number == port.number;
+            self.rails.iter().any(same)
+        };
+        let can_open =
+            |port: &Port<'_>| matches!(Openable::of(access, port.hca), Openable::Yes | Openable::Unknown);
+        node.active_ports()
+            .filter(|port| !port.is_iwarp() && !is_efa(port.hca))
+            .filter(|port| can_open(port) && !is_rail(port))
+            .collect()
+    }
+
     fn refuse(&mut self, what: String, why: String, prospect: Prospect) {
         self.refused.push(Refused { what, why, prospect });
     }
 }
 
-/// Why no GPU should use a device; `None` if one should, or if the node has no GPU whose distance to a NIC is known.
-///
-/// Of several NICs at the same distance a GPU uses the fastest. A NIC without a link counts as fast: its speed is not known. So
-/// does one at an unknown distance count as near.
-fn far_from_gpus(node: &Node, topology: &Topology<'_>, hca: &Hca) -> Option<&'static str> {
-    const FAR: &str = "not the nearest NIC of any GPU";
-    let own = hca.pci_address.known().map(String::as_str);
-    let mut why = None;
-    for gpu in topology.gpus.iter().filter(|gpu| gpu.best_nic.is_some()) {
-        let nearest = gpu.paths.iter().filter_map(|path| path.distance).min();
-        let is_near = |path: &&Path<'_>| path.distance.is_none() || path.distance == nearest;
-        let Some(near) = gpu
-            .paths
-            .iter()
-            .filter(is_near)
-            .find(|path| Some(path.nic) == own)
-        else {
-            why = why.or(Some(FAR));
-            continue;
-        };
-        let all = gpu.paths.iter().filter(is_near);
-        let fastest = all.filter_map(|path| speed(node, path.nic)).max();
-        if speed(node, near.nic).is_none_or(|speed| Some(speed) == fastest) {
-            return None;
-        }
-        why = Some("as near to the GPUs as faster NICs");
-    }
-    why
-}
-
-/// The rate of the fastest active port of a function, in bits per second.
-fn speed(node: &Node, address: &str) -> Option<u64> {
-    let ports = node.active_ports();
-    let own = ports.filter(|port| port.hca.pci_address.known().is_some_and(|own| own == address));
-    own.filter_map(|port| port.rate.known().map(|rate| rate.bits_per_second))
-        .max()
-}
-
-/// Whether a device that was given is a GPU.
-fn is_gpu(node: &Node, grant: &Grant) -> bool {
-    let functions = node.pci.functions.known();
-    let function = functions.zip(grant.pci_address.as_ref());
-    function
-        .and_then(|(functions, address)| functions.get(address))
-        .is_some_and(|function| function.role == Role::Gpu)
-}
-
-/// Why no RDMA device belongs to a grant.
-fn no_device(node: &Node, grant: &Grant) -> (String, Prospect) {
-    if let Some(unread) = node.hcas.unread() {
-        return (
-            format!("RDMA devices could not be read: {unread}"),
-            Prospect::Later,
-        );
-    }
-    if grant.for_rdma == Some(false) {
-        return (
-            "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
-                .into(),
-            Prospect::NotNeeded,
-        );
-    }
-    (
-        "no RDMA device on this node belongs to it: the function does not exist or does not support RDMA, its driver is not \
-         loaded, or it is in another network namespace"
-            .into(),
-        Prospect::Later,
-    )
-}
-
-/// The GID that a connection should use, and all GIDs of this network namespace.
-type Gids<'a> = (Option<&'a Gid>, Vec<Gid>);
-
-/// The best GID of a usable port, and all GIDs of this network namespace; or why the port cannot be used.
-fn usable<'a>(port: &Port<'a>, access: &Access) -> Result<Gids<'a>, (String, Prospect)> {
-    let later = |why: &str| (why.to_owned(), Prospect::Later);
-    let state = port.state.known().map_or("unread", |state| state.name.as_str());
-    if port.is_active() != Some(true) {
-        return Err(later(&format!("its state is {state}, expected ACTIVE")));
-    }
-    if port.is_iwarp() {
-        return Err((
-            "iWARP, which these libraries do not support".into(),
-            Prospect::Never,
-        ));
-    }
-    if port.is_infiniband() {
-        return Ok((None, Vec::new()));
-    }
-    let Some(all) = port.gids() else {
-        return Err(later("its GID table could not be read"));
-    };
-    let here = |gid: &&'a Gid| match (port.netdev_of(gid), access.netdevs.known()) {
-        (Some(netdev), Some(netdevs)) => netdevs.iter().any(|here| here == netdev),
-        _ => true,
-    };
-    let gids: Vec<Gid> = all.iter().filter(here).cloned().collect();
-    // An IPv6 address is as good as an IPv4 address.
-    let best = best_gid(&gids).filter(|gid| gid.is_global()).map(|gid| gid.index);
-    match best.and_then(|index| all.iter().find(|gid| gid.index == index)) {
-        Some(gid) => Ok((Some(gid), gids)),
-        None if gids.is_empty() && !all.is_empty() => Err(later(
-            "all its GIDs belong to network devices outside this network namespace",
-        )),
-        None => Err(later(
-            "no RoCE v2 GID with a routable address: its network device has no IP address yet",
-        )),
-    }
-}
-
-/// Whether a grant names this device.
-fn is(node: &Node, hca: &Hca, grant: &Grant) -> bool {
-    if let Some(device) = &grant.device
-        && node.hcas().any(|hca| hca.name == *device)
-    {
-        return hca.name == *device;
-    }
-    if let Some(address) = &grant.pci_address {
-        return hca.pci_address.known() == Some(address);
-    }
-    let netdev = |port: &Port<'_>| port.netdev.known().map(|netdev| netdev.name.clone());
-    grant.netdev.is_some() && node.ports_of(hca).any(|port| netdev(&port) == grant.netdev)
-}
-
-fn name(grant: &Grant) -> &str {
-    let names = [&grant.device, &grant.pci_address, &grant.netdev];
-    names.into_iter().flatten().next().map_or("", String::as_str)
-}
-
-/// Why a device cannot be opened here; `None` if it can, or if that is not known.
-fn missing_node(access: &Access, hca: &Hca) -> Option<String> {
-    let node = access.uverbs.known()?.get(&hca.name)?;
-    let there = match access.nodes.known() {
-        Some(nodes) => nodes.contains(node),
-        None if access.nodes.is_absent() => false,
-        None => return None,
-    };
-    (!there)
-        .then(|| format!("/dev/infiniband/{node} is not in this container: the device was not given to it"))
+/// Whether libfabric uses it, and not NCCL itself.
+fn is_efa(hca: &Hca) -> bool {
+    hca.driver.known().is_some_and(|driver| driver == "efa")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::{process::Command, sync::Arc};
 
-use rdma_health_node::{Fact, topology::Distance};
+use rdma_health_node::{Fact, pci::Role, topology::Distance};
 
 use super::*;
 use crate::{
@@ -269,7 +269,7 @@ fn malformed_sources_lead_to_no_device_at_all() {
         assert_eq!((rails.origin, rails.count()), (Origin::Given, 0), "{variable:?}");
         let why = readiness::none_usable(&node, &rails);
         assert!(why.contains(variable.0), "{why}");
-        let missing = readiness::missing(&node, &rails, &given, None);
+        let missing = readiness::missing(&node, &rails, None);
         assert!(
             missing.iter().any(|one| one.prospect == Prospect::Never),
             "{missing:?}"
@@ -311,8 +311,8 @@ fn a_function_for_other_traffic_is_not_waited_for() {
     assert_eq!(rails.count(), 1);
     assert_eq!(rails.refused.len(), 2, "{:?}", rails.refused);
     assert!(rails.refused.iter().all(|refused| refused.why.contains("isRdma")));
-    assert_eq!(readiness::missing(&node, &rails, &given, None), []);
-    assert_eq!(readiness::missing(&node, &rails, &given, Some(2)).len(), 1);
+    assert_eq!(readiness::missing(&node, &rails, None), []);
+    assert_eq!(readiness::missing(&node, &rails, Some(2)).len(), 1);
 }
 
 /// Two plugins of different vendors name the same function, and one names another.
@@ -401,4 +401,69 @@ fn what_a_configuration_file_of_nccl_sets_is_kept() {
         "{text}"
     );
     assert!(!text.contains("eth9"), "NCCL uses the variable: {text}");
+}
+
+#[test]
+fn a_device_node_that_may_not_be_opened_is_refused() {
+    let (node, mut access) = read("h100-connectx7");
+    access.uverbs = Fact::Known([("mlx5_1".to_owned(), "uverbs1".to_owned())].into());
+    access.nodes = Fact::Known(vec!["uverbs1".to_owned()]);
+    access.closed = [("uverbs1".to_owned(), "permission denied".to_owned())].into();
+    let given = given(&[("PCIDEVICE_A", "0000:14:00.0,0000:33:00.0")]);
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!(rails.count(), 1);
+    let missing = readiness::missing(&node, &rails, None);
+    assert_eq!((missing.len(), missing[0].prospect), (1, Prospect::Never));
+    assert!(
+        readiness::unmet(&node, &rails)
+            .unwrap()
+            .contains("mlx5_1: permission denied")
+    );
+    assert!(rails.others.iter().all(|port| port.hca.name != "mlx5_1"));
+}
+
+#[test]
+fn ports_of_two_address_families_agree_on_one() {
+    let (mut node, access) = read("h100-connectx7");
+    let mut hcas = node.hcas.known().unwrap().clone();
+    let hca = Arc::make_mut(hcas.get_mut("mlx5_1").unwrap());
+    for port in hca.ports.values_mut() {
+        if let Fact::Known(gids) = &mut port.gids {
+            for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+                gid.gid = "2001:db8::5".parse().unwrap();
+            }
+        }
+    }
+    node.facts.hcas = Fact::Known(hcas);
+    let given = given(&[("PCIDEVICE_A", "0000:14:00.0,0000:33:00.0,0000:13:00.0")]);
+    let rails = Rails::find(&node, &access, &given);
+    let why = &rails.refused[0];
+    assert_eq!((rails.count(), why.what.as_str()), (2, "mlx5_1:1"));
+    assert!(
+        why.why.contains("give its network device an IPv4 address"),
+        "{why:?}"
+    );
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
+    assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), Some("AF_INET"));
+    // Alone, it is as good as any.
+    let alone = crate::testing::given(&[("PCIDEVICE_A", "0000:14:00.0")]);
+    let rails = Rails::find(&node, &access, &alone);
+    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
+    assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), Some("AF_INET6"));
+}
+
+#[test]
+fn a_subfunction_is_found_by_its_device_node() {
+    let (node, mut access) = read("h100-connectx7");
+    access.uverbs = Fact::Known([("mlx5_1".to_owned(), "uverbs8".to_owned())].into());
+    access.nodes = Fact::Known(vec!["uverbs8".to_owned()]);
+    let given = given(&[
+        ("PCIDEVICE_SF", "mlx5_core.sf.4"),
+        (
+            "PCIDEVICE_SF_INFO",
+            r#"{"mlx5_core.sf.4":{"rdma":{"uverbs":"/dev/infiniband/uverbs8"}}}"#,
+        ),
+    ]);
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!(rails.rails[0].port.to_string(), "mlx5_1:1");
 }

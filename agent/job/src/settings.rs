@@ -4,6 +4,7 @@
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
 mod gpudirect;
+mod names;
 mod pitfalls;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -65,7 +66,7 @@ pub struct Setting {
 /// The settings of a job, and remarks on what could not be settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// How the processes communicate.
+    /// How the processes communicate with these settings and what the user has set; with NCCL, if the libraries differ.
     pub transport: Transport,
     /// The variables, in a fixed order.
     pub settings: Vec<Setting>,
@@ -73,6 +74,12 @@ pub struct Settings {
     pub remarks: Vec<String>,
     /// What is right without a variable, and why.
     pub notes: Vec<String>,
+    /// Devices that are rightly not used, each with its reason.
+    #[serde(skip)]
+    pub unused: Vec<String>,
+    /// Why NCCL uses TCP although RDMA would work: what the user has set. Each is among the remarks.
+    #[serde(skip)]
+    pub overruled: Vec<String>,
 }
 
 /// Collects settings without overriding the user's.
@@ -81,6 +88,7 @@ struct Draft<'a> {
     settings: Vec<Setting>,
     remarks: Vec<String>,
     notes: Vec<String>,
+    overruled: Vec<String>,
 }
 
 impl<'a> Draft<'a> {
@@ -90,6 +98,7 @@ impl<'a> Draft<'a> {
             settings: Vec::new(),
             remarks: Vec::new(),
             notes: Vec::new(),
+            overruled: Vec::new(),
         }
     }
 
@@ -99,25 +108,49 @@ impl<'a> Draft<'a> {
             settings: self.settings,
             remarks: self.remarks,
             notes: self.notes,
+            unused: Vec::new(),
+            overruled: self.overruled,
         }
     }
 
     fn set(&mut self, name: &'static str, value: impl Into<String>, reason: impl Into<String>) {
         let (value, reason) = (value.into(), reason.into());
-        let set = self.user.get(name);
-        if let Some((kept, file)) = set.filter(|(kept, _)| *kept != value) {
-            let place = file.map_or_else(|| "already set".to_owned(), |file| format!("set in {file}"));
+        let differs = self
+            .user
+            .value(name)
+            .is_some_and(|kept| !is_same_list(kept, &value));
+        let disagreement = differs.then(|| reason.clone());
+        self.set_unless(name, value, reason, disagreement);
+    }
+
+    /// Sets a variable; if the user has set it, reports what is wrong with that value.
+    fn set_unless(
+        &mut self,
+        name: &'static str,
+        value: String,
+        reason: String,
+        disagreement: Option<String>,
+    ) {
+        let kept = self.user.value(name).map(str::to_owned);
+        if let Some(why) = disagreement
+            && let Some(set) = self.user.as_set(name)
+        {
             self.remarks.push(format!(
-                "{name} is {place} to '{kept}' and is kept; rdma-health would set '{value}': {reason}"
+                "{set} and is kept; rdma-health would set '{value}': {why}"
             ));
         }
-        let kept = set.map(|(kept, _)| kept.to_owned());
         self.settings.push(Setting {
             name,
             value,
             reason,
             kept,
         });
+    }
+
+    /// What the user has set makes NCCL use TCP.
+    fn overrule(&mut self, text: String) {
+        self.overruled.push(text.clone());
+        self.remarks.push(text);
     }
 
     fn remark(&mut self, text: impl Into<String>) {
@@ -183,7 +216,12 @@ pub fn rdma(
     }
     pitfalls::pitfalls(&mut draft, rails, nccl);
     gpudirect::judge(&mut draft, node, rails, nccl);
-    draft.finish(Transport::Rdma)
+    let transport = if draft.overruled.is_empty() {
+        Transport::Rdma
+    } else {
+        Transport::Tcp
+    };
+    draft.finish(transport)
 }
 
 /// The settings for TCP; `reason` is why RDMA is not used.
@@ -213,6 +251,7 @@ pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings 
         draft.set("UCX_TLS", "^ib", "UCX without RDMA transports");
         draft.remark("no default route was found: the libraries choose the interface");
     }
+    pitfalls::of_tcp(&mut draft);
     draft.finish(Transport::Tcp)
 }
 
@@ -230,13 +269,35 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     if with_rails {
         reason.push_str("; device:port:rail");
     }
-    draft.set("NCCL_IB_HCA", format!("={}", names.join(",")), reason);
+    let difference = draft
+        .user
+        .value("NCCL_IB_HCA")
+        .and_then(|list| names::difference(list, rails));
+    if let Some(names::Difference { nothing: true, .. }) = &difference
+        && let Some(set) = draft.user.as_set("NCCL_IB_HCA")
+    {
+        draft.overruled.push(format!(
+            "{set}, which matches no active port that this container can open"
+        ));
+    }
+    let why = difference.map(|difference| difference.text);
+    draft.set_unless("NCCL_IB_HCA", format!("={}", names.join(",")), reason, why);
     if rails.rails.len() > NCCL_MOST {
         draft.remark(format!(
             "NCCL uses at most {NCCL_MOST} ports; {} are left out",
             rails.rails.len() - NCCL_MOST
         ));
     }
+}
+
+/// Whether two lists have the same items, in any order.
+fn is_same_list(one: &str, other: &str) -> bool {
+    let items = |list: &str| {
+        let mut items: Vec<_> = list.split(',').map(str::to_owned).collect();
+        items.sort();
+        items
+    };
+    items(one) == items(other)
 }
 
 /// How the libraries find the GID: by address family, version and range, never by an index that differs between devices.
@@ -249,14 +310,10 @@ fn gid(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     if is_old {
         gid_index(draft, rails);
     }
-    let ipv4 = chosen.iter().filter(|gid| gid.is_ipv4_mapped()).count();
-    if ipv4 != 0 && ipv4 != chosen.len() {
-        return draft.remark(
-            "some ports have only IPv4 GIDs and others only IPv6 GIDs: NCCL and NVSHMEM use one address family for all",
-        );
-    }
-    let family = if ipv4 > 0 { "AF_INET" } else { "AF_INET6" };
-    let range = range(rails, ipv4 > 0);
+    // The rails agree on one family.
+    let ipv4 = chosen.iter().any(|gid| gid.is_ipv4_mapped());
+    let family = if ipv4 { "AF_INET" } else { "AF_INET6" };
+    let range = range(rails, ipv4);
     if !is_old {
         draft.set(
             "NCCL_IB_ADDR_FAMILY",

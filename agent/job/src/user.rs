@@ -46,6 +46,13 @@ impl User {
         Some(self.get(name)?.0)
     }
 
+    /// A variable with its value and where it is set, to begin a sentence: `NCCL_IB_HCA is already set to 'mlx5_1'`.
+    pub fn as_set(&self, name: &str) -> Option<String> {
+        let (value, file) = self.get(name)?;
+        let place = file.map_or_else(|| "already set".to_owned(), |file| format!("set in {file}"));
+        Some(format!("{name} is {place} to '{value}'"))
+    }
+
     /// The variables of the process.
     pub fn variables(&self) -> &BTreeMap<String, String> {
         &self.variables

@@ -1,9 +1,11 @@
 //! What a process here can use for RDMA: device nodes, network devices, and the way out.
 //!
-//! Source: `/sys/class/infiniband_verbs/uverbsN/ibdev`, `/dev/infiniband`, `/sys/class/net`, `/proc/net/route` and
+//! Source: `/sys/class/infiniband_verbs/uverbsN/{ibdev,dev}`, `/dev/infiniband`, `/sys/bus/pci/devices/ADDRESS/class`, `/sys/class/net`, `/proc/net/route` and
 //! `/proc/net/ipv6_route`. Inside a pod, `/dev`, the network devices and the routes are the pod's.
 
 use std::collections::BTreeMap;
+
+use rustix::io::Errno;
 
 use crate::{
     fact::Fact,
@@ -24,6 +26,10 @@ pub struct Access {
     pub uverbs: Fact<BTreeMap<String, String>>,
     /// The names in `/dev/infiniband`; absent if there is no such directory.
     pub nodes: Fact<Vec<String>>,
+    /// The device nodes that this process may not open, with the reason. Found out on a running machine only.
+    pub closed: BTreeMap<String, String>,
+    /// The PCI classes of the functions of [`Access::read_classes`] that exist here: base class, subclass and programming interface.
+    pub classes: BTreeMap<String, u32>,
     /// The network devices in this network namespace.
     pub netdevs: Fact<Vec<String>>,
     /// The network device of the default route, IPv4 before IPv6; absent without a default route.
@@ -40,10 +46,17 @@ impl Access {
             let device = scope.optional(&format!("{VERBS}/{node}/ibdev"));
             Some((device.known()?.clone(), node.clone()))
         };
-        let uverbs = scope.entries(VERBS).map(|names| {
+        let uverbs: Fact<BTreeMap<String, String>> = scope.entries(VERBS).map(|names| {
             let nodes = names.iter().filter(|name| name.starts_with("uverbs"));
             nodes.filter_map(device).collect()
         });
+        let closed_node = |node: &String| {
+            let number = scope.optional(&format!("{VERBS}/{node}/dev"));
+            let why = why_closed(root, node, number.known()?)?;
+            Some((node.clone(), why))
+        };
+        let closed = uverbs.known().into_iter().flatten();
+        let closed = closed.filter_map(|(_, node)| closed_node(node)).collect();
         let ipv4 = scope.optional_file("/proc/net/route");
         let default_netdev = match ipv4.and_then(|table| default_ipv4(&table).into()) {
             Fact::Absent => {
@@ -55,10 +68,39 @@ impl Access {
         Self {
             uverbs,
             nodes: scope.entries(NODES),
+            closed,
+            classes: BTreeMap::new(),
             netdevs: scope.entries("/sys/class/net"),
             default_netdev,
             metadata: metadata(&scope),
         }
+    }
+
+    /// Reads the classes of these PCI functions, from `/sys/bus/pci/devices/ADDRESS/class`. A function that does not exist or whose class
+    /// cannot be read has none.
+    pub fn read_classes<'a>(&mut self, root: &Root, addresses: impl Iterator<Item = &'a str>) {
+        let scope = Scope::new(root);
+        for address in addresses {
+            let text = scope.optional(&format!("/sys/bus/pci/devices/{address}/class"));
+            let class = text
+                .known()
+                .and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+            self.classes
+                .extend(class.map(|class| (address.to_owned(), class)));
+        }
+    }
+}
+
+/// Why this process may not open a device node with this number (`231:192`); `None` if it may, or if that is not known.
+fn why_closed(root: &Root, node: &str, number: &str) -> Option<String> {
+    let path = format!("{NODES}/{node}");
+    match root.refuses_device(&path, number)? {
+        Errno::ACCESS => Some(format!(
+            "this user may not open {path} (permission denied): run the container as another user, or correct the mode of the file"
+        )),
+        _ => Some(format!(
+            "this container may not open {path}, although the file is there (operation not permitted): the device was not given to it"
+        )),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tree from which a node is read: `/`, `/host` in a container, a captured tree, or a recording.
 //!
 //! Every read is bounded in size, never leaves the tree (not even through symbolic links), opens only regular files, and
-//! never waits for a writer. A kernel that does not respond cannot be bounded here: see [`crate::collector`].
+//! never waits for a writer. The device node of an RDMA device is opened and closed again, to find out whether this process may. A kernel that does not respond cannot be bounded here: see [`crate::collector`].
 
 pub(crate) mod directory;
 mod kubelet;
@@ -13,7 +13,10 @@ mod service;
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 use rdma_health_protocol::{KubeletMethod, ModulePage};
-use rustix::fs::{OFlags, fstatfs};
+use rustix::{
+    fs::{OFlags, fstatfs},
+    io::Errno,
+};
 
 use crate::recording::{Answer, Failure, Question, Recorder, Recording};
 use directory::{Directory, ReadFile};
@@ -254,6 +257,13 @@ impl Root {
             .zip(question.path())
             .is_some_and(|(directory, path)| directory.holds_all_beside(path));
         if collected { failure } else { Failure::NotCollected }
+    }
+
+    /// Why this process may not open the character device with this number (`231:192`) at a path. Only on a running machine: a tree that
+    /// was copied says nothing about this process, and its device nodes can lead anywhere.
+    pub(crate) fn refuses_device(&self, path: &str, number: &str) -> Option<Errno> {
+        let directory = self.directory.as_ref().filter(|_| self.live)?;
+        directory.refuses_device(path, number)
     }
 
     /// The directory to ask.

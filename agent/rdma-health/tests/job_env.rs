@@ -281,7 +281,8 @@ fn a_port_that_is_down_or_has_no_gid_yet_is_named() {
     let given = [("PCIDEVICE_A", "0000:14:00.0,0000:33:00.0")];
     let mut down = node("h100-connectx7");
     down.write(&format!("{port}/state"), "1: DOWN\n").unwrap();
-    let partly = env(&down, &given, RDMA);
+    env(&down, &given, RDMA).fails(&["mlx5_1:1: its state is DOWN"]);
+    let partly = env(&down, &given, &[]);
     partly.uses("mlx5_2:1");
     assert!(
         partly
@@ -313,7 +314,7 @@ fn sixty_four_addresses_are_answered_with_every_reason() {
     let refused = env(&tree, &[("PCIDEVICE_A", &many)], RDMA);
     refused.fails(&["0001:00:00.0 (PCIDEVICE_A)", "0001:3f:00.0 (PCIDEVICE_A)"]);
     let with_one = format!("{many},0000:14:00.0");
-    env(&tree, &[("PCIDEVICE_A", &with_one)], RDMA).uses("mlx5_1:1");
+    env(&tree, &[("PCIDEVICE_A", &with_one)], &[]).uses("mlx5_1:1");
 }
 
 #[test]
@@ -328,7 +329,7 @@ fn what_the_user_has_set_stays_and_disagreement_is_said() {
             ("NCCL_IB_HCA", "$(id);'mlx5_1"),
             ("NCCL_NET_GDR_LEVEL", "NODE"),
         ],
-        RDMA,
+        &[],
     );
     assert_eq!(said.exports("NCCL_IB_HCA"), None, "{}", said.out);
     for words in [

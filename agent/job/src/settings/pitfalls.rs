@@ -1,73 +1,211 @@
 //! What the user has set that works differently than it looks.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use super::{Draft, NcclVersion};
 use crate::rails::Rails;
 
-/// Remarks on the names and the GID index that the user has set.
+/// Transports of UCX that use RDMA, and aliases that include one (`ucx_info -d`, `ucs_tl_aliases`).
+const UCX_RDMA: [&str; 12] = [
+    "all", "ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc", "dc_x", "dc_mlx5", "ud", "gga_mlx5",
+];
+
+/// Remarks on what the user has set, for a job that uses RDMA.
 pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     let user = draft.user;
-    if let Some(index) = user.value("NCCL_IB_GID_INDEX") {
-        let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
-        pinned_index(draft, rails, index, is_old);
-    }
-    if user
-        .value("NCCL_IB_DISABLE")
-        .is_some_and(|value| value.trim() == "1")
-    {
-        draft.remark("NCCL_IB_DISABLE=1 is set: NCCL uses TCP although RDMA would work");
-    }
-    if let Some(list) = user.value("NCCL_IB_HCA")
-        && !list.trim_start_matches('^').starts_with('=')
-    {
-        for prefix in list
-            .trim_start_matches('^')
-            .split(',')
-            .filter_map(|item| item.split(':').next())
-        {
-            let also: Vec<_> = rails
-                .rails
-                .iter()
-                .map(|rail| rail.port.hca.name.as_str())
-                .filter(|name| !prefix.is_empty() && *name != prefix && name.starts_with(prefix))
-                .collect();
-            if !also.is_empty() && rails.rails.iter().any(|rail| rail.port.hca.name == prefix) {
-                draft.remark(format!(
-                    "NCCL_IB_HCA without '=' matches prefixes: {prefix} also matches {}",
-                    also.join(", ")
-                ));
+    let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
+    if !rails.rails.is_empty() {
+        if let Some(index) = user.value("NCCL_IB_GID_INDEX") {
+            pinned_index(draft, rails, index, is_old);
+        }
+        for (name, library) in [("UCX_IB_GID_INDEX", "UCX"), ("NVSHMEM_IB_GID_INDEX", "NVSHMEM")] {
+            if let Some(index) = user.value(name).and_then(integer).filter(|index| *index >= 0) {
+                other_index(draft, rails, name, index, library);
             }
         }
+        if !is_old && let Some(range) = user.value("NCCL_IB_ADDR_RANGE") {
+            address_range(draft, rails, range);
+        }
+        if user
+            .value("NCCL_IB_DISABLE")
+            .and_then(integer)
+            .is_some_and(|value| value != 0)
+        {
+            tcp_although(draft, "NCCL_IB_DISABLE");
+        }
     }
+    if user
+        .value("NCCL_NET")
+        .is_some_and(|value| value.eq_ignore_ascii_case("socket"))
+    {
+        tcp_although(draft, "NCCL_NET");
+    }
+    if let Some(list) = user.value("UCX_TLS").filter(|list| !has_rdma(list)) {
+        draft.remark(format!(
+            "UCX_TLS={list} has no RDMA transport: UCX uses TCP or shared memory although RDMA would work"
+        ));
+    }
+}
+
+/// Remarks on what the user has set, for a job that uses TCP.
+pub(super) fn of_tcp(draft: &mut Draft<'_>) {
+    let user = draft.user;
+    let named = |name: &str, value: &str| {
+        user.value(name)
+            .is_some_and(|set| set.eq_ignore_ascii_case(value))
+    };
+    let disabled = user.value("NCCL_IB_DISABLE").and_then(integer) != Some(0);
+    if named("NCCL_NET", "ib") && disabled {
+        draft.remark(
+            "NCCL_NET=IB is set: with NCCL_IB_DISABLE=1 NCCL fails to start; unset NCCL_NET to use TCP",
+        );
+    }
+    let only_rdma = |list: &&str| {
+        let mut items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
+        let no_network = |item: &str| {
+            let own = ["self", "sm", "shm", "cma", "knem", "xpmem", "posix", "sysv", "mm"];
+            own.contains(&item) || item.starts_with("cuda") || item.starts_with("rocm") || item == "gdr_copy"
+        };
+        !list.starts_with('^')
+            && has_rdma(list)
+            && items.all(|item| item != "all" && (is_rdma(item) || no_network(item)))
+    };
+    if let Some(list) = user.value("UCX_TLS").filter(only_rdma) {
+        draft.remark(format!(
+            "UCX_TLS={list} is set: it has no TCP transport, so UCX does not reach other nodes without RDMA; unset it or add tcp"
+        ));
+    }
+}
+
+/// NCCL uses TCP for what the user has set.
+fn tcp_although(draft: &mut Draft<'_>, name: &str) {
+    if let Some((value, file)) = draft.user.get(name) {
+        let place = file.map_or_else(|| "is set".to_owned(), |file| format!("is set in {file}"));
+        draft.overrule(format!(
+            "{name}={value} {place}: NCCL uses TCP although RDMA would work; unset it to use RDMA"
+        ));
+    }
+}
+
+/// Whether UCX may use RDMA with this list of transports.
+fn has_rdma(list: &str) -> bool {
+    match list.strip_prefix('^') {
+        Some(excluded) => !excluded
+            .split(',')
+            .any(|item| matches!(item.trim(), "all" | "ib")),
+        None => list.split(',').any(|item| is_rdma(item.trim())),
+    }
+}
+
+fn is_rdma(item: &str) -> bool {
+    // A backslash: the name itself and not an alias.
+    let item = item.strip_prefix('\\').unwrap_or(item);
+    // `rc:aux` is a transport that only helps others.
+    !item.is_empty() && (UCX_RDMA.contains(&item) || item.starts_with("ud_"))
 }
 
 /// A GID index for all ports. NCCL ignores an empty one, and reads what is not a number as 0 (`ncclLoadParam` calls `strtoll`).
 fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: bool) {
     const ZERO: &str = "0, usually a link-local RoCE v1 GID";
+    let remedy = remedy(draft, "NCCL_IB_GID_INDEX");
     if value.is_empty() {
         return draft.remark(if is_old {
-            format!("NCCL_IB_GID_INDEX is set but empty: NCCL before 2.21 then uses {ZERO}; unset it")
+            format!("NCCL_IB_GID_INDEX is set but empty: NCCL before 2.21 then uses {ZERO}; {remedy}")
         } else {
             format!(
-                "NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it, and older versions use {ZERO}; unset it"
+                "NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it, and older versions use {ZERO}; {remedy}"
             )
         });
     }
     let Some(index) = integer(value) else {
         return draft.remark(format!(
-            "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; unset it"
+            "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; {remedy}"
         ));
     };
     // A negative index leaves the choice to NCCL.
     if index < 0 && !is_old {
         return;
     }
-    for rail in &rails.rails {
-        if let Some(gid) = rail.gid.filter(|gid| i64::from(gid.index) != index) {
-            draft.remark(format!(
-                "NCCL_IB_GID_INDEX is {index}, but {} needs {}; unset it, so that NCCL finds the index on each port",
-                rail.port, gid.index
-            ));
+    if let Some(wrong) = other_indices(rails, index) {
+        draft.remark(format!(
+            "NCCL_IB_GID_INDEX is {index}, but {wrong}; {remedy}, so that NCCL finds the index on each port"
+        ));
+    }
+}
+
+/// A GID index that the user has set for another library.
+fn other_index(draft: &mut Draft<'_>, rails: &Rails<'_>, name: &str, index: i64, library: &str) {
+    if let Some(wrong) = other_indices(rails, index) {
+        draft.remark(format!(
+            "{name} is {index}, but {wrong}; unset it, so that {library} finds the index on each port"
+        ));
+    }
+}
+
+/// Which ports need another index: `mlx5_1:1 needs 3, mlx5_2:1 needs 5`.
+fn other_indices(rails: &Rails<'_>, index: i64) -> Option<String> {
+    let wrong: Vec<_> = rails
+        .rails
+        .iter()
+        .filter_map(|rail| Some((rail.port, rail.gid?.index)))
+        .filter(|(_, right)| i64::from(*right) != index)
+        .map(|(port, right)| format!("{port} needs {right}"))
+        .collect();
+    (!wrong.is_empty()).then(|| wrong.join(", "))
+}
+
+/// How to get rid of a setting.
+fn remedy(draft: &Draft<'_>, name: &str) -> String {
+    match draft.user.get(name) {
+        Some((_, Some(file))) => format!("remove it from {file}"),
+        _ => "unset it".to_owned(),
+    }
+}
+
+/// A range of addresses that no GID of some port is in.
+fn address_range(draft: &mut Draft<'_>, rails: &Rails<'_>, text: &str) {
+    let Some(range) = Range::parse(text) else {
+        return draft.remark(format!(
+            "NCCL_IB_ADDR_RANGE is '{text}', which is not a network such as 10.0.0.0/16: NCCL ignores it"
+        ));
+    };
+    let outside: Vec<_> = rails
+        .rails
+        .iter()
+        .filter(|rail| {
+            rail.gid.is_some()
+                && !rail
+                    .gids
+                    .iter()
+                    .any(|gid| gid.is_global() && range.contains(gid.gid))
+        })
+        .map(|rail| rail.port.to_string())
+        .collect();
+    if !outside.is_empty() {
+        let remedy = remedy(draft, "NCCL_IB_ADDR_RANGE");
+        draft.remark(format!(
+            "NCCL_IB_ADDR_RANGE is {text}, which contains no RoCE v2 GID of {}: NCCL does not find the right index there; {remedy}",
+            outside.join(", ")
+        ));
+    }
+}
+
+/// A network: its address as a GID, and the number of bits that count.
+struct Range(u128, u32);
+
+impl Range {
+    /// `10.0.0.0/16` or `2001:db8::/32`.
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = text.trim().split_once('/')?;
+        let bits: u32 = bits.parse().ok()?;
+        match address.parse().ok()? {
+            IpAddr::V4(address) => (bits <= 32).then(|| Self(address.to_ipv6_mapped().into(), 96 + bits)),
+            IpAddr::V6(address) => (bits <= 128).then(|| Self(address.into(), bits)),
         }
+    }
+
+    fn contains(&self, gid: Ipv6Addr) -> bool {
+        (u128::from(gid) ^ self.0).leading_zeros() >= self.1
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::{
     buffer::spare_capacity,
-    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat},
+    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, major, minor, openat2, readlinkat},
     io::Errno,
 };
 
@@ -53,6 +53,18 @@ impl Directory {
                 other => return other,
             }
         }
+    }
+
+    /// Why this process may not open a character device: `EACCES` for its mode, `EPERM` for the rules of a container. A file that is not the
+    /// device with this number is not opened.
+    pub(super) fn refuses_device(&self, path: &str, number: &str) -> Option<Errno> {
+        let found = fstat(self.open_at(path, OFlags::PATH).ok()?).ok()?;
+        let is_device = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
+        if !is_device || format!("{}:{}", major(found.st_rdev), minor(found.st_rdev)) != number {
+            return None;
+        }
+        let refused = self.open_at(path, OFlags::RDWR).err()?;
+        matches!(refused, Errno::ACCESS | Errno::PERM).then_some(refused)
     }
 
     /// Whether a file that is missing from a partial tree was missing on the node, too: the directory of the one

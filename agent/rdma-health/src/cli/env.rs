@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use clap::{Args, ValueEnum};
 use rdma_health_job::format;
 
-use super::given::{JobArguments, Unusable, report_refused};
+use super::given::{JobArguments, Unusable};
 
 /// Exit status if the mode is RDMA and RDMA cannot be used.
 pub(super) const UNUSABLE: u8 = 2;
@@ -35,21 +35,31 @@ pub(super) struct Arguments {
 /// Prints the settings. Nothing but settings and comments goes to stdout.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let job = arguments.job.read()?;
-    let (settings, rails) = match arguments.job.settle(&job) {
+    let rails = job.rails();
+    let settings = match arguments.job.settle(&job, &rails) {
         Ok(settled) => settled,
-        Err(error) => return unusable(error),
+        Err(error) => {
+            let reason = error.downcast::<Unusable>()?;
+            if arguments.format == Format::Json {
+                print(&format::json(Err(&reason.to_string()), &rails, &job.problems()))?;
+            }
+            return unusable(reason.into());
+        }
     };
-    report_refused(&rails);
     let text = match arguments.format {
         Format::Sh => format::shell(&settings),
         Format::Env => format::environment_file(&settings),
-        Format::Json => format::json(&settings, &rails, job.problems()),
+        Format::Json => format::json(Ok(&settings), &rails, &job.problems()),
         Format::Yaml => format::yaml(&settings),
     };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(text: &str) -> std::io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    out.flush()
 }
 
 /// Reports that RDMA cannot be used; passes on any other error.

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use rdma_health_job::{
     given::Given,
-    rails::{Origin, Rails, Refused},
+    rails::{Rails, Refused},
     readiness::{self, none_usable},
     settings::{self, NcclVersion, Settings},
     user::User,
@@ -19,7 +19,7 @@ use rdma_health_kernel::{
     Root, access,
     collector::{Collector, Refresh},
 };
-use rdma_health_node::{Fact, Function, Node, access::Access, model, words::printable};
+use rdma_health_node::{Fact, Function, Node, UnreadKind, access::Access, model, words::printable};
 
 use crate::patient;
 
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Mode {
     /// RDMA if it can be used, otherwise TCP with a message
     Auto,
-    /// RDMA; fail with the reason if it cannot be used
+    /// RDMA on every device that this pod was given; fail with the reason if one cannot be used
     Rdma,
     /// TCP, even if RDMA could be used
     Tcp,
@@ -42,7 +42,8 @@ pub(super) struct JobArguments {
     /// Whether to use RDMA
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
     mode: Mode,
-    /// Version of NCCL: older versions need other variables [default: the version set in the image (NVIDIA images set it), otherwise a recent one]
+    /// Version of NCCL, because versions need other variables: before 2.21 the GID index, from 2.30 on the numbers of rails [default:
+    /// the version set in the image (NVIDIA images set it), otherwise settings for 2.21 and later without numbers of rails]
     #[arg(long, value_name = "VERSION")]
     nccl_version: Option<String>,
     #[command(flatten)]
@@ -98,7 +99,7 @@ impl PodArguments {
             .map(|(name, value)| (text(name), text(value)))
             .collect();
         let root = self.open()?;
-        let access = Access::read(&root);
+        let mut access = Access::read(&root);
         let mut given = Given::in_environment(&variables);
         for (file, content) in &access.metadata {
             match content {
@@ -111,13 +112,21 @@ impl PodArguments {
             let file = std::path::absolute(file)?.display().to_string();
             match access::file(&root, &file) {
                 Fact::Known(text) => given.add_network_status(&file, &text),
-                Fact::Absent => given.unread(format!("{file} does not exist")),
+                Fact::Absent => given.not_written(&file, "does not exist"),
+                Fact::Unread { unread } if unread.kind == UnreadKind::Missing => {
+                    given.not_written(&file, "does not exist");
+                }
                 Fact::Unread { unread } => given.unread(unread.to_string()),
             }
         }
+        let addresses = given
+            .grants
+            .iter()
+            .filter_map(|grant| grant.pci_address.as_deref());
+        access.read_classes(&root, addresses);
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
         let node = Node::new(collector.facts());
-        let user = user(variables, &root, library(&node), &mut given.problems);
+        let user = user(variables, &root, library(&node), &mut given);
         Ok(Job {
             node,
             access,
@@ -128,14 +137,9 @@ impl PodArguments {
 }
 
 impl JobArguments {
-    /// Reads what the pod was given. Reports on stderr what could not be understood.
+    /// Reads what the pod was given.
     pub(super) fn read(&self) -> anyhow::Result<Job> {
-        let job = self.pod.read(&mut self.pod.collector()?)?;
-        // Before any failure: it may be the reason for it.
-        for problem in job.problems() {
-            anstream::eprintln!("rdma-health: {}", printable(problem));
-        }
-        Ok(job)
+        self.pod.read(&mut self.pod.collector()?)
     }
 
     /// The version of NCCL, if it is known.
@@ -153,29 +157,58 @@ impl JobArguments {
         }
     }
 
-    /// The settings for the mode, and the ports they are for.
+    /// The settings for the mode. Reports all remarks on stderr.
     ///
     /// # Errors
-    /// [`Unusable`] if the mode is RDMA and no port can be used.
-    pub(super) fn settle<'a>(&self, job: &'a Job) -> anyhow::Result<(Settings, Rails<'a>)> {
+    /// [`Unusable`] if the mode is RDMA, and a device that the job needs cannot be used or the user has disabled RDMA.
+    pub(super) fn settle(&self, job: &Job, rails: &Rails<'_>) -> anyhow::Result<Settings> {
         let nccl = self.nccl(job.user.variables())?;
-        let rails = job.rails();
-        let tcp = |reason: &str| settings::tcp(&job.node, &job.access, reason, &job.user);
+        // Before any failure: they may be the reason for it.
+        let mut remarks = rails.notes.clone();
+        report(&remarks);
         let settings = match self.mode {
-            Mode::Tcp => tcp("TCP was requested"),
-            _ if !rails.is_empty() => settings::rdma(&job.node, &rails, &job.access, nccl, &job.user),
-            Mode::Rdma => return Err(Unusable(none_usable(&job.node, &rails)).into()),
-            Mode::Auto => {
-                let why = none_usable(&job.node, &rails);
-                anstream::eprintln!(
-                    "rdma-health: falling back to TCP, which is much slower: {}",
-                    printable(&why)
-                );
-                tcp("RDMA cannot be used here")
+            Mode::Tcp => settings::tcp(&job.node, &job.access, "TCP was requested", &job.user),
+            Mode::Rdma => rdma(job, rails, nccl)?,
+            Mode::Auto if rails.is_empty() => {
+                let why = none_usable(&job.node, rails);
+                let why = format!("falling back to TCP, which is much slower: {why}");
+                report([&why]);
+                remarks.push(why);
+                settings::tcp(&job.node, &job.access, "RDMA cannot be used here", &job.user)
             }
+            Mode::Auto => settings::rdma(&job.node, rails, &job.access, nccl, &job.user),
         };
-        Ok((settings, rails))
+        let mut unused = Vec::new();
+        if self.mode != Mode::Tcp {
+            for (line, important) in readiness::unused(rails) {
+                if important {
+                    report([&line]);
+                    remarks.push(line);
+                } else {
+                    unused.push(line);
+                }
+            }
+        }
+        report(&settings.remarks);
+        remarks.extend(settings.remarks);
+        Ok(Settings {
+            remarks,
+            unused,
+            ..settings
+        })
     }
+}
+
+/// The settings for a job that must use RDMA.
+fn rdma(job: &Job, rails: &Rails<'_>, nccl: Option<NcclVersion>) -> anyhow::Result<Settings> {
+    if let Some(why) = readiness::unmet(&job.node, rails) {
+        return Err(Unusable(why).into());
+    }
+    let settings = settings::rdma(&job.node, rails, &job.access, nccl, &job.user);
+    if !settings.overruled.is_empty() {
+        return Err(Unusable(settings.overruled.join("; ")).into());
+    }
+    Ok(settings)
 }
 
 impl Job {
@@ -186,22 +219,20 @@ impl Job {
 
     /// Why the job cannot start yet; empty if it can.
     pub(super) fn missing(&self, rails: &Rails<'_>, at_least: Option<usize>) -> Vec<Refused> {
-        readiness::missing(&self.node, rails, &self.given, at_least)
+        readiness::missing(&self.node, rails, at_least)
     }
 
     /// What could not be understood of what the pod was given.
-    pub(super) fn problems(&self) -> &[String] {
-        &self.given.problems
+    pub(super) fn problems(&self) -> Vec<String> {
+        let problems = self.given.problems.iter();
+        problems.map(|problem| problem.text.clone()).collect()
     }
 }
 
-/// Reports on stderr which given devices are not used, and why. If none is used, the reason was reported already.
-pub(super) fn report_refused(rails: &Rails<'_>) {
-    if rails.origin == Origin::Given && !rails.is_empty() {
-        for refused in &rails.refused {
-            let line = format!("{} is not used: {}", refused.what, refused.why);
-            anstream::eprintln!("rdma-health: {}", printable(&line));
-        }
+/// Reports each line on stderr.
+fn report<'a>(lines: impl IntoIterator<Item = &'a String>) {
+    for line in lines {
+        anstream::eprintln!("rdma-health: {}", printable(line));
     }
 }
 
@@ -216,7 +247,7 @@ fn library(node: &Node) -> &'static str {
 }
 
 /// The variables, and the configuration files of NCCL or RCCL in the order in which it reads them.
-fn user(variables: BTreeMap<String, String>, root: &Root, library: &str, problems: &mut Vec<String>) -> User {
+fn user(variables: BTreeMap<String, String>, root: &Root, library: &str, given: &mut Given) -> User {
     let named = |name: &str| variables.get(name).filter(|value| !value.is_empty());
     let of_user = match (named("NCCL_CONF_FILE"), named("HOME")) {
         (Some(file), _) => Some(file.clone()),
@@ -232,7 +263,7 @@ fn user(variables: BTreeMap<String, String>, root: &Root, library: &str, problem
             Fact::Known(text) => user.add_nccl_configuration(&file, &text),
             Fact::Absent => {}
             Fact::Unread { unread } => {
-                problems.push(format!("{unread}; what it sets for NCCL may be overridden"));
+                given.note(format!("{unread}; what it sets for NCCL may be overridden"));
             }
         }
     }

@@ -9,13 +9,9 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use rdma_health_job::{format, settings::Transport};
-use rdma_health_node::words::{printable, size};
+use rdma_health_node::words::size;
 
-use super::{
-    env::unusable,
-    given::{JobArguments, report_refused},
-    memlock,
-};
+use super::{env::unusable, given::JobArguments, memlock};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -30,14 +26,11 @@ pub(super) struct Arguments {
 /// Replaces this process with the command. Returns only if that fails.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let job = arguments.job.read()?;
-    let (settings, rails) = match arguments.job.settle(&job) {
+    let settings = match arguments.job.settle(&job, &job.rails()) {
         Ok(settled) => settled,
         Err(error) => return unusable(error),
     };
-    report_refused(&rails);
-    for remark in &settings.remarks {
-        anstream::eprintln!("rdma-health: {}", printable(remark));
-    }
+
     raise_memlock(settings.transport);
     // clap requires one.
     let (program, rest) = arguments.command.split_first().context("no command")?;

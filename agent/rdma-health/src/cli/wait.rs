@@ -11,12 +11,16 @@ use std::{
 
 use clap::Args;
 use rdma_health_config::Config;
-use rdma_health_helper::{Failure, Helper, Place};
-use rdma_health_job::rails::{Prospect, Rails, Refused};
+use rdma_health_helper::{Failure, Helper, Place, hint};
+use rdma_health_job::{
+    rails::{Prospect, Rails, Refused},
+    readiness,
+};
 use rdma_health_node::{
     failure::in_words,
     words::{count, printable, size},
 };
+use rdma_health_protocol::{Errno, ProbeFailure};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc as async_mpsc,
@@ -71,6 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Err(RecvTimeoutError::Disconnected) => anyhow::bail!("reading the node failed"),
         };
         let rails = job.rails();
+        progress.note(&rails);
         let mut missing = job.missing(&rails, arguments.ports.map(usize::from));
         missing.extend(memlock_too_low(arguments.memlock));
         if missing.is_empty()
@@ -130,6 +135,7 @@ fn memlock_too_low(expected: Option<u64>) -> Option<Refused> {
 struct Progress {
     start: Instant,
     missing: BTreeMap<String, String>,
+    noted: BTreeSet<String>,
 }
 
 impl Progress {
@@ -137,6 +143,18 @@ impl Progress {
         Self {
             start,
             missing: BTreeMap::new(),
+            noted: BTreeSet::new(),
+        }
+    }
+
+    /// Prints what is odd, once. What is still to be written is waited for, and so it is not odd.
+    fn note(&mut self, rails: &Rails<'_>) {
+        if rails.not_written.is_empty() {
+            for note in &rails.notes {
+                if self.noted.insert(note.clone()) {
+                    self.line(note);
+                }
+            }
         }
     }
 
@@ -176,6 +194,12 @@ impl Progress {
             self.start.elapsed().as_secs(),
             all.join(", ")
         );
+        for (unused, _) in readiness::unused(rails)
+            .iter()
+            .filter(|(_, important)| *important)
+        {
+            self.line(unused);
+        }
         let mut out = anstream::stdout().lock();
         writeln!(out, "{}", printable(&line))?;
         out.flush()?;
@@ -273,27 +297,36 @@ impl Prober {
             Err(_) => later("it did not end in time".into()),
             Ok(Err(failure)) => {
                 // A program that is missing stays missing; a socket can appear.
-                let never = self.is_program
-                    && matches!(
-                        failure,
-                        Failure::Unreachable(_)
-                            | Failure::WrongVersion { .. }
-                            | Failure::OtherBuild(_)
-                            | Failure::NotLoaded(_)
-                    );
+                let never = match &failure {
+                    Failure::Unreachable(_)
+                    | Failure::WrongVersion { .. }
+                    | Failure::OtherBuild(_)
+                    | Failure::NotLoaded(_) => self.is_program,
+                    Failure::Refused(error) => !hint(error.errno).is_empty(),
+                    _ => false,
+                };
                 let prospect = if never { Prospect::Never } else { Prospect::Later };
                 Some((failure.to_string(), prospect))
             }
             Ok(Ok(report)) => {
                 let failure = report.failure?;
-                later(format!(
-                    "failed at {}: {}",
-                    report.stage.name(),
-                    in_words(&failure)
-                ))
+                let (hint, prospect) = prospect(&failure);
+                let (stage, words) = (report.stage.name(), in_words(&failure));
+                Some((format!("failed at {stage}: {words}{hint}"), prospect))
             }
         }
     }
+}
+
+/// What to do about the failure of a probe, and whether waiting can help: a kernel without support and a device node that may not be opened
+/// stay as they are.
+fn prospect(failure: &ProbeFailure) -> (&'static str, Prospect) {
+    let ProbeFailure::Errno { errno, .. } = failure else {
+        return ("", Prospect::Later);
+    };
+    let hint = hint(*errno);
+    let stays = !hint.is_empty() || [Errno::EACCES, Errno::EPERM].contains(&Errno(*errno));
+    (hint, if stays { Prospect::Never } else { Prospect::Later })
 }
 
 impl Drop for Prober {

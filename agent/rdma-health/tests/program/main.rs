@@ -4,6 +4,7 @@
 
 mod attack;
 mod canaries;
+mod decided;
 mod environment;
 mod help;
 mod job;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// A command in a pod with nothing but these variables in its environment.
-fn pod(tree: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+pub(super) fn pod(tree: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let (command, rest) = arguments.split_first().unwrap();
     Command::new(PRODUCT)
         .args([command, "--root", text(tree.path())])
@@ -22,7 +22,7 @@ fn pod(tree: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Output
 }
 
 /// A node with eight rails and a default route over eth0.
-fn node() -> TempDir {
+pub(super) fn node() -> TempDir {
     let tree = tree::fixture("h100-connectx7").unwrap();
     let routes = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
         eth0\t00000000\t01F4A80A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
@@ -31,7 +31,7 @@ fn node() -> TempDir {
     tree
 }
 
-const RAIL: (&str, &str) = ("PCIDEVICE_OPENSHIFT_IO_RAIL1", "0000:14:00.0");
+pub(super) const RAIL: (&str, &str) = ("PCIDEVICE_OPENSHIFT_IO_RAIL1", "0000:14:00.0");
 
 #[test]
 fn the_settings_are_those_of_the_given_device_and_the_same_each_time() {
@@ -100,7 +100,9 @@ fn a_shell_that_evaluates_the_output_runs_nothing() {
         ("NCCL_IB_GID_INDEX", HOSTILE),
         ("UCX_NET_DEVICES", HOSTILE),
     ];
-    for mode in ["rdma", "tcp", "auto"] {
+    let rdma = pod(&tree, &["env", "--mode", "rdma"], &variables);
+    assert_eq!((rdma.status.code(), out(&rdma).as_str()), (Some(2), ""));
+    for mode in ["tcp", "auto"] {
         let settings = pod(&tree, &["env", "--mode", mode], &variables);
         assert_eq!(settings.status.code(), Some(0), "{}", err(&settings));
         for (shell, first) in [("sh", "-c"), ("dash", "-c"), ("bash", "-c"), ("busybox", "sh")] {

@@ -5,12 +5,15 @@ mod listen;
 mod offer;
 mod text;
 
-use std::{io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io::Write, net::SocketAddr, os::unix::fs::MetadataExt, path::PathBuf, process::ExitCode, time::Duration,
+};
 
 use anyhow::Context;
 use clap::Args;
 use rdma_health_config::Config;
 use rdma_health_helper::Helper;
+use rdma_health_node::words::printable;
 use rdma_health_peer::{DEFAULT_PORT, Limits, Measurement, Own, Token, Verdict, judge};
 use rdma_health_rules::Status;
 use serde_json::{Value, json};
@@ -81,7 +84,15 @@ impl Mode {
         let token = if file.as_os_str() == "-" {
             Token::read_line(std::io::stdin().lock()).context("cannot use the token on standard input")?
         } else {
-            Token::read(file).with_context(|| format!("cannot use the token file {}", file.display()))?
+            let token =
+                Token::read(file).with_context(|| format!("cannot use the token file {}", file.display()))?;
+            if file.metadata().is_ok_and(|found| found.mode() & 0o004 != 0) {
+                anstream::eprintln!(
+                    "rdma-health: every user of this machine can read the token file {}, and who knows the token can connect: chmod 600 it",
+                    printable(&file.display().to_string())
+                );
+            }
+            token
         };
         let wait = arguments.wait;
         Ok(match arguments.listen {

@@ -1,0 +1,119 @@
+//! Which RDMA device belongs to a device that the pod was given, and which of these are not for RDMA at all.
+
+use rdma_health_node::{Node, Port, access::Access, infiniband::Hca, pci::Role};
+
+use crate::given::{Grant, Prospect};
+
+/// Base class of network controllers, and the class of InfiniBand controllers on a serial bus.
+const NETWORK: u32 = 0x02;
+const INFINIBAND: u32 = 0x0c06;
+
+/// What a device that the pod was given is on this node.
+pub(super) enum Named<'a> {
+    /// RDMA devices, and what is odd about the way they are named.
+    Devices(Vec<&'a Hca>, Option<String>),
+    /// Not found, or not for RDMA: the reason, and whether this can change.
+    Nothing(String, Prospect),
+    /// A GPU, a crypto or other accelerator, a disk: not a network device.
+    OtherKind,
+}
+
+/// Finds it. The PCI address decides: a name can be that of an older moment.
+pub(super) fn find<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
+    let hcas = || node.hcas().map(|hca| &**hca);
+    let by_name = hcas().find(|hca| {
+        let node = access.uverbs.known().and_then(|nodes| nodes.get(&hca.name));
+        grant.device.as_ref() == Some(&hca.name)
+            || grant.device.is_none() && node.is_some() && node == grant.uverbs.as_ref()
+    });
+    let at =
+        |hca: &&Hca| grant.pci_address.is_some() && hca.pci_address.known() == grant.pci_address.as_ref();
+    let there: Vec<&Hca> = hcas().filter(at).collect();
+    match (by_name, &grant.pci_address) {
+        (Some(hca), Some(address)) if hca.pci_address.known().is_some_and(|own| own != address) => {
+            elsewhere(hca, address, there, grant)
+        }
+        (Some(hca), _) => Named::Devices(vec![hca], None),
+        (None, Some(_)) if !there.is_empty() => Named::Devices(there, None),
+        (None, None) if grant.device.is_none() && grant.netdev.is_some() => {
+            let netdev = |port: &Port<'_>| port.netdev.known().map(|netdev| netdev.name.clone());
+            let with_it = |hca: &&Hca| node.ports_of(hca).any(|port| netdev(&port) == grant.netdev);
+            let found: Vec<_> = hcas().filter(with_it).collect();
+            if found.is_empty() {
+                nothing(node, access, grant)
+            } else {
+                Named::Devices(found, None)
+            }
+        }
+        _ => nothing(node, access, grant),
+    }
+}
+
+/// The name and the PCI address lead to different devices.
+fn elsewhere<'a>(hca: &'a Hca, address: &str, there: Vec<&'a Hca>, grant: &Grant) -> Named<'a> {
+    let name = &hca.name;
+    let own = hca.pci_address.known().map_or("", String::as_str);
+    if let Some(right) = there.first() {
+        let right = &right.name;
+        let odd = format!(
+            "{} names {name} for {address}, but {right} is the RDMA device of that function and is used; {name} belongs to {own}",
+            grant.source
+        );
+        return Named::Devices(there, Some(odd));
+    }
+    // The device of a bond belongs to one of the functions of the adapter and stands for all.
+    let slot = |address: &str| address.rsplit_once('.').map(|(slot, _)| slot.to_owned());
+    if slot(own) == slot(address) {
+        return Named::Devices(vec![hca], None);
+    }
+    let why = format!(
+        "no RDMA device belongs to it; {name}, which {} names for it, belongs to {own}",
+        grant.source
+    );
+    Named::Nothing(why, Prospect::Later)
+}
+
+/// Why no RDMA device belongs to it.
+fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
+    if let Some(unread) = node.hcas.unread() {
+        return Named::Nothing(
+            format!("RDMA devices could not be read: {unread}"),
+            Prospect::Later,
+        );
+    }
+    if grant.for_rdma == Some(false) {
+        let why = if grant.source.starts_with('/') {
+            "it has no RDMA device, and its driver says that it is not for RDMA"
+        } else {
+            "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
+        };
+        return Named::Nothing(why.into(), Prospect::NotNeeded);
+    }
+    if is_other_kind(node, access, grant) {
+        return Named::OtherKind;
+    }
+    Named::Nothing(
+        "no RDMA device on this node belongs to it: the function does not exist or does not support RDMA, its driver is not \
+         loaded, or it is in another network namespace"
+            .into(),
+        Prospect::Later,
+    )
+}
+
+/// Whether a function without an RDMA device is something other than a network controller. Allocators of other devices use the same variables and files.
+fn is_other_kind(node: &Node, access: &Access, grant: &Grant) -> bool {
+    let Some(address) = &grant.pci_address else {
+        return false;
+    };
+    let functions = node.pci.functions.known();
+    let function = functions.and_then(|functions| functions.get(address));
+    let class = access.classes.get(address);
+    function.is_some_and(|function| function.role == Role::Gpu)
+        || class.is_some_and(|class| class >> 16 != NETWORK && class >> 8 != INFINIBAND)
+}
+
+/// The name of a given device.
+pub(super) fn name(grant: &Grant) -> &str {
+    let names = [&grant.device, &grant.pci_address, &grant.uverbs, &grant.netdev];
+    names.into_iter().flatten().next().map_or("", String::as_str)
+}
