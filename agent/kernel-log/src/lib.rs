@@ -13,6 +13,6 @@ mod speaker;
 
 pub use classify::{Judgement, Report, classify, judge, of_record};
 pub use event::{Device, Event, EventClass, EventKind};
-pub use origin::is_address;
+pub use origin::{is_adapter, is_address};
 pub use record::{Form, Record, kept, split};
 pub use speaker::is_known;

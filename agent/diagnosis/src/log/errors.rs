@@ -161,10 +161,12 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         .position(u8::is_ascii_digit)
         .map(|n| at + n)
     {
-        let end = bytes[found..]
+        let is_hexadecimal = lower[found..].starts_with("0x");
+        let begin = if is_hexadecimal { found + 2 } else { found };
+        let end = bytes[begin..]
             .iter()
-            .position(|byte| !byte.is_ascii_digit())
-            .map_or(bytes.len(), |n| found + n);
+            .position(|byte| !(byte.is_ascii_digit() || is_hexadecimal && byte.is_ascii_hexdigit()))
+            .map_or(bytes.len(), |n| begin + n);
         at = end;
         let starts_word = found == 0 || !is_word(bytes[found - 1]);
         // The end of a sentence, not a decimal point.
@@ -188,6 +190,13 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
                     .strip_suffix(label)
                     .is_some_and(|rest| rest.as_bytes().last().is_none_or(|byte| !is_word(*byte)))
             });
+        // In hexadecimal only what is called an error number: other codes are the vendor's.
+        if is_hexadecimal && !before.ends_with("errno") {
+            continue;
+        }
+        // `rdma_resolve_addr, 98`, `ibv_modify_qp: 22`: what the call returned, at the end of the line.
+        let ends_line = lower[end..].trim().is_empty();
+        let is_returned = positive && ends_line && before.len() < found && is_call(before);
         // NVSHMEM prints its own statuses and error numbers alike; its own are at most 11.
         let is_own_status = before.ends_with("non-zero status") && end - found < 2;
         if is_own_status {
@@ -195,13 +204,22 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
         let is_sign_right = positive || is_negative || before.ends_with("errno");
-        let is_one = is_sign_right && is_labelled || (is_enclosed && is_negative);
+        let is_one = is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
             return Some(errno);
         }
     }
     None
+}
+
+/// Whether a text ends with the name of a call of libibverbs or librdmacm.
+fn is_call(text: &str) -> bool {
+    let name = text
+        .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .next()
+        .unwrap_or_default();
+    ["rdma_", "ibv_", "mlx5dv_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -245,6 +263,9 @@ mod tests {
                 None,
             ),
             ("ibv_modify_qp returned 22", Some(Errno::EINVAL)),
+            ("modify_qp to RTR failed, errno=0x6e", Some(Errno::ETIMEDOUT)),
+            ("ibv_poll_cq: vendor error 0x6e", None),
+            ("*ERROR*: rdma_resolve_addr, 98", Some(Errno::EADDRINUSE)),
             ("mlx5_12 port 1 has 22 GIDs", None),
             ("ERROR: the job ended", None),
         ] {

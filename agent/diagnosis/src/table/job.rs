@@ -6,14 +6,14 @@ use rdma_health_rules::{
 };
 
 use super::{
-    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC, WR_FLUSH,
+    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, MW_BIND, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC, WR_FLUSH,
 };
 use crate::symptom::SymptomKind::{
     AdmissionRefused, CmFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
     ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
-    ExchangeFailed, GpuDoorbellFailed, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
+    ExchangeFailed, GpuDoorbellFailed, InitRefused, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
     NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
-    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, RdmaDisabled,
+    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RtsRefused,
     RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, SettingUnmatched, SocketFallback,
     TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
@@ -29,7 +29,7 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
     rules: &[&limits::MEMLOCK_LOW],
     cases: &[],
     often: &[RegMrNoMemory, CreateFailed, MemlockWarning, NoMemory],
-    sometimes: &[RegMrFailed, LOC_PROT, CreateUnexplained],
+    sometimes: &[RegMrFailed, CreateUnexplained],
     weigh: weigh::memlock,
 };
 
@@ -62,6 +62,8 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
     cases: &[],
     often: &[
         RdmaDisabled,
+        InitRefused,
+        RtsRefused,
         NoSocketInterface,
         SettingUnmatched,
         ConnectIncompatible,
@@ -139,8 +141,16 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         REM_ACCESS,
         PostRefused,
         QueueAccess,
+        MW_BIND,
     ],
-    sometimes: &[LOC_PROT, REM_OP, RegMrFailed, QueueError, PeerMemoryError],
+    sometimes: &[
+        LOC_PROT,
+        REM_OP,
+        RegMrFailed,
+        QueueError,
+        PeerMemoryError,
+        QueueFull,
+    ],
     weigh: weigh::application,
 };
 
@@ -171,7 +181,7 @@ pub(super) static POD_NETWORK: KnownCause = KnownCause {
     cases: &[],
     often: &[NetworkAttachFailed],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::pod_network,
 };
 
 pub(super) static GPU_INITIATED: KnownCause = KnownCause {
@@ -213,8 +223,8 @@ pub(super) static UNSUPPORTED_ADAPTER: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[UnsupportedAdapter],
-    sometimes: &[CreateRefused],
-    weigh: weigh::logged,
+    sometimes: &[CreateRefused, CreateUnexplained, InitRefused],
+    weigh: weigh::unsupported,
 };
 
 pub(super) static OPEN_FILES: KnownCause = KnownCause {
@@ -240,6 +250,7 @@ pub(super) static PEER_FAILED: KnownCause = KnownCause {
     cases: &[],
     often: &[
         WR_FLUSH,
+        RankFailed,
         RNR_RETRY_EXC,
         REM_OP,
         JobFailed,
@@ -249,6 +260,8 @@ pub(super) static PEER_FAILED: KnownCause = KnownCause {
         QueueError,
     ],
     sometimes: &[
+        NoListener,
+        QueueFull,
         ExchangeFailed,
         QueueAccess,
         REM_ACCESS,

@@ -4,12 +4,12 @@ use rdma_health_rules::domain::{
     adapter_events, bond, gids, link, network, optics, pods, priorities, rails, rate, signal, trend,
 };
 
-use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
+use super::{LOC_LEN, REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    AdapterHot, AddressUnresolved, BandwidthLow, CmFailed, CollectiveTimeout, ConnectFailed, ConnectInvalid,
+    AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, CmFailed, CollectiveTimeout, ConnectFailed, ConnectInvalid,
     ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent,
-    ExchangeFailed, GidChanged, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface,
-    NoSubnetManager, PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut,
+    ExchangeFailed, GidChanged, InitRefused, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface,
+    NoSubnetManager, PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull,
     RouteUnresolved, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
@@ -71,7 +71,7 @@ pub(super) static PARTITION_KEY: KnownCause = KnownCause {
     the partition in the subnet manager.",
     rules: &[&rails::PARTITION_KEY_MISSING],
     cases: &[],
-    often: &[],
+    often: &[InitRefused],
     sometimes: &[RETRY_EXC, ConnectInvalid],
     weigh: weigh::infiniband_member,
 };
@@ -170,6 +170,7 @@ pub(super) static FABRIC_OR_PEER: KnownCause = KnownCause {
         CmFailed,
         PeerClosed,
         WR_FLUSH,
+        QueueFull,
     ],
     weigh: weigh::fabric,
 };
@@ -198,9 +199,14 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         BandwidthLow,
         GidChanged,
         ModuleFault,
+    ],
+    sometimes: &[
+        WR_FLUSH,
+        LatencyHigh,
+        CollectiveTimeout,
+        PeerUnreachable,
         AdapterHot,
     ],
-    sometimes: &[WR_FLUSH, LatencyHigh, CollectiveTimeout, PeerUnreachable],
     weigh: weigh::link_quality,
 };
 
@@ -233,6 +239,7 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
         ConnectUnreachable,
         ConnectTimedOut,
         AddressUnresolved,
+        AddressInUse,
         RouteUnresolved,
         GidChanged,
     ],
@@ -248,7 +255,7 @@ pub(super) static MTU: KnownCause = KnownCause {
     rules: &[&rate::MTU_LOW],
     cases: &[],
     often: &[MtuDiffers],
-    sometimes: &[RETRY_EXC, ConnectInvalid, BandwidthLow, REM_INV_REQ],
+    sometimes: &[RETRY_EXC, ConnectInvalid, BandwidthLow, REM_INV_REQ, LOC_LEN],
     weigh: weigh::mtu,
 };
 
