@@ -32,7 +32,7 @@ use crate::{
     observed,
     origin::{self, Origin},
     symptom::{Grade, Symptom, SymptomKind},
-    table::{CAUSES, is_usual},
+    table::{self, CAUSES, is_usual},
     weigh::{Case, Scales},
 };
 
@@ -466,7 +466,10 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             .insisted_step
             .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
-            .unwrap_or_else(|| known.next_step.to_owned()),
+            .unwrap_or_else(|| {
+                let on_host = table::host::next_step(known.id).filter(|_| !case.node.may_run_containers());
+                on_host.unwrap_or(known.next_step).to_owned()
+            }),
         findings: ids(&mine),
         subjects,
     })

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod diagnose;
+pub mod glossary;
 mod job_view;
 mod known;
 pub mod log;

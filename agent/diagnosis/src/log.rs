@@ -11,9 +11,11 @@ mod errors;
 mod events;
 mod families;
 mod grade;
+mod grammar;
 mod line;
 mod memory;
 mod operation;
+mod origin;
 mod phrases;
 mod recognise;
 mod settings;
@@ -32,9 +34,9 @@ use settings::Fact;
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
-pub(crate) use events::efa_status;
+pub(crate) use events::{efa_status, event_in_words, event_named};
 pub(crate) use operation::failed_operations;
-pub(crate) use status::vendor_error;
+pub(crate) use status::{status_in, vendor_error};
 
 /// Maximum number of bytes of a line that are searched at once; a longer line is searched in parts that overlap.
 pub const MAX_LINE: usize = 8 << 10;

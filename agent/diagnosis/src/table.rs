@@ -3,6 +3,7 @@
 mod dma;
 mod hardware;
 mod helper;
+pub(crate) mod host;
 mod job;
 mod network;
 
@@ -16,6 +17,7 @@ const LOC_PROT: SymptomKind = SymptomKind::Completion(WcStatus::LocProtErr);
 const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const WR_FLUSH: SymptomKind = SymptomKind::Completion(WcStatus::WrFlushErr);
 const LOC_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::LocAccessErr);
+const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const REM_INV_REQ: SymptomKind = SymptomKind::Completion(WcStatus::RemInvReqErr);
 const REM_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::RemAccessErr);
 const REM_OP: SymptomKind = SymptomKind::Completion(WcStatus::RemOpErr);
@@ -52,6 +54,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &network::ADDRESSING,
     &network::MTU,
     &network::FLOW_CONTROL,
+    &network::AGGREGATION,
     &job::HCA_RESOURCES,
     &job::APPLICATION_MEMORY,
     &job::NO_LISTENER,
@@ -70,6 +73,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::SLOT_POWER,
     &hardware::ADAPTER_HOT,
     &hardware::DEVICE_FAULT,
+    &hardware::GPU_FAULT,
     &helper::HELPER_MISSING,
     &helper::HELPER_FAILS,
     &hardware::DEVICE_STALLED,

@@ -24,7 +24,6 @@ fn every_symptom_but_the_rarest_has_a_cause() {
     // Statuses of features that NCCL does not use: datagram domains, memory windows, tag matching.
     let rare = [
         "IBV_WC_LOC_EEC_OP_ERR",
-        "IBV_WC_MW_BIND_ERR",
         "IBV_WC_BAD_RESP_ERR",
         "IBV_WC_LOC_RDD_VIOL_ERR",
         "IBV_WC_REM_INV_RD_REQ_ERR",
@@ -33,6 +32,9 @@ fn every_symptom_but_the_rarest_has_a_cause() {
         "IBV_WC_INV_EEC_STATE_ERR",
         "IBV_WC_TM_ERR",
         "IBV_WC_TM_RNDV_INCOMPLETE",
+        // Not of RDMA.
+        "compute-error",
+        "shared-memory-error",
         // A line without a known meaning has no known cause.
         "unrecognised",
     ];

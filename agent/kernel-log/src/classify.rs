@@ -7,6 +7,7 @@
 
 use crate::{
     event::{Device, EventKind},
+    gpu,
     origin::{Message, Writer, pci},
     record::Record,
     speaker::is_about_a_process,
@@ -79,6 +80,9 @@ fn judge_record(record: &Record<'_>) -> Judgement {
     let found = match message.writer {
         Writer::Adapter => of_adapter(&message, &lower, record.level),
         Writer::Pci => of_pci(&lower).map(|kind| kind.map(|kind| (kind, None))),
+        Writer::Gpu => of_pci(&lower)
+            .or_else(|| gpu::meaning(&message, &lower))
+            .map(|kind| kind.map(|kind| (kind, None))),
         Writer::Iommu => of_iommu(&message).map(Some),
         Writer::PeerMemory => {
             let is_error = ["error", "invalid"].iter().any(|word| lower.contains(word));
@@ -103,14 +107,14 @@ fn judge_record(record: &Record<'_>) -> Judgement {
 }
 
 /// A row of a table: parts that occur in this order, and what they mean; `None` is harmless.
-type Row = (&'static [&'static str], Option<EventKind>);
+pub(super) type Row = (&'static [&'static str], Option<EventKind>);
 
 /// The meaning of the first row that matches; `None` if none does.
 #[expect(
     clippy::option_option,
     reason = "not known, known and harmless, or known with a meaning"
 )]
-fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
+pub(super) fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
     let found = rows.iter().find(|(parts, _)| in_order(lower, parts));
     found.map(|(_, kind)| *kind)
 }
@@ -206,6 +210,17 @@ const ADAPTER: &[Row] = {
         // Refused commands. A function whose firmware restricts registers logs one with each read.
         (&["limits exceeded"], Some(ResourceLimit)),
         (&["no resources"], Some(ResourceLimit)),
+        (&["failed to allocate", "mtt"], Some(ResourceLimit)),
+        (&["failed to allocate", "mpt"], Some(ResourceLimit)),
+        (&["failed to allocate", "icm"], Some(ResourceLimit)),
+        (&["failed to allocate", "mkey"], Some(ResourceLimit)),
+        (&["failed to allocate", "pbl"], Some(ResourceLimit)),
+        (&["failed to allocate", "doorbell"], Some(ResourceLimit)),
+        (&["failed to alloc", "uar"], Some(ResourceLimit)),
+        // What an adapter cannot do, or is not configured for.
+        (&["rdma is not supported on this device"], None),
+        (&["not rdma capable"], None),
+        (&["does not support rdma"], None),
         // Nothing depends on what a query or the end of an object returns.
         (&["access_reg", "failed, status"], None),
         (&["query_", "failed, status"], None),

@@ -78,6 +78,12 @@ kinds! {
     ResourceLimit: "resource-limit", Notice;
     /// The module for GPU memory reports an error.
     PeerMemory: "peer-memory", Notice;
+    /// A GPU does not work until it is reset, or the node is restarted.
+    GpuFailed: "gpu-failed", Fault;
+    /// An `NVLink` or `xGMI` connection between GPUs reports an error.
+    GpuLinkError: "gpu-link-error", Fault;
+    /// Another error that the driver of a GPU logged: most are those of an application.
+    GpuError: "gpu-error", Notice;
     /// An error of an RDMA driver that is not in this list.
     DriverError: "driver-error", Notice;
     /// A cable or transceiver was inserted.

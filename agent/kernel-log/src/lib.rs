@@ -6,6 +6,7 @@
 
 mod classify;
 mod event;
+mod gpu;
 mod origin;
 mod processes;
 mod record;
@@ -13,6 +14,7 @@ mod speaker;
 
 pub use classify::{Judgement, Report, classify, judge, of_record};
 pub use event::{Device, Event, EventClass, EventKind};
-pub use origin::{is_adapter, is_address};
+pub use gpu::{Xid, xid};
+pub use origin::{is_adapter, is_address, writers};
 pub use record::{Form, Record, kept, split};
 pub use speaker::is_known;

@@ -4,7 +4,7 @@
 //! The driver must be at the start of the message: the names of processes, USB devices and the like, which a user of the
 //! machine chooses, follow the prefix of the driver that prints them.
 
-use crate::event::Device;
+use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
 const ADAPTERS: [&str; 39] = [
@@ -49,6 +49,35 @@ const ADAPTERS: [&str; 39] = [
     "ib_qib",
 ];
 
+/// What else begins messages that [`Message::parse`] takes, in lower case.
+const OTHERS: [&str; 19] = [
+    "kernel:",
+    "netdev watchdog",
+    "dmar",
+    "amd-vi",
+    "arm-smmu",
+    "arm-smmu-v3",
+    "pcieport",
+    "pci",
+    "infiniband",
+    "nvidia-peermem",
+    "nvidia_peermem",
+    "nv_mem",
+    "nv_peer_mem",
+    "nvrm",
+    "nvidia-nvswitch",
+    "amdgpu",
+    "mlx4",
+    "mlx5",
+    "ib",
+];
+
+/// The words with which messages begin that [`judge`](crate::judge) may know, in lower case. A message may have a number or `_` after
+/// them, and text before them.
+pub fn writers() -> impl Iterator<Item = &'static str> {
+    ADAPTERS.into_iter().chain(OTHERS)
+}
+
 /// Who wrote a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
@@ -58,6 +87,8 @@ pub(super) enum Writer {
     Pci,
     /// An IOMMU driver.
     Iommu,
+    /// The driver of a GPU or `NVSwitch`.
+    Gpu,
     /// The module that gives RDMA drivers access to GPU memory.
     PeerMemory,
 }
@@ -80,6 +111,7 @@ impl<'a> Message<'a> {
         watchdog(text)
             .or_else(|| of_iommu(text))
             .or_else(|| of_peer_memory(text))
+            .or_else(|| gpu::message(text))
             .or_else(|| of_device(text))
             .or_else(|| of_ipoib(text))
             .or_else(|| of_function(text))

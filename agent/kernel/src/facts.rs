@@ -69,6 +69,9 @@ macro_rules! sources {
 sources! {
     /// The machine and its kernel.
     host: crate::host::Host;
+    /// The distribution of the host.
+    #[serde(default)]
+    os_release: crate::os_release::OsRelease;
     /// IOMMU groups.
     iommu: crate::iommu::Iommu;
     /// Kernel modules.

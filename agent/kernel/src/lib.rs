@@ -22,6 +22,7 @@ pub mod modules;
 pub mod netlink;
 pub mod network;
 pub mod nvidia;
+pub mod os_release;
 pub mod pattern;
 pub mod pci;
 mod pool;

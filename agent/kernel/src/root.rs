@@ -33,6 +33,8 @@ pub const MAX_ENTRIES: usize = 65_536;
 
 /// `f_type` of procfs (statfs(2)).
 const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
+/// `f_type` of overlayfs, which container runtimes use for the root of a container.
+const OVERLAYFS_SUPER_MAGIC: rustix::fs::FsWord = 0x794c_7630;
 
 /// The root of a node: a directory, recorded answers, or both.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct Root {
     /// `None` if there is only the recording.
     directory: Option<Directory>,
     live: bool,
+    /// Whether it is the root of a running container, as far as its file system shows it.
+    of_container: bool,
     /// Whether a file may be missing only because it was not collected.
     partial: bool,
     /// Answers that take precedence over the directory.
@@ -81,9 +85,15 @@ impl Root {
             .open_at("proc", OFlags::PATH | OFlags::DIRECTORY)
             .and_then(fstatfs)
             .is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
+        let of_container = live
+            && directory
+                .open_at(".", OFlags::PATH | OFlags::DIRECTORY)
+                .and_then(fstatfs)
+                .is_ok_and(|found| found.f_type == OVERLAYFS_SUPER_MAGIC);
         Ok(Self {
             directory: Some(directory),
             live,
+            of_container,
             partial: false,
             recording: None,
             recorder: None,
@@ -100,6 +110,7 @@ impl Root {
     pub fn partial(path: &Path, recording: Arc<Recording>) -> std::io::Result<Self> {
         Ok(Self {
             live: false,
+            of_container: false,
             partial: true,
             ..Self::open(path)?.answering(recording)
         })
@@ -110,6 +121,7 @@ impl Root {
         Self {
             directory: None,
             live,
+            of_container: false,
             partial: true,
             recording: Some(recording),
             recorder: None,
@@ -154,6 +166,11 @@ impl Root {
     /// once when it is opened, because another check could hang.
     pub fn is_live(&self) -> bool {
         self.live
+    }
+
+    /// Whether the files outside `/proc` and `/sys` may be those of a container's image. A diskless host may have such a root, too.
+    pub(crate) fn is_of_container(&self) -> bool {
+        self.of_container
     }
 
     /// Whether there is anything that answers netlink questions: the kernel of a running machine, or a recording of one. A tree of files

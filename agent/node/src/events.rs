@@ -50,6 +50,20 @@ impl DeviceEvent<'_> {
         }
     }
 
+    /// Whether it is about a GPU or `NVSwitch`, and not about an adapter.
+    pub fn is_of_gpu(&self) -> bool {
+        let is_gpu = self
+            .function
+            .as_ref()
+            .is_some_and(|function| function.role == Role::Gpu && !self.is_above);
+        let kind = self.event.kind;
+        is_gpu
+            || matches!(
+                kind,
+                EventKind::GpuFailed | EventKind::GpuLinkError | EventKind::GpuError
+            )
+    }
+
     /// The same in sentences.
     pub fn title(&self) -> String {
         match &self.function {
@@ -141,7 +155,11 @@ impl Node {
             }
         }
         let is_rdma = RDMA_ONLY.iter().any(|driver| event.driver.starts_with(driver));
-        (is_rdma || event.kind == EventKind::PeerMemory).then(|| joined(None, false))
+        let of_gpu = matches!(
+            event.kind,
+            EventKind::PeerMemory | EventKind::GpuFailed | EventKind::GpuLinkError | EventKind::GpuError
+        );
+        (is_rdma || of_gpu).then(|| joined(None, false))
     }
 
     /// The address of the function behind an RDMA or network device.

@@ -30,5 +30,5 @@ pub use rdma_health_kernel::{
     Fact, SourceStatus, Unread, UnreadKind, access, cmdline, fact, host, infiniband, iommu, kmsg, kubelet,
     limits, modules,
     netlink::{dcb, devlink, ethtool, interfaces, neighbours, rdma, transceiver},
-    network, nvidia, pattern, pci, process,
+    network, nvidia, os_release, pattern, pci, process,
 };

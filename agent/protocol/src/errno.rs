@@ -86,6 +86,8 @@ names! {
     ECANCELED = 125,
     ENOKEY = 126,
     EHWPOISON = 133,
+    // Not for programs, but some drivers return it.
+    ENOTSUPP = 524,
 }
 
 /// The symbol in `errno.h`, or the number where it has no name here.

@@ -118,17 +118,61 @@ pub(super) fn instructions(
 ) -> std::io::Result<()> {
     let mut lines = text.lines();
     let prose = lines.next().unwrap_or_default();
-    let room = style.room() * LINES_IN_SHORT;
     let prose = if style.verbose {
         prose.to_owned()
     } else {
-        cut(prose, room - style.room() / 4)
+        shortened(&printable(prose), style)
     };
     labelled(out, label, &prose, style, paint)?;
     for command in lines {
         writeln!(out, "    {}", printable(command))?;
     }
     Ok(())
+}
+
+/// What to do in at most [`LINES_IN_SHORT`] lines, as far as whole sentences permit: half a command is of no use. Sentences without a
+/// command go first, and the first sentence stays.
+fn shortened(prose: &str, style: Style) -> String {
+    const MORE: &str = " (--verbose shows the rest)";
+    let mut sentences = sentences(prose);
+    let fits = |text: &str| textwrap::wrap(text, style.room()).len() <= LINES_IN_SHORT;
+    let mut text = prose.to_owned();
+    while !fits(&text) && sentences.len() > 1 {
+        let without_command = sentences
+            .iter()
+            .skip(1)
+            .rposition(|sentence| !has_command(sentence));
+        sentences.remove(without_command.map_or(sentences.len() - 1, |at| at + 1));
+        text = format!("{}{MORE}", sentences.join(" "));
+    }
+    text
+}
+
+/// The sentences of a text: each ends with a full stop before a capital letter.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    let mut from = 0;
+    while let Some(at) = rest[from..].find(". ").map(|at| from + at + 1) {
+        let (sentence, next) = rest.split_at(at);
+        if next[1..].starts_with(|c: char| c.is_ascii_uppercase()) {
+            found.push(sentence);
+            rest = &next[1..];
+            from = 0;
+        } else {
+            from = at;
+        }
+    }
+    if !rest.is_empty() {
+        found.push(rest);
+    }
+    found
+}
+
+/// Whether a sentence contains a command to paste: it has an option, a path, a pipe or a setting.
+fn has_command(sentence: &str) -> bool {
+    let mut words = sentence.split(' ');
+    words.any(|word| word.starts_with(['-', '/']) && word.len() > 1 || word == "|" || word.contains('='))
 }
 
 /// The start of a text, with `…` if it is longer than `room` columns.
@@ -199,4 +243,47 @@ pub(super) fn list(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_never_cut() {
+        let text = "Check the switch port first, because most links that are down are down there. Clean and reseat both ends of the \
+            cable. Compare the port with its neighbours. If the cable is known to be good, replace the module, and then the adapter. \
+            Read the link: mlxlink -d 0000:18:00.0 --port_type NETWORK -m. Read the messages: journalctl -k -b | grep 0000:18:00.0. \
+            Then drain the node and open a case with the vendor, including both outputs.";
+        for width in [60, 80, 100, 120] {
+            let style = Style {
+                width,
+                verbose: false,
+            };
+            let shown = shortened(text, style);
+            for command in [
+                "mlxlink -d 0000:18:00.0 --port_type NETWORK -m",
+                "journalctl -k -b | grep 0000:18:00.0.",
+            ] {
+                assert!(shown.contains(command), "{width}: {shown}");
+            }
+            let room = style.room();
+            assert!(
+                width < 80 || textwrap::wrap(&shown, room).len() <= LINES_IN_SHORT,
+                "{width}: {shown}"
+            );
+            assert!(!shown.contains('…'), "{width}: {shown}");
+        }
+        let one = "Run a command that is long ".repeat(40);
+        assert_eq!(
+            shortened(
+                &one,
+                Style {
+                    width: 80,
+                    verbose: false
+                }
+            ),
+            one
+        );
+    }
 }

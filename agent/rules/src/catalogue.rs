@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::{
     Expectations, Policy, Remedy, Severity, Writer,
     domain::{
-        adapter_events, bond, devlink, gids, gpu_driver, gpudirect, iommu, iommu_events, limits, link, lost,
-        measured, modules, network, optics, pci_link, pci_path, pci_rate, pods, priorities, probe, rails,
-        rate, reading, signal, sriov, trend,
+        adapter_events, bond, devlink, gids, gpu_driver, gpu_events, gpudirect, iommu, iommu_events, limits,
+        link, lost, measured, modules, network, optics, pci_link, pci_path, pci_rate, pods, priorities,
+        probe, rails, rate, reading, signal, sriov, trend,
     },
     draft::Draft,
 };
@@ -174,6 +174,8 @@ pub static CATALOGUE: &[&Rule] = &[
     &gpudirect::PEER_MEMORY_MISSING,
     &gpudirect::PEER_MEMORY_INSTALL_ORDER,
     &gpudirect::NV_PEER_MEM_LEGACY,
+    &gpu_events::GPU_FAILED,
+    &gpu_events::GPU_ERRORS,
     &lost::DEVICE_LOST,
     &modules::HCAS_MISSING,
     &modules::RDMA_MODULES_MISSING,

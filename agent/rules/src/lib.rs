@@ -22,11 +22,13 @@ pub mod domain {
     pub mod devlink;
     pub mod gids;
     pub mod gpu_driver;
+    pub mod gpu_events;
     pub mod gpudirect;
     pub mod iommu;
     pub mod iommu_events;
     pub mod limits;
     pub mod link;
+    mod logged;
     pub mod lost;
     pub mod measured;
     pub mod modules;

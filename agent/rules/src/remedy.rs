@@ -1,7 +1,10 @@
 //! What to do about a finding, and how it differs by where the node runs.
 
 pub(crate) mod kernel_argument;
+pub(crate) mod load_module;
+mod machine_config;
 pub(crate) mod resolve;
+pub(crate) mod sysctl;
 
 use std::fmt;
 

@@ -53,6 +53,8 @@ const REPAIRS: &[(&str, Repair)] = &[
     ("pci-fault-logged", Repair::Replace),
     ("pci-slot-power", Repair::Replace),
     ("gpu-without-driver", Repair::Configuration),
+    // A reset of the GPU is enough for most, and a restart resets it.
+    ("gpu-failed", Repair::Reboot),
     ("peer-memory-missing", Repair::Configuration),
     ("peer-memory-install-order", Repair::Configuration),
     ("nv-peer-mem-legacy", Repair::Configuration),

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use rdma_health_kernel::{
-    Root, crio, limits,
+    Root, crio, limits, os_release,
     recording::{Answer, Question, Recording},
     root::Scope,
 };
@@ -18,6 +18,21 @@ pub fn redact(recording: &mut Recording) {
     command_line(recording);
     processes(recording);
     runtimes(recording);
+    distribution(recording);
+}
+
+/// Removes all of the description of the distribution but its identifiers.
+fn distribution(recording: &mut Recording) {
+    recording.retain(|question, answer| {
+        if let (Question::Read(path), Answer::Bytes(bytes)) = (question, answer)
+            && os_release::is_release(path)
+        {
+            *bytes = os_release::used_lines(&String::from_utf8_lossy(bytes))
+                .into_bytes()
+                .into();
+        }
+        true
+    });
 }
 
 /// Removes all of the configuration of CRI-O that no reader uses.

@@ -326,6 +326,10 @@ fn an_anonymous_snapshot_contains_none_of_what_was_planted() {
     );
     write("proc/modules", "mlx5_core 1 0 - Live 0xffffffffc0777777 (OE)\n");
     write(
+        "etc/os-release",
+        "ID=ubuntu\nVERSION_ID=\"22.04\"\nPRETTY_NAME=\"canary-image\"\nBUILD_ID=canary-build\n",
+    );
+    write(
         "etc/crio/crio.conf",
         "[crio.api]\nstream_address = \"canary-address\"\ndefault_ulimits = [\"memlock=-1:-1\"]\n",
     );
@@ -356,6 +360,8 @@ fn an_anonymous_snapshot_contains_none_of_what_was_planted() {
     let replayed = read(snapshot.root());
     assert_eq!(judged(&replayed), judged(&node));
     assert_eq!(replayed.limits.crio_default, node.limits.crio_default);
+    assert_eq!(replayed.os_release, node.os_release);
+    assert!(all.contains("ID=ubuntu\nVERSION_ID=22.04\n"));
     assert!(all.contains("550.54.15") && all.contains("iommu=pt"));
 }
 

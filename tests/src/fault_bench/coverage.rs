@@ -15,6 +15,10 @@ pub const NOT_INJECTED: &[(&str, &str)] = &[
         "says that a driver logged errors that are not known, which is not a fault that could be named",
     ),
     (
+        "gpu-errors-logged",
+        "says that the driver of a GPU logged errors, most of which applications cause, which is not a fault of RDMA",
+    ),
+    (
         "helper-unhealthy",
         "says that the helper is silent, not why: `helper-missing`, `helper-hangs` and `helper-dies` inject it, and the cause \
             of each must be named in its place",

@@ -93,6 +93,7 @@ fn follows(kind: K) -> bool {
             | K::ConnectRefused
             | K::CmFailed
             | K::CollectiveTimeout
+            | K::BackendFailed
             | K::QueueError
             | K::Completion(WcStatus::WrFlushErr)
     )

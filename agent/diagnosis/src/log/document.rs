@@ -1,6 +1,9 @@
 //! Whether what was given as a log is one: compressed files and texts about errors are not.
 
-use super::grade::level;
+use super::{
+    grade::{self, level},
+    origin,
+};
 
 /// Number of bytes that show the format of a file.
 pub(super) const MAGIC: usize = 6;
@@ -26,6 +29,8 @@ pub(super) fn packed(head: &[u8]) -> Option<&'static str> {
 
 /// From how many sentences on a text without any line of a program is a document.
 const SENTENCES: u32 = 3;
+/// From how many different statuses on a text that names one per line is a table of them.
+const ENTRIES: usize = 2;
 /// The fewest words of a sentence.
 const WORDS: usize = 6;
 
@@ -34,22 +39,115 @@ const WORDS: usize = 6;
 pub(super) struct Style {
     /// Whether a line has a time, a level, a prompt or another mark of a program.
     of_program: bool,
+    /// Whether a line shows when, where or by which process it was written.
+    has_origin: bool,
+    /// Whether lines are quoted: a mail's `>`, a fence or headings of Markdown, a list that a sentence introduces.
+    is_framed: bool,
     sentences: u32,
+    /// The first different statuses each of which begins a line and is explained or stands alone, as in tables and manuals.
+    entries: Vec<String>,
+    /// Whether the previous line is such a status alone, which the next one may explain.
+    is_defined: bool,
+    /// Whether the text explains one.
+    explains: bool,
+    /// Lines with placeholders that a program replaces before it prints them.
+    has_placeholders: bool,
 }
 
 impl Style {
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        if self.of_program {
+        if self.has_origin {
             return;
         }
         let text = String::from_utf8_lossy(bytes);
-        self.of_program = is_of_program(&text);
-        self.sentences += u32::from(is_sentence(&text));
+        let (text, is_framed) = without_frame(&text);
+        self.has_origin = origin::has(text);
+        self.of_program |= is_of_program(text);
+        self.is_framed |= is_framed || introduces(text);
+        self.sentences += u32::from(is_sentence(text));
+        self.has_placeholders |= grade::has_conversion(&text.to_ascii_lowercase());
+        self.explains |=
+            self.is_defined && text.starts_with("  ") && text.split_whitespace().count() >= WORDS;
+        let entry = entry(text);
+        self.is_defined = entry.is_some_and(|(_, alone)| alone);
+        if let Some((name, _)) = entry
+            && self.entries.len() < ENTRIES
+            && !self.entries.iter().any(|known| known == name)
+        {
+            self.entries.push(name.to_owned());
+        }
     }
 
     pub(super) fn is_document(&self) -> bool {
-        !self.of_program && self.sentences >= SENTENCES
+        let is_table = self.entries.len() >= ENTRIES || self.explains;
+        let is_text = self.is_framed && self.sentences > 0 || self.has_placeholders && self.sentences > 0;
+        !self.has_origin && (is_table || is_text || !self.of_program && self.sentences >= SENTENCES)
     }
+}
+
+/// A line without what quotes it, and whether something does: `> ` of a mail, a fence or a heading of Markdown.
+fn without_frame(text: &str) -> (&str, bool) {
+    let trimmed = text.trim_start();
+    if let Some(quoted) = trimmed.strip_prefix('>') {
+        return (quoted.trim_start_matches(['>', ' ']), true);
+    }
+    // A section of a file of messages: `[btl_openib:retry-exceeded]`.
+    let section = trimmed
+        .trim_end()
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_section = section.is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.contains(':')
+            && !name.contains(char::is_whitespace)
+    });
+    (
+        text,
+        is_section || trimmed.starts_with("```") || trimmed.starts_with("## ") || trimmed.starts_with("### "),
+    )
+}
+
+/// Whether a sentence introduces a list of what may happen: `… can be down in any of the following scenarios:`.
+fn introduces(text: &str) -> bool {
+    const MODAL: [&str; 5] = [" can ", " may ", " might ", " could ", "if "];
+    let lower = text.to_ascii_lowercase();
+    is_sentence(text) && lower.trim_end().ends_with(':') && MODAL.iter().any(|word| lower.contains(word))
+}
+
+/// The status that a line defines, and whether it stands alone: `IBV_WC_RETRY_EXC_ERR (12) - Transport …`, `| IBV_EVENT_CQ_ERR | … |`,
+/// `FI_EFA_ERR_OOM = 4105,`. A status with a value of its own, such as `IBV_WC_RETRY_EXC_ERR: 5`, is a count of them.
+fn entry(text: &str) -> Option<(&str, bool)> {
+    const FAMILIES: [&str; 9] = [
+        "IBV_WC_",
+        "IB_WC_",
+        "IBV_EVENT_",
+        "IB_EVENT_",
+        "RDMA_CM_EVENT_",
+        "FI_E",
+        "UCS_ERR_",
+        "NIXL_ERR_",
+        "MLX5_CQE_",
+    ];
+    let bullet = |c: char| {
+        c.is_ascii_digit() || c.is_whitespace() || matches!(c, '*' | '-' | '|' | '`' | '.' | ')' | '#' | ':')
+    };
+    let text = text.trim_start_matches(bullet);
+    let end = text
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    if !FAMILIES.iter().any(|family| name.starts_with(family)) {
+        return None;
+    }
+    let rest = rest.trim_end().trim_end_matches([',', '`', '*']);
+    let described = rest
+        .split_whitespace()
+        .filter(|word| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic()));
+    let is_alone = rest
+        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ' ' | '=' | '(' | ')' | '`'))
+        .is_empty()
+        && !rest.starts_with(':');
+    (is_alone || described.count() >= 2).then_some((name, is_alone))
 }
 
 fn is_of_program(text: &str) -> bool {
@@ -81,4 +179,48 @@ fn is_sentence(text: &str) -> bool {
     trimmed.ends_with(['.', ':'])
         && trimmed.split_whitespace().count() >= WORDS
         && articles.iter().any(|word| trimmed.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_document(text: &str) -> bool {
+        let mut style = Style::default();
+        for line in text.lines() {
+            style.add(line.as_bytes());
+        }
+        style.is_document()
+    }
+
+    #[test]
+    fn tables_manuals_quotes_and_sources_are_documents() {
+        for text in [
+            "IBV_WC_SUCCESS (0) - Operation completed successfully: this means\n\
+             IBV_WC_RETRY_EXC_ERR (12) - Transport Retry Counter Exceeded: the peer did not",
+            "| Status | Meaning |\n| --- | --- |\n| `IBV_WC_RNR_RETRY_EXC_ERR` | The peer posted no receive |\n\
+             | `IBV_WC_REM_ACCESS_ERR` | A wrong rkey |",
+            "FI_EFA_ERR_OOM = 4105,\nFI_EFA_ERR_UNESTABLISHED_RECV_UNRESP = 4126,",
+            "RDMA_CM_EVENT_ROUTE_ERROR\n       Generated if the attempt to resolve the route of a destination failed.",
+            "## Known errors\n\nIf the job stops, look for this message.\n\n```\nNCCL WARN Call to ibv_create_qp failed\n```",
+            "> Last week the job printed this message:\n> UCX ERROR Transport retry count exceeded on mlx5_0:1/RoCE",
+            "[btl_openib:no-cpcs]\nA port cannot be used by the program on this host.\n  Local host: %s\n  ibv_open_device failed",
+        ] {
+            assert!(is_document(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_log_in_a_fence_or_a_quote_is_a_log() {
+        for text in [
+            "## What I see\n\nThe job stops with these lines.\n```\nn1:812:901 [0] NCCL WARN Call to ibv_create_qp failed\n```",
+            "> The kernel of that node printed this:\n> [ 8201.17] mlx5_core 0000:5e:00.0: health compromised",
+            "> This is the log of the job.\n> 2026-11-22 10:11:12 ERROR rdma: IBV_WC_RETRY_EXC_ERR",
+            "On rank 3 the job stopped with this error:\n```\n[rank3]: ibv_modify_qp failed with 110\n```",
+            "IBV_WC_RETRY_EXC_ERR: 5\nIBV_WC_RNR_RETRY_EXC_ERR: 0",
+            "Couldn't allocate MR with error=93\nFailed to create MR\nCouldn't create IB resources",
+        ] {
+            assert!(!is_document(text), "{text}");
+        }
+    }
 }

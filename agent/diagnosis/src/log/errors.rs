@@ -59,6 +59,7 @@ const TEXTS: &[(&str, Errno)] = &[
     ("disk quota exceeded", Errno::EDQUOT),
     ("operation canceled", Errno::ECANCELED),
     ("memory page has hardware error", Errno::EHWPOISON),
+    ("unknown error 524", Errno::ENOTSUPP),
 ];
 
 /// Words before the number of an error. `failed with 110` and `error=14` are errors; `status 4` is not: it can be a completion status.
@@ -117,7 +118,8 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .or_else(|| labelled(&line.lower, is_of_user_space(&line.lower)))
 }
 
-/// Whether a line names a function of libibverbs, or what perftest and others call them, and the kernel did not write it.
+/// Whether a line names a function of libibverbs, or what perftest and others call them, or is libfabric's, and the kernel did not
+/// write it.
 fn is_of_user_space(lower: &str) -> bool {
     const KERNEL: [&str; 6] = [
         "lneterror",
@@ -127,7 +129,8 @@ fn is_of_user_space(lower: &str) -> bool {
         "scsi host",
         "kernel: ",
     ];
-    !KERNEL.iter().any(|word| lower.contains(word)) && operation(lower).is_some()
+    !KERNEL.iter().any(|word| lower.contains(word))
+        && (operation(lower).is_some() || lower.contains("libfabric:"))
 }
 
 /// An error by its symbol, as a separate word.
@@ -147,6 +150,7 @@ pub(crate) fn named(symbol: &str) -> Option<Errno> {
     };
     (1..=Errno::EHWPOISON.0)
         .map(Errno)
+        .chain([Errno::ENOTSUPP])
         .find(|errno| errno.name() == Some(symbol))
 }
 
@@ -162,11 +166,11 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         .map(|n| at + n)
     {
         let is_hexadecimal = lower[found..].starts_with("0x");
-        let begin = if is_hexadecimal { found + 2 } else { found };
-        let end = bytes[begin..]
+        let first = if is_hexadecimal { found + 2 } else { found };
+        let end = bytes[first..]
             .iter()
             .position(|byte| !(byte.is_ascii_digit() || is_hexadecimal && byte.is_ascii_hexdigit()))
-            .map_or(bytes.len(), |n| begin + n);
+            .map_or(bytes.len(), |n| first + n);
         at = end;
         let starts_word = found == 0 || !is_word(bytes[found - 1]);
         // The end of a sentence, not a decimal point.
@@ -266,6 +270,11 @@ mod tests {
             ("modify_qp to RTR failed, errno=0x6e", Some(Errno::ETIMEDOUT)),
             ("ibv_poll_cq: vendor error 0x6e", None),
             ("*ERROR*: rdma_resolve_addr, 98", Some(Errno::EADDRINUSE)),
+            ("qp 0x6e of mlx5_0 has error flags=0x16", None),
+            (
+                "libfabric:4321:efa:domain:efa_domain_open():298<warn> init failed. err: 28",
+                Some(Errno::ENOSPC),
+            ),
             ("mlx5_12 port 1 has 22 GIDs", None),
             ("ERROR: the job ended", None),
         ] {

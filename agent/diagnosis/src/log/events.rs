@@ -1,6 +1,6 @@
 //! Events in a line: of `rdma_cm`, of `ibv_get_async_event`, and the completion statuses of EFA.
 
-use rdma_health_protocol::Errno;
+use rdma_health_protocol::{Errno, WcStatus};
 
 use super::line::{Lower, after, is_word, number};
 use crate::symptom::SymptomKind;
@@ -37,8 +37,9 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
     ("gid change", Event::Symptom(SymptomKind::GidChanged)),
     ("device fatal", Event::Symptom(SymptomKind::DeviceFatal)),
     ("local catastrophic", Event::Symptom(SymptomKind::DeviceFatal)),
-    ("cq error", Event::Symptom(SymptomKind::QueueError)),
-    ("cq err", Event::Symptom(SymptomKind::QueueError)),
+    ("cq error", Event::Symptom(SymptomKind::CqError)),
+    ("srq limit", Event::Harmless),
+    ("cq err", Event::Symptom(SymptomKind::CqError)),
     ("qp fatal", Event::Symptom(SymptomKind::QueueError)),
     ("qp req err", Event::Symptom(SymptomKind::QueueError)),
     ("qp access err", Event::Symptom(SymptomKind::QueueAccess)),
@@ -68,6 +69,7 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
 /// What introduces an asynchronous event, in lower case.
 const ASYNC_LABELS: &[&str] = &[
     "async event",
+    "async error event",
     "async fatal event",
     "asynchronous event",
     "async non-fatal event",
@@ -78,30 +80,100 @@ const ASYNC_LABELS: &[&str] = &[
 ];
 
 /// The statuses of EFA's completions (`enum efa_io_comp_status` of the kernel's and rdma-core's EFA driver, which libfabric prints as
-/// provider error), and libfabric's texts for them, in lower case.
-const EFA: &[(&str, SymptomKind)] = &[
-    ("unresponsive remote", SymptomKind::PeerUnreachable),
-    ("unreachable remote", SymptomKind::PeerUnreachable),
-    ("unresponsive receiver", SymptomKind::PeerUnreachable),
-    ("receiver not ready", SymptomKind::PeerUnreachable),
-    ("unknown peer", SymptomKind::PeerUnreachable),
-    ("error_unresp", SymptomKind::PeerUnreachable),
-    ("error_unreach", SymptomKind::PeerUnreachable),
-    ("recv_unresp", SymptomKind::PeerUnreachable),
-    ("unknown_peer", SymptomKind::PeerUnreachable),
-    ("remote_error_abort", SymptomKind::PeerClosed),
-    ("bad_dest_qpn", SymptomKind::PeerClosed),
-    ("remote_error_rnr", SymptomKind::PeerClosed),
-    ("invalid qpn", SymptomKind::PeerClosed),
-    ("remote aborted", SymptomKind::PeerClosed),
-    ("bad dest qpn", SymptomKind::PeerClosed),
+/// provider error), the provider's own errors, and libfabric's texts for both in its old and new words, in lower case. The first one
+/// that occurs applies.
+const EFA: &[(&str, SymptomKind)] = {
+    use SymptomKind::{Completion, PeerClosed, PeerUnreachable, PostRefused, QueueError, ResourceLimit};
+    use WcStatus::{LocLenErr, LocProtErr, RemAccessErr, RemInvReqErr, RemOpErr, WrFlushErr};
+    &[
+        ("unresponsive remote", PeerUnreachable),
+        ("unreachable remote", PeerUnreachable),
+        ("unresponsive receiver", PeerUnreachable),
+        ("receiver not ready", PeerUnreachable),
+        ("destination resource not ready", PeerUnreachable),
+        ("unknown peer", PeerUnreachable),
+        ("error_unresp", PeerUnreachable),
+        ("error_unreach", PeerUnreachable),
+        ("recv_unresp", PeerUnreachable),
+        ("unknown_peer", PeerUnreachable),
+        ("failure posting handshake to peer", PeerUnreachable),
+        ("remote_error_abort", PeerClosed),
+        ("bad_dest_qpn", PeerClosed),
+        ("remote_error_rnr", PeerClosed),
+        ("invalid qpn", PeerClosed),
+        ("remote aborted", PeerClosed),
+        ("bad dest qpn", PeerClosed),
+        ("bad queue pair (qp) number", PeerClosed),
+        ("invalid receiver queue pair number", PeerClosed),
+        ("connection was reset by remote peer", PeerClosed),
+        ("receiver connection aborted", PeerClosed),
+        ("no valid address handle at remote side", PeerClosed),
+        ("flushed during queue pair destroy", Completion(WrFlushErr)),
+        ("internal queue pair error", QueueError),
+        ("qp_internal_error", QueueError),
+        ("invalid operation type", PostRefused),
+        ("unsupported operation type", PostRefused),
+        ("local_error_unsupported_op", PostRefused),
+        ("invalid address handle", PostRefused),
+        ("error_invalid_ah", PostRefused),
+        ("failure to post", PostRefused),
+        ("error posting", PostRefused),
+        ("invalid local key", Completion(LocProtErr)),
+        ("error_invalid_lkey", Completion(LocProtErr)),
+        ("local memory registration is invalid", Completion(LocProtErr)),
+        ("message too long", Completion(LocLenErr)),
+        ("local_error_bad_length", Completion(LocLenErr)),
+        // The first words of the status were only these two.
+        ("message: invalid address", Completion(RemAccessErr)),
+        ("remote_error_bad_address", Completion(RemAccessErr)),
+        ("remote memory registration is invalid", Completion(RemAccessErr)),
+        ("scatter-gather list too short", Completion(RemInvReqErr)),
+        ("scatter-gather list (sgl) too short", Completion(RemInvReqErr)),
+        ("remote_error_bad_length", Completion(RemInvReqErr)),
+        ("unexpected status re", Completion(RemOpErr)),
+        ("remote_error_bad_status", Completion(RemOpErr)),
+        ("pool exhausted", ResourceLimit),
+    ]
+};
+
+/// The texts with which the kernel's users of `rdma_cm` name an event (`rdma_event_msg`), as in [`CM_EVENTS`] but with spaces.
+const KERNEL_EVENTS: &[&str] = &[
+    "address error",
+    "route error",
+    "connect error",
+    "unreachable",
+    "rejected",
+    "disconnected",
+    "device removal",
+    "multicast error",
+    "address change",
 ];
+
+/// The event that a line of the kernel names with its number: `iser_cm_handler: REJECTED (8): status 28 conn …`, and the line
+/// from its name on.
+fn kernel_event(lower: &str) -> Option<(&'static str, &str)> {
+    KERNEL_EVENTS.iter().find_map(|name| {
+        let at = lower.find(name)?;
+        let rest = lower[at + name.len()..].strip_prefix(" (")?;
+        let (digits, rest) = rest.split_once(')')?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number && rest.starts_with(": status")).then_some((*name, rest))
+    })
+}
 
 /// The event in a line of `rdma_cm`.
 fn cm_event(line: &Lower<'_>) -> Option<Event> {
     let lower = &line.lower;
     if let Some(kind) = rejection(lower) {
         return Some(Event::Symptom(kind));
+    }
+    if let Some((name, rest)) = kernel_event(lower) {
+        if name == "rejected" {
+            return Some(Event::Symptom(reason(rest)));
+        }
+        let name = name.replace(' ', "_");
+        let (_, event) = CM_EVENTS.iter().find(|(known, _)| *known == name)?;
+        return Some(*event);
     }
     // A line that compares events names first the expected one, and last the one that came.
     let rest = lower
@@ -131,19 +203,24 @@ fn rejection(lower: &str) -> Option<SymptomKind> {
     ]
     .iter()
     .find_map(|label| after(lower, label))?;
+    Some(reason(rest))
+}
+
+/// The reason in the text after a rejection.
+fn reason(rest: &str) -> SymptomKind {
     let reason = ["status", "reason", "error"].iter().find_map(|label| {
         let text = after(rest, label)?.trim_start_matches([' ', '=', ':', '(']);
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
         Some(sign * i64::try_from(number(digits)?).ok()?)
     });
-    Some(match reason {
+    match reason {
         // Invalid service ID, and ECONNREFUSED: nothing listens there.
         Some(8 | -111) => SymptomKind::NoListener,
         // Invalid GID or LID.
         Some(12 | 13) => SymptomKind::ConnectInvalid,
         Some(26) => SymptomKind::MtuDiffers,
         _ => SymptomKind::ConnectRefused,
-    })
+    }
 }
 
 fn async_event(line: &Lower<'_>) -> Option<Event> {
@@ -185,6 +262,58 @@ pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
         .iter()
         .find(|(words, _)| name.contains("efa_") && name.contains(words))?;
     Some(*kind)
+}
+
+/// The event that a whole text in lower case names in the words of `ibv_event_type_str`; `Some(None)` has no consequence.
+#[expect(
+    clippy::option_option,
+    reason = "not an event, an event without a consequence, or one with a meaning"
+)]
+pub(crate) fn event_in_words(text: &str) -> Option<Option<SymptomKind>> {
+    const ENDINGS: [&str; 7] = [
+        "",
+        " error",
+        " event",
+        " work queue error",
+        " work queue",
+        "ed",
+        "ration",
+    ];
+    let is_whole = |words: &str| {
+        text.strip_prefix(words)
+            .is_some_and(|rest| words.contains(' ') && ENDINGS.contains(&rest))
+    };
+    let (_, event) = ASYNC_EVENTS.iter().find(|(words, _)| is_whole(words))?;
+    Some(match event {
+        Event::Symptom(kind) => Some(*kind),
+        Event::Harmless => None,
+    })
+}
+
+/// The event with this name in lower case, with or without the prefix of its library; `Some(None)` has no consequence.
+#[expect(
+    clippy::option_option,
+    reason = "not an event, an event without a consequence, or one with a meaning"
+)]
+pub(crate) fn event_named(name: &str) -> Option<Option<SymptomKind>> {
+    let symptom = |event| match event {
+        Event::Symptom(kind) => Some(kind),
+        Event::Harmless => None,
+    };
+    let is_async = name.starts_with("ibv_event_") || name.starts_with("ib_event_");
+    if is_async {
+        return async_event(&Lower::of(name)).map(symptom);
+    }
+    let whole = name.strip_prefix("rdma_cm_event_");
+    let event = CM_EVENTS
+        .iter()
+        .find(|(event, _)| *event == whole.unwrap_or(name) && !event.is_empty());
+    match (event, whole) {
+        (Some((_, event)), _) => Some(symptom(*event)),
+        // The others are steps of a connection.
+        (None, Some(_)) => Some(None),
+        (None, None) => None,
+    }
 }
 
 /// The event in a line.

@@ -5,7 +5,10 @@
 
 use std::sync::LazyLock;
 
-use super::phrases::{Occurrence, Phrases};
+use super::{
+    grammar,
+    phrases::{Occurrence, Phrases},
+};
 use crate::symptom::SymptomKind::{self as K};
 
 /// The phrases of a message, and what it shows.
@@ -51,6 +54,19 @@ const NCCL: &[Row] = &[
     (&["net/ofi", "unable to find a protocol that worked"], K::NoDevice),
     (&["net/ofi", "failed to initialize"], K::NoDevice),
     (&["net/ofi", "completed with error"], K::PeerUnreachable),
+    (&["couldn't get efa as provider"], K::NoDevice),
+    // NCCL_NET names it.
+    (&["nccl warn", "network", "not found"], K::SettingUnmatched),
+    (&["failed to initialize any net plugin"], K::NoDevice),
+    // Another program, or another job, answered.
+    (&["nccl warn", "wrong type"], K::ExchangeFailed),
+    (&["nccl warn", "wrong magic"], K::ExchangeFailed),
+    (&["sharp coll init error"], K::SharpUnavailable),
+    (&["sharp_get_job", "fail"], K::SharpUnavailable),
+    (&["sharp_create_job", "fail"], K::SharpUnavailable),
+    (&["sharpd_op_", "failed"], K::SharpUnavailable),
+    (&["sharp", "job init error"], K::SharpUnavailable),
+    (&["no aggregation manager"], K::SharpUnavailable),
 ];
 
 /// UCX, NVSHMEM, Mooncake, NIXL and others that move GPU memory.
@@ -58,6 +74,12 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["neither nv_peer_mem", "peermem"], K::GdrDisabled),
     (&["ibgda", "unable to map", "nic"], K::GpuDoorbellFailed),
     (&["peermappingoverride"], K::GpuDoorbellFailed),
+    (&["gpu cannot map uar"], K::GpuDoorbellFailed),
+    (
+        &["cannot allocate buffer on the specified memory type"],
+        K::GpuDoorbellFailed,
+    ),
+    (&["init failed for transport"], K::BackendFailed),
     (&["ibgda", "cudahostregister"], K::GpuDoorbellFailed),
     (&["endpoint", "unhandled timeout error"], K::PeerUnreachable),
     (&["nvidia_peermem.ko is not loaded"], K::GdrDisabled),
@@ -108,6 +130,10 @@ const MPI: &[Row] = &[
         K::ResourceLimit,
     ),
     (&["unable to reach each other for", "mpi"], K::SocketFallback),
+    // rdma_cm needs an address on the port.
+    (&["no openfabrics connection schemes"], K::AddressUnresolved),
+    (&["nonexistent openfabrics"], K::SettingUnmatched),
+    (&["default subnet gid prefix"], K::DefaultSubnetPrefix),
     (&["mpidi_ofi", "no data available"], K::NoDevice),
     (&["addrinfo() failed", "no data available"], K::NoDevice),
     (&["ofi_init", "no data available"], K::NoDevice),
@@ -149,6 +175,7 @@ const STORAGE: &[Row] = &[
     (&["iser", "connection establishment failed"], K::CmFailed),
     (&["iser", "login"], K::CmFailed),
     (&["ibvsocket", "connect"], K::CmFailed),
+    (&["listening on the", "rdma"], K::CmUnavailable),
     (&["rdmastack", "no "], K::NoDevice),
     (&["ib_srp", "failed to connect"], K::CmFailed),
     (&["ib_srp", "rej received"], K::ConnectRefused),
@@ -314,6 +341,25 @@ const KERNEL: &[Row] = &[
     (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
     (&["create_mkey", "limits exceeded"], K::ResourceLimit),
     (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
+    // EINVAL: the group has another partition, rate or MTU than the port.
+    (&["multicast join failed", "status -22"], K::JoinRefused),
+    (&["multicast join failed"], K::NoSubnetManager),
+    (&["attach", "to multicast group"], K::JoinRefused),
+    (&["attach qp to broadcast group"], K::JoinRefused),
+    // A queue that the adapter, or a driver without one, put into the error state, in the words of each driver.
+    (&["cq error on cqn"], K::CqError),
+    (&["cq overrun on cqn"], K::CqError),
+    (&["cq access violation on cqn"], K::CqError),
+    (&["mlx5e_cq_error_event"], K::CqError),
+    (&["moved to error state", "qp"], K::QueueError),
+    (&["abnormal ae_id"], K::QueueError),
+    (&["fatal error (", "on mad qp"], K::QueueError),
+    (&["local work queue catastrophic"], K::QueueError),
+    (&["invalid request local work queue"], K::QueueError),
+    (&["local access violation work queue"], K::QueueAccess),
+    // A limit on locked memory.
+    (&["failed to lock addr", "pages"], K::RegMrNoMemory),
+    (&["failed to pin", "pages"], K::RegMrNoMemory),
     (
         &["ib_register_peer_memory_client", "nknown symbol"],
         K::PeerMemorySymbol,
@@ -334,6 +380,9 @@ pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, KERNEL,
 static FIRST: LazyLock<Phrases> =
     LazyLock::new(|| Phrases::new(all().filter_map(|(phrases, _)| phrases.first().copied())));
 
+/// Every row, by its place.
+static ALL: LazyLock<Vec<&Row>> = LazyLock::new(|| all().collect());
+
 fn all() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().flat_map(|rows| rows.iter())
 }
@@ -343,13 +392,13 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
         let is_better = best.is_none_or(|best| found.index < best.index);
-        let matches = |(phrases, _): &&Row| phrases.iter().all(|phrase| lower.contains(phrase));
-        if is_better && all().nth(found.index).as_ref().is_some_and(matches) {
+        let matches = |(phrases, _): &&&Row| phrases.iter().all(|phrase| lower.contains(phrase));
+        if is_better && ALL.get(found.index).as_ref().is_some_and(matches) {
             best = Some(found);
         }
     }
-    let best = best?;
-    Some((all().nth(best.index)?.1, best.start))
+    let of_row = best.and_then(|best| Some((ALL.get(best.index)?.1, best.start)));
+    of_row.or_else(|| grammar::find(lower))
 }
 
 /// Whether a row applies to a line of level information, too: what NCCL reports there about its choice of network.
@@ -370,6 +419,7 @@ pub(super) fn is_decisive(kind: K) -> bool {
             | K::CreateFailed
             | K::Unrecognised
             | K::PeerClosed
+            | K::BackendFailed
             | K::MemlockWarning
     )
 }

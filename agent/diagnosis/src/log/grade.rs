@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    errors,
+    errors, grammar,
     line::{Lower, is_word},
     phrases::{Occurrence, Phrases},
     status::is_count_of_none,
@@ -30,6 +30,8 @@ pub(super) struct Grade {
     pub(super) failing: bool,
     /// Its own level, if it states one.
     pub(super) level: Option<Level>,
+    /// It is known to have no consequence.
+    pub(super) harmless: bool,
     /// It quotes documentation, advice or source code.
     pub(super) quoted: bool,
 }
@@ -93,6 +95,12 @@ const TOPIC_BEGINNINGS: &[&str] = &[
     "nccl warn net",
     "rccl warn net",
     "mooncake",
+    "deepep",
+    "deep_ep",
+    "uccl",
+    "sharp_get_job",
+    "sharp_create_job",
+    "sharp_coll",
     "transfer engine",
     "nixl",
     "gdrcopy",
@@ -475,6 +483,7 @@ const HARMLESS: &[&str] = &[
     "accept failed success",
     "version is incompatible, required",
     // The program goes on without it, or a test provoked it.
+    ", ignoring",
     "(ignored)",
     "(expected)",
     "as expected",
@@ -520,9 +529,11 @@ impl Grade {
             .map(|found| found.start)
             .or_else(|| failing_symbol(line.text))
             .or_else(|| negative_code(lower));
+        let harmless = is_harmless(lower);
         Self {
             about_rdma: is_about_rdma(lower),
-            failing: failure.is_some() && !is_harmless(lower),
+            failing: failure.is_some() && !harmless,
+            harmless,
             level,
             quoted: is_quoted(line, level, failure),
         }
@@ -536,7 +547,7 @@ impl Grade {
 }
 
 /// Whether the line is known to have no consequence.
-pub(super) fn is_harmless(lower: &str) -> bool {
+fn is_harmless(lower: &str) -> bool {
     LISTS.harmless.occur(lower)
 }
 
@@ -629,7 +640,36 @@ fn is_source(lower: &str) -> bool {
     const ENDS: [&str; 4] = [");", "{", "};", "\\n\","];
     let trimmed = lower.trim();
     let begins = BEGINNINGS.iter().any(|beginning| trimmed.starts_with(beginning));
-    begins && !is_message_after_hash(trimmed) || ENDS.iter().any(|end| trimmed.ends_with(end))
+    begins && !is_message_after_hash(trimmed)
+        || ENDS.iter().any(|end| trimmed.ends_with(end))
+        || has_conversion(trimmed)
+        || is_pattern(trimmed)
+}
+
+/// Whether a line has a conversion of `printf`, `%s` or `%08lx`: a program replaces it before it prints the message.
+pub(super) fn has_conversion(lower: &str) -> bool {
+    memchr::memchr_iter(b'%', lower.as_bytes()).take(64).any(|at| {
+        // `50%s` is a number, `%%` a percent sign.
+        let follows =
+            at > 0 && (lower.as_bytes()[at - 1].is_ascii_digit() || lower.as_bytes()[at - 1] == b'%');
+        let rest = lower[at + 1..]
+            .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '#' | '*'));
+        let rest = rest.trim_start_matches(['l', 'h', 'z', 'j', 't']);
+        let mut bytes = rest.bytes();
+        let converts = matches!(
+            bytes.next(),
+            Some(b'd' | b's' | b'u' | b'x' | b'p' | b'i' | b'm' | b'f')
+        );
+        // The kernel's `%pI4`, `%pM`, `%pe` go on with letters; a path of a URL such as `%dfoo` does not occur.
+        let ends = bytes.next().is_none_or(|byte| !is_word(byte)) || rest.starts_with('p');
+        !follows && converts && ends
+    })
+}
+
+/// Whether a line is a regular expression, as monitors of logs have them, or a pattern in their configuration.
+fn is_pattern(lower: &str) -> bool {
+    const PARTS: [&str; 8] = [".*", ".+", "\\d", "\\s", "\\w", "[0-9]+", "(?i)", "(?:"];
+    PARTS.iter().any(|part| lower.contains(part)) && !super::origin::has(lower)
 }
 
 /// A name in capitals one part of which is a failure: `TRANSFER_FAIL`, `NIXL_ERR_BACKEND`, `PORT_DOWN`; and where it is. Names of
@@ -744,11 +784,31 @@ pub(super) fn level(text: &str) -> Option<Level> {
     None
 }
 
+/// Whether a line is a part of a text about errors: several sentences with a condition or advice, and no sign of a program that ran.
+fn is_prose(text: &str) -> bool {
+    /// The fewest words of two sentences in one line. Programs wrap their own help at less.
+    const WORDS: usize = 20;
+    const ADVICE: [&str; 12] = [
+        "if", "should", "may", "can", "could", "when", "would", "must", "such", "you", "default", "value",
+    ];
+    let words = || text.split_whitespace();
+    let sentences = words().filter(|word| word.ends_with(['.', ':'])).count();
+    let advises = words()
+        .filter(|word| ADVICE.contains(&word.to_ascii_lowercase().trim_end_matches(',')))
+        .count();
+    let begins = text.trim_start().starts_with(|c: char| c.is_ascii_uppercase());
+    begins && sentences >= 2 && advises >= 2 && words().count() >= WORDS && !super::origin::has(text)
+}
+
 fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> bool {
     /// A hint follows NCCL's prefix.
     const NEAR: usize = 120;
     let lower = line.lower.as_str();
-    if lower.find("hint:").is_some_and(|at| at < NEAR) || is_source(lower) {
+    if lower.find("hint:").is_some_and(|at| at < NEAR)
+        || is_source(lower)
+        || grammar::is_search(lower)
+        || is_prose(line.text)
+    {
         return true;
     }
     if level >= Some(Level::Warning) {

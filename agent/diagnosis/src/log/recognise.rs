@@ -4,6 +4,8 @@
 //! ([`families`](super::families)), a verbs operation with its error number, and an error number alone. A line about RDMA that
 //! looks like a failure and has none of these is kept as not recognised.
 
+use std::{cell::LazyCell, sync::LazyLock};
+
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use rdma_health_kernel_log::{Device, EventKind, Judgement, is_adapter, judge};
 use rdma_health_protocol::{Errno, WcStatus};
@@ -14,10 +16,12 @@ use super::{
     errors::errno,
     events::{Event, event},
     families,
-    grade::{Grade, Level, failures, is_harmless},
+    grade::{Grade, Level, failures},
+    grammar,
     line::{Lower, excerpt, host, row},
     memory,
     operation::{Operation, operation},
+    phrases::{Occurrence, Phrases},
     settings::{self, Fact},
     status::{names_status, status},
 };
@@ -112,7 +116,7 @@ impl Default for Recogniser {
             .iter()
             .copied()
             .chain(failures())
-            .chain(settings::ANCHORS.iter().copied())
+            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
             .chain(memory::neighbours())
             .chain(ended::anchors())
             .chain(of_families);
@@ -316,14 +320,14 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
     let row = families::find(lower);
     let grade = Grade::of(line);
-    if !(grade.about_rdma || row.is_some()) || grade.quoted || is_harmless(lower) {
+    if !(grade.about_rdma || row.is_some()) || grade.quoted || grade.harmless {
         return None;
     }
     // A driver crashed in one of its functions, which is not an operation of the job.
     if lower.contains("rip: 0010:") {
         return Some(Reading {
             known: false,
-            ..Reading::of(SymptomKind::Unrecognised, 0)
+            ..Reading::of(SymptomKind::DriverCrashed, 0)
         });
     }
     if let Some(offer) = offer(lower) {
@@ -332,16 +336,20 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let informs = grade.level == Some(Level::Info);
     let number = if of_driver { None } else { errno(line) };
     // The status of a completion says more than that something failed.
-    let completed = status(line)
-        .filter(|status| !informs || grade.failing && *status != WcStatus::WrFlushErr && names_status(lower));
+    let completed = LazyCell::new(|| {
+        status(line).filter(|status| {
+            !informs || grade.failing && *status != WcStatus::WrFlushErr && names_status(lower)
+        })
+    });
+    let called = LazyCell::new(|| operation(lower));
     if let Some((kind, at)) = row
         .filter(|(_, at)| !informs || families::is_of_information(lower, *at))
-        .filter(|(kind, _)| completed.is_none() || families::is_decisive(*kind))
+        .filter(|(kind, _)| families::is_decisive(*kind) || completed.is_none())
     {
         // A row of a program that names the error in the same line gives way to the operation with its error.
-        let operation =
-            operation(lower).filter(|(operation, _)| *operation != Operation::Call && number.is_some());
-        if operation.is_none() || families::is_decisive(kind) {
+        let names_operation =
+            || number.is_some() && called.is_some_and(|(operation, _)| operation != Operation::Call);
+        if families::is_decisive(kind) || !names_operation() {
             return Some(Reading {
                 errno: number,
                 ..Reading::of(refined(kind, number), at)
@@ -358,13 +366,16 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         }
         _ => {}
     }
-    if let Some(status) = completed {
+    if let Some(status) = *completed {
         return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
     }
     if !grade.is_failure() {
         return None;
     }
-    if let Some((operation, at)) = operation(lower).filter(|_| !of_driver) {
+    if let Some(kind) = grammar::of_others(lower) {
+        return Some(Reading::of(kind, 0));
+    }
+    if let Some((operation, at)) = called.filter(|_| !of_driver) {
         let mut kind = operation.failed(number)?;
         // These programs create their queues with plain attributes: what is missing is locked memory.
         let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
@@ -399,58 +410,32 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     })
 }
 
+/// Who writes messages that the table of the kernel's messages has.
+static WRITERS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(rdma_health_kernel_log::writers()));
+
+/// Whether a name is that of a writer and not a part of another word: `ice` in `device`. Drivers name their devices and parts after
+/// themselves: `mlx5_0`, `hns_roce_hw_v2`, `ib0`.
+fn is_writer(lower: &str, found: Occurrence) -> bool {
+    let next = lower.as_bytes().get(found.end);
+    found.begins(lower)
+        && (found.ends(lower) || next.is_some_and(|byte| *byte == b'_' || byte.is_ascii_digit()))
+}
+
 /// What the table of kernel messages says about a line; `None` for lines that cannot be the kernel's.
 fn kernel(line: &Lower<'_>) -> Option<Judgement> {
-    const WRITERS: [&str; 36] = [
-        "kernel: ",
-        "ib0",
-        "ib1",
-        "ib2",
-        "ib3",
-        "cxi",
-        "mlx5",
-        "mlx4",
-        "bnxt_",
-        "irdma",
-        "ice ",
-        "idpf ",
-        "i40e ",
-        "efa ",
-        "hfi1",
-        "qib",
-        "hns",
-        "qed",
-        "cxgb4",
-        "mana",
-        "ionic",
-        "erdma",
-        "ocrdma",
-        "be2net",
-        "pvrdma",
-        "infiniband ",
-        "pcieport",
-        "pci ",
-        "netdev watchdog",
-        "dmar",
-        "amd-vi",
-        "arm-smmu",
-        "peermem",
-        "peer_mem",
-        "ib_core",
-        "i40iw",
-    ];
-    let looks = WRITERS.iter().any(|writer| line.lower.contains(writer));
-    if !looks {
-        return None;
-    }
+    let place = WRITERS
+        .find(&line.lower)
+        .find(|found| is_writer(&line.lower, *found));
+    place?;
     let whole = judge(line.text);
     if whole != Judgement::Unknown {
         return Some(whole);
     }
     // Tools that collect logs put a host and more before the line: `node1: [14280.4] mlx5_core 0000:61:00.0: …`.
     let begins = WRITERS
-        .iter()
-        .filter_map(|writer| line.lower.find(writer))
+        .find(&line.lower)
+        .filter(|found| is_writer(&line.lower, *found))
+        .map(|found| found.start)
         .filter(|at| line.lower[..*at].ends_with(' '))
         .min()?;
     Some(judge(&line.text[begins..]))
@@ -472,6 +457,9 @@ fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::Grade>)> {
         EventKind::ModuleUnplugged | EventKind::LinkDown => (SymptomKind::PortError, Some(Degraded)),
         EventKind::ResourceLimit => (SymptomKind::ResourceLimit, None),
         EventKind::PeerMemory => (SymptomKind::PeerMemoryError, None),
+        EventKind::GpuFailed => (SymptomKind::GpuStopped, None),
+        EventKind::GpuLinkError => (SymptomKind::GpuLinkError, None),
+        EventKind::GpuError => (SymptomKind::GpuError, None),
         EventKind::DriverError | EventKind::ModulePlugged | EventKind::LinkUp | EventKind::Started => {
             return None;
         }
@@ -525,8 +513,19 @@ pub(super) fn by_transition(kind: SymptomKind, transition: Option<Transition>) -
 )]
 fn offer(lower: &str) -> Option<Option<SymptomKind>> {
     let (before, offered) = lower.split_once("one or more of")?;
-    if !before.contains("is not available") {
+    if !["is not available", "are not available"]
+        .iter()
+        .any(|words| before.contains(words))
+    {
         return None;
+    }
+    // UCX was built without them, or its modules for GPUs are not installed.
+    if before.contains("transport")
+        && ["'cuda", "'rocm", "'gdr_copy", "'ze_"]
+            .iter()
+            .any(|name| before.contains(name))
+    {
+        return Some(Some(SymptomKind::BackendMissing));
     }
     let words = || offered.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     if before.contains("transport") {

@@ -102,6 +102,13 @@ fn nccl_version(lower: &str) -> Option<(u32, u32, u32)> {
 
 /// A setting that affects RDMA: `NCCL_IB_HCA set to mlx5`, `NCCL_IB_GID_INDEX set by environment to 3.`, `UCX_TLS=rc`.
 fn setting(text: &str) -> Option<(&'static str, &str)> {
+    // Each of them contains one of these.
+    if !["NCCL_", "UCX_", "NVSHMEM_", "MC_GID", "FI_P"]
+        .iter()
+        .any(|word| text.contains(word))
+    {
+        return None;
+    }
     SETTINGS.iter().find_map(|name| {
         let at = text.find(name)?;
         // `NCCL_NET` begins `NCCL_NET_PLUGIN`.

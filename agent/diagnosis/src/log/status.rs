@@ -73,6 +73,11 @@ pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
         .or_else(|| by_text(&line.lower))
 }
 
+/// The status that a text names, in any case of letters.
+pub(crate) fn status_in(text: &str) -> Option<WcStatus> {
+    status(&Lower::of(text))
+}
+
 /// Whether a line in lower case names a status as libibverbs does.
 pub(super) fn names_status(lower: &str) -> bool {
     symbol(lower).is_some()

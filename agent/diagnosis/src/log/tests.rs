@@ -341,7 +341,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
     for (line, expected) in [
         (
             "[ 91.1] ib0: multicast join failed for ff12:401b:ffff::, status -22",
-            K::Unrecognised,
+            K::JoinRefused,
         ),
         (
             "-E- Subnet Manager Check finished with errors: Missing master SM",

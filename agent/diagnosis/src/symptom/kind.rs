@@ -127,6 +127,7 @@ kinds! {
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
     QueueFull: Secondary, "queue-full", "the program posted more requests than its queue has room for, often because the peer does not answer";
+    CqError: Failure, "cq-error", "the adapter could not write to a completion queue: it is full, or its memory cannot be reached";
     PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
     QueueAccess: Failure, "queue-access-error", "the adapter refused a memory access of a queue pair";
     PortNotActive: Failure, "port-not-active", "the port that the job selected is not active";
@@ -146,6 +147,9 @@ kinds! {
     NetworkAttachFailed: Failure, "network-attach-failed", "the secondary network of a pod could not be attached";
     FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be configured for a pod";
     GpuDoorbellFailed: Failure, "gpu-doorbell-failed", "the adapter's doorbells could not be mapped for GPU-initiated communication (IBGDA)";
+    GpuStopped: Failure, "gpu-stopped", "the kernel log shows that a GPU failed and must be reset";
+    GpuLinkError: Degraded, "gpu-link-error-logged", "the kernel log shows an error of a connection between GPUs (NVLink, xGMI)";
+    GpuError: Secondary, "gpu-error-logged", "the kernel log shows an error of a GPU that most often an application causes";
     PeerMemoryError: Failure, "peer-memory-error", "the peer-memory module reported an error";
     RdmaDisabled: Degraded, "rdma-disabled", "RDMA is disabled in the job's settings";
     SocketFallback: Degraded, "socket-fallback", "the job uses TCP instead of RDMA";
@@ -162,6 +166,17 @@ kinds! {
     BandwidthLow: Degraded, "bandwidth-low", "RDMA works, but its bandwidth is lower than it should be";
     LatencyHigh: Degraded, "latency-high", "RDMA works, but its latency is higher than it should be";
     RankFailed: Failure, "rank-failed", "a process of the job ended by itself or was killed: out of memory, a crash or a signal";
+    JoinRefused: Failure, "multicast-join-refused",
+        "the subnet manager refused to let a port of IP over InfiniBand join its multicast group";
+    DefaultSubnetPrefix: Degraded, "default-subnet-prefix",
+        "several ports have the default subnet prefix fe80::/64, so that a program takes their fabrics for one";
+    BondMemberDown: Degraded, "bond-member-down", "a member of a bond (RoCE LAG) lost its link";
+    DriverCrashed: Failure, "driver-crashed", "the kernel crashed in a module of the RDMA stack";
+    BackendMissing: Failure, "backend-missing", "the library that the job communicates with, its plugin or its GPU support is missing";
+    BackendFailed: Failure, "backend-failed", "the library that the job communicates with failed, and the line does not say why";
+    SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
+    ComputeError: Note, "compute-error", "an error of CUDA or ROCm, not of RDMA";
+    SharedMemory: Note, "shared-memory-error", "an error of shared memory within the node (/dev/shm), not of RDMA";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
     CollectiveTimeout: Secondary, "collective-timeout", "a collective operation timed out";
@@ -176,7 +191,9 @@ impl SymptomKind {
 
     /// The kind with this id; for a completion, its short name or number is accepted too.
     pub fn named(id: &str) -> Option<Self> {
-        let status = WcStatus::named(&id.to_ascii_uppercase());
+        let name = id.to_ascii_uppercase();
+        // The kernel's name.
+        let status = WcStatus::named(name.strip_prefix("IB_WC_").unwrap_or(&name));
         let status = status.or_else(|| WcStatus::of(id.parse::<u64>().ok()?));
         let other = || OTHERS.iter().copied().find(|kind| kind.id() == id);
         status.map(Self::Completion).or_else(other)
@@ -201,6 +218,12 @@ impl SymptomKind {
                 | Self::NoListener
                 | Self::ResourceUnavailable
                 | Self::AdmissionRefused
+                | Self::JoinRefused
+                | Self::DefaultSubnetPrefix
+                | Self::BackendMissing
+                | Self::SharpUnavailable
+                | Self::ComputeError
+                | Self::SharedMemory
                 | Self::Unrecognised
         )
     }

@@ -7,8 +7,8 @@ use rdma_health_rules::{
 
 use super::{GENERAL, LOC_ACCESS, LOC_PROT, REM_OP, RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    BandwidthLow, Corrupted, GdrDisabled, GdrTooFar, IommuFault, LatencyHigh, PeerMemoryError,
-    PeerMemorySymbol, ProbeTimedOut, RegMrFailed,
+    BackendFailed, BackendMissing, BandwidthLow, Corrupted, GdrDisabled, GdrTooFar, GpuDoorbellFailed,
+    IommuFault, LatencyHigh, PeerMemoryError, PeerMemorySymbol, ProbeTimedOut, RegMrFailed,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -72,7 +72,7 @@ pub(super) static PEER_MEMORY_PATH: KnownCause = KnownCause {
     ],
     cases: &[],
     often: &[GdrDisabled, PeerMemorySymbol, RegMrFailed, PeerMemoryError],
-    sometimes: &[LOC_PROT, REM_OP],
+    sometimes: &[LOC_PROT, REM_OP, BackendMissing, BackendFailed, GpuDoorbellFailed],
     weigh: weigh::peer_memory,
 };
 

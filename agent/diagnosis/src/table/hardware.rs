@@ -2,16 +2,17 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{adapter_events, devlink, lost, modules, pci_link, pci_rate, reading, sriov},
+    domain::{adapter_events, devlink, gpu_events, lost, modules, pci_link, pci_rate, reading, sriov},
 };
 
 use super::{FATAL, MW_BIND, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
-    ConnectInvalid, ConnectNoDevice, Corrupted, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
-    DeviceFatal, DeviceGone, DeviceStalled, FunctionUnconfigured, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing,
-    NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed,
-    ProbeTimedOut, QueueError, ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
+    ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
+    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FunctionUnconfigured, GpuError,
+    GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
+    NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
+    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -44,6 +45,20 @@ pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
     cases: &[],
     often: &[ModuleMismatch],
     sometimes: &[ModuleMissing],
+    weigh: weigh::logged,
+};
+
+pub(super) static GPU_FAULT: KnownCause = KnownCause {
+    id: "gpu-fault",
+    title: "A GPU or a connection between GPUs is faulty",
+    explanation: "The driver logged that the GPU does not work any more: it has fallen off the bus, its memory has an error that it cannot \
+    correct, or its system processor does not answer. RDMA transfers from and to its memory fail or hang, here and on the peers.",
+    next_step: "Drain the node and read what the driver logged: journalctl -k -b | grep -e Xid -e amdgpu. Reset the GPU (nvidia-smi \
+    --gpu-reset) or restart the node. If it happens again, replace the GPU.",
+    rules: &[&gpu_events::GPU_FAILED, &gpu_events::GPU_ERRORS],
+    cases: &[],
+    often: &[GpuStopped, GpuLinkError],
+    sometimes: &[GpuError],
     weigh: weigh::logged,
 };
 
@@ -230,7 +245,13 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         &devlink::FIRMWARE_PENDING,
     ],
     cases: &[],
-    often: &[CommandRefused, CreateRefused, CreateUnexplained],
+    often: &[
+        CommandRefused,
+        CreateRefused,
+        CreateUnexplained,
+        DriverCrashed,
+        CqError,
+    ],
     sometimes: &[
         InitRefused,
         RtsRefused,

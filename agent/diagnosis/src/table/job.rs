@@ -6,16 +6,17 @@ use rdma_health_rules::{
 };
 
 use super::{
-    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, MW_BIND, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC, WR_FLUSH,
+    LOC_ACCESS, LOC_LEN, LOC_PROT, LOC_QP_OP, MW_BIND, REM_ACCESS, REM_INV_REQ, REM_OP, RNR_RETRY_EXC,
+    WR_FLUSH,
 };
 use crate::symptom::SymptomKind::{
-    AdmissionRefused, CmFailed, CmUnavailable, CollectiveTimeout, ConnectIncompatible, ConnectNoDevice,
-    ConnectRefused, ConnectTimedOut, CreateFailed, CreateRefused, CreateUnexplained, DeviceAbsent,
-    ExchangeFailed, GpuDoorbellFailed, InitRefused, JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
-    NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
-    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RtsRefused,
-    RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, SettingUnmatched, SocketFallback,
-    TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
+    ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
+    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, InitRefused, JobFailed,
+    MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
+    NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive,
+    PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RtsRefused, RegMrFailed, RegMrNoMemory, ResourceLimit,
+    ResourceUnavailable, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -35,7 +36,7 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
 
 pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
     id: "device-not-given",
-    title: "The RDMA devices of the node are not available to the job's container",
+    title: "The RDMA devices of the node are not available where the job runs",
     explanation: "A container has only the devices that its pod requests. Without an RDMA resource in the pod, or without \
     /dev/infiniband, NCCL finds no device and uses TCP.",
     next_step: "In the pod, run ls /dev/infiniband and env | grep PCIDEVICE. Add the RDMA resource to the pod's limits.",
@@ -68,7 +69,14 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
         SettingUnmatched,
         ConnectIncompatible,
     ],
-    sometimes: &[NoDevice, SocketFallback, ConnectNoDevice, PortNotActive],
+    sometimes: &[
+        NoDevice,
+        SocketFallback,
+        ConnectNoDevice,
+        PortNotActive,
+        BackendFailed,
+        BackendMissing,
+    ],
     weigh: weigh::settings,
 };
 
@@ -81,8 +89,15 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[NoLibrary, NoProvider, VersionMismatch, CreateUnexplained],
+    often: &[
+        NoLibrary,
+        NoProvider,
+        VersionMismatch,
+        CreateUnexplained,
+        BackendMissing,
+    ],
     sometimes: &[
+        BackendFailed,
         NoDevice,
         SocketFallback,
         OpenFailed,
@@ -148,6 +163,7 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         REM_OP,
         RegMrFailed,
         QueueError,
+        CqError,
         PeerMemoryError,
         QueueFull,
     ],

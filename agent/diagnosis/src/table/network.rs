@@ -6,11 +6,11 @@ use rdma_health_rules::domain::{
 
 use super::{LOC_LEN, REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, CmFailed, CollectiveTimeout, ConnectFailed, ConnectInvalid,
-    ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable, DeviceAbsent,
-    ExchangeFailed, GidChanged, InitRefused, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface,
-    NoSubnetManager, PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull,
-    RouteUnresolved, SocketFallback,
+    AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout, ConnectFailed,
+    ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable,
+    DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, InitRefused, JoinRefused, LatencyHigh, ModuleFault,
+    MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed, PeerUnreachable, PortError,
+    PortInitializing, PortNotActive, ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -59,6 +59,7 @@ pub(super) static NO_SUBNET_MANAGER: KnownCause = KnownCause {
         SocketFallback,
         RouteUnresolved,
         PortNotActive,
+        JoinRefused,
     ],
     weigh: weigh::infiniband_only,
 };
@@ -71,7 +72,7 @@ pub(super) static PARTITION_KEY: KnownCause = KnownCause {
     the partition in the subnet manager.",
     rules: &[&rails::PARTITION_KEY_MISSING],
     cases: &[],
-    often: &[InitRefused],
+    often: &[InitRefused, JoinRefused],
     sometimes: &[RETRY_EXC, ConnectInvalid],
     weigh: weigh::infiniband_member,
 };
@@ -84,7 +85,7 @@ pub(super) static BOND_DEGRADED: KnownCause = KnownCause {
     next_step: "Show the members of the bond: cat /proc/net/bonding/BOND. Check cable and switch port of the one that is down.",
     rules: &[&bond::BOND_DEGRADED],
     cases: &[],
-    often: &[],
+    often: &[BondMemberDown],
     sometimes: &[RETRY_EXC, BandwidthLow],
     weigh: weigh::nothing,
 };
@@ -242,6 +243,7 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
         AddressInUse,
         RouteUnresolved,
         GidChanged,
+        DefaultSubnetPrefix,
     ],
     sometimes: &[RETRY_EXC, NoSocketInterface, PeerUnreachable, ConnectFailed],
     weigh: weigh::addressing,
@@ -274,4 +276,18 @@ pub(super) static FLOW_CONTROL: KnownCause = KnownCause {
     often: &[],
     sometimes: &[RETRY_EXC, RNR_RETRY_EXC, BandwidthLow, LatencyHigh],
     weigh: weigh::ethernet_only,
+};
+
+pub(super) static AGGREGATION: KnownCause = KnownCause {
+    id: "aggregation-manager",
+    title: "The InfiniBand fabric offers the job no in-network reduction (SHARP)",
+    explanation: "SHARP needs an aggregation manager (sharp_am) next to the subnet manager, sharpd or its library on each node, and free \
+    resources on the switches. Without one of them NCCL uses its ordinary algorithms, or stops if only SHARP is allowed (NCCL_ALGO).",
+    next_step: "On the node of the subnet manager, check that sharp_am runs and what its log says about the job. If the fabric has no SHARP, \
+    unset NCCL_COLLNET_ENABLE.",
+    rules: &[],
+    cases: &[],
+    often: &[SharpUnavailable],
+    sometimes: &[],
+    weigh: weigh::logged,
 };

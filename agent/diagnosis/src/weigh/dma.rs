@@ -185,14 +185,12 @@ const REBUILD: &str = "Rebuild the module against the RDMA modules that are load
 /// Whether a registration failed as that of GPU memory does: the kernel finds no pages behind the address (EFAULT, EINVAL), or driver or
 /// library do not support DMA-BUF.
 fn is_refused_gpu_memory(symptom: &Symptom) -> bool {
-    /// `ENOTSUPP` of the kernel, which it should not return to programs.
-    const ENOTSUPP: Errno = Errno(524);
     match symptom.named.errno {
         Some(Errno::EFAULT | Errno::EINVAL) => true,
         None => symptom.named.gpu.is_some(),
         Some(errno) => {
             symptom.named.gpu.is_some()
-                && [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::ENOSYS, ENOTSUPP].contains(&errno)
+                && [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::ENOSYS, Errno::ENOTSUPP].contains(&errno)
         }
     }
 }

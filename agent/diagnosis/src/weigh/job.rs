@@ -47,7 +47,7 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
             "N: a container sees only the RDMA devices that were moved to its network namespace (rdma system show)",
         );
     }
-    scales.unseen("RDMA devices in the job's container (ls /dev/infiniband)");
+    scales.unseen("RDMA devices where the job runs (ls /dev/infiniband)");
 }
 
 pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
@@ -302,7 +302,7 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 10] = [
+    const KINDS: [SymptomKind; 12] = [
         SymptomKind::NoListener,
         SymptomKind::ExchangeFailed,
         SymptomKind::AdapterHot,
@@ -313,6 +313,8 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::CommandRefused,
         SymptomKind::AdmissionRefused,
         SymptomKind::GpuDoorbellFailed,
+        SymptomKind::GpuStopped,
+        SymptomKind::GpuLinkError,
     ];
     if let Some(symptom) = case.seen(&KINDS).next() {
         scales.fits(&symptom.source, &symptom.text);

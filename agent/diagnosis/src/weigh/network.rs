@@ -93,7 +93,20 @@ fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
     }
 }
 
+/// Takes what only an InfiniBand port reports for the cause, whatever the ports of this node are: the log may be another node's.
+fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
+    const OF_INFINIBAND: [SymptomKind; 2] = [SymptomKind::JoinRefused, SymptomKind::NoSubnetManager];
+    let found = case.seen(&OF_INFINIBAND).next();
+    if let Some(symptom) = found {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    found.is_some()
+}
+
 pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
+    if reports_infiniband(case, scales) {
+        return;
+    }
     only(case, scales, &LinkLayer::InfiniBand);
     if !scales.supported() && scales.contradicts.is_empty() {
         port_down(case, scales);
@@ -115,6 +128,9 @@ pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
             /sys/class/infiniband/DEVICE/ports/1/pkeys/*. RoCE ports have only index 0."
         ));
         return scales.shows(format!("{name} in the log"), format!("{value}; moving a queue pair to INIT checks it"));
+    }
+    if reports_infiniband(case, scales) {
+        return;
     }
     only(case, scales, &LinkLayer::InfiniBand);
 }
@@ -401,8 +417,13 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     let refused = no_device || case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
     let software = case.symptoms.iter().find_map(|symptom| symptom.software);
     if let Some(setting) = software.and_then(Software::device_setting) {
+        let place = if case.node.may_run_containers() {
+            "In the pod"
+        } else {
+            "Where the job runs"
+        };
         scales.next_step = Some(format!(
-            "In the pod, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
+            "{place}, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
             listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
             or restrict the job to the devices that it has: {setting}."
         ));

@@ -228,6 +228,89 @@ fn distress_of_other_adapters_is_recognised() {
 }
 
 #[test]
+fn errors_of_gpus_are_told_from_those_of_their_applications() {
+    check(&[
+        (
+            "NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            "0000:18:00.0 gpu-failed",
+        ),
+        (
+            "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
+            "0000:18:00.0 gpu-failed",
+        ),
+        (
+            "NVRM: GPU 0000:3a:00.0: RmInitAdapter failed! (0x62:0xffff:2477)",
+            "0000:3a:00.0 gpu-failed",
+        ),
+        (
+            "[12.3] NVRM: Xid (PCI:0000:9A:00): 119, pid=77, name=python3, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
+            "0000:9a:00.0 gpu-failed",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 74, pid=1, NVLink: fatal error detected on link 6",
+            "0000:18:00.0 gpu-link-error",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 31, pid=4711, name=python3, Ch 00000008, intr 10000000. MMU Fault: ENGINE GRAPHICS",
+            "0000:18:00.0 gpu-error",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 999, pid=1, name=x, from the future",
+            "0000:18:00.0 gpu-error",
+        ),
+        // What a process is called does not count.
+        (
+            "NVRM: Xid (PCI:0000:18:00): 43, pid=1, name=79, fallen off, Ch 8",
+            "0000:18:00.0 gpu-error",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 154, pid=1, name=x, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+            "0000:18:00.0 gpu-failed",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 154, pid=1, name=x, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+            "0000:18:00.0 started",
+        ),
+        ("NVRM: GPU at PCI:0000:18:00: GPU-7f0c", "-"),
+        ("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15", "-"),
+        (
+            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32 egress non-posted PRIV error",
+            "0000:c1:00.0 gpu-link-error",
+        ),
+        (
+            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32",
+            "0000:c1:00.0 gpu-error",
+        ),
+        (
+            "amdgpu 0000:43:00.0: amdgpu: GPU reset begin!. Source:  1",
+            "0000:43:00.0 gpu-failed",
+        ),
+        (
+            "amdgpu 0000:43:00.0: amdgpu: GPU reset(2) succeeded!",
+            "0000:43:00.0 started",
+        ),
+        (
+            "amdgpu 0000:43:00.0: amdgpu: socket: 0, die: 0 2 uncorrectable hardware errors detected in umc block",
+            "0000:43:00.0 gpu-failed",
+        ),
+        (
+            "amdgpu 0000:43:00.0: amdgpu: socket: 0 3 correctable hardware errors detected in total in umc block",
+            "-",
+        ),
+        (
+            "amdgpu 0000:43:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=9261",
+            "0000:43:00.0 gpu-error",
+        ),
+        (
+            "amdgpu 0000:43:00.0: amdgpu: RAS: optional ras ta ucode is not available",
+            "-",
+        ),
+        ("NVRM: Xid (PCI:nonsense): 79, x", "-"),
+        ("python3[7]: NVRM: Xid (PCI:0000:18:00): 79, x", "-"),
+    ]);
+}
+
+#[test]
 fn pcie_errors_name_the_function_behind_the_port() {
     check(&[
         (
@@ -383,7 +466,7 @@ proptest::proptest! {
     #[test]
     fn any_text_is_read_without_panic(line in ".{0,200}", tail in "[0-9a-fx:. \\[\\],;=-]{0,80}") {
         let _ = classify(&line);
-        for prefix in ["arm-smmu-v3 x: ", "arm-smmu-v3 x: 0x", "DMAR: Request device [", "mlx5_core ", "3,1,1,-;mlx5_core 0000:14:00.0: ", "pcieport 0000:00:03.0: AER: Uncorrected (Fatal) error received: ", "NETDEV WATCHDOG: ", "mlx5_core: probe of "] {
+        for prefix in ["NVRM: Xid (PCI:0000:18:00): ", "amdgpu 0000:18:00.0: ", "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): ", "arm-smmu-v3 x: ", "arm-smmu-v3 x: 0x", "DMAR: Request device [", "mlx5_core ", "3,1,1,-;mlx5_core 0000:14:00.0: ", "pcieport 0000:00:03.0: AER: Uncorrected (Fatal) error received: ", "NETDEV WATCHDOG: ", "mlx5_core: probe of "] {
             let _ = classify(&format!("{prefix}{line}{tail}"));
             let _ = classify(&format!("{prefix}{tail}{line}"));
         }

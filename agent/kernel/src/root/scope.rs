@@ -117,6 +117,10 @@ impl<'a> Scope<'a> {
         } else {
             self.required_fact(path, limit, bytes)
         };
+        self.text(path, bytes)
+    }
+
+    fn text(&self, path: &str, bytes: Fact<Vec<u8>>) -> Fact<String> {
         bytes.and_then(|bytes| match String::from_utf8(bytes) {
             Ok(mut text) => {
                 text.truncate(text.trim_end_matches(['\n', '\0', ' ']).len());
@@ -146,6 +150,14 @@ impl<'a> Scope<'a> {
     /// A file that may be long and that some nodes do not have.
     pub fn optional_file(&self, path: &str) -> Fact<String> {
         self.text_of(path, MAX_FILE, true)
+    }
+
+    /// An optional file that only makes other facts more precise: if it was not collected, it is absent, too.
+    pub fn collected(&self, path: &str) -> Fact<String> {
+        match self.bytes(path, MAX_ATTRIBUTE) {
+            Err(Failure::NotCollected) => Fact::Absent,
+            bytes => self.text(path, self.optional_fact(path, MAX_ATTRIBUTE, bytes)),
+        }
     }
 
     /// An optional attribute, parsed; `expected` describes it in the error.

@@ -10,10 +10,11 @@ use anstyle::Style as Ansi;
 use clap::Args;
 use rdma_health_diagnosis::{
     CAUSES, KnownCause, Link, cause,
-    lookup::{Meaning, lookup, symptoms_of, text_of},
+    glossary::TERMS,
+    lookup::{Meaning, Xid, lookup, symptoms_of, text_of},
     symptom::{Grade, Symptom, SymptomKind},
 };
-use rdma_health_node::words::printable;
+use rdma_health_node::{kmsg::EventClass, words::printable};
 use rdma_health_protocol::{Errno, WcStatus};
 use rdma_health_report::{Style, labelled};
 use rdma_health_rules::{CATALOGUE, Rule, rule};
@@ -26,6 +27,10 @@ const SIMILAR: f64 = 0.7;
 const SUGGESTIONS: usize = 8;
 /// The most characters of a text that an error repeats.
 const REPEATED: usize = 80;
+/// Shorter words of a line are like many names.
+const MEANINGFUL: usize = 5;
+/// The most words of a line for which names are suggested.
+const WORDS: usize = 16;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -64,11 +69,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every id of a rule, a cause or a symptom.
+/// Every id of a rule, a cause or a symptom, and every term.
 fn names() -> impl Iterator<Item = &'static str> {
     let rules = CATALOGUE.iter().map(|rule| rule.id);
     let causes = CAUSES.iter().map(|cause| cause.id);
-    rules.chain(causes).chain(SymptomKind::all().map(SymptomKind::id))
+    let terms = TERMS.iter().map(|term| term.name);
+    rules
+        .chain(causes)
+        .chain(SymptomKind::all().map(SymptomKind::id))
+        .chain(terms)
 }
 
 /// What the text stands for, or an error with the most similar names.
@@ -78,13 +87,29 @@ fn known(text: &str) -> Result<Vec<Subject>, String> {
         return Ok(subjects);
     }
     if text.split_whitespace().nth(2).is_some() {
+        let mut near: Vec<_> = text
+            .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'))
+            .filter(|word| word.len() > MEANINGFUL)
+            .take(WORDS)
+            .flat_map(suggestions)
+            .collect();
+        near.sort_unstable();
+        near.dedup();
         return Err(format!(
-            "no RDMA failure is recognised in '{}'; rdma-health check --log FILE reads a whole log",
-            printable(&text.chars().take(REPEATED).collect::<String>())
+            "no RDMA failure is recognised in '{}'{}; rdma-health check --log FILE reads a whole log",
+            printable(&text.chars().take(REPEATED).collect::<String>()),
+            hint(&near)
         ));
     }
-    let near = suggestions(text);
-    let hint = match &*near {
+    let hint = hint(&suggestions(text));
+    Err(format!(
+        "no rule, cause or error has this name{hint} (rdma-health rules lists all rules)"
+    ))
+}
+
+/// A question about the names that may be meant.
+fn hint(near: &[&str]) -> String {
+    match near {
         [] => String::new(),
         [one] => format!("; did you mean {one}?"),
         several => {
@@ -92,10 +117,7 @@ fn known(text: &str) -> Result<Vec<Subject>, String> {
             let shown = &several[..several.len().min(SUGGESTIONS)];
             format!("; did you mean one of {}{dots}?", shown.join(", "))
         }
-    };
-    Err(format!(
-        "no rule, cause or error has this name{hint} (rdma-health rules lists all rules)"
-    ))
+    }
 }
 
 /// Names that contain the unknown one, or else the most similar name.
@@ -125,7 +147,12 @@ enum Subject {
     Symptom(SymptomKind),
     Errno(Errno),
     VendorError(u32, WcStatus),
+    UnlistedVendorError(u32),
+    CqeSyndrome(u32, WcStatus),
     Syndrome(u64),
+    Xid(u16, Option<&'static Xid>),
+    /// A name of another library, a term or a number: its kind, name, meaning, and names to read about next.
+    Term(&'static str, String, String, &'static [&'static str]),
     Line(Box<Symptom>),
     Published(Published),
 }
@@ -147,7 +174,25 @@ fn subjects(text: &str) -> Vec<Subject> {
             Meaning::Symptom(kind) => Subject::Symptom(kind),
             Meaning::Errno(errno) => Subject::Errno(errno),
             Meaning::VendorError(code, status) => Subject::VendorError(code, status),
+            Meaning::UnlistedVendorError(code) => Subject::UnlistedVendorError(code),
+            Meaning::CqeSyndrome(code, status) => Subject::CqeSyndrome(code, status),
             Meaning::Syndrome(code) => Subject::Syndrome(code),
+            Meaning::Xid(number, xid) => Subject::Xid(number, xid),
+            Meaning::Term(_) if is_id => continue,
+            Meaning::Term(term) => {
+                Subject::Term(term.kind, term.name.to_owned(), term.meaning.to_owned(), term.see)
+            }
+            Meaning::Rejection(number, meaning, see) => Subject::Term(
+                "reason",
+                number.to_string(),
+                format!("a connection was rejected: {meaning}"),
+                see,
+            ),
+            Meaning::Harmless(text) => {
+                let shown: String = text.chars().take(REPEATED).collect();
+                let meaning = "a normal event or a message without a consequence";
+                Subject::Term("harmless", printable(&shown), meaning.to_owned(), &[])
+            }
             // A name is not a line.
             Meaning::Line(_) if is_id => continue,
             Meaning::Line(symptom) => Subject::Line(symptom),
@@ -167,7 +212,20 @@ fn write(out: &mut impl Write, text: &str, style: Style) -> io::Result<()> {
             Subject::Symptom(kind) => write_symptom(out, kind, style)?,
             Subject::Errno(errno) => write_errno(out, errno, style)?,
             Subject::VendorError(code, status) => write_vendor_error(out, code, status, style)?,
+            Subject::UnlistedVendorError(code) => write_unlisted_vendor_error(out, code, style)?,
+            Subject::CqeSyndrome(code, status) => write_cqe_syndrome(out, code, status, style)?,
             Subject::Syndrome(code) => write_syndrome(out, code, style)?,
+            Subject::Xid(number, xid) => write_xid(out, number, xid, style)?,
+            Subject::Term(kind, name, meaning, see) => {
+                headline(out, Ansi::new().bold(), kind, &name, &sentence(&meaning))?;
+                if see.is_empty() {
+                    let next = "Check the lines of the log around it: rdma-health check --log FILE";
+                    bold(out, "next step", next, style)?;
+                } else {
+                    let next = format!("rdma-health explain {}", see.join(" "));
+                    bold(out, "next step", &next, style)?;
+                }
+            }
             Subject::Line(symptom) => write_line(out, &symptom, style)?,
             Subject::Published(name) => write_published(out, &name, style)?,
         }
@@ -239,7 +297,7 @@ fn write_errno(out: &mut impl Write, errno: Errno, style: Style) -> io::Result<(
     let title = format!("error number {}", errno.0);
     headline(out, Ansi::new().bold(), "errno", &name, &title)?;
     if let Some(text) = text_of(errno) {
-        plain(out, "text", &sentence(text), style)?;
+        plain(out, "text", &sentence(&text.replace("i/o", "I/O")), style)?;
     }
     let symptoms = symptoms_of(errno);
     let lines = symptoms
@@ -264,6 +322,29 @@ fn write_vendor_error(out: &mut impl Write, code: u32, status: WcStatus, style: 
     write_symptom(out, SymptomKind::Completion(status), style)
 }
 
+fn write_unlisted_vendor_error(out: &mut impl Write, code: u32, style: Style) -> io::Result<()> {
+    let title = format!("vendor error of a failed completion, {code} in decimal");
+    headline(out, Ansi::new().bold(), "vendor", &format!("{code:#x}"), &title)?;
+    let text = "The vendor publishes no list of these codes. The status of the completion in the same line says what failed.";
+    plain(out, "meaning", text, style)?;
+    writeln!(out)?;
+    bold(
+        out,
+        "next step",
+        "Run rdma-health explain with the status in that line (status=4, with error 4, IBV_WC_LOC_PROT_ERR), or with the whole line.",
+        style,
+    )
+}
+
+fn write_cqe_syndrome(out: &mut impl Write, code: u32, status: WcStatus, style: Style) -> io::Result<()> {
+    let title = format!(
+        "syndrome of a failed completion of an mlx5 adapter (UCX prints synd {code:#x}), with {}",
+        status.name()
+    );
+    headline(out, Ansi::new().bold(), "syndrome", &format!("{code:#x}"), &title)?;
+    write_symptom(out, SymptomKind::Completion(status), style)
+}
+
 fn write_syndrome(out: &mut impl Write, code: u64, style: Style) -> io::Result<()> {
     let title = "syndrome with which the firmware of an mlx5 adapter refuses a command";
     headline(out, Ansi::new().bold(), "syndrome", &format!("{code:#x}"), title)?;
@@ -277,6 +358,25 @@ fn write_syndrome(out: &mut impl Write, code: u64, style: Style) -> io::Result<(
         the other adapters (rdma-health check), and search the release notes of the firmware for the syndrome.",
         style,
     )
+}
+
+fn write_xid(out: &mut impl Write, number: u16, xid: Option<&Xid>, style: Style) -> io::Result<()> {
+    let title = "message of NVIDIA's driver in the kernel log";
+    headline(out, Ansi::new().bold(), "Xid", &number.to_string(), title)?;
+    let meaning = xid.map_or("Its meaning is not known here.".to_owned(), |xid| {
+        sentence(xid.meaning)
+    });
+    plain(out, "meaning", &meaning, style)?;
+    let rule = match xid.map(|xid| xid.kind.class()) {
+        Some(EventClass::Fault) => "gpu-failed",
+        _ => "gpu-errors-logged",
+    };
+    plain(out, "rule", rule, style)?;
+    writeln!(out)?;
+    let next = format!(
+        "Read the recovery action of Xid {number} at docs.nvidia.com/deploy/xid-errors, and rdma-health explain {rule}."
+    );
+    bold(out, "next step", &next, style)
 }
 
 /// What one line of a log shows.

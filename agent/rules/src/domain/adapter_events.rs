@@ -1,14 +1,11 @@
 //! What the kernel logged about adapters: faults that neither sysfs nor a counter shows.
 
-use rdma_health_node::{
-    DeviceEvent, Node,
-    kmsg::EventKind,
-    pci::Role,
-    words::{count_of, duration},
-};
+use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Writer,
+    domain::logged::{Part, STARTED_AGAIN, faults},
+    draft::Draft,
     policy::Exception,
 };
 
@@ -18,11 +15,6 @@ const START: u64 = 600;
 const START_OF_DRIVER: u64 = 120;
 /// From what age on a fault that left no trace counts as over, in seconds.
 const LONG_AGO: u64 = 86_400;
-
-static STARTED_AGAIN: Exception = Exception {
-    condition: "if the driver reported later that the device works again",
-    severities: Severities::INFO,
-};
 
 static PAST: Exception = Exception {
     condition: "if the last message is more than a day old and all ports of the device are ACTIVE",
@@ -53,7 +45,7 @@ pub static ADAPTER_FAILED: Rule = Rule {
 
 fn adapter_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::AdapterHealth];
-    faults(node, &ADAPTER_FAILED, &kinds, |fault, finding| {
+    adapter_faults(node, &ADAPTER_FAILED, &kinds, |fault, finding| {
         Some(finding.exception(fault.is_over.then_some(&STARTED_AGAIN)))
     })
 }
@@ -79,7 +71,7 @@ pub static ADAPTER_TIMEOUT: Rule = Rule {
 
 fn adapter_timeout(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::CommandTimeout, EventKind::TxTimeout];
-    faults(node, &ADAPTER_TIMEOUT, &kinds, |fault, finding| {
+    adapter_faults(node, &ADAPTER_TIMEOUT, &kinds, |fault, finding| {
         Some(finding.exception(past_of(node, fault)))
     })
 }
@@ -103,7 +95,7 @@ pub static ADAPTER_NOT_STARTED: Rule = Rule {
 
 fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::FirmwareInit, EventKind::ProbeFailed];
-    faults(node, &ADAPTER_NOT_STARTED, &kinds, |fault, finding| {
+    adapter_faults(node, &ADAPTER_NOT_STARTED, &kinds, |fault, finding| {
         Some(finding.exception(fault.is_over.then_some(&STARTED_AGAIN)))
     })
 }
@@ -132,7 +124,7 @@ static NONFATAL: Exception = Exception {
 
 fn pci_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::PciFatal, EventKind::PciNonfatal];
-    faults(node, &PCI_FAULT, &kinds, |fault, finding| {
+    adapter_faults(node, &PCI_FAULT, &kinds, |fault, finding| {
         let nonfatal = fault.event.kind == EventKind::PciNonfatal;
         let past = past_of(node, fault).filter(|past| nonfatal || **past == STARTED_AGAIN);
         Some(finding.exception(past.or(nonfatal.then_some(&NONFATAL))))
@@ -158,7 +150,7 @@ pub static MODULE_FAULT: Rule = Rule {
 
 fn module_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::ModuleFault, EventKind::AdapterTemperature];
-    faults(node, &MODULE_FAULT, &kinds, |fault, finding| {
+    adapter_faults(node, &MODULE_FAULT, &kinds, |fault, finding| {
         Some(finding.exception(past_of(node, fault)))
     })
 }
@@ -181,7 +173,7 @@ pub static CABLE_UNPLUGGED: Rule = Rule {
 
 fn cable_unplugged(node: &Node, _: &Expectations) -> Vec<Draft> {
     let events = node.device_events();
-    faults(
+    adapter_faults(
         node,
         &CABLE_UNPLUGGED,
         &[EventKind::ModuleUnplugged],
@@ -225,7 +217,7 @@ pub static SLOT_POWER: Rule = Rule {
 };
 
 fn slot_power(node: &Node, _: &Expectations) -> Vec<Draft> {
-    faults(node, &SLOT_POWER, &[EventKind::PciPower], |_, finding| {
+    adapter_faults(node, &SLOT_POWER, &[EventKind::PciPower], |_, finding| {
         Some(finding)
     })
 }
@@ -247,73 +239,18 @@ pub static DRIVER_ERRORS: Rule = Rule {
 };
 
 fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let kinds = [
-        EventKind::DriverError,
-        EventKind::ResourceLimit,
-        EventKind::PeerMemory,
-    ];
-    faults(node, &DRIVER_ERRORS, &kinds, |_, finding| Some(finding))
+    let kinds = [EventKind::DriverError, EventKind::ResourceLimit];
+    adapter_faults(node, &DRIVER_ERRORS, &kinds, |_, finding| Some(finding))
 }
 
-/// One finding for each kind of event on each device. `complete` adds the exception of the policy that applies, or drops the
-/// finding.
-fn faults(
+/// One finding for each kind of event on each adapter.
+fn adapter_faults(
     node: &Node,
     rule: &'static Rule,
     kinds: &[EventKind],
     complete: impl Fn(&DeviceEvent<'_>, Draft) -> Option<Draft>,
 ) -> Vec<Draft> {
-    let events = node.device_events();
-    let of_adapters = events.iter().filter(|fault| {
-        let is_gpu = fault
-            .function
-            .as_ref()
-            .is_some_and(|function| function.role == Role::Gpu);
-        kinds.contains(&fault.event.kind) && !is_gpu
-    });
-    let found = of_adapters.filter_map(|fault| {
-        let event = fault.event;
-        let when = event.last.map_or_else(String::new, |last| {
-            format!(", last {} after boot", duration(last))
-        });
-        let message = format!(
-            "{}: {} ({} in the kernel log{when})",
-            fault.title(),
-            words(event.kind),
-            count_of(event.count, "message"),
-        );
-        let source = event
-            .last
-            .map_or_else(|| "/dev/kmsg".to_owned(), |last| format!("/dev/kmsg at {last} s"));
-        let finding = Draft::new(rule, Subject::device(fault.subject()), message);
-        complete(fault, finding.evidence(source, &event.message))
-    });
-    found.collect()
-}
-
-/// What happened, after the name of the device.
-fn words(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::AdapterHealth => "the driver reported a fatal state of the adapter or its firmware",
-        EventKind::AdapterTemperature => "the adapter is too hot",
-        EventKind::CommandTimeout => "the firmware did not answer a command in time",
-        EventKind::TxTimeout => "the adapter did not send queued packets in time",
-        EventKind::FirmwareInit => "the firmware did not finish its initialisation",
-        EventKind::ProbeFailed => "the driver could not start the device",
-        EventKind::PciFatal => "a fatal PCIe error",
-        EventKind::PciNonfatal => "an uncorrectable PCIe error that is not fatal",
-        EventKind::PciPower => "the PCIe slot offers too little power",
-        EventKind::IommuFault => "the IOMMU blocked a memory access",
-        EventKind::ModuleFault => "an error of the cable or transceiver",
-        EventKind::ModuleUnplugged => "the cable or transceiver was unplugged",
-        EventKind::LinkDown => "the link went down",
-        EventKind::ResourceLimit => "the firmware refused a request: no resources are left",
-        EventKind::PeerMemory => "an error of the module for GPU memory",
-        EventKind::DriverError => "errors that this program does not know",
-        EventKind::ModulePlugged => "a cable or transceiver was inserted",
-        EventKind::LinkUp => "the link came up",
-        EventKind::Started => "the driver started the device",
-    }
+    faults(node, rule, Part::Adapters, kinds, complete)
 }
 
 /// The exception for a fault that is over.

@@ -1,10 +1,15 @@
 //! The path between GPU memory and NICs.
 
-use rdma_health_node::{Node, nvidia::PeerMemory, words::count};
+use rdma_health_node::{
+    Node,
+    nvidia::PeerMemory,
+    platform::{Cluster, Distribution},
+    words::count,
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
-    policy::Exception,
+    policy::Exception, remedy::load_module,
 };
 
 /// `peer-memory-missing`.
@@ -86,10 +91,22 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     )
     .exception(exception)
     .remedy(remedy)
+    .written_remedy(load_here(node).filter(|_| remedy == PEER_MEMORY_MISSING.remedy))
     .evidence("/proc/modules", modules)
     .evidence("/proc/driver/nvidia/version", driver)
     .evidence("/proc/sys/kernel/osrelease", kernel);
     vec![finding]
+}
+
+/// How to load the module on a node that has neither a cluster, whose GPU operator loads it, nor the usual files in `/etc`.
+fn load_here(node: &Node) -> Option<String> {
+    let platform = node.platform();
+    let of_operator = platform.cluster.is_some_and(|cluster| cluster != Cluster::Host);
+    if of_operator && platform.distribution.is_none_or(Distribution::has_own_etc) {
+        return None;
+    }
+    let commands = load_module::commands(&["nvidia_peermem"], platform)?;
+    Some(format!("{}\n{commands}", PEER_MEMORY_MISSING.remedy.any))
 }
 
 /// What to do where all adapters are Elastic Fabric Adapters.

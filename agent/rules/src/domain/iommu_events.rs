@@ -10,7 +10,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
-    domain::iommu::arguments_in_words, draft::Draft, policy::Exception,
+    domain::iommu::arguments_in_words, draft::Draft, policy::Exception, remedy::kernel_argument,
 };
 
 /// The file with the type of a function's IOMMU group, and that type; `None` if it has no group.
@@ -83,6 +83,11 @@ fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     );
     let mut finding = Draft::new(&MEMORY_ENCRYPTION, Subject::node(), message)
         .exception(node.is_virtual_machine().then_some(&IN_A_GUEST))
+        .written_remedy(with_argument(
+            node,
+            MEMORY_ENCRYPTION.remedy.any,
+            "mem_encrypt=off",
+        ))
         .evidence(file, domain);
     if let Some(line) = logged {
         finding = finding.evidence("/dev/kmsg", line);
@@ -94,6 +99,13 @@ fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         finding = finding.evidence("/proc/cpuinfo", "sme");
     }
     vec![finding]
+}
+
+/// What to do, with the commands that add kernel arguments on this node; `None` if it is not known where the node runs.
+fn with_argument(node: &Node, any: &str, arguments: &str) -> Option<String> {
+    let platform = node.platform();
+    let is_known = platform.cluster.is_some() && platform.distribution.is_some();
+    is_known.then(|| format!("{any}\n{}", kernel_argument::add(arguments, platform)))
 }
 
 /// What forces translation on a host of encrypted guests.
@@ -109,6 +121,11 @@ fn forced_by_snp(node: &Node, first: &Function<'_>, others: usize, line: &str) -
     Draft::new(&MEMORY_ENCRYPTION, Subject::node(), message)
         .exception(node.is_virtual_machine().then_some(&IN_A_GUEST))
         .remedy(WITHOUT_SNP)
+        .written_remedy(with_argument(
+            node,
+            WITHOUT_SNP.any,
+            "sev=nosnp kvm_amd.sev_snp=0",
+        ))
         .evidence("/dev/kmsg", line)
 }
 

@@ -3,7 +3,7 @@
 use rdma_health_node::{
     Node,
     limits::{Memlock, Runtime},
-    platform::Cluster,
+    platform::{Cluster, Distribution},
     words::size,
 };
 
@@ -57,6 +57,11 @@ fn remedy_here(node: &Node, runtime: &Runtime) -> Option<String> {
         Cluster::OpenShift => return None,
         Cluster::Kubernetes | Cluster::Host => {}
     }
+    match node.platform().distribution {
+        Some(Distribution::Talos) => return Some(on_talos()),
+        Some(Distribution::Bottlerocket) => return Some(on_bottlerocket()),
+        _ => {}
+    }
     // Which unit runs the process depends on the distribution: containerd may belong to containerd.service, k3s.service or
     // rke2-agent.service.
     let unit = match name {
@@ -67,6 +72,14 @@ fn remedy_here(node: &Node, runtime: &Runtime) -> Option<String> {
         "{unit}\nmkdir -p /etc/systemd/system/$unit.d\nprintf '[Service]\\nLimitMEMLOCK=infinity\\n' > \
          /etc/systemd/system/$unit.d/memlock.conf\nsystemctl daemon-reload && systemctl restart $unit"
     );
+    let raise = match node.platform().distribution {
+        Some(Distribution::ContainerOptimized) => {
+            format!(
+                "# the system restores /etc at each boot: run this in the startup script of the instance, too\n{raise}"
+            )
+        }
+        _ => raise,
+    };
     Some(match name {
         "slurmd" => format!(
             "Raise the memlock limit of slurmd to unlimited, and keep Slurm from replacing it by the limit of the login node \
@@ -82,6 +95,27 @@ fn remedy_here(node: &Node, runtime: &Runtime) -> Option<String> {
         ),
     })
 }
+
+/// Talos has no units: the limit is that of the runtime specification of all containers.
+fn on_talos() -> String {
+    format!(
+        "Raise the memlock limit of all containers in the machine configuration; new pods get it. Or grant the pod the capability \
+         IPC_LOCK.\n\
+         talosctl -n NODE patch machineconfig --patch '{{\"machine\":{{\"baseRuntimeSpecOverrides\":{{\"process\":{{\"rlimits\":\
+         [{{\"type\":\"RLIMIT_MEMLOCK\",\"hard\":{LARGEST},\"soft\":{LARGEST}}}]}}}}}}}}'"
+    )
+}
+
+fn on_bottlerocket() -> String {
+    format!(
+        "Raise the memlock limit of containers in the settings; new pods get it. Or grant the pod the capability IPC_LOCK.\n\
+         apiclient apply <<'EOF'\n[settings.oci-defaults.resource-limits.max-locked-memory]\nhard-limit = {LARGEST}\n\
+         soft-limit = {LARGEST}\nEOF"
+    )
+}
+
+/// More than any memory, and still a signed number, as these two parse it.
+const LARGEST: i64 = i64::MAX;
 
 fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     if node.hcas().next().is_none() {

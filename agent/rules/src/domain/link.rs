@@ -30,7 +30,7 @@ pub static PORT_DOWN: Rule = Rule {
         the adapters of the GPUs and no port of the node is ACTIVE.",
     remedy: Remedy {
         any: "Check the cable, the switch port and the network device, and read the messages of the driver: \
-            journalctl -k | grep DEVICE. Physical state Disabled means that the port was switched off. A reason in the \
+            journalctl -k | grep -e ADDRESS -e NETDEV. Physical state Disabled means that the port was switched off. A reason in the \
             finding is the driver's own.",
         openshift: "Check the NodeNetworkConfigurationPolicy and what nmstate reports: oc get nns NODE -o yaml",
         host: "ip link show NETDEV; ip link set NETDEV up. Show why the link does not come up: ethtool NETDEV; mlxlink -d DEVICE",

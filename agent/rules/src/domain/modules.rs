@@ -6,7 +6,7 @@ use rdma_health_node::{Function, Node, infiniband::CLASS, pci::Role, peers::exce
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, domain::lost,
-    draft::Draft, policy::Exception,
+    draft::Draft, policy::Exception, remedy::load_module,
 };
 
 /// `rdma-modules-missing`.
@@ -69,6 +69,12 @@ const LOAD_IB_UVERBS: Remedy = Remedy {
         device appears.",
     ..Remedy::all("")
 };
+
+/// What to do, with the commands that load modules on this node; `None` if too little is known about it.
+fn load_here(node: &Node, any: &str, modules: &[&str]) -> Option<String> {
+    let commands = load_module::commands(modules, node.platform())?;
+    Some(format!("{any}\n{commands}"))
+}
 
 static GPUS_WITHOUT_RDMA: Exception = Exception {
     condition: "on a node with GPUs and adapters for them, if there is no RDMA device or no program can use one",
@@ -177,6 +183,7 @@ fn rdma_cm_missing(node: &Node) -> Option<Draft> {
     let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::node(), message)
         .exception(&EQUALS_HAVE_ONE)
         .remedy(LOAD_RDMA_UCM)
+        .written_remedy(load_here(node, LOAD_RDMA_UCM.any, &["rdma_ucm"]))
         .evidence("/proc/modules", "no rdma_ucm")
         .evidence("/sys/class/misc/rdma_cm", "no such directory");
     Some(finding)
@@ -200,6 +207,7 @@ fn user_verbs_missing(node: &Node) -> Option<Draft> {
     let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::node(), message)
         .exception(serve_gpus.then_some(&GPUS_WITHOUT_RDMA))
         .remedy(LOAD_IB_UVERBS)
+        .written_remedy(load_here(node, LOAD_IB_UVERBS.any, &["ib_uverbs"]))
         .evidence("/proc/modules", "no ib_uverbs")
         .evidence("/sys/class/infiniband_verbs", "no such directory");
     Some(finding)
@@ -247,9 +255,17 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         (None | Some("mlx5_ib" | "mlx4_ib"), _) => RDMA_MODULES_MISSING.remedy,
         _ => LOAD_OF_OTHERS,
     };
+    let written = module.filter(|_| loaded == Some(false)).and_then(|module| {
+        let any = format!(
+            "Load {module}, and read what the driver logs: journalctl -k | grep ADDRESS. If a pod of the NVIDIA Network Operator \
+             manages OFED, check that pod, because it unloads the modules of the kernel first."
+        );
+        load_here(node, &any, &["ib_uverbs", module])
+    });
     let mut finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
         .exception(exception)
         .remedy(remedy)
+        .written_remedy(written)
         .fill("MODULE", module.unwrap_or("MODULE"))
         .evidence(
             format!("/sys/bus/pci/devices/{address}/infiniband"),

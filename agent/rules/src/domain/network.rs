@@ -9,7 +9,10 @@ use std::{
 use rdma_health_node::{Fact, Node, Port, network::Arp};
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer,
+    draft::Draft,
+    policy::Exception,
+    remedy::{resolve, sysctl},
 };
 
 /// `same-subnet-arp`.
@@ -64,6 +67,7 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
             let only_reverse_path = wrong.iter().all(|setting| setting.name == "rp_filter");
             let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(netdevs[0]), message)
                 .exception(only_reverse_path.then_some(&ONLY_REVERSE_PATH))
+                .written_remedy(set_here(node, &wrong))
                 .evidence(
                     &node.network.source,
                     format!("{address}/{prefix} on {netdevs_in_words}"),
@@ -73,6 +77,34 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
             }))
         });
     found.collect()
+}
+
+/// How to set on this node what is wrong; `None` if too little is known about it.
+fn set_here(node: &Node, wrong: &[Setting]) -> Option<String> {
+    let mut settings: Vec<(String, &str)> = Vec::new();
+    for setting in wrong {
+        let (key, value) = match setting.name {
+            "arp_ignore" => ("net.ipv4.conf.all.arp_ignore".to_owned(), "1"),
+            "arp_announce" => ("net.ipv4.conf.all.arp_announce".to_owned(), "2"),
+            // A dot in the name of a VLAN is a slash in the name of its sysctl.
+            name if resolve::is_plain(&setting.netdev) => (
+                format!("net.ipv4.conf.{}.{name}", setting.netdev.replace('.', "/")),
+                "2",
+            ),
+            _ => continue,
+        };
+        if !settings.iter().any(|(known, _)| *known == key) {
+            settings.push((key, value));
+        }
+    }
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(key, value)| (key.as_str(), *value))
+        .collect();
+    let commands = sysctl::commands(&settings, node.platform())?;
+    Some(format!(
+        "Set the ARP behaviour, or give each device its own subnet (/31 links are common).\n{commands}"
+    ))
 }
 
 /// IPv4 subnets with several network devices of active RoCE ports.
@@ -95,6 +127,7 @@ fn shared_subnets(node: &Node) -> BTreeMap<(Ipv4Addr, u8), Vec<&str>> {
 
 /// A setting that does not fit several devices in one subnet.
 struct Setting {
+    netdev: String,
     name: &'static str,
     value: u32,
     expected: &'static str,
@@ -120,6 +153,7 @@ fn wrong_settings(netdev: &str, all: &Arp, own: &Arp) -> impl Iterator<Item = Se
             // The kernel uses the larger of the two.
             let value = *own.known()?.max(all.known()?);
             (value == wrong).then(|| Setting {
+                netdev: netdev.to_owned(),
                 name,
                 value,
                 expected,

@@ -4,6 +4,7 @@ use rdma_health_node::{Node, Port, dcb::Bridging, peers::exceptions};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
+    remedy::sysctl,
 };
 
 /// `pfc-unreachable`.
@@ -151,6 +152,20 @@ static OVERFLOWED: Exception = Exception {
     severities: Severities::INFO,
 };
 
+/// How to raise the limits of a table on this node; `None` if too little is known about it.
+fn raise_here(node: &Node, table: &str) -> Option<String> {
+    let family = if table.starts_with("nd") { "ipv6" } else { "ipv4" };
+    let keys: Vec<_> = (1..=3)
+        .map(|n| format!("net.{family}.neigh.default.gc_thresh{n}"))
+        .collect();
+    let values = ["8192", "32768", "65536"];
+    let settings: Vec<_> = keys.iter().map(String::as_str).zip(values).collect();
+    let commands = sysctl::commands(&settings, node.platform())?;
+    Some(format!(
+        "Raise the three limits, to at least the number of peers times the number of rails.\n{commands}"
+    ))
+}
+
 fn neighbour_table_full(node: &Node, _: &Expectations) -> Vec<Draft> {
     let found = node.neighbours.tables.known().into_iter().flatten().filter_map(|(name, table)| {
         let is_full = table.limit > 0 && table.entries.saturating_mul(10) >= table.limit.saturating_mul(9);
@@ -169,6 +184,7 @@ fn neighbour_table_full(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(
             Draft::new(&NEIGHBOUR_TABLE_FULL, Subject::node(), message)
                 .exception((!is_full).then_some(&OVERFLOWED))
+                .written_remedy(raise_here(node, name))
                 .evidence(format!("ip ntable show name {name}: thresh3"), table.limit)
                 .evidence(format!("ip -stats ntable show name {name}: entries"), table.entries)
                 .evidence(format!("ip -stats ntable show name {name}: table_fulls"), overflows),

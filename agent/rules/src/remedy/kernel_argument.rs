@@ -2,18 +2,37 @@
 
 use rdma_health_node::platform::{Cluster, Distribution, Platform};
 
-/// Commands that add an argument and reboot, each on its own line.
+use super::machine_config;
+
+/// Where Flatcar keeps the changes to its boot loader; a link to `/oem` on newer releases.
+const FLATCAR: &str = "/usr/share/oem/grub.cfg";
+
+/// Commands that add arguments, separated by spaces, and reboot, each on its own line.
 pub(crate) fn add(argument: &str, platform: Platform) -> String {
-    let set = match (platform.cluster, platform.distribution) {
-        (Some(Cluster::OpenShift), _) => return machine_config(argument),
-        (_, Some(Distribution::RedHat)) => format!("grubby --update-kernel=ALL --args='{argument}'"),
-        (_, Some(Distribution::Debian)) => format!(
-            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {argument}\"' > /etc/default/grub.d/99-rdma.cfg && update-grub"
+    if platform.cluster == Some(Cluster::OpenShift) {
+        return machine_config::kernel_arguments(argument);
+    }
+    let set = match platform.distribution {
+        Some(Distribution::RedHat) => format!("grubby --update-kernel=ALL --args='{argument}'"),
+        Some(Distribution::CoreOs) => format!("rpm-ostree kargs{}", options("--append-if-missing", argument)),
+        Some(Distribution::Debian) => format!(
+            "mkdir -p /etc/default/grub.d && echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {argument}\"' > \
+             /etc/default/grub.d/99-rdma.cfg && update-grub"
         ),
-        (_, Some(Distribution::Suse)) => format!(
-            "sed -i 's/^GRUB_CMDLINE_LINUX_DEFAULT=\"/&{argument} /' /etc/default/grub && grub2-mkconfig -o /boot/grub2/grub.cfg"
+        Some(distribution @ (Distribution::Suse | Distribution::SuseMicro)) => format!(
+            "sed -i 's/^GRUB_CMDLINE_LINUX_DEFAULT=\"/&{argument} /' /etc/default/grub && {}",
+            of_suse(distribution)
         ),
-        (_, None) => {
+        Some(Distribution::Talos) => return of_talos(argument),
+        Some(Distribution::Flatcar) => {
+            format!("echo 'set linux_append=\"$linux_append {argument}\"' >> {FLATCAR}")
+        }
+        Some(Distribution::Bottlerocket) => return of_bottlerocket(argument),
+        // The line of the kernel begins with the name of this boot loader's platform.
+        Some(Distribution::ContainerOptimized) => {
+            of_container_optimized(&format!("s/cros_efi/& {argument}/g"))
+        }
+        None => {
             format!("# add to the kernel command line in the configuration of the boot loader: {argument}")
         }
     };
@@ -22,20 +41,34 @@ pub(crate) fn add(argument: &str, platform: Platform) -> String {
 
 /// Commands that remove an argument and reboot, each on its own line.
 pub(crate) fn remove(argument: &str, platform: Platform) -> String {
-    let unset = match (platform.cluster, platform.distribution) {
-        (Some(Cluster::OpenShift), _) => {
-            return format!(
-                "oc get mc -o custom-columns=NAME:.metadata.name,ARGUMENTS:.spec.kernelArguments | grep -w -e '{argument}'"
-            );
-        }
-        (_, Some(Distribution::RedHat)) => format!("grubby --update-kernel=ALL --remove-args='{argument}'"),
-        (_, Some(Distribution::Debian)) => {
+    if platform.cluster == Some(Cluster::OpenShift) {
+        return format!(
+            "oc get mc -o custom-columns=NAME:.metadata.name,ARGUMENTS:.spec.kernelArguments | grep -w -e '{argument}'"
+        );
+    }
+    let unset = match platform.distribution {
+        Some(Distribution::RedHat) => format!("grubby --update-kernel=ALL --remove-args='{argument}'"),
+        Some(Distribution::CoreOs) => format!("rpm-ostree kargs{}", options("--delete-if-present", argument)),
+        Some(Distribution::Debian) => {
             format!("sed -i 's/ *{argument}//' /etc/default/grub /etc/default/grub.d/*.cfg && update-grub")
         }
-        (_, Some(Distribution::Suse)) => {
-            format!("sed -i 's/ *{argument}//' /etc/default/grub && grub2-mkconfig -o /boot/grub2/grub.cfg")
+        Some(distribution @ (Distribution::Suse | Distribution::SuseMicro)) => format!(
+            "sed -i 's/ *{argument}//' /etc/default/grub && {}",
+            of_suse(distribution)
+        ),
+        Some(Distribution::Talos) => {
+            return format!(
+                "# remove {argument} from machine.install.extraKernelArgs, or from the Image Factory schematic\n\
+                 talosctl -n NODE edit machineconfig\ntalosctl -n NODE upgrade --image INSTALLER"
+            );
         }
-        (_, None) => format!(
+        Some(Distribution::Flatcar) => format!("sed -i 's/ *{argument}//' {FLATCAR}"),
+        Some(Distribution::Bottlerocket) => format!(
+            "# remove {argument} from settings.boot.kernel-parameters, in the user data too\n\
+             apiclient get settings.boot"
+        ),
+        Some(Distribution::ContainerOptimized) => of_container_optimized(&format!("s/ *{argument}//g")),
+        None => format!(
             "# remove from the kernel command line in the configuration of the boot loader: {argument}"
         ),
     };
@@ -43,27 +76,75 @@ pub(crate) fn remove(argument: &str, platform: Platform) -> String {
 }
 
 fn with_reboot(command: &str, platform: Platform) -> String {
-    match (platform.cluster, platform.distribution) {
-        (Some(Cluster::Kubernetes), _) => {
-            format!("{command}\nkubectl drain NODE --ignore-daemonsets --delete-emptydir-data\nreboot")
+    let reboot = match platform.distribution {
+        Some(Distribution::Bottlerocket) => "apiclient reboot",
+        _ => "reboot",
+    };
+    match platform.cluster {
+        Some(Cluster::Kubernetes) => {
+            format!("{command}\nkubectl drain NODE --ignore-daemonsets --delete-emptydir-data\n{reboot}")
         }
         // The kernel of OpenShift's nodes is that of RHEL.
-        (None, Some(Distribution::RedHat)) => {
-            format!("# on OpenShift, change kernelArguments in a MachineConfig instead\n{command}\nreboot")
+        None if matches!(
+            platform.distribution,
+            Some(Distribution::RedHat | Distribution::CoreOs)
+        ) =>
+        {
+            format!("# on OpenShift, change kernelArguments in a MachineConfig instead\n{command}\n{reboot}")
         }
-        _ => format!("{command}\nreboot"),
+        _ => format!("{command}\n{reboot}"),
     }
 }
 
-fn machine_config(arguments: &str) -> String {
+/// One option for each argument.
+fn options(option: &str, arguments: &str) -> String {
+    arguments
+        .split(' ')
+        .map(|argument| format!(" {option}='{argument}'"))
+        .collect()
+}
+
+fn of_suse(distribution: Distribution) -> &'static str {
+    match distribution {
+        Distribution::SuseMicro => "transactional-update grub.cfg",
+        _ => "grub2-mkconfig -o /boot/grub2/grub.cfg",
+    }
+}
+
+/// Talos takes over kernel arguments when it installs or upgrades itself, also to the same version. The boot loader of UEFI
+/// machines since 1.10 takes them from the image.
+fn of_talos(arguments: &str) -> String {
     let list: Vec<_> = arguments
         .split(' ')
         .map(|argument| format!("\"{argument}\""))
         .collect();
+    let list = list.join(",");
     format!(
-        "oc apply -f - <<< '{{\"apiVersion\":\"machineconfiguration.openshift.io/v1\",\"kind\":\"MachineConfig\",\
-        \"metadata\":{{\"name\":\"99-worker-rdma\",\"labels\":{{\"machineconfiguration.openshift.io/role\":\"worker\"}}}},\
-        \"spec\":{{\"kernelArguments\":[{}]}}}}'",
-        list.join(",")
+        "talosctl -n NODE patch machineconfig --patch '{{\"machine\":{{\"install\":{{\"extraKernelArgs\":[{list}]}}}}}}'\n\
+         # if talosctl get securitystate shows bootedWithUKI: true, put them into customization.extraKernelArgs of the Image \
+         Factory schematic instead\n\
+         talosctl -n NODE upgrade --image INSTALLER"
+    )
+}
+
+fn of_bottlerocket(arguments: &str) -> String {
+    let settings: String = arguments
+        .split(' ')
+        .map(|argument| match argument.split_once('=') {
+            Some((key, value)) => format!("\"{key}\" = [\"{value}\"]\n"),
+            None => format!("\"{argument}\" = []\n"),
+        })
+        .collect();
+    format!(
+        "apiclient apply <<'EOF'\n[settings.boot]\nreboot-to-reconcile = true\n[settings.boot.kernel-parameters]\n{settings}EOF\n\
+         apiclient reboot"
+    )
+}
+
+/// An update of the system may write the file again.
+fn of_container_optimized(script: &str) -> String {
+    format!(
+        "mkdir -p /mnt/disks/efi && mount /dev/disk/by-label/EFI-SYSTEM /mnt/disks/efi\n\
+         sed -i '{script}' /mnt/disks/efi/efi/boot/grub.cfg && umount /mnt/disks/efi"
     )
 }

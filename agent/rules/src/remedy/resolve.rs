@@ -81,7 +81,8 @@ impl<'a> Resolver<'a> {
             rest = after;
         }
         filled.push_str(rest);
-        filled
+        // The kernel log cannot contain a name that is not known.
+        filled.replace(" -e NETDEV", "").replace(" -e ADDRESS", "")
     }
 
     fn value<'b>(&'b self, word: &str, subject: &'b Subject) -> Option<&'b str> {
@@ -125,7 +126,7 @@ impl Finding {
 }
 
 /// Whether a name can stand in a command without quotes. Names of devices are text of the kernel.
-fn is_plain(value: &str) -> bool {
+pub(crate) fn is_plain(value: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'@');
     !value.is_empty() && !value.starts_with('-') && value.bytes().all(plain)
 }

@@ -9,7 +9,7 @@ const MLX5_0: &str = "mlx5_core 0000:18:00.0";
 const DAY: u64 = 86_400;
 
 /// A node that was up for two days, whose kernel logged these lines at these seconds after boot.
-fn logged(lines: &[(u64, &str)]) -> Node {
+pub(super) fn logged(lines: &[(u64, &str)]) -> Node {
     node(FIELD, |tree| {
         let record = |(second, line): &(u64, &str)| format!("3,{second},{second}000000,-;{line}\n");
         tree.write("dev/kmsg", lines.iter().map(record).collect::<String>())

@@ -9,11 +9,13 @@ mod adapter_events;
 mod addresses;
 mod devices;
 mod devlink;
+mod gpu_events;
 mod host;
 mod iommu;
 mod links;
 mod netlink;
 mod pci;
+mod platforms;
 mod pods;
 mod rails;
 mod sriov;
@@ -127,6 +129,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("addresses.rs"),
         include_str!("devices.rs"),
         include_str!("devlink.rs"),
+        include_str!("gpu_events.rs"),
         include_str!("host.rs"),
         include_str!("iommu.rs"),
         include_str!("links.rs"),

@@ -10,6 +10,7 @@ mod text;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use rdma_health_kernel::os_release;
 use rdma_health_kernel::recording::{Answer, Question, Recording, Target};
 use rdma_health_node::history::History;
 use rdma_health_protocol::{Gid, Path, Peer};
@@ -68,7 +69,10 @@ fn uses((question, answer): (&Question, &Answer), name: &str) -> bool {
     question.path().is_some_and(in_path)
         || match answer {
             Answer::Bytes(bytes) => match question {
-                Question::Read(path) => is_of_kernel(path) && in_text(bytes),
+                // The name of the distribution stays, too.
+                Question::Read(path) => {
+                    (is_of_kernel(path) || os_release::is_release(path)) && in_text(bytes)
+                }
                 Question::Netlink { .. } | Question::VerbsDevices => in_text(bytes),
                 _ => false,
             },

@@ -131,6 +131,16 @@ pub(super) const CHANGES: &[Change] = &[
         config: "",
     },
     Change {
+        fault: tree("t-gpu-lost", "a GPU has fallen off the bus", "gpu-failed", &[]),
+        make: |tree| {
+            tree.write(
+                "dev/kmsg",
+                "3,400,2591000000000,-;NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus.\n",
+            )
+        },
+        config: "",
+    },
+    Change {
         fault: tree("t-module-hot", "the transceiver of mlx5_0 is too hot", "port-module-fault", &[]),
         make: |tree| logged(tree, "Port module event[error]: module 0, Cable error, High Temperature"),
         config: "",

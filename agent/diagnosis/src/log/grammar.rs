@@ -1,0 +1,311 @@
+//! Messages of known programs by their grammar: what is missing, what timed out, and how, where programs vary the words.
+//!
+//! The [rows](super::families) hold fixed phrases. Here are the forms that many programs share, and those whose meaning is in a value.
+
+use super::line::{after, is_word, number};
+use crate::symptom::SymptomKind::{self as K};
+
+/// Words of the lines that [`find`] reads, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "deepep",
+    "deep_ep",
+    "lag map",
+    "dkms",
+    "(slave ",
+    "nixl_err",
+    "device found",
+    "devices found",
+    "hca found",
+    "hcas found",
+    "device detected",
+    "devices detected",
+    "devices were",
+    "device available",
+    "devices available",
+    "end of file",
+    "unhandled cuda",
+    "cuda failure",
+];
+
+/// What a line in lower case shows, and where.
+pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    let readers: [fn(&str) -> Option<(K, usize)>; 7] =
+        [no_device, gpu_timeout, lag, bond, build, transfer_status, ended];
+    readers.iter().find_map(|read| read(lower))
+}
+
+/// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.
+fn no_device(lower: &str) -> Option<(K, usize)> {
+    const NOUNS: [&str; 10] = [
+        "device", "devices", "hca", "hcas", "nic", "nics", "rnic", "rnics", "adapter", "adapters",
+    ];
+    const OF_RDMA: [&str; 12] = [
+        "ib",
+        "rdma",
+        "infiniband",
+        "roce",
+        "efa",
+        "verbs",
+        "openfabrics",
+        "iwarp",
+        "hca",
+        "hcas",
+        "rnic",
+        "rnics",
+    ];
+    const THERE: [&str; 5] = ["found", "detected", "available", "present", "discovered"];
+    /// The most words between `no` and what is counted.
+    const BETWEEN: usize = 3;
+    let mut at = 0;
+    while let Some(found) = lower.get(at..)?.find("no ").map(|n| at + n) {
+        at = found + 3;
+        if found > 0 && is_word(lower.as_bytes()[found - 1]) {
+            continue;
+        }
+        let words = || {
+            lower[at..]
+                .split(|c: char| !c.is_ascii_alphanumeric())
+                .filter(|word| !word.is_empty())
+        };
+        let Some(noun) = words().take(BETWEEN + 1).position(|word| NOUNS.contains(&word)) else {
+            continue;
+        };
+        let of_rdma = words().take(noun + 1).any(|word| OF_RDMA.contains(&word));
+        let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
+        if of_rdma && is_there {
+            return Some((K::NoDevice, found));
+        }
+    }
+    None
+}
+
+/// The timeouts of `DeepEP`'s kernels name a rank or a channel. Those of the part over RDMA say so; the others may wait for NVLink.
+fn gpu_timeout(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("deepep").or_else(|| lower.find("deep_ep"))?;
+    let rest = &lower[at..];
+    let is_one = rest.contains("timeout")
+        && ["rank", "channel", "failed", "error"]
+            .iter()
+            .any(|word| rest.contains(word));
+    is_one.then_some((
+        if rest.contains("rdma") {
+            K::PeerUnreachable
+        } else {
+            K::CollectiveTimeout
+        },
+        at,
+    ))
+}
+
+/// How mlx5 distributes the queues of a bond over its ports: `modify lag map port 1:2 port 2:2` uses port 2 for both, because port 1 has
+/// no link; `lag map active ports: 2` in newer kernels.
+fn lag(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("lag map")?;
+    let rest = &lower[at..];
+    let mut used: Vec<u64> = match rest.split_once("active ports:") {
+        Some((_, ports)) => ports.split(',').take(8).filter_map(number).collect(),
+        None => {
+            let pairs = rest.split("port ").skip(1).take(8);
+            pairs.filter_map(|pair| number(pair.split_once(':')?.1)).collect()
+        }
+    };
+    let mapped = used.len();
+    used.sort_unstable();
+    used.dedup();
+    let is_degraded = used.len() == 1 && (mapped > 1 || rest.contains("active ports:"));
+    is_degraded.then_some((K::BondMemberDown, at))
+}
+
+/// `bond0: (slave ens1f0): link status definitely down, disabling slave` of the kernel's bonding driver, and of older ones.
+fn bond(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("link status definitely down")?;
+    (lower.contains("slave") || lower.contains("interface")).then_some((K::BondMemberDown, at))
+}
+
+/// DKMS could not build a module of the RDMA stack for the kernel. Its messages name the module in a path or before a version.
+fn build(lower: &str) -> Option<(K, usize)> {
+    const MODULES: [&str; 15] = [
+        "mlnx",
+        "mlx",
+        "ofed",
+        "doca",
+        "efa",
+        "irdma",
+        "bnxt",
+        "nvidia-peermem",
+        "nvidia_peermem",
+        "nv_peer_mem",
+        "nv-peer-mem",
+        "peermem",
+        "gdrdrv",
+        "knem",
+        "iser",
+    ];
+    const FAILS: [&str; 6] = [
+        "make.log",
+        "bad return status",
+        "bad exit status",
+        "failed",
+        "error!",
+        "errors",
+    ];
+    let at = lower.find("dkms")?;
+    let names = MODULES.iter().any(|module| {
+        lower
+            .match_indices(module)
+            .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric())
+    });
+    (names && FAILS.iter().any(|word| lower.contains(word))).then_some((K::ModuleMismatch, at))
+}
+
+/// The statuses of NIXL (`nixl_status_t`), which its Python errors repeat. Most of them say only that the library below it failed.
+fn transfer_status(lower: &str) -> Option<(K, usize)> {
+    const MISSING: [&str; 3] = ["not found", "unsupported", "failed to load"];
+    if let Some(at) = lower.find("nixl_err_") {
+        let name = &lower[at + "nixl_err_".len()..];
+        let ended = ["remote_disconnect", "cancel"]
+            .iter()
+            .any(|status| name.starts_with(status));
+        let is_state = ["not_posted", "repost_active", "no_telemetry", "not_ready"]
+            .iter()
+            .any(|status| name.starts_with(status));
+        let kind = if ended { K::PeerClosed } else { K::BackendFailed };
+        return (!is_state).then_some((kind, at));
+    }
+    let at = lower.find("backend '").or_else(|| lower.find("backend \""))?;
+    let library = ["ucx", "gds", "libfabric", "mooncake", "obj"]
+        .iter()
+        .any(|name| lower[at..].contains(name));
+    (library && MISSING.iter().any(|word| lower.contains(word))).then_some((K::BackendMissing, at))
+}
+
+/// A connection that ended while the two ends exchanged what they need: `init qp failed: End of file`.
+fn ended(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("end of file")?;
+    let about = ["qp", "rdma", "ibverbs", "handshake"]
+        .iter()
+        .any(|word| lower[..at].contains(word));
+    about.then_some((K::PeerClosed, at))
+}
+
+/// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.
+pub(super) fn of_others(lower: &str) -> Option<K> {
+    const GPU: [&str; 9] = [
+        "cuda failure",
+        "hip failure",
+        "cuda error",
+        "hip error",
+        "unhandled cuda error",
+        "unhandled hip error",
+        "ncclunhandledcudaerror",
+        "cuda out of memory",
+        "cuda driver version is insufficient",
+    ];
+    const SHARED: [&str; 4] = ["/dev/shm", "shared memory segment", "shmutils", "ncclshm"];
+    if GPU.iter().any(|words| lower.contains(words)) {
+        return Some(K::ComputeError);
+    }
+    SHARED
+        .iter()
+        .any(|words| lower.contains(words))
+        .then_some(K::SharedMemory)
+}
+
+/// Whether a call that a tracer shows only looked for a file: `openat(…, "/usr/lib/libx.so", O_RDONLY) = -1 ENOENT (No such file …)`. A
+/// device that is not there is not one of them.
+pub(super) fn is_search(lower: &str) -> bool {
+    let missing = ["= -1 enoent", "= -1 enotdir"]
+        .iter()
+        .any(|result| lower.contains(result));
+    let call = lower.split('(').next().unwrap_or_default();
+    let name = call
+        .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .next()
+        .unwrap_or_default();
+    missing && !name.is_empty() && after(lower, "(").is_some() && !lower.contains("/dev/infiniband")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_read_and_their_healthy_relatives_are_not() {
+        for (line, expected) in [
+            ("rdma_open_hca(575)....: no ib device found", Some(K::NoDevice)),
+            (
+                "error: no usable rdma devices were detected on this host",
+                Some(K::NoDevice),
+            ),
+            ("mypmd: no active hca found", Some(K::NoDevice)),
+            ("no block device found", None),
+            ("casino rdma device found", None),
+            (
+                "deepep timeout for dispatch senders, rank 3, responsible_channel = 4",
+                Some(K::CollectiveTimeout),
+            ),
+            (
+                "deepep combine rdma sender timeout, channel: 3, rdma: 1",
+                Some(K::PeerUnreachable),
+            ),
+            ("deepep error: timeout (dispatch cpu)", Some(K::CollectiveTimeout)),
+            ("deepep: timeouts are 100 s", None),
+            (
+                "mlx5_core 0000:5e:00.0: modify lag map port 1:1 port 2:1",
+                Some(K::BondMemberDown),
+            ),
+            (
+                "mlx5_core 0000:5e:00.0: lag map active ports: 2",
+                Some(K::BondMemberDown),
+            ),
+            ("mlx5_core 0000:5e:00.0: lag map active ports: 1, 2", None),
+            ("mlx5_core 0000:5e:00.0: modify lag map port 1:1 port 2:2", None),
+            (
+                "mlx5_core 0000:5e:00.0: lag map port 1:1 port 2:2 shared_fdb:0",
+                None,
+            ),
+            (
+                "consult /var/lib/dkms/mlnx-ofed-kernel/24.07/build/make.log for more information.",
+                Some(K::ModuleMismatch),
+            ),
+            (
+                "dkms autoinstall on 6.8.0-45 failed for efa(10)",
+                Some(K::ModuleMismatch),
+            ),
+            ("dkms autoinstall on 6.8.0-45 failed for virtualbox(10)", None),
+            ("dkms: efa 2.10 installed", None),
+            (
+                "nixl._bindings.nixlbackenderror: nixl_err_backend",
+                Some(K::BackendFailed),
+            ),
+            ("transfer failed: nixl_err_remote_disconnect", Some(K::PeerClosed)),
+            (
+                "createbackend: unsupported backend 'ucx'",
+                Some(K::BackendMissing),
+            ),
+            (
+                "ibverbs init qp failed: end of file conn_id 1",
+                Some(K::PeerClosed),
+            ),
+            ("unexpected end of file in config.json", None),
+        ] {
+            assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_search_of_a_file_is_no_failure_but_a_missing_device_is() {
+        assert!(is_search(
+            "openat(at_fdcwd, \"/usr/lib64/libmlx4-rdmav34.so\", o_rdonly) = -1 enoent (no such file or directory)"
+        ));
+        assert!(is_search(
+            "[pid 41] access(\"/etc/libibverbs.d/efa.driver\", r_ok) = -1 enoent (no such file or directory)"
+        ));
+        assert!(!is_search(
+            "openat(at_fdcwd, \"/dev/infiniband/uverbs0\", o_rdwr) = -1 enoent (no such file or directory)"
+        ));
+        assert!(!is_search(
+            "openat(at_fdcwd, \"/dev/infiniband/uverbs0\", o_rdwr) = -1 eacces (permission denied)"
+        ));
+    }
+}

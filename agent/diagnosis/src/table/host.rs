@@ -1,0 +1,21 @@
+//! What to do on a node without containers, where the table speaks of pods.
+
+/// The next step of the cause with this id on a node where neither a container runtime nor a kubelet runs; `None` if it is the same.
+pub(crate) fn next_step(id: &str) -> Option<&'static str> {
+    Some(match id {
+        "memlock-limit" => {
+            "Run ulimit -l where the job runs, started the same way (srun, mpirun, systemd). If it is not unlimited, write '* - memlock \
+            unlimited' to a file in /etc/security/limits.d, and set LimitMEMLOCK=infinity for the unit of the service or of slurmd."
+        }
+        "device-not-given" => {
+            "Run ls -l /dev/infiniband where the job runs. A job in a container (enroot, Apptainer) needs these files in it, and Slurm may \
+            exclude devices from a job (ConstrainDevices in cgroup.conf)."
+        }
+        "gid-other-namespace" => {
+            "Where the job runs, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
+            not listed cannot be used there. Run the job in the network namespace of the host, or restrict it to the devices that it has: \
+            NCCL_IB_HCA, UCX_NET_DEVICES."
+        }
+        _ => return None,
+    })
+}

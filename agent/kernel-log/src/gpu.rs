@@ -1,0 +1,240 @@
+//! What the drivers of GPUs report.
+//!
+//! NVIDIA's driver numbers its messages (Xid; for `NVSwitches` SXid). What a number means and whether the GPU must be reset is in
+//! NVIDIA's "Xid Errors" and its Xid catalogue. The phrases of amdgpu are those of `amdgpu_device.c`, `amdgpu_ras.c` and
+//! `amdgpu_xgmi.c`.
+
+use crate::{
+    event::{Device, EventKind},
+    origin::{Message, Writer, is_address},
+};
+
+/// A numbered message: the number, what it means, and what it says about the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Xid {
+    /// The number.
+    pub number: u16,
+    /// What it means.
+    pub meaning: &'static str,
+    /// The kind of event.
+    pub kind: EventKind,
+}
+
+/// The numbers that data centres see. Of a number that is not here, only that it was logged is known.
+const XIDS: &[Xid] = {
+    use EventKind::{GpuError, GpuFailed, GpuLinkError};
+    const fn xid(number: u16, meaning: &'static str, kind: EventKind) -> Xid {
+        Xid {
+            number,
+            meaning,
+            kind,
+        }
+    }
+    &[
+        xid(
+            13,
+            "an exception in a program on the GPU, usually an error of the application",
+            GpuError,
+        ),
+        xid(
+            31,
+            "a page fault on the GPU, usually an illegal access of the application",
+            GpuError,
+        ),
+        xid(32, "an invalid or corrupted stream of commands", GpuError),
+        xid(
+            43,
+            "the GPU stopped processing of one application after a fault of that application",
+            GpuError,
+        ),
+        xid(
+            45,
+            "the GPU ended the work of an application, after another error or because it was stopped",
+            GpuError,
+        ),
+        xid(48, "an uncorrectable ECC error in GPU memory", GpuFailed),
+        xid(
+            61,
+            "an internal micro-controller was stopped by a breakpoint or warning",
+            GpuError,
+        ),
+        xid(
+            62,
+            "an internal micro-controller of the GPU halted: the GPU must be reset",
+            GpuFailed,
+        ),
+        xid(
+            63,
+            "a page or row of GPU memory was retired or remapped; it takes effect at the next reset",
+            GpuError,
+        ),
+        xid(
+            64,
+            "a page or row of GPU memory could not be retired or remapped: the GPU must be reset",
+            GpuFailed,
+        ),
+        xid(68, "an exception in the video processor", GpuError),
+        xid(69, "an exception in a graphics engine class", GpuError),
+        xid(74, "an error of an NVLink connection", GpuLinkError),
+        xid(
+            79,
+            "the GPU has fallen off the bus: it no longer answers over PCIe",
+            GpuFailed,
+        ),
+        xid(92, "a high rate of corrected ECC errors", GpuError),
+        xid(
+            94,
+            "a contained ECC error: only the application that used the memory ends",
+            GpuError,
+        ),
+        xid(
+            95,
+            "an uncontained ECC error: every application on the GPU is affected and the GPU must be reset",
+            GpuFailed,
+        ),
+        xid(109, "a context switch on the GPU timed out", GpuError),
+        xid(
+            119,
+            "the GPU's system processor (GSP) did not answer the driver in time",
+            GpuFailed,
+        ),
+        xid(120, "an error of the GPU's system processor (GSP)", GpuFailed),
+        xid(
+            121,
+            "a corrected error of the chip-to-chip NVLink of the GPU and its CPU",
+            GpuError,
+        ),
+        xid(137, "an access of a peer GPU over NVLink was refused", GpuError),
+        xid(140, "an ECC error from which the GPU did not recover", GpuFailed),
+        xid(143, "the GPU could not be initialised", GpuFailed),
+        xid(144, "an error of an NVLink connection (SAW)", GpuLinkError),
+        xid(145, "an error of an NVLink connection (RLW)", GpuLinkError),
+        xid(146, "an error of an NVLink connection (TLW)", GpuLinkError),
+        xid(147, "an error of an NVLink connection (TREX)", GpuLinkError),
+        xid(148, "an error of an NVLink connection (NVLPW_CTRL)", GpuLinkError),
+        xid(149, "an error of an NVLink connection (NETIR)", GpuLinkError),
+        xid(150, "an error of an NVLink connection (MSE)", GpuLinkError),
+        xid(
+            154,
+            "the driver changed what it asks for to recover the GPU",
+            GpuError,
+        ),
+        xid(
+            155,
+            "an error of an NVLink connection that software defines",
+            GpuLinkError,
+        ),
+        xid(158, "a fatal timeout of the GPU", GpuFailed),
+    ]
+};
+
+/// What a number of NVIDIA's driver means; `None` if it is not known here.
+pub fn xid(number: u16) -> Option<&'static Xid> {
+    XIDS.iter().find(|xid| xid.number == number)
+}
+
+/// `NVRM: Xid (PCI:0000:18:00): 79, …`, `NVRM: GPU 0000:18:00.0: …`, `nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, …`,
+/// `amdgpu 0000:43:00.0: …`.
+pub(super) fn message(text: &str) -> Option<Message<'_>> {
+    let of = |driver, address: &str, text| {
+        Some(Message {
+            writer: Writer::Gpu,
+            driver,
+            device: Some(function(address)?),
+            text,
+        })
+    };
+    if let Some(rest) = text.strip_prefix("NVRM: ") {
+        if let Some((address, _)) = rest
+            .strip_prefix("Xid (PCI:")
+            .and_then(|rest| rest.split_once("): "))
+        {
+            return of("NVRM", address, rest);
+        }
+        let (address, rest) = rest.strip_prefix("GPU ")?.split_once(": ")?;
+        return of("NVRM", address, rest);
+    }
+    if text.starts_with("nvidia-nvswitch") {
+        let (driver, rest) = text.split_once(": ")?;
+        let (address, _) = rest.strip_prefix("SXid (PCI:")?.split_once("): ")?;
+        return of(driver, address, rest);
+    }
+    let (address, rest) = text.strip_prefix("amdgpu ")?.split_once(": ")?;
+    of("amdgpu", address, rest)
+}
+
+/// The function of a GPU. NVIDIA's driver leaves out the number of the function, which is 0.
+fn function(address: &str) -> Option<Device> {
+    let whole = match address.contains('.') {
+        true => address.to_ascii_lowercase(),
+        false => format!("{}.0", address.to_ascii_lowercase()),
+    };
+    is_address(&whole).then_some(Device::Pci(whole))
+}
+
+/// What a message reports; `Some(None)` is harmless.
+#[expect(
+    clippy::option_option,
+    reason = "not known, known and harmless, or known with a meaning"
+)]
+pub(super) fn meaning(message: &Message<'_>, lower: &str) -> Option<Option<EventKind>> {
+    if message.text.starts_with("Xid (") {
+        return Some(Some(of_xid(message.text)?));
+    }
+    if message.text.starts_with("SXid (") {
+        let (_, rest) = lower.split_once("): ")?;
+        // The severity follows the number.
+        let severity = rest.split(", ").nth(1)?;
+        return Some(Some(match severity {
+            "fatal" => EventKind::GpuLinkError,
+            _ => EventKind::GpuError,
+        }));
+    }
+    if message.driver == "NVRM" {
+        let is_failed = ["fallen off the bus", "rminitadapter failed", "gpu is lost"]
+            .iter()
+            .any(|phrase| lower.starts_with(phrase) || lower.contains(&format!(" {phrase}")));
+        return is_failed.then_some(Some(EventKind::GpuFailed));
+    }
+    crate::classify::meaning(AMD, lower)
+}
+
+/// The kind of a message with a number. What follows the number contains the name of a process, which its owner chooses.
+fn of_xid(text: &str) -> Option<EventKind> {
+    let (_, rest) = text.split_once("): ")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u16 = rest[..digits].parse().ok()?;
+    if number == 154 {
+        // `… GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)`: longer than the name of a process.
+        let (_, change) = rest.rsplit_once("GPU recovery action changed from ")?;
+        return Some(match change.split_once(" to ")?.1 {
+            now if now.starts_with("0x0") => EventKind::Started,
+            now if now.contains("Required") => EventKind::GpuFailed,
+            _ => EventKind::GpuError,
+        });
+    }
+    Some(xid(number).map_or(EventKind::GpuError, |xid| xid.kind))
+}
+
+/// Phrases of amdgpu. The first match counts; `None` is harmless.
+const AMD: &[crate::classify::Row] = {
+    use EventKind::{GpuError, GpuFailed, GpuLinkError, Started};
+    &[
+        (&["gpu reset", "succe"], Some(Started)),
+        (&["gpu reset begin"], Some(GpuFailed)),
+        (&["gpu reset", "fail"], Some(GpuFailed)),
+        (&["gpu recovery failed"], Some(GpuFailed)),
+        (&["asic reset failed"], Some(GpuFailed)),
+        (&["device lost from bus"], Some(GpuFailed)),
+        (&[" 0 uncorrectable hardware error"], None),
+        (&["uncorrectable hardware error"], Some(GpuFailed)),
+        (&["uncorrectable error"], Some(GpuFailed)),
+        (&["fatal error"], Some(GpuFailed)),
+        (&["xgmi", "error"], Some(GpuLinkError)),
+        (&["deferred hardware error"], Some(GpuError)),
+        // Corrected, and counted in sysfs.
+        (&["correctable hardware error"], None),
+        (&["ring", "timeout"], Some(GpuError)),
+        (&["page fault"], Some(GpuError)),
+    ]
+};

@@ -1,0 +1,85 @@
+//! Findings about what the kernel logged of devices.
+
+use rdma_health_node::{
+    DeviceEvent, Node,
+    kmsg::EventKind,
+    words::{count_of, duration},
+};
+
+use crate::{Rule, Severities, Subject, draft::Draft, policy::Exception};
+
+/// What rules of the kernel log are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// RDMA adapters, and the peer-memory modules.
+    Adapters,
+    /// GPUs and NVSwitches.
+    Gpus,
+}
+
+/// A fault that is over.
+pub(super) static STARTED_AGAIN: Exception = Exception {
+    condition: "if the driver reported later that the device works again",
+    severities: Severities::INFO,
+};
+
+/// One finding for each kind of event on each device. `complete` adds the exception of the policy that applies, or drops the
+/// finding.
+pub(super) fn faults(
+    node: &Node,
+    rule: &'static Rule,
+    part: Part,
+    kinds: &[EventKind],
+    complete: impl Fn(&DeviceEvent<'_>, Draft) -> Option<Draft>,
+) -> Vec<Draft> {
+    let events = node.device_events();
+    let of_these = events
+        .iter()
+        .filter(|fault| kinds.contains(&fault.event.kind) && fault.is_of_gpu() == (part == Part::Gpus));
+    let found = of_these.filter_map(|fault| {
+        let event = fault.event;
+        let when = event.last.map_or_else(String::new, |last| {
+            format!(", last {} after boot", duration(last))
+        });
+        let message = format!(
+            "{}: {} ({} in the kernel log{when})",
+            fault.title(),
+            words(event.kind),
+            count_of(event.count, "message"),
+        );
+        let source = event
+            .last
+            .map_or_else(|| "/dev/kmsg".to_owned(), |last| format!("/dev/kmsg at {last} s"));
+        let finding = Draft::new(rule, Subject::device(fault.subject()), message);
+        complete(fault, finding.evidence(source, &event.message))
+    });
+    found.collect()
+}
+
+/// What happened, after the name of the device.
+fn words(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::AdapterHealth => "the driver reported a fatal state of the adapter or its firmware",
+        EventKind::AdapterTemperature => "the adapter is too hot",
+        EventKind::CommandTimeout => "the firmware did not answer a command in time",
+        EventKind::TxTimeout => "the adapter did not send queued packets in time",
+        EventKind::FirmwareInit => "the firmware did not finish its initialisation",
+        EventKind::ProbeFailed => "the driver could not start the device",
+        EventKind::PciFatal => "a fatal PCIe error",
+        EventKind::PciNonfatal => "an uncorrectable PCIe error that is not fatal",
+        EventKind::PciPower => "the PCIe slot offers too little power",
+        EventKind::IommuFault => "the IOMMU blocked a memory access",
+        EventKind::ModuleFault => "an error of the cable or transceiver",
+        EventKind::ModuleUnplugged => "the cable or transceiver was unplugged",
+        EventKind::LinkDown => "the link went down",
+        EventKind::ResourceLimit => "the firmware refused a request: no resources are left",
+        EventKind::PeerMemory => "an error of the module for GPU memory",
+        EventKind::GpuFailed => "the GPU does not work until it is reset or the node restarts",
+        EventKind::GpuLinkError => "an NVLink or xGMI connection between GPUs failed",
+        EventKind::GpuError => "an error of the GPU or of an application on it",
+        EventKind::DriverError => "errors that this program does not know",
+        EventKind::ModulePlugged => "a cable or transceiver was inserted",
+        EventKind::LinkUp => "the link came up",
+        EventKind::Started => "the driver started the device",
+    }
+}

@@ -1,0 +1,31 @@
+//! Commands that create a `MachineConfig` for the workers of OpenShift.
+
+/// One that adds kernel arguments, separated by spaces.
+pub(super) fn kernel_arguments(arguments: &str) -> String {
+    let list: Vec<_> = arguments
+        .split(' ')
+        .map(|argument| format!("\"{argument}\""))
+        .collect();
+    apply("rdma", &format!("\"kernelArguments\":[{}]", list.join(",")))
+}
+
+/// One that writes a file with these lines.
+pub(super) fn file(name: &str, path: &str, lines: &[String]) -> String {
+    // A URL with data (RFC 2397). The lines have no character that must be escaped but the equal sign, which may stay.
+    let content = lines.iter().map(|line| format!("{line}%0A")).collect::<String>();
+    apply(
+        name,
+        &format!(
+            "\"config\":{{\"ignition\":{{\"version\":\"3.2.0\"}},\"storage\":{{\"files\":[{{\"path\":\"{path}\",\"mode\":420,\
+             \"overwrite\":true,\"contents\":{{\"source\":\"data:,{content}\"}}}}]}}}}"
+        ),
+    )
+}
+
+fn apply(name: &str, spec: &str) -> String {
+    format!(
+        "oc apply -f - <<< '{{\"apiVersion\":\"machineconfiguration.openshift.io/v1\",\"kind\":\"MachineConfig\",\
+        \"metadata\":{{\"name\":\"99-worker-{name}\",\"labels\":{{\"machineconfiguration.openshift.io/role\":\"worker\"}}}},\
+        \"spec\":{{{spec}}}}}'"
+    )
+}
