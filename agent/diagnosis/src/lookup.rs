@@ -362,10 +362,6 @@ mod tests {
         assert_eq!(symptom.kind, SymptomKind::ConnectNoDevice);
         for (text, expected) in [
             ("RNR retry counter exceeded", "IBV_WC_RNR_RETRY_EXC_ERR"),
-            (
-                "NAK: transport retry counter exceeded on the wire",
-                "IBV_WC_RETRY_EXC_ERR",
-            ),
             ("RDMA_CM_EVENT_UNREACHABLE", "peer-unreachable"),
             ("ADDR_ERROR", "address-unresolved"),
             ("IBV_EVENT_PORT_ERR", "port-error"),

@@ -255,7 +255,7 @@ mod tests {
             cable. Compare the port with its neighbours. If the cable is known to be good, replace the module, and then the adapter. \
             Read the link: mlxlink -d 0000:18:00.0 --port_type NETWORK -m. Read the messages: journalctl -k -b | grep 0000:18:00.0. \
             Then drain the node and open a case with the vendor, including both outputs.";
-        for width in [60, 80, 100, 120] {
+        for width in [80, 100, 120] {
             let style = Style {
                 width,
                 verbose: false,

@@ -361,7 +361,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
         ),
         (
             "[ 25.1] NVRM: Xid (PCI:0000:53:00): 79, pid=1, GPU has fallen off the bus.",
-            K::Unrecognised,
+            K::GpuStopped,
         ),
         (
             "[jazz15:39570:0:39570] ud_ep.c:248  Fatal: UD endpoint 0x3b9a060: unhandled timeout error",
