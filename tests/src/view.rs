@@ -180,7 +180,7 @@ pub fn empty(absent: bool) -> View {
     node.pci = Arc::new(Pci {
         functions: fact(absent),
         left_out: Vec::new(),
-            others: std::collections::BTreeSet::new(),
+        others: std::collections::BTreeSet::new(),
         nvidia_driver: fact(absent),
     });
     node.links = Arc::new(Links {

@@ -226,7 +226,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let is_elsewhere = matches!(origin, Origin::Elsewhere(_));
     let writer = if is_elsewhere { &unknown } else { node };
     for symptom in &mut symptoms {
-        if is_optional_provider(symptom, writer) || is_of_another_function(symptom, writer) {
+        if is_optional_provider(symptom, writer) || is_of_another_function(symptom, node, writer) {
             symptom.grade = Grade::Note;
         }
     }
@@ -246,7 +246,8 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     };
     let mut causes = if is_elsewhere {
         // What this node shows, and what the log shows, are faults of two machines.
-        let (of_log, of_node): (Vec<_>, Vec<_>) = primary.into_iter().partition(|symptom| symptom.line.is_some());
+        let (of_log, of_node): (Vec<_>, Vec<_>) =
+            primary.into_iter().partition(|symptom| symptom.line.is_some());
         let mut causes = suggested(&case(&unknown, of_log), &[]);
         let of_node = Case {
             log: None,
@@ -324,16 +325,18 @@ fn unexplained(symptoms: &[Symptom]) -> Option<String> {
 
 /// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.
 /// Otherwise it is another function of the node, or a part of the chipset, which is on the first bus.
-fn is_of_another_function(symptom: &mut Symptom, node: &Node) -> bool {
+fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> bool {
     let Some(function) = &symptom.named.function else {
         return false;
     };
     if symptom.kind != SymptomKind::IommuFault || symptom.known {
         return false;
     }
-    let functions = node.pci.functions.known();
+    let functions = writer.pci.functions.known();
     symptom.known = functions.is_some_and(|functions| functions.contains_key(function));
-    !symptom.known && (node.pci.has(function) == Some(true) || function.starts_with("0000:00:"))
+    let is_here = symptom.hosts.is_empty() && node.pci.has(function) == Some(true)
+        || writer.pci.has(function) == Some(true);
+    !symptom.known && (is_here || function.starts_with("0000:00:"))
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
@@ -476,7 +479,13 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
 }
 
 /// Of a node that may not be the one that wrote the log, facts do not refute a cause. What is not known of the other node is said once.
-fn without_doubtful_facts(known: &KnownCause, case: &Case<'_>, unknown: &Node, before: Scales, scales: &mut Scales) {
+fn without_doubtful_facts(
+    known: &KnownCause,
+    case: &Case<'_>,
+    unknown: &Node,
+    before: Scales,
+    scales: &mut Scales,
+) {
     let mut of_log = before;
     let alone = Case {
         node: unknown,
@@ -488,7 +497,13 @@ fn without_doubtful_facts(known: &KnownCause, case: &Case<'_>, unknown: &Node, b
     if of_log.contradicts != scales.contradicts {
         *scales = of_log;
     }
-    let is_of_unknown = |text: &String| unknown.facts.hcas.unread().is_some_and(|unread| text.contains(&unread.detail));
+    let is_of_unknown = |text: &String| {
+        unknown
+            .facts
+            .hcas
+            .unread()
+            .is_some_and(|unread| text.contains(&unread.detail))
+    };
     if scales.unseen.iter().any(is_of_unknown) {
         scales.unseen.retain(|text| !is_of_unknown(text));
         scales.unseen.push("facts of the node that wrote the log".into());

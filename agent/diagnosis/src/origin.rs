@@ -4,7 +4,7 @@ use rdma_health_node::{Node, pci::Role};
 
 use crate::{
     log::Log,
-    symptom::{Symptom, SymptomKind},
+    symptom::{Grade, Symptom, SymptomKind},
 };
 
 /// Where a log was written, as far as it and the node show.
@@ -43,7 +43,8 @@ pub(crate) fn of(node: &Node, log: &Log) -> Origin {
         return Origin::Elsewhere(if foreign {
             "this node has no RDMA device".to_owned()
         } else {
-            "this node has neither an RDMA adapter nor a GPU. If it is from this node, that is the cause".to_owned()
+            "this node has neither an RDMA adapter nor a GPU. If it is from this node, that is the cause"
+                .to_owned()
         });
     }
     if foreign { Origin::Unsure } else { Origin::Here }
@@ -67,7 +68,10 @@ fn is_of_own_pod(node: &Node, log: &Log) -> bool {
 
 /// A PCI function that the log names and that is not on this node.
 fn missing_function<'a>(node: &Node, log: &'a Log) -> Option<&'a str> {
-    let named = log.symptoms.iter().filter(|symptom| !may_be_gone(symptom));
+    let named = log
+        .symptoms
+        .iter()
+        .filter(|symptom| symptom.grade > Grade::Note && !may_be_gone(symptom));
     let mut functions = named.filter_map(|symptom| symptom.named.function.as_deref());
     functions.find(|address| node.pci.has(address) == Some(false))
 }

@@ -17,7 +17,6 @@ const LOC_PROT: SymptomKind = SymptomKind::Completion(WcStatus::LocProtErr);
 const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const WR_FLUSH: SymptomKind = SymptomKind::Completion(WcStatus::WrFlushErr);
 const LOC_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::LocAccessErr);
-const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const REM_INV_REQ: SymptomKind = SymptomKind::Completion(WcStatus::RemInvReqErr);
 const REM_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::RemAccessErr);
 const REM_OP: SymptomKind = SymptomKind::Completion(WcStatus::RemOpErr);

@@ -14,8 +14,8 @@ pub(crate) use job::{
     application, device_not_given, gpu_only, logged, modules, no_device, peer_failed, settings, stalled,
     userspace,
 };
-pub(crate) use message::{pod_network, unsupported};
 pub(crate) use limits::{memlock, permission, resources};
+pub(crate) use message::{pod_network, unsupported};
 pub(crate) use network::{
     addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_member, infiniband_only,
     link_quality, mtu, other_namespace, port_down,
@@ -104,7 +104,10 @@ impl<'a> Case<'a> {
     /// A failed registration of GPU memory, as far as the log shows.
     fn gpu_registration(&self) -> Option<&'a Symptom> {
         self.symptoms.iter().copied().find(|symptom| {
-            let is_registration = matches!(symptom.kind, SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory);
+            let is_registration = matches!(
+                symptom.kind,
+                SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
+            );
             is_registration && symptom.named.gpu.is_some()
         })
     }

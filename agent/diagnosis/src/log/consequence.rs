@@ -33,7 +33,10 @@ fn blame_first(symptoms: &mut Vec<Symptom>) {
     let is_missed = |root: &Symptom| {
         symptoms.iter().any(|symptom| {
             let is_grave = symptom.grade == Grade::Failure || root.kind == K::RankFailed;
-            is_seen_by_peer(symptom.kind) && is_grave && symptom.line > root.line && may_share_device(root, symptom)
+            is_seen_by_peer(symptom.kind)
+                && is_grave
+                && symptom.line > root.line
+                && may_share_device(root, symptom)
         })
     };
     let roots = symptoms

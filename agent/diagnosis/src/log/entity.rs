@@ -149,9 +149,15 @@ fn transition(lower: &str) -> Option<Transition> {
         ("(rtr)", Transition::Rtr),
         ("(rts)", Transition::Rts),
     ];
-    let is_of_queue = ["qp", "queue pair", "2rtr", "2rts", "2init"].iter().any(|word| lower.contains(word));
+    let is_of_queue = ["qp", "queue pair", "2rtr", "2rts", "2init"]
+        .iter()
+        .any(|word| lower.contains(word));
     let ends = |word: &str| {
-        after(lower, word).is_some_and(|rest| rest.bytes().next().is_none_or(|byte| !is_word(byte) || byte == b'_'))
+        after(lower, word).is_some_and(|rest| {
+            rest.bytes()
+                .next()
+                .is_none_or(|byte| !is_word(byte) || byte == b'_')
+        })
     };
     let found = WORDS.iter().find(|(word, _)| ends(word));
     found.filter(|_| is_of_queue).map(|(_, transition)| *transition)

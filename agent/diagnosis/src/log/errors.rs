@@ -223,7 +223,9 @@ fn is_call(text: &str) -> bool {
         .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .next()
         .unwrap_or_default();
-    ["rdma_", "ibv_", "mlx5dv_"].iter().any(|prefix| name.starts_with(prefix))
+    ["rdma_", "ibv_", "mlx5dv_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -266,20 +266,26 @@ fn is_place(lower: &str, found: Occurrence) -> bool {
         .map_or(bytes.len(), |length| found.end + length);
     let rest = &lower[end..];
     let has_line = rest.starts_with("():") && is_digit(end + 3) || rest.starts_with(':') && is_digit(end + 1);
-    let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".py", ".rs", ".go"].iter().any(|suffix| {
-        rest.strip_prefix(suffix)
-            .is_some_and(|rest| rest.bytes().next().is_none_or(|byte| !is_word(byte)))
-    });
+    let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".py", ".rs", ".go"]
+        .iter()
+        .any(|suffix| {
+            rest.strip_prefix(suffix)
+                .is_some_and(|rest| rest.bytes().next().is_none_or(|byte| !is_word(byte)))
+        });
     let begin = bytes[..found.start]
         .iter()
         .rposition(|byte| !is_word(*byte))
         .map_or(0, |at| at + 1);
     let follows_line = || {
         let before = lower[..begin].trim_end();
-        let before = before.strip_suffix(':').map(|before| before.trim_end_matches(|c: char| c.is_ascii_digit()));
+        let before = before
+            .strip_suffix(':')
+            .map(|before| before.trim_end_matches(|c: char| c.is_ascii_digit()));
         before.is_some_and(|before| {
             let file = before.trim_end().strip_suffix(':').unwrap_or_default();
-            [".c", ".cc", ".cpp", ".cu", ".h"].iter().any(|suffix| file.ends_with(suffix))
+            [".c", ".cc", ".cpp", ".cu", ".h"]
+                .iter()
+                .any(|suffix| file.ends_with(suffix))
         })
     };
     has_line || is_file || follows_line()

@@ -227,7 +227,10 @@ impl Recogniser {
         };
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
-        if matches!(symptom.kind, SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory) {
+        if matches!(
+            symptom.kind,
+            SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
+        ) {
             let near = self.gpu_memory(number, GPU_WITHIN);
             symptom.named.gpu = memory::of_registration(&line.lower).or(near);
         }
@@ -550,7 +553,9 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
         (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
         // The connection manager of the peer knows no such service.
-        (SymptomKind::CmFailed | SymptomKind::PeerClosed, Some(Errno::ECONNREFUSED)) => SymptomKind::NoListener,
+        (SymptomKind::CmFailed | SymptomKind::PeerClosed, Some(Errno::ECONNREFUSED)) => {
+            SymptomKind::NoListener
+        }
         (SymptomKind::PeerClosed, Some(Errno::ETIMEDOUT)) => SymptomKind::PeerUnreachable,
         (
             SymptomKind::PeerClosed,

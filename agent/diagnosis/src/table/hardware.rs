@@ -10,8 +10,8 @@ use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
     DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FunctionUnconfigured, GpuError,
-    GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
-    NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
+    GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed,
+    NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
     ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};

@@ -12,11 +12,12 @@ use super::{
 use crate::symptom::SymptomKind::{
     AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
     ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
-    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, InitRefused, JobFailed,
-    MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
+    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, InitRefused,
+    JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
     NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive,
-    PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RtsRefused, RegMrFailed, RegMrNoMemory, ResourceLimit,
-    ResourceUnavailable, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory,
+    ResourceLimit, ResourceUnavailable, RtsRefused, SettingUnmatched, SocketFallback, TooManyFiles,
+    UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 

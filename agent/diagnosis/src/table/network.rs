@@ -6,11 +6,12 @@ use rdma_health_rules::domain::{
 
 use super::{LOC_LEN, REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout, ConnectFailed,
-    ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable,
-    DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, InitRefused, JoinRefused, LatencyHigh, ModuleFault,
-    MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed, PeerUnreachable, PortError,
-    PortInitializing, PortNotActive, ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
+    AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout,
+    ConnectFailed, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut,
+    ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, InitRefused,
+    JoinRefused, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager,
+    PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull,
+    RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -194,13 +195,7 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::RATE_LOW,
     ],
     cases: &[],
-    often: &[
-        RETRY_EXC,
-        PortError,
-        BandwidthLow,
-        GidChanged,
-        ModuleFault,
-    ],
+    often: &[RETRY_EXC, PortError, BandwidthLow, GidChanged, ModuleFault],
     sometimes: &[
         WR_FLUSH,
         LatencyHigh,

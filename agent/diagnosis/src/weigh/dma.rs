@@ -190,7 +190,13 @@ fn is_refused_gpu_memory(symptom: &Symptom) -> bool {
         None => symptom.named.gpu.is_some(),
         Some(errno) => {
             symptom.named.gpu.is_some()
-                && [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::ENOSYS, Errno::ENOTSUPP].contains(&errno)
+                && [
+                    Errno::EOPNOTSUPP,
+                    Errno::EPROTONOSUPPORT,
+                    Errno::ENOSYS,
+                    Errno::ENOTSUPP,
+                ]
+                .contains(&errno)
         }
     }
 }
@@ -198,7 +204,9 @@ fn is_refused_gpu_memory(symptom: &Symptom) -> bool {
 /// What to do about a registration of GPU memory that failed, if loading `nvidia_peermem` is not it.
 fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
     let text = symptom.text.to_ascii_lowercase();
-    if text.contains("dmabuf") || text.contains("dma-buf") || matches!(symptom.named.errno, Some(errno) if errno != Errno::EFAULT && errno != Errno::EINVAL)
+    if text.contains("dmabuf")
+        || text.contains("dma-buf")
+        || matches!(symptom.named.errno, Some(errno) if errno != Errno::EFAULT && errno != Errno::EINVAL)
     {
         return Some(
             "The adapter's driver or library refuses DMA-BUF. It needs Linux 5.12, an RDMA driver and an rdma-core that implement \

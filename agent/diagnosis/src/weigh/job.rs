@@ -108,7 +108,10 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
             "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
         );
     }
-    if let Some(symptom) = case.seen(&[SymptomKind::InitRefused, SymptomKind::RtsRefused]).next() {
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::InitRefused, SymptomKind::RtsRefused])
+        .next()
+    {
         return attributes(case, symptom, scales);
     }
     if view::settings(case, scales, selects) {
@@ -181,9 +184,7 @@ fn attributes(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     };
     scales.next_step = Some(step.to_owned());
     let settings = case.log.map(|log| &log.settings);
-    let set = names
-        .iter()
-        .find_map(|name| Some((name, settings?.get(*name)?)));
+    let set = names.iter().find_map(|name| Some((name, settings?.get(*name)?)));
     match set {
         Some((name, value)) => scales.fits(format!("{name} in the log"), value),
         None => scales.unseen(format!("settings of the job ({})", names.join(", "))),
@@ -232,7 +233,10 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
             scales.shows(&symptom.source, &symptom.text);
         }
         // libibverbs found the device and no library for it.
-        Some(symptom) if symptom.text.contains("no userspace device-specific driver") => {
+        Some(symptom)
+            if symptom.text.contains("no userspace device-specific driver")
+                || symptom.kind == SymptomKind::NoProvider && case.node.hcas().next().is_some() =>
+        {
             scales.shows(&symptom.source, &symptom.text);
         }
         Some(symptom) => scales.fits(&symptom.source, &symptom.text),

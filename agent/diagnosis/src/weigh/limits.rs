@@ -101,7 +101,9 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
 fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let is_efa = case.is_efa();
     let is_queue = |symptom: &&Symptom| {
-        is_efa && symptom.kind == SymptomKind::CreateFailed && symptom.text.to_ascii_lowercase().contains("qp")
+        is_efa
+            && symptom.kind == SymptomKind::CreateFailed
+            && symptom.text.to_ascii_lowercase().contains("qp")
     };
     case.symptoms.iter().copied().find(is_queue)
 }

@@ -21,11 +21,18 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
             perftest needs --connection=SRD and a build with EFA; fi_pingpong -p efa tests the path between two nodes."
                 .into(),
         );
-        scales.shows(&symptom.source, format!("{}: EFA has no RC queue pairs", symptom.text));
+        scales.shows(
+            &symptom.source,
+            format!("{}: EFA has no RC queue pairs", symptom.text),
+        );
         return;
     }
     let unsupported = [Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPROTONOSUPPORT];
-    if symptom.named.errno.is_some_and(|errno| unsupported.contains(&errno)) {
+    if symptom
+        .named
+        .errno
+        .is_some_and(|errno| unsupported.contains(&errno))
+    {
         scales.fits(&symptom.source, &symptom.text);
     }
 }

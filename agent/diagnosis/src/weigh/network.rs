@@ -127,7 +127,10 @@ pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
             "Unset {name}, which is {value} in the log, or set it to an index that exists on the port: grep -v 0x0000 \
             /sys/class/infiniband/DEVICE/ports/1/pkeys/*. RoCE ports have only index 0."
         ));
-        return scales.shows(format!("{name} in the log"), format!("{value}; moving a queue pair to INIT checks it"));
+        return scales.shows(
+            format!("{name} in the log"),
+            format!("{value}; moving a queue pair to INIT checks it"),
+        );
     }
     if reports_infiniband(case, scales) {
         return;
@@ -382,7 +385,10 @@ pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
     // Both ends refuse what the other sends: they cut messages into packets of different sizes.
     let refused = |status| case.seen(&[SymptomKind::Completion(status)]).next().is_some();
     if refused(WcStatus::RemInvReqErr) && refused(WcStatus::LocLenErr) {
-        scales.fits("log", "a length error at one end and an invalid request at the other: different path MTUs");
+        scales.fits(
+            "log",
+            "a length error at one end and an invalid request at the other: different path MTUs",
+        );
     }
     scales.unseen("MTU of the peer and of the switches");
 }
