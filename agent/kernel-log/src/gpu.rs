@@ -1,6 +1,6 @@
 //! What the drivers of GPUs report.
 //!
-//! NVIDIA's driver numbers its messages (Xid; for `NVSwitches` SXid). What a number means and whether the GPU must be reset is in
+//! NVIDIA's driver numbers its messages (Xid; for `NVSwitches` `SXid`). What a number means and whether the GPU must be reset is in
 //! NVIDIA's "Xid Errors" and its Xid catalogue. The phrases of amdgpu are those of `amdgpu_device.c`, `amdgpu_ras.c` and
 //! `amdgpu_xgmi.c`.
 
@@ -165,10 +165,10 @@ pub(super) fn message(text: &str) -> Option<Message<'_>> {
 
 /// The function of a GPU. NVIDIA's driver leaves out the number of the function, which is 0.
 fn function(address: &str) -> Option<Device> {
-    let whole = match address.contains('.') {
-        true => address.to_ascii_lowercase(),
-        false => format!("{}.0", address.to_ascii_lowercase()),
-    };
+    let mut whole = address.to_ascii_lowercase();
+    if !address.contains('.') {
+        whole.push_str(".0");
+    }
     is_address(&whole).then_some(Device::Pci(whole))
 }
 

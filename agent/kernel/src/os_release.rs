@@ -98,7 +98,8 @@ pub fn is_release(path: &str) -> bool {
 pub fn used_lines(text: &str) -> String {
     identifiers(text)
         .map(|(key, value)| format!("{key}={value}\n"))
-        .collect()
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub enum Architecture {
 pub enum Distribution {
     /// RHEL, Fedora, Amazon Linux and those built from them.
     RedHat,
-    /// Fedora and RHEL CoreOS and other image-based systems of rpm-ostree.
+    /// Fedora and RHEL `CoreOS` and other image-based systems of rpm-ostree.
     CoreOs,
     /// Debian and Ubuntu.
     Debian,

@@ -30,9 +30,7 @@ pub(super) struct Grade {
     pub(super) failing: bool,
     /// Its own level, if it states one.
     pub(super) level: Option<Level>,
-    /// It is known to have no consequence.
-    pub(super) harmless: bool,
-    /// It quotes documentation, advice or source code.
+    /// It quotes documentation, advice or source code, or is known to have no consequence.
     pub(super) quoted: bool,
 }
 
@@ -533,9 +531,8 @@ impl Grade {
         Self {
             about_rdma: is_about_rdma(lower),
             failing: failure.is_some() && !harmless,
-            harmless,
             level,
-            quoted: is_quoted(line, level, failure),
+            quoted: harmless || is_quoted(line, level, failure),
         }
     }
 

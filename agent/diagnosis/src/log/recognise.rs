@@ -323,7 +323,7 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
     let row = families::find(lower);
     let grade = Grade::of(line);
-    if !(grade.about_rdma || row.is_some()) || grade.quoted || grade.harmless {
+    if !(grade.about_rdma || row.is_some()) || grade.quoted {
         return None;
     }
     // A driver crashed in one of its functions, which is not an operation of the job.

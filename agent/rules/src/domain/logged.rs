@@ -13,7 +13,7 @@ use crate::{Rule, Severities, Subject, draft::Draft, policy::Exception};
 pub(super) enum Part {
     /// RDMA adapters, and the peer-memory modules.
     Adapters,
-    /// GPUs and NVSwitches.
+    /// GPUs and `NVSwitches`.
     Gpus,
 }
 

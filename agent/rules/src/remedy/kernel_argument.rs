@@ -101,7 +101,8 @@ fn options(option: &str, arguments: &str) -> String {
     arguments
         .split(' ')
         .map(|argument| format!(" {option}='{argument}'"))
-        .collect()
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 fn of_suse(distribution: Distribution) -> &'static str {
@@ -128,13 +129,14 @@ fn of_talos(arguments: &str) -> String {
 }
 
 fn of_bottlerocket(arguments: &str) -> String {
-    let settings: String = arguments
+    let settings: Vec<String> = arguments
         .split(' ')
         .map(|argument| match argument.split_once('=') {
             Some((key, value)) => format!("\"{key}\" = [\"{value}\"]\n"),
             None => format!("\"{argument}\" = []\n"),
         })
         .collect();
+    let settings = settings.concat();
     format!(
         "apiclient apply <<'EOF'\n[settings.boot]\nreboot-to-reconcile = true\n[settings.boot.kernel-parameters]\n{settings}EOF\n\
          apiclient reboot"

@@ -31,13 +31,14 @@ pub(crate) fn commands(modules: &[&str], platform: Platform) -> Option<String> {
             )
         }
         Distribution::Bottlerocket => {
-            let settings: String = modules
+            let settings: Vec<String> = modules
                 .iter()
                 .map(|module| {
                     let setting = format!("settings.kernel.modules.{module}");
                     format!(" {setting}.allowed=true {setting}.autoload=true")
                 })
                 .collect();
+            let settings = settings.concat();
             format!("apiclient set{settings}")
         }
         Distribution::ContainerOptimized => format!(

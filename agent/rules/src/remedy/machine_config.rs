@@ -12,7 +12,8 @@ pub(super) fn kernel_arguments(arguments: &str) -> String {
 /// One that writes a file with these lines.
 pub(super) fn file(name: &str, path: &str, lines: &[String]) -> String {
     // A URL with data (RFC 2397). The lines have no character that must be escaped but the equal sign, which may stay.
-    let content = lines.iter().map(|line| format!("{line}%0A")).collect::<String>();
+    let content: Vec<_> = lines.iter().map(|line| format!("{line}%0A")).collect();
+    let content = content.concat();
     apply(
         name,
         &format!(
