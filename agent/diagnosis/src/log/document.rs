@@ -36,6 +36,10 @@ const WORDS: usize = 6;
 
 /// What the lines look like.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was seen so far, each independent of the others"
+)]
 pub(super) struct Style {
     /// Whether a line has a time, a level, a prompt or another mark of a program.
     of_program: bool,
@@ -80,7 +84,7 @@ impl Style {
 
     pub(super) fn is_document(&self) -> bool {
         let is_table = self.entries.len() >= ENTRIES || self.explains;
-        let is_text = self.is_framed && self.sentences > 0 || self.has_placeholders && self.sentences > 0;
+        let is_text = (self.is_framed || self.has_placeholders) && self.sentences > 0;
         !self.has_origin && (is_table || is_text || !self.of_program && self.sentences >= SENTENCES)
     }
 }

@@ -95,6 +95,8 @@ const EFA: &[(&str, SymptomKind)] = {
         ("error_unresp", PeerUnreachable),
         ("error_unreach", PeerUnreachable),
         ("recv_unresp", PeerUnreachable),
+        ("unresp_remote", PeerUnreachable),
+        ("unreach_remote", PeerUnreachable),
         ("unknown_peer", PeerUnreachable),
         ("failure posting handshake to peer", PeerUnreachable),
         ("remote_error_abort", PeerClosed),

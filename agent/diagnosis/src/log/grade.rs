@@ -93,6 +93,7 @@ const TOPIC_BEGINNINGS: &[&str] = &[
     "nccl warn net",
     "rccl warn net",
     "mooncake",
+    "async error event",
     "deepep",
     "deep_ep",
     "uccl",
@@ -789,12 +790,20 @@ fn is_prose(text: &str) -> bool {
         "if", "should", "may", "can", "could", "when", "would", "must", "such", "you", "default", "value",
     ];
     let words = || text.split_whitespace();
-    let sentences = words().filter(|word| word.ends_with(['.', ':'])).count();
+    let sentences =
+        words().filter(|word| word.ends_with('.')).count() + usize::from(text.trim_end().ends_with(':'));
+    // `Error from server (Forbidden): …`: a program names itself or the kind of its message first.
+    let is_labelled = words().take(6).any(|word| word.ends_with(':'));
     let advises = words()
         .filter(|word| ADVICE.contains(&word.to_ascii_lowercase().trim_end_matches(',')))
         .count();
     let begins = text.trim_start().starts_with(|c: char| c.is_ascii_uppercase());
-    begins && sentences >= 2 && advises >= 2 && words().count() >= WORDS && !super::origin::has(text)
+    begins
+        && !is_labelled
+        && sentences >= 2
+        && advises >= 2
+        && words().count() >= WORDS
+        && !super::origin::has(text)
 }
 
 fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> bool {

@@ -27,10 +27,12 @@ pub(super) const ANCHORS: &[&str] = &[
     "cuda failure",
 ];
 
+/// Reads one form of message from a line in lower case: what it shows, and where.
+type Reader = fn(&str) -> Option<(K, usize)>;
+
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [fn(&str) -> Option<(K, usize)>; 7] =
-        [no_device, gpu_timeout, lag, bond, build, transfer_status, ended];
+    let readers: [Reader; 7] = [no_device, gpu_timeout, lag, bond, build, transfer_status, ended];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -79,7 +81,7 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
     None
 }
 
-/// The timeouts of `DeepEP`'s kernels name a rank or a channel. Those of the part over RDMA say so; the others may wait for NVLink.
+/// The timeouts of `DeepEP`'s kernels name a rank or a channel. Those of the part over RDMA say so; the others may wait for `NVLink`.
 fn gpu_timeout(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("deepep").or_else(|| lower.find("deep_ep"))?;
     let rest = &lower[at..];
@@ -102,12 +104,11 @@ fn gpu_timeout(lower: &str) -> Option<(K, usize)> {
 fn lag(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("lag map")?;
     let rest = &lower[at..];
-    let mut used: Vec<u64> = match rest.split_once("active ports:") {
-        Some((_, ports)) => ports.split(',').take(8).filter_map(number).collect(),
-        None => {
-            let pairs = rest.split("port ").skip(1).take(8);
-            pairs.filter_map(|pair| number(pair.split_once(':')?.1)).collect()
-        }
+    let mut used: Vec<u64> = if let Some((_, ports)) = rest.split_once("active ports:") {
+        ports.split(',').take(8).filter_map(number).collect()
+    } else {
+        let pairs = rest.split("port ").skip(1).take(8);
+        pairs.filter_map(|pair| number(pair.split_once(':')?.1)).collect()
     };
     let mapped = used.len();
     used.sort_unstable();

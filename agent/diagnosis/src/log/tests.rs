@@ -357,7 +357,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
         ),
         (
             "[ 15.1] RIP: 0010:bnxt_re_modify_qp+0x123/0x9a0 [bnxt_re]",
-            K::Unrecognised,
+            K::DriverCrashed,
         ),
         (
             "[ 25.1] NVRM: Xid (PCI:0000:53:00): 79, pid=1, GPU has fallen off the bus.",
@@ -377,7 +377,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
         ),
         (
             "n1:10:20 [0] socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
-            K::Unrecognised,
+            K::ExchangeFailed,
         ),
         (
             "[rank0]: DistBackendError: NCCL error in: x, remote process exited, NCCL version 2.21.5",

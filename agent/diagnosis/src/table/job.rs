@@ -96,9 +96,9 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
         VersionMismatch,
         CreateUnexplained,
         BackendMissing,
+        BackendFailed,
     ],
     sometimes: &[
-        BackendFailed,
         NoDevice,
         SocketFallback,
         OpenFailed,
