@@ -95,6 +95,7 @@ pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
         pci: Arc::new(Pci {
             functions: Fact::Known(functions),
             left_out: Vec::new(),
+            others: std::collections::BTreeSet::new(),
             nvidia_driver: Fact::Known(NvidiaDriver {
                 version: "570.124.06".into(),
                 open: true,
@@ -181,6 +182,7 @@ pub fn empty(absent: bool) -> View {
     node.pci = Arc::new(Pci {
         functions: fact(absent),
         left_out: Vec::new(),
+        others: std::collections::BTreeSet::new(),
         nvidia_driver: fact(absent),
     });
     node.links = Arc::new(Links {

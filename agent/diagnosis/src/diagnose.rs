@@ -30,8 +30,9 @@ use crate::{
     known::{KnownCause, Link},
     log::Log,
     observed,
+    origin::{self, Origin},
     symptom::{Grade, Symptom, SymptomKind},
-    table::{self, CAUSES},
+    table::{self, CAUSES, is_usual},
     weigh::{Case, Scales},
 };
 
@@ -142,6 +143,9 @@ pub struct LogSummary {
     pub packed: Option<&'static str>,
     /// Whether it is a text about errors, whose lines are not judged.
     pub document: bool,
+    /// Why it is taken to be from another node, so that the facts of this one say nothing about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
 }
 
 impl LogSummary {
@@ -175,6 +179,7 @@ impl From<&Log> for LogSummary {
             readable: log.readable,
             packed: log.packed,
             document: log.document,
+            elsewhere: None,
         }
     }
 }
@@ -216,8 +221,12 @@ impl Diagnosis {
 pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnosis {
     let mut symptoms = observed::symptoms(node, findings);
     symptoms.extend(log.into_iter().flat_map(|log| log.symptoms.iter().cloned()));
+    let origin = log.map_or(Origin::Here, |log| origin::of(node, log));
+    let unknown = Node::unknown();
+    let is_elsewhere = matches!(origin, Origin::Elsewhere(_));
+    let writer = if is_elsewhere { &unknown } else { node };
     for symptom in &mut symptoms {
-        if is_optional_provider(symptom, node) || is_of_another_function(symptom, node) {
+        if is_optional_provider(symptom, writer) || is_of_another_function(symptom, node, writer) {
             symptom.grade = Grade::Note;
         }
     }
@@ -228,20 +237,28 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     } else {
         Grade::Secondary
     };
-    let primary = symptoms.iter().filter(|symptom| symptom.grade >= least).collect();
-    let case = Case {
+    let primary: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.grade >= least).collect();
+    let case = |node, symptoms| Case {
         node,
-        symptoms: primary,
+        symptoms,
         log,
+        unknown: (origin != Origin::Here).then_some(&unknown),
     };
-    let mut causes: Vec<(u32, Cause)> = CAUSES
-        .iter()
-        .enumerate()
-        .filter_map(|(place, known)| {
-            // The table starts with the most common cause.
-            Some((u32::try_from(place).ok()?, weighed(known, &case, findings)?))
-        })
-        .collect();
+    let mut causes = if is_elsewhere {
+        // What this node shows, and what the log shows, are faults of two machines.
+        let (of_log, of_node): (Vec<_>, Vec<_>) =
+            primary.into_iter().partition(|symptom| symptom.line.is_some());
+        let mut causes = suggested(&case(&unknown, of_log), &[]);
+        let of_node = Case {
+            log: None,
+            unknown: None,
+            ..case(node, of_node)
+        };
+        causes.extend(suggested(&of_node, findings));
+        causes
+    } else {
+        suggested(&case(node, primary), findings)
+    };
     sort(&mut causes);
     let mut claimed: BTreeSet<&str> = BTreeSet::new();
     causes.retain(|(_, cause)| {
@@ -278,8 +295,22 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             .or_else(|| unexplained(&symptoms)),
         causes,
         symptoms,
-        log: log.map(LogSummary::from),
+        log: log.map(|log| LogSummary {
+            elsewhere: match origin {
+                Origin::Elsewhere(why) => Some(why),
+                Origin::Here | Origin::Unsure => None,
+            },
+            ..LogSummary::from(log)
+        }),
     }
+}
+
+/// The causes that these symptoms and findings suggest, with their places in the table, which starts with the most common cause.
+fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
+    let weighed = |(place, known): (usize, &&'static KnownCause)| {
+        Some((u32::try_from(place).ok()?, weighed(known, case, findings)?))
+    };
+    CAUSES.iter().enumerate().filter_map(weighed).collect()
 }
 
 /// The next step where a log shows a failure and nothing on the node explains it.
@@ -292,14 +323,20 @@ fn unexplained(symptoms: &[Symptom]) -> Option<String> {
     })
 }
 
-/// Whether the IOMMU stopped a function of this node that is neither an RDMA function nor a GPU.
-fn is_of_another_function(symptom: &Symptom, node: &Node) -> bool {
-    let (Some(function), Some(known)) = (&symptom.named.function, node.pci.functions.known()) else {
+/// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.
+/// Otherwise it is another function of the node, or a part of the chipset, which is on the first bus.
+fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> bool {
+    let Some(function) = &symptom.named.function else {
         return false;
     };
-    let own = node.host.hostname.known();
-    let is_here = symptom.hosts.iter().all(|host| Some(host) == own);
-    symptom.kind == SymptomKind::IommuFault && is_here && !known.is_empty() && !known.contains_key(function)
+    if symptom.kind != SymptomKind::IommuFault || symptom.known {
+        return false;
+    }
+    let functions = writer.pci.functions.known();
+    symptom.known = functions.is_some_and(|functions| functions.contains_key(function));
+    let is_here = symptom.hosts.is_empty() && node.pci.has(function) == Some(true)
+        || writer.pci.has(function) == Some(true);
+    !symptom.known && (is_here || function.starts_with("0000:00:"))
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
@@ -334,6 +371,7 @@ fn sort(causes: &mut [(u32, Cause)]) {
             Reverse(cause.confidence),
             cause.explains.is_empty(),
             Reverse(cause.score),
+            !is_usual(cause.id, &cause.explains),
             *place,
         )
     });
@@ -379,7 +417,13 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         }
         scales.supports.extend(finding.evidence.iter().cloned());
     }
+    let before = scales.clone();
     (known.weigh)(case, &mut scales);
+    if let Some(unknown) = case.unknown
+        && !explained.is_empty()
+    {
+        without_doubtful_facts(known, case, unknown, before, &mut scales);
+    }
     // Its rules found nothing, no evidence is missing, and it is a rare cause.
     let rare = explained.iter().all(|(_, link)| *link == Link::Sometimes);
     let silent = scales.supports.is_empty() && scales.contradicts.is_empty() && scales.unseen.is_empty();
@@ -432,6 +476,38 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         findings: ids(&mine),
         subjects,
     })
+}
+
+/// Of a node that may not be the one that wrote the log, facts do not refute a cause. What is not known of the other node is said once.
+fn without_doubtful_facts(
+    known: &KnownCause,
+    case: &Case<'_>,
+    unknown: &Node,
+    before: Scales,
+    scales: &mut Scales,
+) {
+    let mut of_log = before;
+    let alone = Case {
+        node: unknown,
+        symptoms: case.symptoms.clone(),
+        log: case.log,
+        unknown: None,
+    };
+    (known.weigh)(&alone, &mut of_log);
+    if of_log.contradicts != scales.contradicts {
+        *scales = of_log;
+    }
+    let is_of_unknown = |text: &String| {
+        unknown
+            .facts
+            .hcas
+            .unread()
+            .is_some_and(|unread| text.contains(&unread.detail))
+    };
+    if scales.unseen.iter().any(is_of_unknown) {
+        scales.unseen.retain(|text| !is_of_unknown(text));
+        scales.unseen.push("facts of the node that wrote the log".into());
+    }
 }
 
 /// The link of a cause to a symptom. What the kernel logged about a device explains every failure on it, even if the cause is

@@ -13,6 +13,7 @@ mod known;
 pub mod log;
 pub mod lookup;
 mod observed;
+mod origin;
 mod problem;
 pub mod symptom;
 mod table;

@@ -5,6 +5,7 @@
 
 mod consequence;
 mod document;
+mod ended;
 mod entity;
 mod errors;
 mod events;
@@ -12,6 +13,7 @@ mod families;
 mod grade;
 mod grammar;
 mod line;
+mod memory;
 mod operation;
 mod origin;
 mod phrases;
@@ -23,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::symptom::{Grade, Symptom, SymptomKind};
+use crate::symptom::{Gpu, Grade, Symptom, SymptomKind};
 use operation::Operation;
 use recognise::{Found, Recogniser};
 use settings::Fact;
@@ -50,6 +52,8 @@ const MAX_NAMES: usize = 16;
 const MAX_UNRECOGNISED: usize = 3;
 /// Number of lines after a failed operation in which its error number may follow.
 const ERROR_WITHIN: u8 = 8;
+/// Number of lines before or after a failed registration in which the kind of memory may stand.
+const GPU_WITHIN: u64 = 4;
 
 /// The contents of a log that matter for a diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -214,9 +218,12 @@ impl LogReader {
         let bytes = line::strip_escapes(bytes);
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
-        let found = self.recogniser.recognise(&bytes, self.log.lines);
+        let mut found = self.recogniser.recognise(&bytes, self.log.lines);
+        if let Some(gpu) = self.recogniser.gpu_memory(self.log.lines, 0) {
+            self.registered_gpu_memory(gpu);
+        }
         if self.awaiting.is_some() {
-            self.await_error(&bytes, found.is_some());
+            found = self.await_error(&bytes, found);
         }
         let is_symptom = matches!(found, Some(Found::Symptom(_) | Found::Incomplete(..)));
         match found {
@@ -243,20 +250,56 @@ impl LogReader {
         }
     }
 
-    /// Completes the failed operation with the error number in this line, if it has one.
-    fn await_error(&mut self, bytes: &[u8], is_other: bool) {
+    /// Completes the failed operation with the error number in this line, if it has one. Returns what the line shows besides: a
+    /// function that reports the failure of another one says no more.
+    fn await_error(&mut self, bytes: &[u8], found: Option<Found>) -> Option<Found> {
         let Some((operation, symptom, left)) = &mut self.awaiting else {
-            return;
+            return found;
         };
         if let Some(errno) = Recogniser::announced_error(bytes, *operation) {
             symptom.named.errno = Some(errno);
             symptom.kind = operation.failed(Some(errno)).unwrap_or(symptom.kind);
+            symptom.kind = recognise::by_transition(symptom.kind, symptom.named.transition);
             symptom.grade = symptom.kind.grade();
             *left = 0;
         }
         *left = left.saturating_sub(1);
+        let is_repeated = match &found {
+            Some(Found::Incomplete(again, other)) => {
+                again == operation && other.named.device == symptom.named.device
+            }
+            _ => false,
+        };
+        let is_other = match &found {
+            None => false,
+            Some(Found::Symptom(other)) => other.kind != SymptomKind::Unrecognised,
+            Some(Found::Incomplete(..)) => !is_repeated,
+            Some(Found::Fact(_) | Found::Recovered(_)) => true,
+        };
+        if is_repeated && *left > 0 {
+            symptom.count += 1;
+            return None;
+        }
         if is_other || *left == 0 {
             self.stop_awaiting();
+        }
+        found
+    }
+
+    /// The line after a failed registration shows that the memory was a GPU's.
+    fn registered_gpu_memory(&mut self, gpu: Gpu) {
+        let line = self.log.lines;
+        let awaiting = self.awaiting.as_mut().map(|(_, symptom, _)| &mut **symptom);
+        let near = |symptom: &Symptom| {
+            let is_registration = matches!(
+                symptom.kind,
+                SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
+            );
+            is_registration && symptom.line.is_some_and(|at| at + GPU_WITHIN >= line)
+        };
+        let found = self.log.symptoms.iter_mut().chain(awaiting);
+        for symptom in found.filter(|symptom| near(symptom)) {
+            symptom.named.gpu.get_or_insert(gpu);
         }
     }
 

@@ -70,8 +70,38 @@ pub struct Named {
     pub vendor_error: Option<u32>,
     /// The error number of a call.
     pub errno: Option<Errno>,
+    /// The transition of a queue pair that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transition: Option<Transition>,
+    /// The GPU whose memory was to be registered, as far as the line or its neighbours show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Gpu>,
     /// The memory-lock limit in bytes.
     pub memlock_bytes: Option<u64>,
+}
+
+/// A state to which a queue pair is moved. Each transition sets other attributes (InfiniBand Architecture Specification volume 1, 10.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transition {
+    /// From RESET to INIT: partition key, port, access flags.
+    Init,
+    /// From INIT to RTR: the path to the peer, with GID and MTU.
+    Rtr,
+    /// From RTR to RTS: timeouts and retries.
+    Rts,
+}
+
+/// The kind of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gpu {
+    /// NVIDIA's.
+    Nvidia,
+    /// AMD's.
+    Amd,
+    /// Any.
+    Any,
 }
 
 impl Named {
@@ -88,6 +118,8 @@ impl Named {
         self.remote_gid = self.remote_gid.take().or(other.remote_gid);
         self.vendor_error = self.vendor_error.or(other.vendor_error);
         self.errno = self.errno.or(other.errno);
+        self.transition = self.transition.or(other.transition);
+        self.gpu = self.gpu.or(other.gpu);
         self.memlock_bytes = self.memlock_bytes.or(other.memlock_bytes);
     }
 }

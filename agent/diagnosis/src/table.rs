@@ -14,9 +14,9 @@ use crate::{known::KnownCause, symptom::SymptomKind};
 const LOC_LEN: SymptomKind = SymptomKind::Completion(WcStatus::LocLenErr);
 const LOC_QP_OP: SymptomKind = SymptomKind::Completion(WcStatus::LocQpOpErr);
 const LOC_PROT: SymptomKind = SymptomKind::Completion(WcStatus::LocProtErr);
+const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const WR_FLUSH: SymptomKind = SymptomKind::Completion(WcStatus::WrFlushErr);
 const LOC_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::LocAccessErr);
-const MW_BIND: SymptomKind = SymptomKind::Completion(WcStatus::MwBindErr);
 const REM_INV_REQ: SymptomKind = SymptomKind::Completion(WcStatus::RemInvReqErr);
 const REM_ACCESS: SymptomKind = SymptomKind::Completion(WcStatus::RemAccessErr);
 const REM_OP: SymptomKind = SymptomKind::Completion(WcStatus::RemOpErr);
@@ -70,6 +70,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::PCI_PATH,
     &hardware::PCI_ERRORS,
     &hardware::SLOT_POWER,
+    &hardware::ADAPTER_HOT,
     &hardware::DEVICE_FAULT,
     &hardware::GPU_FAULT,
     &helper::HELPER_MISSING,
@@ -79,6 +80,21 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::SOFTWARE_RDMA,
     &dma::IOMMU_NEXT_BOOT,
 ];
+
+/// The cause to look at first where no fact tells the causes of a symptom apart. Of other symptoms, it is the most common cause.
+const FIRST: &[(SymptomKind, &str)] = &[
+    (SymptomKind::NoDevice, "device-not-given"),
+    (SymptomKind::DeviceAbsent, "device-not-given"),
+    (SymptomKind::OpenFailed, "device-not-given"),
+    (SymptomKind::SocketFallback, "device-not-given"),
+    (SymptomKind::CreateRefused, "unsupported-adapter"),
+    (SymptomKind::PeerUnreachable, "fabric-or-peer"),
+];
+
+/// Whether this cause is the one to look at first for one of these symptoms.
+pub(crate) fn is_usual(id: &str, kinds: &[SymptomKind]) -> bool {
+    kinds.iter().any(|kind| FIRST.contains(&(*kind, id)))
+}
 
 /// The cause with this id.
 pub fn cause(id: &str) -> Option<&'static KnownCause> {

@@ -4,6 +4,7 @@ mod dma;
 mod hardware;
 mod job;
 mod limits;
+mod message;
 mod network;
 mod view;
 
@@ -14,6 +15,7 @@ pub(crate) use job::{
     userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
+pub(crate) use message::{pod_network, unsupported};
 pub(crate) use network::{
     addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_member, infiniband_only,
     link_quality, mtu, other_namespace, port_down,
@@ -39,6 +41,8 @@ pub(crate) struct Case<'a> {
     /// The symptoms that are evidence for a cause.
     pub(crate) symptoms: Vec<&'a Symptom>,
     pub(crate) log: Option<&'a Log>,
+    /// A node of which nothing is known, if the log may be from another one than `node`.
+    pub(crate) unknown: Option<&'a Node>,
 }
 
 impl<'a> Case<'a> {
@@ -84,6 +88,30 @@ impl<'a> Case<'a> {
         symptoms.into_iter()
     }
 
+    /// Whether the failure is about an Elastic Fabric Adapter: the node has no other, or the log speaks of it.
+    fn is_efa(&self) -> bool {
+        let mut devices = self.devices().into_iter().peekable();
+        let only_efa = devices.peek().is_some()
+            && devices.all(|hca| hca.driver.known().is_some_and(|driver| driver == "efa"));
+        let is_named = |symptom: &&Symptom| {
+            let text = symptom.text.to_ascii_lowercase();
+            let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+            text.contains("net/ofi") || words.any(|word| word == "efa")
+        };
+        only_efa || self.symptoms.iter().any(|symptom| is_named(&symptom))
+    }
+
+    /// A failed registration of GPU memory, as far as the log shows.
+    fn gpu_registration(&self) -> Option<&'a Symptom> {
+        self.symptoms.iter().copied().find(|symptom| {
+            let is_registration = matches!(
+                symptom.kind,
+                SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
+            );
+            is_registration && symptom.named.gpu.is_some()
+        })
+    }
+
     fn gpus(&self) -> usize {
         self.node.gpus().count()
     }
@@ -109,7 +137,7 @@ impl<'a> Case<'a> {
 }
 
 /// The evidence for and against one cause.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Scales {
     pub(crate) supports: Vec<Evidence>,
     pub(crate) contradicts: Vec<Evidence>,

@@ -115,10 +115,10 @@ fn cause<'a>(diagnosis: &'a Diagnosis, id: &str) -> &'a Cause {
     diagnosis.causes.iter().find(|cause| cause.id == id).unwrap()
 }
 
-const LOC_PROT: &str = "gpu-1:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=IBV_WC_LOC_PROT_ERR(4) opcode=IBV_WC_SEND(0) vendor_err=81 hca mlx5_0\n";
-const RETRY: &str = "gpu-1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129 (Send)\n";
+const LOC_PROT: &str = "gpu-17:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=IBV_WC_LOC_PROT_ERR(4) opcode=IBV_WC_SEND(0) vendor_err=81 hca mlx5_0\n";
+const RETRY: &str = "gpu-17:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129 (Send)\n";
 const NO_MEMORY: &str =
-    "gpu-1:1:2 [0] NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory\n";
+    "gpu-17:1:2 [0] NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory\n";
 
 #[test]
 fn a_protection_error_is_traced_to_translation_and_other_causes_are_unlikely() {
@@ -138,14 +138,8 @@ fn a_protection_error_is_traced_to_translation_and_other_causes_are_unlikely() {
     let peermem = cause(&diagnosis, "peer-memory-path");
     assert_eq!(peermem.confidence, Confidence::Unlikely);
     assert_eq!(peermem.contradicts[0].value, "nvidia_peermem is loaded");
-    let memlock = cause(&diagnosis, "memlock-limit");
-    assert!(
-        memlock
-            .contradicts
-            .iter()
-            .any(|e| e.source == "/proc/2101/limits"),
-        "{memlock:?}"
-    );
+    // A low limit fails registrations, not transfers.
+    assert!(!diagnosis.causes.iter().any(|cause| cause.id == "memlock-limit"));
 }
 
 #[test]
@@ -272,7 +266,7 @@ fn device(name: &str, index: u32) -> (String, VerbsDevice) {
 fn a_gid_index_is_compared_with_the_tables() {
     let mut node = node(|_| {});
     node.verbs = rdma_health_node::Fact::Known(Arc::new([device("mlx5_0", 5)].into()));
-    let log = "a:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.\na:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n";
+    let log = "gpu-17:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.\ngpu-17:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n";
     let wrong = diagnosis(&node, log);
     assert_eq!(
         first(&wrong),

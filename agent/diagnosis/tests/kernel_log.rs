@@ -15,7 +15,7 @@ use rdma_health_rules::{Expectations, judge};
 use rdma_health_tests::tree::Tree;
 
 const MLX5_0: &str = "mlx5_core 0000:13:00.0";
-const RETRIES: &str = "gpu-1:14:72 [0] transport/net_ib.cc:2244 NCCL WARN NET/IB: Got completion from peer 10.9.0.3<53908> with status=12 \
+const RETRIES: &str = "h100-connectx7:14:72 [0] transport/net_ib.cc:2244 NCCL WARN NET/IB: Got completion from peer 10.9.0.3<53908> with status=12 \
     opcode=129 len=1048576 vendor err 129 (Recv) localGid ::ffff:10.0.0.2 remoteGids::ffff:10.0.0.3 hca mlx5_0\n";
 
 /// The first causes of a job's failure on a node whose kernel logged this.

@@ -15,6 +15,6 @@ mod speaker;
 pub use classify::{Judgement, Report, classify, judge, of_record};
 pub use event::{Device, Event, EventClass, EventKind};
 pub use gpu::{Xid, xid};
-pub use origin::{is_address, writers};
+pub use origin::{is_adapter, is_address, writers};
 pub use record::{Form, Record, kept, split};
 pub use speaker::is_known;

@@ -124,7 +124,7 @@ fn watchdog(text: &str) -> Option<Message<'_>> {
     let rest = text.strip_prefix("NETDEV WATCHDOG: ")?;
     let (name, rest) = rest.split_once(" (")?;
     let (driver, message) = rest.split_once("): ")?;
-    adapter(driver).then(|| Message {
+    is_adapter(driver).then(|| Message {
         writer: Writer::Adapter,
         driver,
         device: named(name),
@@ -184,7 +184,7 @@ fn of_device(text: &str) -> Option<Message<'_>> {
     if let Some(device) = full_address(device) {
         // After the address: the network or RDMA device, and its state: `(unnamed net_device) (uninitialized)`.
         return Some(Message {
-            writer: if adapter(driver) {
+            writer: if is_adapter(driver) {
                 Writer::Adapter
             } else {
                 Writer::Pci
@@ -195,7 +195,7 @@ fn of_device(text: &str) -> Option<Message<'_>> {
         });
     }
     // The parts of a function on the auxiliary bus are named after the driver: `mlx5_core.rdma mlx5_core.rdma.0`.
-    let is_adapter = driver == "infiniband" || adapter(driver);
+    let is_adapter = driver == "infiniband" || is_adapter(driver);
     (is_adapter && name.is_none()).then(|| Message {
         writer: Writer::Adapter,
         driver,
@@ -207,7 +207,7 @@ fn of_device(text: &str) -> Option<Message<'_>> {
 /// `mlx5_core: probe of 0000:14:00.0 failed …`, and the form of old drivers, `mlx5_0:dump_cqe:276:(pid 0): …`.
 fn of_driver(text: &str) -> Option<Message<'_>> {
     let (driver, rest) = text.split_once(':')?;
-    if adapter(driver) {
+    if is_adapter(driver) {
         return Some(Message {
             writer: Writer::Adapter,
             driver,
@@ -242,7 +242,7 @@ fn of_function(text: &str) -> Option<Message<'_>> {
     let (prefix, rest) = text.strip_prefix('[')?.split_once(")]")?;
     let (function, device) = prefix.split_once('(')?;
     let driver = function.split(['_', ':']).next()?;
-    adapter(driver).then(|| Message {
+    is_adapter(driver).then(|| Message {
         writer: Writer::Adapter,
         driver,
         device: named(device).or_else(|| Some(Device::Driver(driver.to_owned()))),
@@ -252,7 +252,7 @@ fn of_function(text: &str) -> Option<Message<'_>> {
 
 /// Whether a driver is one of RDMA adapters. Its parts on the auxiliary bus are named `mlx5_core.rdma`, its modules
 /// `hns_roce_hw_v2`.
-fn adapter(driver: &str) -> bool {
+pub fn is_adapter(driver: &str) -> bool {
     let driver = driver.split('.').next().unwrap_or_default();
     let driver = driver.strip_suffix("_hw_v2").unwrap_or(driver);
     ADAPTERS.contains(&driver)

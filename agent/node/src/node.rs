@@ -89,6 +89,11 @@ impl Node {
         }
     }
 
+    /// A machine of which nothing is known: every fact is unread.
+    pub fn unknown() -> Self {
+        Self::new(Facts::not_read_yet())
+    }
+
     /// Takes what the helper reports about container runtimes and the kubelet. It sees the host's processes, which this
     /// process may not.
     pub fn see_runtimes(&mut self, runtimes: Fact<Vec<Runtime>>) {

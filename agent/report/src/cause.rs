@@ -270,6 +270,17 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
     let own = report.node.host.hostname.known();
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let foreign = own.is_some_and(|own| !log.hosts.iter().any(|host| short(host) == short(own)));
+    if let Some(why) = &log.elsewhere {
+        let hosts: Vec<_> = log.hosts.iter().take(4).map(String::as_str).collect();
+        let from = match hosts.as_slice() {
+            [] => "another node".to_owned(),
+            hosts => hosts.join(", "),
+        };
+        let text = format!(
+            "the log is taken to be from {from}: {why}. What is known of this node says nothing about it: run rdma-health check there"
+        );
+        return labelled(out, "note", &text, style, Ansi::new().bold());
+    }
     if foreign && !log.hosts.is_empty() {
         let hosts: Vec<_> = log.hosts.iter().take(4).map(String::as_str).collect();
         let more = if log.hosts.len() > 4 { ", …" } else { "" };

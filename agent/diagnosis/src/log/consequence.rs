@@ -5,7 +5,8 @@ use rdma_health_protocol::WcStatus;
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
 
 /// Marks the failures that follow from an earlier line: the first independent one decides.
-pub(super) fn settle(symptoms: &mut [Symptom]) {
+pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
+    blame_first(symptoms);
     let first = |is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
@@ -24,6 +25,65 @@ pub(super) fn settle(symptoms: &mut [Symptom]) {
             symptom.grade = Grade::Secondary;
         }
     }
+}
+
+/// A process or adapter that failed is the reason why its peers wait in vain: what the log reports of it earlier comes first. The end of a
+/// process without any consequence for RDMA is left out.
+fn blame_first(symptoms: &mut Vec<Symptom>) {
+    let is_missed = |root: &Symptom| {
+        symptoms.iter().any(|symptom| {
+            let is_grave = symptom.grade == Grade::Failure || root.kind == K::RankFailed;
+            is_seen_by_peer(symptom.kind)
+                && is_grave
+                && symptom.line > root.line
+                && may_share_device(root, symptom)
+        })
+    };
+    let roots = symptoms
+        .iter()
+        .filter(|root| root.grade >= Grade::Secondary && ends_communication(root.kind) && is_missed(root));
+    let first = roots.map(|root| (root.line, root.kind)).min();
+    symptoms.retain(|symptom| symptom.kind != K::RankFailed || Some((symptom.line, symptom.kind)) == first);
+    let Some((line, kind)) = first else { return };
+    for symptom in symptoms {
+        if (symptom.line, symptom.kind) == (line, kind) {
+            symptom.grade = Grade::Failure;
+        } else if symptom.line > line && is_seen_by_peer(symptom.kind) {
+            symptom.grade = symptom.grade.min(Grade::Secondary);
+        }
+    }
+}
+
+/// Whether two symptoms can be about one device.
+fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
+    match (&one.named.device, &other.named.device) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    }
+}
+
+/// What ends the communication of a process or of an adapter with all peers.
+fn ends_communication(kind: K) -> bool {
+    matches!(
+        kind,
+        K::RankFailed | K::PeerClosed | K::PortError | K::GidChanged | K::DeviceFatal | K::DeviceStalled
+    )
+}
+
+/// What a peer sees that waits for an answer.
+fn is_seen_by_peer(kind: K) -> bool {
+    matches!(
+        kind,
+        K::Completion(
+            WcStatus::RetryExcErr
+                | WcStatus::RnrRetryExcErr
+                | WcStatus::RespTimeoutErr
+                | WcStatus::RemOpErr
+                | WcStatus::WrFlushErr
+        ) | K::PeerUnreachable
+            | K::PeerClosed
+            | K::ConnectRefused
+    )
 }
 
 /// What a job reports after any other failure.

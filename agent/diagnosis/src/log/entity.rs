@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use rdma_health_kernel_log::is_address;
+
 use super::{
-    line::{Lower, after, number, word},
+    line::{Lower, after, is_word, number, word},
     status::vendor_error,
 };
-use crate::symptom::Named;
+use crate::symptom::{Named, Transition};
 
 /// The beginnings of the names that drivers and udev's rules (rdma-core's `rdma_rename`) give to RDMA devices. A digit follows,
 /// at once or after more letters (`mlx5_bond_0`, `rxe_eth0`).
@@ -91,7 +93,7 @@ pub(super) fn named(line: &Lower<'_>) -> Named {
         peer: peer(line.text),
         gid_index: gid_index(&line.lower),
         // NCCL prints no space between `remoteGids` and the value.
-        function: None,
+        function: function(line.text),
         local_gid: gid(
             line.text,
             &["localGid ", "local GID ", "src_gid ", "sgid=", "sgid "],
@@ -109,8 +111,56 @@ pub(super) fn named(line: &Lower<'_>) -> Named {
         ),
         vendor_error: vendor_error(&line.lower),
         errno: None,
+        transition: transition(&line.lower),
+        gpu: None,
         memlock_bytes: memlock(&line.lower),
     }
+}
+
+/// The full address of a PCI function as a word: `0000:41:00.0`.
+fn function(text: &str) -> Option<String> {
+    let mut words = text.split(|c: char| !c.is_ascii_hexdigit() && !matches!(c, ':' | '.'));
+    let found = words.find_map(|word| {
+        let word = word.trim_end_matches([':', '.']);
+        is_address(word).then_some(word)
+    });
+    found.map(str::to_ascii_lowercase)
+}
+
+/// The transition of a queue pair that a line in lower case names: NCCL's `curr state RESET, next state INIT`, `to RTR`, the commands
+/// of mlx5.
+fn transition(lower: &str) -> Option<Transition> {
+    const WORDS: [(&str, Transition); 17] = [
+        ("next state init", Transition::Init),
+        ("next state rtr", Transition::Rtr),
+        ("next state rts", Transition::Rts),
+        ("rst2init", Transition::Init),
+        ("init2rtr", Transition::Rtr),
+        ("rtr2rts", Transition::Rts),
+        ("to init", Transition::Init),
+        ("to rtr", Transition::Rtr),
+        ("to rts", Transition::Rts),
+        ("->init", Transition::Init),
+        ("->rtr", Transition::Rtr),
+        ("->rts", Transition::Rts),
+        ("to ibv_qps_init", Transition::Init),
+        ("to ibv_qps_rtr", Transition::Rtr),
+        ("to ibv_qps_rts", Transition::Rts),
+        ("(rtr)", Transition::Rtr),
+        ("(rts)", Transition::Rts),
+    ];
+    let is_of_queue = ["qp", "queue pair", "2rtr", "2rts", "2init"]
+        .iter()
+        .any(|word| lower.contains(word));
+    let ends = |word: &str| {
+        after(lower, word).is_some_and(|rest| {
+            rest.bytes()
+                .next()
+                .is_none_or(|byte| !is_word(byte) || byte == b'_')
+        })
+    };
+    let found = WORDS.iter().find(|(word, _)| ends(word));
+    found.filter(|_| is_of_queue).map(|(_, transition)| *transition)
 }
 
 /// The index of a GID: NCCL's `local GID index 3`, UCX's `sgix 3`, Mooncake's `GID_Index 3`, perftest's `GID index       : 3`.

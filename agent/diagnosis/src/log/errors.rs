@@ -194,6 +194,13 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
                     .strip_suffix(label)
                     .is_some_and(|rest| rest.as_bytes().last().is_none_or(|byte| !is_word(*byte)))
             });
+        // In hexadecimal only what is called an error number: other codes are the vendor's.
+        if is_hexadecimal && !before.ends_with("errno") {
+            continue;
+        }
+        // `rdma_resolve_addr, 98`, `ibv_modify_qp: 22`: what the call returned, at the end of the line.
+        let ends_line = lower[end..].trim().is_empty();
+        let is_returned = positive && ends_line && before.len() < found && is_call(before);
         // NVSHMEM prints its own statuses and error numbers alike; its own are at most 11.
         let is_own_status = before.ends_with("non-zero status") && end - found < 2;
         if is_own_status {
@@ -201,13 +208,24 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
         let is_sign_right = positive || is_negative || before.ends_with("errno");
-        let is_one = is_sign_right && is_labelled || (is_enclosed && is_negative);
+        let is_one = is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
             return Some(errno);
         }
     }
     None
+}
+
+/// Whether a text ends with the name of a call of libibverbs or librdmacm.
+fn is_call(text: &str) -> bool {
+    let name = text
+        .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .next()
+        .unwrap_or_default();
+    ["rdma_", "ibv_", "mlx5dv_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -252,6 +270,8 @@ mod tests {
             ),
             ("ibv_modify_qp returned 22", Some(Errno::EINVAL)),
             ("modify_qp to RTR failed, errno=0x6e", Some(Errno::ETIMEDOUT)),
+            ("ibv_poll_cq: vendor error 0x6e", None),
+            ("*ERROR*: rdma_resolve_addr, 98", Some(Errno::EADDRINUSE)),
             ("qp 0x6e of mlx5_0 has error flags=0x16", None),
             (
                 "libfabric:4321:efa:domain:efa_domain_open():298<warn> init failed. err: 28",

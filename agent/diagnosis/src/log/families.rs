@@ -48,6 +48,7 @@ const NCCL: &[Row] = &[
     (&["ncclremoteerror"], K::JobFailed),
     (&["unhandled system error"], K::JobFailed),
     (&["nccl error", "remote process exited"], K::JobFailed),
+    (&["connection closed by remote peer"], K::PeerClosed),
     (&["net/ofi", "only efa provider is supported"], K::NoDevice),
     (&["net/ofi", "no eligible providers were found"], K::NoDevice),
     (&["net/ofi", "unable to find a protocol that worked"], K::NoDevice),

@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use rdma_health_protocol::Errno;
 
-use super::phrases::{Occurrence, Phrases};
+use super::{
+    line::is_word,
+    phrases::{Occurrence, Phrases},
+};
 use crate::symptom::SymptomKind;
 
 /// What a program tried to do.
@@ -59,6 +62,10 @@ const PHRASES: &[(&str, Operation)] = {
         ("advise_mr", Harmless),
         ("set_rnr_timer", Harmless),
         ("post_send", Post),
+        ("posting rdma", Post),
+        ("posting send", Post),
+        ("posting recv", Post),
+        ("posting a", Post),
         ("post_recv", Post),
         ("post send", Post),
         ("post recv", Post),
@@ -244,8 +251,44 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
     let found = OPERATIONS
         .find(lower)
         .filter(is_name)
-        .min_by_key(|found| (found.index, found.start))?;
+        .min_by_key(|found| (is_place(lower, *found), found.index, found.start))?;
     Some((PHRASES.get(found.index)?.1, found.start))
+}
+
+/// Whether the words are the name of the function or file in which the program wrote the line, which is not what failed:
+/// `vrb_create_ep():239<warn> rdma_resolve_addr failed`, `nvme_rdma.c: 690:nvme_rdma_resolve_addr: *ERROR*`.
+fn is_place(lower: &str, found: Occurrence) -> bool {
+    let bytes = lower.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let end = bytes[found.end..]
+        .iter()
+        .position(|byte| !is_word(*byte))
+        .map_or(bytes.len(), |length| found.end + length);
+    let rest = &lower[end..];
+    let has_line = rest.starts_with("():") && is_digit(end + 3) || rest.starts_with(':') && is_digit(end + 1);
+    let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".py", ".rs", ".go"]
+        .iter()
+        .any(|suffix| {
+            rest.strip_prefix(suffix)
+                .is_some_and(|rest| rest.bytes().next().is_none_or(|byte| !is_word(byte)))
+        });
+    let begin = bytes[..found.start]
+        .iter()
+        .rposition(|byte| !is_word(*byte))
+        .map_or(0, |at| at + 1);
+    let follows_line = || {
+        let before = lower[..begin].trim_end();
+        let before = before
+            .strip_suffix(':')
+            .map(|before| before.trim_end_matches(|c: char| c.is_ascii_digit()));
+        before.is_some_and(|before| {
+            let file = before.trim_end().strip_suffix(':').unwrap_or_default();
+            [".c", ".cc", ".cpp", ".cu", ".h"]
+                .iter()
+                .any(|suffix| file.ends_with(suffix))
+        })
+    };
+    has_line || is_file || follows_line()
 }
 
 /// The symptoms that an error number leads to, with the operation that failed.
@@ -273,17 +316,21 @@ impl Operation {
         Some(match (self, errno) {
             (Self::Harmless, _) => return None,
             (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
-            (Self::Register, Some(Errno::ENOMEM | Errno::EAGAIN)) => K::RegMrNoMemory,
+            // The rdma cgroup answers EAGAIN (`rdmacg_try_charge`); a memlock limit is ENOMEM.
+            (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN)) => K::ResourceLimit,
+            (Self::Register, Some(Errno::ENOMEM)) => K::RegMrNoMemory,
             // At registration EIO is also the answer of an adapter without room for another region.
             (Self::Create, Some(Errno::EIO | Errno::ENODEV)) => K::DeviceGone,
             (Self::Register, _) => K::RegMrFailed,
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
             (Self::Create, None) => K::CreateUnexplained,
-            (Self::Create, Some(Errno::ENOMEM | Errno::EAGAIN | Errno::ENOSPC)) => K::CreateFailed,
+            (Self::Create, Some(Errno::ENOMEM | Errno::ENOSPC)) => K::CreateFailed,
             (Self::Create, _) if denied => K::NotPermitted,
             (Self::Create, _) => K::CreateRefused,
             (Self::Connect, None) => K::ConnectFailed,
             (Self::Connect, Some(errno)) => K::of_connect(errno),
+            // The peer rejects a service ID for which nothing listens.
+            (Self::CmConnect, Some(Errno::ECONNREFUSED)) => K::NoListener,
             (Self::CmConnect, errno) => match errno.map(K::of_connect) {
                 None | Some(K::ConnectFailed) => K::CmFailed,
                 Some(kind) => kind,
@@ -304,10 +351,9 @@ impl Operation {
             (Self::Open, Some(Errno::ENOSYS)) => K::ModuleMissing,
             (Self::Open | Self::Query, _) => K::OpenFailed,
             (Self::CmOpen, _) => K::CmUnavailable,
-            // A full queue is the program's own flow control, and an address in use its own configuration.
-            (Self::CmAddress, Some(Errno::EADDRINUSE))
-            | (Self::Post, None | Some(Errno::ENOMEM))
-            | (Self::Call, None) => K::Unrecognised,
+            (Self::CmAddress, Some(Errno::EADDRINUSE)) => K::AddressInUse,
+            (Self::Post, Some(Errno::ENOMEM)) => K::QueueFull,
+            (Self::Post | Self::Call, None) => K::Unrecognised,
             (Self::CmAddress, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
             (Self::CmAddress, _) => K::AddressUnresolved,
             (Self::CmRoute, _) => K::RouteUnresolved,

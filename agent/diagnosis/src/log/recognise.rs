@@ -7,10 +7,11 @@
 use std::{cell::LazyCell, sync::LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
-use rdma_health_kernel_log::{Device, EventKind, Judgement, judge};
+use rdma_health_kernel_log::{Device, EventKind, Judgement, is_adapter, judge};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
+    GPU_WITHIN, ended,
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
@@ -18,12 +19,13 @@ use super::{
     grade::{Grade, Level, failures},
     grammar,
     line::{Lower, excerpt, host, row},
+    memory,
     operation::{Operation, operation},
     phrases::{Occurrence, Phrases},
     settings::{self, Fact},
     status::{names_status, status},
 };
-use crate::symptom::{self, Software, Symptom, SymptomKind, completion::of_syndrome};
+use crate::symptom::{self, Gpu, Software, Symptom, SymptomKind, Transition, completion::of_syndrome};
 
 /// The content of a recognised line.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub(super) struct Recogniser {
     /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised.
     anchors: Option<AhoCorasick>,
     dump: Option<DumpRows>,
+    /// The last line that shows GPU memory, and whose.
+    gpu: Option<(u64, Gpu)>,
 }
 
 /// The rows of a completion queue entry read so far.
@@ -113,6 +117,8 @@ impl Default for Recogniser {
             .copied()
             .chain(failures())
             .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
+            .chain(memory::neighbours())
+            .chain(ended::anchors())
             .chain(of_families);
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -120,11 +126,21 @@ impl Default for Recogniser {
             .kind(Some(AhoCorasickKind::DFA))
             .build(words)
             .ok();
-        Self { anchors, dump: None }
+        Self {
+            anchors,
+            dump: None,
+            gpu: None,
+        }
     }
 }
 
 impl Recogniser {
+    /// The GPU whose memory one of the lines up to `line` shows, at most `within` lines before.
+    pub(super) fn gpu_memory(&self, line: u64, within: u64) -> Option<Gpu> {
+        let (at, gpu) = self.gpu?;
+        (at + within >= line).then_some(gpu)
+    }
+
     /// What a line shows.
     pub(super) fn recognise(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
         if let Some(found) = self.dump_row(bytes) {
@@ -135,6 +151,9 @@ impl Recogniser {
         }
         let text = String::from_utf8_lossy(bytes);
         let line = Lower::of(&text);
+        if let Some(gpu) = memory::of_neighbour(&line.lower) {
+            self.gpu = Some((number, gpu));
+        }
         // PyTorch ends its message about a failure with the version of NCCL.
         let is_message = |fact: &Fact| matches!(fact, Fact::Nccl(_)) && read(&line, false).is_some();
         if let Some(fact) = settings::fact(&line).filter(|fact| !is_message(fact)) {
@@ -172,6 +191,14 @@ impl Recogniser {
                             }
                             _ => {}
                         }
+                        if report.kind == EventKind::IommuFault {
+                            match user_of(&report.driver) {
+                                User::Rdma => {}
+                                // The device decides.
+                                User::Unknown => found.known = false,
+                                User::Other => found.grade = symptom::Grade::Note,
+                            }
+                        }
                         return Some(Found::Symptom(Box::new(found)));
                     }
                 }
@@ -183,6 +210,11 @@ impl Recogniser {
             .is_some_and(|judgement| *judgement != Judgement::Unknown)
             || line.lower.contains(": probe of ");
         let reading = match read(&line, of_driver) {
+            Some(reading) if reading.kind != SymptomKind::Unrecognised => reading,
+            _ if ended::find(&line.lower).is_some() => {
+                let at = ended::find(&line.lower).unwrap_or_default();
+                Reading::of(SymptomKind::RankFailed, at)
+            }
             Some(reading) => reading,
             // An error of a driver that the table does not know.
             None if matches!(kernel, Some(Judgement::Event(ref report)) if report.kind == EventKind::DriverError) => {
@@ -194,7 +226,14 @@ impl Recogniser {
             None => return None,
         };
         let operation = reading.operation;
-        let symptom = Box::new(symptom(&line, reading, number));
+        let mut symptom = Box::new(symptom(&line, reading, number));
+        if matches!(
+            symptom.kind,
+            SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
+        ) {
+            let near = self.gpu_memory(number, GPU_WITHIN);
+            symptom.named.gpu = memory::of_registration(&line.lower).or(near);
+        }
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
@@ -205,7 +244,7 @@ impl Recogniser {
     pub(super) fn announced_error(bytes: &[u8], of: Operation) -> Option<Errno> {
         let text = std::str::from_utf8(bytes).ok()?;
         let line = Lower::of(text);
-        let label = ["error:", "reason:", "error message:", "strerror:"];
+        let label = ["error:", "errno:", "reason:", "error message:", "strerror:"];
         let trimmed = line.lower.trim_start();
         let announces = label.iter().any(|label| trimmed.starts_with(label));
         // The same in the program's own words: `Failed to open device: Permission denied`.
@@ -438,6 +477,38 @@ fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
     !of_others.iter().any(|other| driver.starts_with(other)) || line.lower.contains("rdma")
 }
 
+/// Who uses a PCI function.
+enum User {
+    /// An RDMA adapter or a GPU.
+    Rdma,
+    /// Something else.
+    Other,
+    /// The IOMMU names no driver.
+    Unknown,
+}
+
+/// Who uses a function, by the driver before a message of the IOMMU.
+fn user_of(driver: &str) -> User {
+    const GPUS: [&str; 5] = ["nvidia", "amdgpu", "nouveau", "habanalabs", "xe"];
+    const IOMMUS: [&str; 3] = ["DMAR", "AMD-Vi", "arm-smmu"];
+    if IOMMUS.iter().any(|name| driver.starts_with(name)) {
+        User::Unknown
+    } else if is_adapter(driver) || GPUS.contains(&driver) {
+        User::Rdma
+    } else {
+        User::Other
+    }
+}
+
+/// The kind of a refused connection by the transition that failed: each sets other attributes.
+pub(super) fn by_transition(kind: SymptomKind, transition: Option<Transition>) -> SymptomKind {
+    match (kind, transition) {
+        (SymptomKind::ConnectInvalid, Some(Transition::Init)) => SymptomKind::InitRefused,
+        (SymptomKind::ConnectInvalid, Some(Transition::Rts)) => SymptomKind::RtsRefused,
+        (kind, _) => kind,
+    }
+}
+
 /// UCX's offer of other transports or devices than those that a setting names. `Some(None)`: RDMA is among them.
 #[expect(
     clippy::option_option,
@@ -481,6 +552,23 @@ fn offer(lower: &str) -> Option<Option<SymptomKind>> {
 fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
         (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
+        // The connection manager of the peer knows no such service.
+        (SymptomKind::CmFailed | SymptomKind::PeerClosed, Some(Errno::ECONNREFUSED)) => {
+            SymptomKind::NoListener
+        }
+        (SymptomKind::PeerClosed, Some(Errno::ETIMEDOUT)) => SymptomKind::PeerUnreachable,
+        (
+            SymptomKind::PeerClosed,
+            Some(
+                Errno::ENETDOWN
+                | Errno::ENETUNREACH
+                | Errno::EHOSTUNREACH
+                | Errno::EADDRNOTAVAIL
+                | Errno::EACCES
+                | Errno::EPERM,
+            ),
+        ) => errno.map_or(kind, SymptomKind::of_connect),
+        (SymptomKind::AddressUnresolved, Some(Errno::EADDRINUSE)) => SymptomKind::AddressInUse,
         (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
             SymptomKind::ConnectFailed => kind,
             other => other,
@@ -502,7 +590,7 @@ fn place(lower: &str) -> usize {
 fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
     let mut named = named(line);
     named.errno = reading.errno;
-    let kind = reading.kind;
+    let kind = by_transition(reading.kind, named.transition);
     // A program that informs and continues: NCCL falls back to TCP.
     let goes_on = kind == SymptomKind::NoDevice && line.lower.contains("nccl info ")
         || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");

@@ -82,7 +82,7 @@ kinds! {
     RegMrNoMemory: Failure, "reg-mr-no-memory", "memory could not be registered: Cannot allocate memory (ENOMEM)";
     RegMrFailed: Failure, "reg-mr-failed", "memory could not be registered";
     CommandRefused: Failure, "command-refused", "the adapter's firmware refused a command of its driver";
-    ResourceLimit: Failure, "resource-limit", "the adapter's firmware refused a memory key: limits exceeded";
+    ResourceLimit: Failure, "resource-limit", "a limit of the adapter, of its firmware or of a cgroup is reached";
     CreateFailed: Failure, "create-failed", "a queue pair or completion queue could not be created";
     CreateRefused: Failure, "create-refused", "a queue pair or completion queue with these attributes is not supported by device, driver or library";
     CreateUnexplained: Failure, "create-unexplained",
@@ -93,6 +93,10 @@ kinds! {
     ConnectNoData: Failure, "connect-no-data", "a queue pair could not be connected: No data available (ENODATA)";
     ConnectUnreachable: Failure, "connect-unreachable",
         "a queue pair could not be connected: the peer's address is unreachable (ENETUNREACH, EHOSTUNREACH)";
+    InitRefused: Failure, "init-refused",
+        "a queue pair could not be moved from RESET to INIT (EINVAL): partition key, port or access flags are not valid";
+    RtsRefused: Failure, "rts-refused",
+        "a queue pair could not be moved from RTR to RTS (EINVAL): timeout, retries or number of reads are not valid";
     ConnectTimedOut: Failure, "connect-timed-out", "a queue pair could not be connected: Connection timed out (ETIMEDOUT)";
     ConnectNoDevice: Failure, "connect-no-device",
         "a queue pair could not be connected: No such device (ENODEV): the network device of the GID is not in the network namespace of the process";
@@ -101,6 +105,7 @@ kinds! {
     CmFailed: Failure, "cm-connect-failed", "rdma_cm could not establish a connection";
     ConnectIncompatible: Failure, "connect-incompatible", "the two ends of a connection use different link layers, InfiniBand and RoCE";
     AddressUnresolved: Failure, "address-unresolved", "rdma_cm found no RDMA device for an IP address";
+    AddressInUse: Failure, "address-in-use", "the local address and port are already bound (EADDRINUSE)";
     RouteUnresolved: Failure, "route-unresolved", "rdma_cm found no route to the peer";
     CmUnavailable: Failure, "cm-unavailable", "/dev/infiniband/rdma_cm cannot be used, which rdma_cm needs";
     PeerUnreachable: Failure, "peer-unreachable", "the peer did not respond";
@@ -121,6 +126,7 @@ kinds! {
     SlotPower: Degraded, "slot-power-low", "the PCIe slot offers less power than the adapter may draw";
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
+    QueueFull: Secondary, "queue-full", "the program posted more requests than its queue has room for, often because the peer does not answer";
     CqError: Failure, "cq-error", "the adapter could not write to a completion queue: it is full, or its memory cannot be reached";
     PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
     QueueAccess: Failure, "queue-access-error", "the adapter refused a memory access of a queue pair";
@@ -159,6 +165,7 @@ kinds! {
     ProbeFailed: Failure, "probe-error", "the loopback probe failed";
     BandwidthLow: Degraded, "bandwidth-low", "RDMA works, but its bandwidth is lower than it should be";
     LatencyHigh: Degraded, "latency-high", "RDMA works, but its latency is higher than it should be";
+    RankFailed: Failure, "rank-failed", "a process of the job ended by itself or was killed: out of memory, a crash or a signal";
     JoinRefused: Failure, "multicast-join-refused",
         "the subnet manager refused to let a port of IP over InfiniBand join its multicast group";
     DefaultSubnetPrefix: Degraded, "default-subnet-prefix",

@@ -5,14 +5,14 @@ use rdma_health_rules::{
     domain::{adapter_events, devlink, gpu_events, lost, modules, pci_link, pci_rate, reading, sriov},
 };
 
-use super::{FATAL, RETRY_EXC};
+use super::{FATAL, MW_BIND, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
     DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FunctionUnconfigured, GpuError,
-    GpuLinkError, GpuStopped, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
-    NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
-    ResourceUnavailable, SlotPower, SocketFallback, VersionMismatch,
+    GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed,
+    NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
+    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -172,6 +172,20 @@ pub(super) static SLOT_POWER: KnownCause = KnownCause {
     weigh: weigh::nothing,
 };
 
+pub(super) static ADAPTER_HOT: KnownCause = KnownCause {
+    id: "adapter-overheating",
+    title: "An adapter or its transceiver is too hot",
+    explanation: "A sensor of the adapter reports a temperature above its limit. The adapter lowers its rate or switches its ports off to \
+    protect itself, and links flap.",
+    next_step: "Check the fans, the air flow and the room's temperature. Read the temperatures: sensors, mlxlink -d ADDRESS -m or mget_temp \
+    -d ADDRESS for the adapter, ethtool -m NETDEV for its module. Drain the node if they do not fall.",
+    rules: &[],
+    cases: &[],
+    often: &[AdapterHot],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
 pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
     id: "device-fault",
     title: "The adapter or its firmware does not work",
@@ -239,6 +253,9 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         CqError,
     ],
     sometimes: &[
+        InitRefused,
+        RtsRefused,
+        MW_BIND,
         DeviceFatal,
         RETRY_EXC,
         BandwidthLow,

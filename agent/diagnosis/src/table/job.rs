@@ -12,11 +12,12 @@ use super::{
 use crate::symptom::SymptomKind::{
     AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
     ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
-    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, JobFailed,
-    MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
+    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, InitRefused,
+    JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
     NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive,
-    PostRefused, QueueAccess, QueueError, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit,
-    ResourceUnavailable, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory,
+    ResourceLimit, ResourceUnavailable, RtsRefused, SettingUnmatched, SocketFallback, TooManyFiles,
+    UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -30,7 +31,7 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
     rules: &[&limits::MEMLOCK_LOW],
     cases: &[],
     often: &[RegMrNoMemory, CreateFailed, MemlockWarning, NoMemory],
-    sometimes: &[RegMrFailed, LOC_PROT, CreateUnexplained],
+    sometimes: &[RegMrFailed, CreateUnexplained],
     weigh: weigh::memlock,
 };
 
@@ -63,6 +64,8 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
     cases: &[],
     often: &[
         RdmaDisabled,
+        InitRefused,
+        RtsRefused,
         NoSocketInterface,
         SettingUnmatched,
         ConnectIncompatible,
@@ -163,6 +166,7 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         QueueError,
         CqError,
         PeerMemoryError,
+        QueueFull,
     ],
     weigh: weigh::application,
 };
@@ -194,7 +198,7 @@ pub(super) static POD_NETWORK: KnownCause = KnownCause {
     cases: &[],
     often: &[NetworkAttachFailed],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::pod_network,
 };
 
 pub(super) static GPU_INITIATED: KnownCause = KnownCause {
@@ -236,8 +240,8 @@ pub(super) static UNSUPPORTED_ADAPTER: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[UnsupportedAdapter],
-    sometimes: &[CreateRefused],
-    weigh: weigh::logged,
+    sometimes: &[CreateRefused, CreateUnexplained, InitRefused],
+    weigh: weigh::unsupported,
 };
 
 pub(super) static OPEN_FILES: KnownCause = KnownCause {
@@ -263,6 +267,7 @@ pub(super) static PEER_FAILED: KnownCause = KnownCause {
     cases: &[],
     often: &[
         WR_FLUSH,
+        RankFailed,
         RNR_RETRY_EXC,
         REM_OP,
         JobFailed,
@@ -272,6 +277,8 @@ pub(super) static PEER_FAILED: KnownCause = KnownCause {
         QueueError,
     ],
     sometimes: &[
+        NoListener,
+        QueueFull,
         ExchangeFailed,
         QueueAccess,
         REM_ACCESS,

@@ -4,13 +4,14 @@ use rdma_health_rules::domain::{
     adapter_events, bond, gids, link, network, optics, pods, priorities, rails, rate, signal, trend,
 };
 
-use super::{REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
+use super::{LOC_LEN, REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    AdapterHot, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout, ConnectFailed,
-    ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut, ConnectUnreachable,
-    DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, JoinRefused, LatencyHigh, ModuleFault,
-    MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed, PeerUnreachable, PortError,
-    PortInitializing, PortNotActive, ProbeTimedOut, RouteUnresolved, SharpUnavailable, SocketFallback,
+    AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout,
+    ConnectFailed, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut,
+    ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, InitRefused,
+    JoinRefused, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager,
+    PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull,
+    RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -72,7 +73,7 @@ pub(super) static PARTITION_KEY: KnownCause = KnownCause {
     the partition in the subnet manager.",
     rules: &[&rails::PARTITION_KEY_MISSING],
     cases: &[],
-    often: &[JoinRefused],
+    often: &[InitRefused, JoinRefused],
     sometimes: &[RETRY_EXC, ConnectInvalid],
     weigh: weigh::infiniband_member,
 };
@@ -171,6 +172,7 @@ pub(super) static FABRIC_OR_PEER: KnownCause = KnownCause {
         CmFailed,
         PeerClosed,
         WR_FLUSH,
+        QueueFull,
     ],
     weigh: weigh::fabric,
 };
@@ -193,15 +195,14 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::RATE_LOW,
     ],
     cases: &[],
-    often: &[
-        RETRY_EXC,
-        PortError,
-        BandwidthLow,
-        GidChanged,
-        ModuleFault,
+    often: &[RETRY_EXC, PortError, BandwidthLow, GidChanged, ModuleFault],
+    sometimes: &[
+        WR_FLUSH,
+        LatencyHigh,
+        CollectiveTimeout,
+        PeerUnreachable,
         AdapterHot,
     ],
-    sometimes: &[WR_FLUSH, LatencyHigh, CollectiveTimeout, PeerUnreachable],
     weigh: weigh::link_quality,
 };
 
@@ -234,6 +235,7 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
         ConnectUnreachable,
         ConnectTimedOut,
         AddressUnresolved,
+        AddressInUse,
         RouteUnresolved,
         GidChanged,
         DefaultSubnetPrefix,
@@ -250,7 +252,7 @@ pub(super) static MTU: KnownCause = KnownCause {
     rules: &[&rate::MTU_LOW],
     cases: &[],
     often: &[MtuDiffers],
-    sometimes: &[RETRY_EXC, ConnectInvalid, BandwidthLow, REM_INV_REQ],
+    sometimes: &[RETRY_EXC, ConnectInvalid, BandwidthLow, REM_INV_REQ, LOC_LEN],
     weigh: weigh::mtu,
 };
 

@@ -10,7 +10,7 @@ use rdma_health_node::{
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales};
-use crate::symptom::{Symptom, SymptomKind};
+use crate::symptom::{Gpu, Symptom, SymptomKind};
 
 pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::IommuFault]).next() {
@@ -102,33 +102,27 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
-    if only_amd_gpus(case) {
+    let is_amd = || {
+        case.gpu_registration()
+            .is_some_and(|symptom| symptom.named.gpu == Some(Gpu::Amd))
+    };
+    if only_amd_gpus(case) || is_amd() {
         return peer_memory_of_amd(case, scales);
     }
     if let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() {
+        scales.next_step = Some(REBUILD.to_owned());
         scales.shows(&symptom.source, &symptom.text);
     }
-    // EFAULT at registration: the address is a GPU's, and no peer-memory client accepts it.
     if let Some(symptom) = case
         .seen(&[SymptomKind::RegMrFailed])
-        .find(|symptom| symptom.named.errno == Some(Errno::EFAULT))
+        .find(|symptom| is_refused_gpu_memory(symptom))
     {
-        scales.fits(&symptom.source, "Bad address: the memory is not host memory");
-    }
-    // DMA-BUF, which the driver or the adapter's library does not support.
-    let unsupported = [Errno::EOPNOTSUPP, Errno::EINVAL];
-    if let Some(symptom) = case.seen(&[SymptomKind::RegMrFailed]).find(|symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        let of_gpu = ["dmabuf", "dma-buf", "cuda", "gpu", "type = 2", "hmem"]
-            .iter()
-            .any(|word| text.contains(word));
-        of_gpu
-            && symptom
-                .named
-                .errno
-                .is_none_or(|errno| unsupported.contains(&errno))
-    }) {
-        scales.fits(&symptom.source, &symptom.text);
+        let text = match symptom.named.errno {
+            Some(Errno::EFAULT) => "Bad address: the memory is not host memory",
+            _ => &symptom.text,
+        };
+        scales.fits(&symptom.source, text);
+        scales.next_step = step_of_registration(case, symptom);
     }
     let in_job = |symptom: &&Symptom| {
         symptom.kind == SymptomKind::PeerMemoryError
@@ -181,6 +175,53 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         (_, Some(unread)) => scales.unseen(format!("path between GPU and NIC: {unread}")),
         _ => {}
     }
+}
+
+/// The module is there and does not fit; loading it again changes nothing.
+const REBUILD: &str = "Rebuild the module against the RDMA modules that are loaded: reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED, or run \
+    dkms autoinstall, then depmod -a and modprobe nvidia_peermem. On Kubernetes, restart the driver pod of the GPU Operator after that of the \
+    Network Operator. modinfo -n nvidia_peermem ib_core shows which modules are used. Or use DMA-BUF, which needs no module.";
+
+/// Whether a registration failed as that of GPU memory does: the kernel finds no pages behind the address (EFAULT, EINVAL), or driver or
+/// library do not support DMA-BUF.
+fn is_refused_gpu_memory(symptom: &Symptom) -> bool {
+    match symptom.named.errno {
+        Some(Errno::EFAULT | Errno::EINVAL) => true,
+        None => symptom.named.gpu.is_some(),
+        Some(errno) => {
+            symptom.named.gpu.is_some()
+                && [
+                    Errno::EOPNOTSUPP,
+                    Errno::EPROTONOSUPPORT,
+                    Errno::ENOSYS,
+                    Errno::ENOTSUPP,
+                ]
+                .contains(&errno)
+        }
+    }
+}
+
+/// What to do about a registration of GPU memory that failed, if loading `nvidia_peermem` is not it.
+fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
+    let text = symptom.text.to_ascii_lowercase();
+    if text.contains("dmabuf")
+        || text.contains("dma-buf")
+        || matches!(symptom.named.errno, Some(errno) if errno != Errno::EFAULT && errno != Errno::EINVAL)
+    {
+        return Some(
+            "The adapter's driver or library refuses DMA-BUF. It needs Linux 5.12, an RDMA driver and an rdma-core that implement \
+            ibv_reg_dmabuf_mr, and NVIDIA's open kernel modules. Update them, or use the peer-memory module instead: load nvidia_peermem and switch \
+            DMA-BUF off (NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=y, perftest without --use_cuda_dmabuf)."
+                .into(),
+        );
+    }
+    let is_loaded = case.node.modules.has("nvidia_peermem") == Some(true);
+    is_loaded.then(|| {
+        "nvidia_peermem is loaded, so read why it refuses the memory: journalctl -k | grep -i -e peermem -e peer_mem. Check that it belongs to the \
+        running driver (modinfo -F version nvidia_peermem nvidia), that the pointer is still allocated, and its BAR: GPUs with a small BAR1 map only \
+        256 MiB (nvidia-smi -q | grep -A3 BAR1). Or use DMA-BUF."
+            .into()
+    })
 }
 
 /// Whether the node has GPUs and all of them are AMD's, for which the modules of NVIDIA do nothing.

@@ -3,7 +3,7 @@
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
 
 use super::{Case, Scales, probes_passed, view};
-use crate::symptom::{Software, SymptomKind};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
@@ -108,6 +108,12 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
             "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
         );
     }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::InitRefused, SymptomKind::RtsRefused])
+        .next()
+    {
+        return attributes(case, symptom, scales);
+    }
     if view::settings(case, scales, selects) {
         return;
     }
@@ -160,6 +166,31 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// The settings that become attributes of a queue pair in the transition that failed.
+fn attributes(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    let (names, step): (&[&str], _) = if symptom.kind == SymptomKind::InitRefused {
+        (
+            &["NCCL_IB_PKEY", "UCX_IB_PKEY"],
+            "Compare the partition key index and the port number that the program uses with those of the device: ibv_devinfo -v -d DEVICE \
+            lists both (port, pkey). RoCE ports have only index 0. If they are right, the driver refuses an access flag: compare with \
+            ib_write_bw -d DEVICE.",
+        )
+    } else {
+        (
+            &["NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "UCX_RC_TIMEOUT"],
+            "Check the program's timeout (at most 31), retry count (at most 7) and number of outstanding reads (max_qp_rd_atom of ibv_devinfo \
+            -v).",
+        )
+    };
+    scales.next_step = Some(step.to_owned());
+    let settings = case.log.map(|log| &log.settings);
+    let set = names.iter().find_map(|name| Some((name, settings?.get(*name)?)));
+    match set {
+        Some((name, value)) => scales.fits(format!("{name} in the log"), value),
+        None => scales.unseen(format!("settings of the job ({})", names.join(", "))),
+    }
+}
+
 /// Whether `NCCL_IB_HCA` selects any device. Names are prefixes; `=` makes them exact, `^` excludes them; a port may follow.
 fn selects(wanted: &str, names: &[&str]) -> bool {
     let (exclude, list) = wanted
@@ -201,6 +232,13 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
         Some(symptom) if symptom.kind == SymptomKind::NoLibrary || symptom.text.contains("ernel ABI") => {
             scales.shows(&symptom.source, &symptom.text);
         }
+        // libibverbs found the device and no library for it.
+        Some(symptom)
+            if symptom.text.contains("no userspace device-specific driver")
+                || symptom.kind == SymptomKind::NoProvider && case.node.hcas().next().is_some() =>
+        {
+            scales.shows(&symptom.source, &symptom.text);
+        }
         Some(symptom) => scales.fits(&symptom.source, &symptom.text),
         None => scales.unseen("libraries in the job's image (run ibv_devinfo in it)"),
     }
@@ -220,6 +258,9 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
             "the probe fails too, with memory that it registered itself",
         );
     }
+    if let Some(symptom) = case.gpu_registration() {
+        scales.doubts(&symptom.source, "the memory is a GPU's");
+    }
     if probes_passed(case) {
         scales.fits(
             "probe",
@@ -233,6 +274,16 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
 pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.symptoms.iter().find(|symptom| symptom.line.is_none()) {
         return scales.against(&symptom.source, "a loopback probe has no peer");
+    }
+    let ended = [SymptomKind::RankFailed, SymptomKind::PeerClosed];
+    if let Some(symptom) = case.seen(&ended).find(|symptom| symptom.grade == Grade::Failure) {
+        scales.fits(&symptom.source, &symptom.text);
+        if symptom.kind == SymptomKind::RankFailed {
+            scales.next_step = Some(format!(
+                "{}: correct why this process ended. What its peers report about RDMA follows from it.",
+                symptom.source
+            ));
+        }
     }
     scales.unseen("logs of the other ranks");
 }
@@ -255,17 +306,16 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 13] = [
+    const KINDS: [SymptomKind; 12] = [
         SymptomKind::NoListener,
         SymptomKind::ExchangeFailed,
-        SymptomKind::UnsupportedAdapter,
+        SymptomKind::AdapterHot,
         SymptomKind::TooManyFiles,
         SymptomKind::ModuleMismatch,
         SymptomKind::VersionMismatch,
         SymptomKind::AdapterNotStarted,
         SymptomKind::CommandRefused,
         SymptomKind::AdmissionRefused,
-        SymptomKind::NetworkAttachFailed,
         SymptomKind::GpuDoorbellFailed,
         SymptomKind::GpuStopped,
         SymptomKind::GpuLinkError,

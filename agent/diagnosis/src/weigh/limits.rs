@@ -35,6 +35,9 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if view::memlock(case, scales) {
         return;
     }
+    if let Some(symptom) = efa_queue(case) {
+        scales.doubts(&symptom.source, "EFA needs little locked memory for a queue pair");
+    }
     let named = case
         .symptoms
         .iter()
@@ -94,7 +97,27 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// A queue pair of EFA that could not be created for lack of memory, which is the number of queue pairs of the device.
+fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_efa = case.is_efa();
+    let is_queue = |symptom: &&Symptom| {
+        is_efa
+            && symptom.kind == SymptomKind::CreateFailed
+            && symptom.text.to_ascii_lowercase().contains("qp")
+    };
+    case.symptoms.iter().copied().find(is_queue)
+}
+
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = efa_queue(case) {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = Some(
+            "Compare the number of queue pairs in use (rdma resource show qp) with max_qp of ibv_devinfo -v: an EFA has few. Run fewer processes for \
+            each device, or use libfabric's shared contexts."
+                .into(),
+        );
+        return;
+    }
     // The region is larger than the adapter supports, or it has no room for another one.
     const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
     if let Some(symptom) = refused(case) {

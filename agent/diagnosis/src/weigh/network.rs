@@ -6,7 +6,7 @@ use rdma_health_node::{
     kmsg::EventKind,
     words::count_of,
 };
-use rdma_health_protocol::{Errno, Gid};
+use rdma_health_protocol::{Errno, Gid, WcStatus};
 
 use super::{Case, Scales, only_probed, probes_passed, view};
 use crate::symptom::{GENERAL_GID_STEP, Software, SymptomKind};
@@ -115,6 +115,23 @@ pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
 
 /// The partition of an InfiniBand port. A port without a key that it needs would be a finding.
 pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
+    // The index is an attribute of this transition on RoCE, too.
+    let settings = case.log.map(|log| &log.settings);
+    let set = ["NCCL_IB_PKEY", "UCX_IB_PKEY"]
+        .iter()
+        .find_map(|name| Some((name, settings?.get(*name)?)));
+    if case.seen(&[SymptomKind::InitRefused]).next().is_some()
+        && let Some((name, value)) = set
+    {
+        scales.next_step = Some(format!(
+            "Unset {name}, which is {value} in the log, or set it to an index that exists on the port: grep -v 0x0000 \
+            /sys/class/infiniband/DEVICE/ports/1/pkeys/*. RoCE ports have only index 0."
+        ));
+        return scales.shows(
+            format!("{name} in the log"),
+            format!("{value}; moving a queue pair to INIT checks it"),
+        );
+    }
     if reports_infiniband(case, scales) {
         return;
     }
@@ -273,6 +290,9 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
+    if case.is_efa() {
+        scales.insisted_step = Some(EFA_STEP.to_owned());
+    }
     if let Some(symptom) = case.symptoms.iter().find(|symptom| symptom.line.is_none()) {
         return scales.against(&symptom.source, "loopback traffic does not leave the node");
     }
@@ -296,6 +316,11 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         ));
     }
 }
+
+/// EFA has neither GIDs to choose from nor RC queue pairs; its commonest fault is a security group.
+const EFA_STEP: &str = "Allow all traffic between the nodes in their security group: an inbound and an outbound rule whose source and destination \
+    is the group itself. Then test the path: fi_pingpong -p efa on one node, fi_pingpong -p efa ADDRESS on the other. Run rdma-health check on \
+    the peer, too.";
 
 pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
@@ -325,6 +350,25 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.fits(&symptom.source, &symptom.text);
     }
+    if let Some(symptom) = case.seen(&[SymptomKind::AddressInUse]).next() {
+        scales.insisted_step = Some(
+            "Another socket or rdma_cm identifier uses the local address and port: rdma resource show cm_id, ss -ltnp. Stop it, or let the program \
+            choose a free source port: unset its source address or port (NVMe over Fabrics: host_traddr, host_trsvcid)."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    let not_local = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| symptom.named.errno == Some(Errno::EADDRNOTAVAIL));
+    if let Some(symptom) = not_local {
+        scales.next_step = Some(
+            "The source address that the program binds to is not an address of this host, or of the pod: compare it with ip -brief address. \
+            Correct the program's interface or address setting, or restore the address."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+    }
     only(case, scales, &LinkLayer::Ethernet);
     if scales.contradicts.is_empty() {
         scales.unseen("routes and rules for the peer's address (ip route get)");
@@ -336,6 +380,14 @@ pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
         return scales.against(
             &symptom.source,
             "both ends of a loopback have the same MTU, and it is not low",
+        );
+    }
+    // Both ends refuse what the other sends: they cut messages into packets of different sizes.
+    let refused = |status| case.seen(&[SymptomKind::Completion(status)]).next().is_some();
+    if refused(WcStatus::RemInvReqErr) && refused(WcStatus::LocLenErr) {
+        scales.fits(
+            "log",
+            "a length error at one end and an invalid request at the other: different path MTUs",
         );
     }
     scales.unseen("MTU of the peer and of the switches");

@@ -48,7 +48,11 @@ fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
 
 /// Whether the function has an RDMA device, directly or on an auxiliary device (`ice.roce.0`).
 fn device_below(scope: &Scope<'_>, path: &str) -> bool {
-    let is_there = |directory: &str| scope.entries(directory).known().is_some();
+    // The directory may outlive its devices.
+    let is_there = |directory: &str| {
+        let entries = scope.entries(directory);
+        entries.known().is_some_and(|names| !names.is_empty())
+    };
     if is_there(&format!("{path}/infiniband")) {
         return true;
     }

@@ -33,6 +33,9 @@ pub struct Pci {
     /// Functions with an excluded RDMA device; no other facts of them are read.
     #[serde(default)]
     pub left_out: Vec<String>,
+    /// Addresses of all other functions, of which nothing is read.
+    #[serde(default)]
+    pub others: BTreeSet<String>,
     /// The NVIDIA driver; absent if none is loaded.
     pub nvidia_driver: Fact<NvidiaDriver>,
 }
@@ -134,6 +137,7 @@ impl Source for Pci {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         let mut left_out = Vec::new();
+        let mut others = BTreeSet::new();
         let functions = scope.entries(DEVICES).map(|addresses| {
             let mut found = BTreeMap::new();
             for address in addresses.iter().filter(|address| is_address(address)) {
@@ -148,7 +152,10 @@ impl Source for Pci {
                             left_out.push(address.clone());
                             continue;
                         }
-                        None => continue,
+                        None => {
+                            others.insert(address.clone());
+                            continue;
+                        }
                     }
                 };
                 found.insert(address.clone(), Function::read(scope, address, role));
@@ -158,6 +165,7 @@ impl Source for Pci {
                 .flat_map(|f: &Function| f.bridges.clone())
                 .collect();
             for address in bridges {
+                others.remove(&address);
                 found
                     .entry(address.clone())
                     .or_insert_with(|| Function::read(scope, &address, Role::Bridge));
@@ -168,6 +176,7 @@ impl Source for Pci {
         Self {
             functions,
             left_out,
+            others,
             nvidia_driver: NvidiaDriver::read(scope),
         }
     }
@@ -176,12 +185,20 @@ impl Source for Pci {
         Self {
             functions: why.clone().into(),
             left_out: Vec::new(),
+            others: BTreeSet::new(),
             nvidia_driver: why.clone().into(),
         }
     }
 }
 
 impl Pci {
+    /// Whether the node has a function with this address; `None` if its functions could not be read.
+    pub fn has(&self, address: &str) -> Option<bool> {
+        let functions = self.functions.known()?;
+        let is_left_out = || self.left_out.iter().any(|other| other == address);
+        Some(functions.contains_key(address) || self.others.contains(address) || is_left_out())
+    }
+
     /// The best link that both a function and the port above it support: speed in MT/s and width in lanes. A Gen5 device
     /// in a Gen4 slot can only run at Gen4.
     pub fn best_link(&self, function: &Function) -> (Option<u32>, Option<u32>) {

@@ -1,0 +1,130 @@
+//! Whether a log was written on the node whose facts are known. The facts of another machine say nothing about a failure.
+
+use rdma_health_node::{Node, pci::Role};
+
+use crate::{
+    log::Log,
+    symptom::{Grade, Symptom, SymptomKind},
+};
+
+/// Where a log was written, as far as it and the node show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// On this node, or nothing shows that it was elsewhere.
+    Here,
+    /// Its lines name other hosts. These may be other nodes, or pods of this one: a fault that is found here may explain it, but what is in
+    /// order here refutes nothing.
+    Unsure,
+    /// On another node, with the reason.
+    Elsewhere(String),
+}
+
+/// Where the log was written. `symptoms` are those of the log.
+pub(crate) fn of(node: &Node, log: &Log) -> Origin {
+    // The process that was named runs here.
+    if node.job.is_some() {
+        return Origin::Here;
+    }
+    let own = node.host.hostname.known().map(String::as_str);
+    let is_own = |host: &String| own.is_some_and(|own| short(own) == short(host));
+    if log.hosts.iter().any(is_own) || is_of_own_pod(node, log) {
+        return Origin::Here;
+    }
+    let foreign = own.is_some() && !log.hosts.is_empty();
+    if let Some(address) = missing_function(node, log) {
+        return Origin::Elsewhere(format!(
+            "it names the PCI function {address}, which this node does not have"
+        ));
+    }
+    if let Some(device) = missing_device(node, log, foreign) {
+        return Origin::Elsewhere(format!("it names {device}, which this node does not have"));
+    }
+    if is_without_rdma(node) {
+        return Origin::Elsewhere(if foreign {
+            "this node has no RDMA device".to_owned()
+        } else {
+            "this node has neither an RDMA adapter nor a GPU. If it is from this node, that is the cause"
+                .to_owned()
+        });
+    }
+    if foreign { Origin::Unsure } else { Origin::Here }
+}
+
+/// The name of a host without its domain.
+pub(crate) fn short(host: &str) -> &str {
+    host.split('.').next().unwrap_or_default()
+}
+
+/// Whether a host of the log is a pod of this node: the host name of a pod is its name.
+fn is_of_own_pod(node: &Node, log: &Log) -> bool {
+    let allocations = node.allocations();
+    let shared = node.shared_uses();
+    let mut pods = allocations
+        .iter()
+        .map(|allocation| allocation.container.pod)
+        .chain(shared.iter().map(|shared| shared.container.pod));
+    pods.any(|pod| log.hosts.iter().any(|host| host == pod))
+}
+
+/// A PCI function that the log names and that is not on this node.
+fn missing_function<'a>(node: &Node, log: &'a Log) -> Option<&'a str> {
+    let named = log
+        .symptoms
+        .iter()
+        .filter(|symptom| symptom.grade > Grade::Note && !may_be_gone(symptom));
+    let mut functions = named.filter_map(|symptom| symptom.named.function.as_deref());
+    functions.find(|address| node.pci.has(address) == Some(false))
+}
+
+/// An RDMA device that the log names, of which none is on this node. A device of this host or of its kind may be gone since.
+fn missing_device<'a>(node: &Node, log: &'a Log, foreign: bool) -> Option<&'a str> {
+    let known = node.hcas.known().filter(|hcas| !hcas.is_empty())?;
+    let named: Vec<&str> = log
+        .symptoms
+        .iter()
+        .filter(|symptom| !may_be_gone(symptom))
+        .filter_map(|symptom| symptom.named.device.as_deref())
+        .collect();
+    let is_here = |name: &&str| match foreign {
+        true => known.contains_key(*name),
+        false => known.keys().any(|own| family(own) == family(name)),
+    };
+    named.first().copied().filter(|_| !named.iter().any(is_here))
+}
+
+/// The letters with which the names of a driver's devices begin: `mlx`, `rocep`, `bnxt`.
+fn family(device: &str) -> &str {
+    device
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default()
+}
+
+/// Whether the message itself says that the device is not there, or not any more.
+fn may_be_gone(symptom: &Symptom) -> bool {
+    matches!(
+        symptom.kind,
+        SymptomKind::DeviceGone
+            | SymptomKind::DeviceAbsent
+            | SymptomKind::DeviceFatal
+            | SymptomKind::NoDevice
+            | SymptomKind::OpenFailed
+            | SymptomKind::SettingUnmatched
+            | SymptomKind::AdapterNotStarted
+            | SymptomKind::PciFault
+            | SymptomKind::Unrecognised
+    )
+}
+
+/// Whether nothing on this node is about RDMA: no device, no adapter, and no GPU that would need one.
+fn is_without_rdma(node: &Node) -> bool {
+    let has_function = || {
+        node.functions()
+            .iter()
+            .any(|function| matches!(function.role, Role::Rdma | Role::Capable | Role::Gpu))
+    };
+    node.pci.functions.known().is_some()
+        && node.hcas.unread().is_none()
+        && node.hcas().next().is_none()
+        && !has_function()
+}

@@ -1,0 +1,65 @@
+//! Causes that the message itself shows, and what the remedy depends on.
+
+use rdma_health_protocol::Errno;
+
+use super::{Case, Scales};
+use crate::symptom::{Software, SymptomKind};
+
+/// The program asks for what the adapter does not have. EFA has no RC queue pairs.
+pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    let created = [SymptomKind::CreateRefused, SymptomKind::CreateUnexplained];
+    let Some(symptom) = case.seen(&created).next() else {
+        return;
+    };
+    let is_of_efa = matches!(symptom.software, Some(Software::Libfabric));
+    if case.is_efa() && !is_of_efa {
+        scales.next_step = Some(
+            "Use a transport for EFA: libfabric's provider efa (fi_info -p efa lists its devices), with NCCL the plugin aws-ofi-nccl. \
+            perftest needs --connection=SRD and a build with EFA; fi_pingpong -p efa tests the path between two nodes."
+                .into(),
+        );
+        scales.shows(
+            &symptom.source,
+            format!("{}: EFA has no RC queue pairs", symptom.text),
+        );
+        return;
+    }
+    let unsupported = [Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPROTONOSUPPORT];
+    if symptom
+        .named
+        .errno
+        .is_some_and(|errno| unsupported.contains(&errno))
+    {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+}
+
+/// The namespace mode that a plugin needs: the device plugin for shared devices and rdma-cni need opposite ones.
+pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = case.seen(&[SymptomKind::NetworkAttachFailed]).next() else {
+        return;
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    let text = symptom.text.to_ascii_lowercase();
+    // k8s-rdma-shared-dev-plugin compares the mode with "shared".
+    if text.contains("incorrect rdma subsystem network namespace") {
+        scales.next_step = Some(
+            "The device plugin for shared RDMA devices needs the shared mode: rdma system set netns shared, before any pod uses a device, and at \
+            boot options ib_core netns_mode=1 in /etc/modprobe.d. If this node's pods shall have RDMA devices of their own (rdma-cni, \
+            exclusive mode), remove the shared device plugin from it instead."
+                .into(),
+        );
+    } else if ["exclusive", "namespace mode", "failed to move rdma"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        scales.next_step = Some(
+            "rdma-cni needs the exclusive mode: rdma system set netns exclusive, before any pod uses a device, and at boot options ib_core \
+            netns_mode=0 in /etc/modprobe.d. The device plugin for shared RDMA devices does not work in this mode."
+                .into(),
+        );
+    }
+}

@@ -1,0 +1,347 @@
+//! Which cause comes first, and what the user is told to do: on the node that wrote the log, and on another one.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
+
+use std::time::{Duration, Instant};
+
+use rdma_health_diagnosis::{Confidence, Diagnosis, diagnose, log::LogReader};
+use rdma_health_kernel::{
+    Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_node::Node;
+use rdma_health_rules::{Expectations, Status, judge};
+use rdma_health_tests::tree::Tree;
+
+fn node(tree: &Tree) -> Node {
+    let tree = tree.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+/// A laptop: a graphics function and a USB controller, nothing for RDMA.
+fn laptop() -> Node {
+    let mut tree = Tree::default();
+    tree.write("proc/sys/kernel/hostname", "laptop\n").unwrap();
+    tree.write("proc/modules", "e1000e 1 0 - Live 0x0\n").unwrap();
+    for address in ["0000:00:02.0", "0000:03:00.0"] {
+        let class = format!("sys/bus/pci/devices/{address}/class");
+        tree.write(&class, "0x0c0330\n").unwrap();
+    }
+    node(&tree)
+}
+
+fn fixture(name: &str) -> Node {
+    node(&Tree::fixture(name).unwrap())
+}
+
+fn diagnosed(node: &Node, log: &str) -> Diagnosis {
+    let mut reader = LogReader::default();
+    reader.feed(log.as_bytes());
+    let findings = judge(node, &Expectations::default()).findings;
+    diagnose(node, &findings, Some(&reader.finish()))
+}
+
+/// The causes that are not unlikely, and those that are.
+fn causes(diagnosis: &Diagnosis) -> (Vec<&str>, Vec<&str>) {
+    let (unlikely, left): (Vec<_>, Vec<_>) = diagnosis
+        .causes
+        .iter()
+        .partition(|cause| cause.confidence == Confidence::Unlikely);
+    let ids = |causes: Vec<&'static str>| causes;
+    (
+        ids(left.iter().map(|cause| cause.id).collect()),
+        ids(unlikely.iter().map(|cause| cause.id).collect()),
+    )
+}
+
+const LOC_PROT: &str = "node7:300:411 [2] NCCL WARN NET/IB : Got completion from peer 10.0.0.3<1> with error 4, opcode 0, len 0, vendor err 81 (Send)\n";
+
+#[test]
+fn the_facts_of_another_node_neither_support_nor_refute_a_cause() {
+    let laptop = laptop();
+    for (log, first) in [
+        (LOC_PROT, "iommu-translation"),
+        (
+            "node7:1:2 [0] NCCL INFO NET/IB : No device found.\n",
+            "device-not-given",
+        ),
+        (
+            "ibgda.cpp:nvshmemt_init:3626: neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.\n",
+            "peer-memory-path",
+        ),
+        (
+            "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n",
+            "userspace-libraries",
+        ),
+        (
+            "mlx5_common: Verbs device not found: 0000:c3:00.2\n",
+            "device-not-given",
+        ),
+    ] {
+        let diagnosis = diagnosed(&laptop, log);
+        let (left, unlikely) = causes(&diagnosis);
+        assert_eq!(left.first(), Some(&first), "{log}: {left:?}");
+        assert_eq!(unlikely, [""; 0], "{log}");
+        assert!(!left.contains(&"memlock-limit"), "{log}: {left:?}");
+        assert!(diagnosis.log.unwrap().elsewhere.is_some(), "{log}");
+    }
+}
+
+#[test]
+fn a_node_that_may_be_another_refutes_nothing_and_its_own_log_is_refuted() {
+    let node = fixture("h100-connectx7");
+    let of_other = diagnosed(&node, LOC_PROT);
+    let (left, unlikely) = causes(&of_other);
+    assert_eq!(unlikely, [""; 0]);
+    assert!(left.contains(&"iommu-translation"), "{left:?}");
+    let own = diagnosed(&node, &LOC_PROT.replace("node7", "h100-connectx7"));
+    let (_, unlikely) = causes(&own);
+    assert!(unlikely.contains(&"iommu-translation"), "{unlikely:?}");
+    // It has no such adapter.
+    let line = "[5.1] mlx5_core 0000:ff:00.0: health compromised - reached miss count\n";
+    assert!(
+        diagnosed(&node, line).log.unwrap().elsewhere.is_none(),
+        "it may be gone since"
+    );
+    let line = "node7:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=12 opcode=1 len=0 vendor err 129 (Send) hca bnxt_re3\n";
+    assert!(diagnosed(&node, line).log.unwrap().elsewhere.is_some());
+}
+
+#[test]
+fn an_iommu_fault_is_judged_by_the_driver_or_the_function_that_it_names() {
+    let (laptop, server) = (laptop(), fixture("h100-connectx7"));
+    let amd = |driver: &str| {
+        format!(
+            "[57.3] {driver} 0000:e1:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x000d address=0xcfd51ad0 flags=0x0070]\n"
+        )
+    };
+    let dmar = |address: &str| {
+        format!(
+            "[672.8] DMAR: [DMA Write NO_PASID] Request device [{address}] fault addr 0x7f3ac0000000 [fault reason 0x05] PTE Write access is not set\n"
+        )
+    };
+    for (log, status) in [
+        (amd("mlx5_core"), Status::Critical),
+        (amd("nvidia"), Status::Critical),
+        (amd("ath10k_pci"), Status::Ok),
+        (amd("xhci_hcd"), Status::Ok),
+        (dmar("e1:00.0"), Status::Critical),
+        (dmar("00:02.0"), Status::Ok),
+    ] {
+        for node in [&laptop, &server] {
+            let diagnosis = diagnosed(node, &log);
+            assert_eq!(diagnosis.status(Status::Ok), status, "{log}");
+            if status == Status::Critical {
+                assert_eq!(causes(&diagnosis).0.first(), Some(&"iommu-translation"), "{log}");
+            }
+        }
+    }
+    // A function of this node that has nothing to do with RDMA.
+    assert_eq!(
+        diagnosed(&laptop, &dmar("03:00.0")).status(Status::Ok),
+        Status::Ok
+    );
+}
+
+/// The log, the first cause, what the next step says and what it does not say.
+type Case = (&'static str, &'static str, &'static str, &'static str);
+
+fn check(node: &Node, cases: &[Case]) {
+    for (log, first, says, not) in cases {
+        let diagnosis = diagnosed(node, log);
+        let (left, _) = causes(&diagnosis);
+        assert_eq!(
+            left.first(),
+            Some(first),
+            "{log}: {left:?} {:?}",
+            diagnosis.symptoms
+        );
+        let step = diagnosis.next_step.unwrap();
+        assert!(step.contains(says), "{log}: {step}");
+        assert!(not.is_empty() || !step.contains(not), "{log}: {step}");
+        assert_eq!(
+            diagnosis.symptoms.first().map(|symptom| symptom.line.is_some()),
+            Some(true)
+        );
+    }
+}
+
+#[test]
+fn the_failing_call_and_its_error_decide() {
+    check(
+        &fixture("h100-connectx7"),
+        &[
+            (
+                "libfabric:29:verbs:ep_ctrl:vrb_create_ep():239<warn> rdma_resolve_addr failed: Cannot assign requested address (99)\n",
+                "addressing",
+                "ip -brief address",
+                "",
+            ),
+            (
+                "[812.1] rpcrdma: connection to 10.0.0.5:20049 closed (-111)\n",
+                "no-listener",
+                "listens",
+                "",
+            ),
+            (
+                "[821.1] rpcrdma: connection to 10.0.0.5:20049 closed (-113)\n",
+                "addressing",
+                "ip route get",
+                "",
+            ),
+            (
+                "nvme_rdma.c: 690:nvme_rdma_resolve_addr: *ERROR*: rdma_resolve_addr, 98\n",
+                "addressing",
+                "rdma resource show cm_id",
+                "arp_ignore",
+            ),
+            (
+                "UCX  ERROR ibv_open_device(mlx5_0) failed: Resource temporarily unavailable\n",
+                "hca-resources",
+                "rdma.max",
+                "",
+            ),
+            (
+                "[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
+                "fabric-or-peer",
+                "peer",
+                "",
+            ),
+            (
+                "n1:1:9 [0] NCCL INFO NCCL_IB_PKEY set by environment to 2.\nn1:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_0:1, curr state RESET, next state INIT\n",
+                "partition-key",
+                "NCCL_IB_PKEY",
+                "GID",
+            ),
+            (
+                "E1201 15:01:10.101010  3311 rdma_endpoint.cpp:350] [Handshake] Failed to modify QP to INIT, check local context port num: Invalid argument [22]\n",
+                "job-settings",
+                "port number",
+                "GID",
+            ),
+            (
+                "[88011.126] mlx5_core 0000:5e:00.0: temp_warn:149:(pid 0): High temperature on sensors with bit set 0x1 0x0\n",
+                "adapter-overheating",
+                "fans",
+                "cable",
+            ),
+            (
+                "[4001.1] iser: iser_err_comp: memreg failure: memory management operation error (6) vend_err 78\n",
+                "application-memory",
+                "",
+                "",
+            ),
+            (
+                "2023/09/08 17:43:19 Exiting.. can not change : incorrect RDMA subsystem network namespace\n",
+                "pod-network",
+                "netns shared",
+                "netns exclusive",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_refused_registration_of_gpu_memory_is_about_the_path_to_the_gpu() {
+    check(
+        &fixture("h100-connectx7"),
+        &[
+            (
+                "Calling ibv_reg_dmabuf_mr(offset=0, size=16777216, addr=0x7fc9a8000000, fd=41) for QP #0\nCouldn't allocate MR with error=93\n",
+                "peer-memory-path",
+                "DMA-BUF",
+                "modprobe nvidia_peermem",
+            ),
+            (
+                "allocated GPU buffer address at 0000010013000000 pointer=0x10013000000\nCouldn't allocate MR\nfailed to create mr\nERRNO: Bad address.\n",
+                "peer-memory-path",
+                "peermem",
+                "modprobe nvidia_peermem",
+            ),
+            (
+                "UCX  ERROR ibv_reg_mr(address=0x7fe35ea00000, length=16, access=0x10000f) failed: Invalid argument\nUCX  ERROR failed to register address 0x7fe35ea00000 (rocm) length 16 on md[5]=mlx5_0: Input/output error (md supports: host|rocm)\n",
+                "peer-memory-path",
+                "amdgpu",
+                "nvidia_peermem",
+            ),
+            (
+                "[1.0] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n",
+                "peer-memory-path",
+                "Rebuild",
+                "Run modprobe",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_ended_a_process_or_a_port_comes_before_what_its_peers_see() {
+    const RETRY: &str = "n1:1:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4000> with status=12 opcode=1 len=0 vendor err 129 (Recv) hca mlx5_3\n";
+    let node = fixture("h100-connectx7");
+    for (earlier, first) in [
+        (
+            "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+            "peer-failed",
+        ),
+        (
+            "n2:1:9 [0] NCCL WARN socketProgress: Connection closed by remote peer n1<40123>\n",
+            "peer-failed",
+        ),
+        (
+            "[5001.1] NVRM: Xid (PCI:0000:18:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n",
+            "gpu-fault",
+        ),
+    ] {
+        let both = diagnosed(&node, &format!("{earlier}{RETRY}"));
+        assert_eq!(
+            causes(&both).0.first(),
+            Some(&first),
+            "{earlier}: {:?}",
+            both.symptoms
+        );
+        assert_eq!(both.status(Status::Ok), Status::Critical);
+        // The other way round, the network is suspected first.
+        let late = diagnosed(
+            &node,
+            &format!(
+                "{RETRY}{}",
+                earlier.replace("Xid (PCI:0000:18:00): 79", "Xid (PCI:0000:18:00): 13")
+            ),
+        );
+        assert_eq!(causes(&late).0.first(), Some(&"fabric-or-peer"), "{earlier}");
+    }
+    // A process that ran out of memory without any consequence for RDMA.
+    let alone = diagnosed(&node, "[rank3]: torch.OutOfMemoryError: CUDA out of memory.\n");
+    assert_eq!(alone.status(Status::Ok), Status::Ok, "{:?}", alone.symptoms);
+}
+
+#[test]
+fn efa_gets_the_remedies_that_exist_for_it() {
+    check(
+        &fixture("efa-p5"),
+        &[
+            (
+                "efa-p5:462:1001 [0] ofi_process_cq:1033 NCCL WARN NET/OFI Request 0x7fb258034428 completed with error. RC: 21. Error: unknown error. Completed length: 0\n",
+                "fabric-or-peer",
+                "security group",
+                "GID",
+            ),
+            ("Unable to create QP.\n", "unsupported-adapter", "SRD", ""),
+            (
+                "[1648043869.866926] [efa-p5:2699 :0]        ib_iface.c:1035 UCX  ERROR ibv_create_cq(cqe=1024) failed: Operation not supported\n",
+                "unsupported-adapter",
+                "aws-ofi-nccl",
+                "",
+            ),
+            (
+                "libfabric:9000:1695200000::efa:ep_ctrl:efa_base_ep_create_qp():180<warn> ibv_create_qp failed. errno: 12\n",
+                "hca-resources",
+                "max_qp",
+                "ulimit",
+            ),
+        ],
+    );
+}
