@@ -186,7 +186,7 @@ fn text(value: &[u8]) -> Option<String> {
     (!text.is_empty()).then(|| excerpt(text, MAX_NAME))
 }
 
-/// The content of a file with every name replaced and everything else left out; `None` if it is no such file.
+/// The content of a file with every name replaced and everything else left out; `None` if it is another kind of file.
 pub fn replaced(bytes: &[u8], name: impl Fn(&str) -> String) -> Option<Vec<u8>> {
     let mut file = Vec::new();
     for neighbour in frames(bytes)?.into_iter().filter_map(neighbour) {

@@ -142,8 +142,8 @@ pub fn memories(scope: &Scope<'_>) -> Vec<ModuleMemory> {
     found
 }
 
-/// A recorded answer about a module without any part of its memory that is not read, such as its serial number; `None` if it is no such
-/// answer.
+/// A recorded answer about a module without any part of its memory that is not read, such as its serial number; `None` for
+/// another answer.
 pub fn used_pages(document: &[u8]) -> Option<Vec<u8>> {
     let pages: Vec<ModulePage> = serde_json::from_slice(document).ok()?;
     serde_json::to_vec(&eeprom::used(pages)).ok()

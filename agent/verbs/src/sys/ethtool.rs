@@ -1,7 +1,7 @@
 //! The statistics of a network driver, by an ioctl: `SIOCETHTOOL` (`include/uapi/linux/ethtool.h`).
 //!
 //! The kernel asks the driver for the number of statistics at each call, and most versions write that many, whatever the caller has
-//! room for. The number may change between two calls. So the kernel writes into a mapping of its own whose end is followed by a page
+//! room for. The number may change between two calls. So the kernel writes into a separate mapping whose end is followed by a page
 //! that nothing may write to: a reply that is too long ends in `EFAULT` and not in other memory.
 
 use std::{

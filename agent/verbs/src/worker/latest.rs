@@ -1,4 +1,4 @@
-//! What an adapter's driver is asked for, read by a thread of its own: an adapter that does not answer takes no other question with it.
+//! Questions to the driver of an adapter, each in its own thread: an adapter that does not answer holds up no other question.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, mpsc::sync_channel},
