@@ -225,8 +225,13 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let unknown = Node::unknown();
     let is_elsewhere = matches!(origin, Origin::Elsewhere(_));
     let writer = if is_elsewhere { &unknown } else { node };
+    // libibverbs warns of every provider that it cannot load, also where nothing fails.
+    let has_failed = symptoms
+        .iter()
+        .any(|symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::NoProvider);
+    let user = if has_failed { writer } else { node };
     for symptom in &mut symptoms {
-        if is_optional_provider(symptom, writer) || is_of_another_function(symptom, node, writer) {
+        if is_optional_provider(symptom, user) || is_of_another_function(symptom, node, writer) {
             symptom.grade = Grade::Note;
         }
     }
@@ -371,7 +376,8 @@ fn sort(causes: &mut [(u32, Cause)]) {
             Reverse(cause.confidence),
             cause.explains.is_empty(),
             Reverse(cause.score),
-            !is_usual(cause.id, &cause.explains),
+            Reverse(cause.explains.len()),
+            !(cause.supports.is_empty() && is_usual(cause.id, &cause.explains)),
             *place,
         )
     });

@@ -124,6 +124,23 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, text);
         scales.next_step = step_of_registration(case, symptom);
     }
+    const OF_LIMITS: [Errno; 3] = [Errno::ENOSPC, Errno::ERANGE, Errno::EIO];
+    let is_of_limit = |symptom: &&Symptom| {
+        symptom
+            .named
+            .errno
+            .is_some_and(|errno| OF_LIMITS.contains(&errno))
+    };
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::RegMrFailed])
+        .find(|symptom| is_of_limit(&symptom))
+        && !scales.supported()
+    {
+        scales.against(
+            &symptom.source,
+            "the error number is that of a limit of the adapter",
+        );
+    }
     let in_job = |symptom: &&Symptom| {
         symptom.kind == SymptomKind::PeerMemoryError
             || symptom.text.contains("peermem")

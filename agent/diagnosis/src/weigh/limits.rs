@@ -133,7 +133,13 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
             _ => scales.against(&symptom.source, "the error number is not that of a limit"),
         };
     }
-    if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
+    let is_full = |symptom: &&Symptom| symptom.named.errno == Some(Errno::ENOSPC);
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::RegMrFailed])
+        .find(|symptom| is_full(&symptom))
+    {
+        scales.fits(&symptom.source, &symptom.text);
+    } else if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
         scales.shows(&symptom.source, &symptom.text);
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
         scales.shows("/dev/kmsg", line);
