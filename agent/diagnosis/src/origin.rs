@@ -85,9 +85,12 @@ fn missing_device<'a>(node: &Node, log: &'a Log, foreign: bool) -> Option<&'a st
         .filter(|symptom| !may_be_gone(symptom))
         .filter_map(|symptom| symptom.named.device.as_deref())
         .collect();
-    let is_here = |name: &&str| match foreign {
-        true => known.contains_key(*name),
-        false => known.keys().any(|own| family(own) == family(name)),
+    let is_here = |name: &&str| {
+        if foreign {
+            known.contains_key(*name)
+        } else {
+            known.keys().any(|own| family(own) == family(name))
+        }
     };
     named.first().copied().filter(|_| !named.iter().any(is_here))
 }

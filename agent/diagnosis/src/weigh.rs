@@ -98,7 +98,7 @@ impl<'a> Case<'a> {
             let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
             text.contains("net/ofi") || words.any(|word| word == "efa")
         };
-        only_efa || self.symptoms.iter().any(|symptom| is_named(&symptom))
+        only_efa || self.symptoms.iter().any(is_named)
     }
 
     /// A failed registration of GPU memory, as far as the log shows.

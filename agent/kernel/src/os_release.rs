@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_root_of_the_host_counts_before_that_of_a_container() {
-        let id = |files| read(files).known().map(|release| release.id.clone());
+        let id = |files: &[(&str, &str)]| read(files).known().map(|release| release.id.clone());
         let (debian, talos) = (
             ("etc/os-release", "ID=debian\n"),
             ("host/etc/os-release", "ID=talos\n"),

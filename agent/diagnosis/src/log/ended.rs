@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::phrases::Phrases;
 
-/// Texts of PyTorch, the kernel and launchers, in lower case.
+/// Texts of `PyTorch`, the kernel and launchers, in lower case.
 const TEXTS: &[&str] = &[
     "cuda out of memory",
     "hip out of memory",

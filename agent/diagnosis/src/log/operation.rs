@@ -316,8 +316,9 @@ impl Operation {
         Some(match (self, errno) {
             (Self::Harmless, _) => return None,
             (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
-            // The rdma cgroup answers EAGAIN (`rdmacg_try_charge`); a memlock limit is ENOMEM.
-            (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN)) => K::ResourceLimit,
+            // The rdma cgroup answers EAGAIN (`rdmacg_try_charge`); a memlock limit is ENOMEM. No context is left: others use them all.
+            (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN))
+            | (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC)) => K::ResourceLimit,
             (Self::Register, Some(Errno::ENOMEM)) => K::RegMrNoMemory,
             // At registration EIO is also the answer of an adapter without room for another region.
             (Self::Create, Some(Errno::EIO | Errno::ENODEV)) => K::DeviceGone,
@@ -345,8 +346,6 @@ impl Operation {
                 K::VersionMismatch
             }
             (Self::Open, Some(Errno::ENODEV | Errno::ENXIO | Errno::ENOENT)) => K::DeviceAbsent,
-            // No context is left: others use them all.
-            (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC)) => K::ResourceLimit,
             // libibverbs found no /sys/class/infiniband_verbs.
             (Self::Open, Some(Errno::ENOSYS)) => K::ModuleMissing,
             (Self::Open | Self::Query, _) => K::OpenFailed,

@@ -101,6 +101,9 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// The errors of a registration for which the adapter has no room.
+const OF_LIMITS: [Errno; 3] = [Errno::ENOSPC, Errno::ERANGE, Errno::EIO];
+
 pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     let is_amd = || {
         case.gpu_registration()
@@ -124,7 +127,6 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, text);
         scales.next_step = step_of_registration(case, symptom);
     }
-    const OF_LIMITS: [Errno; 3] = [Errno::ENOSPC, Errno::ERANGE, Errno::EIO];
     let is_of_limit = |symptom: &&Symptom| {
         symptom
             .named
@@ -133,7 +135,7 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     };
     if let Some(symptom) = case
         .seen(&[SymptomKind::RegMrFailed])
-        .find(|symptom| is_of_limit(&symptom))
+        .find(|symptom| is_of_limit(symptom))
         && !scales.supported()
     {
         scales.against(

@@ -108,6 +108,9 @@ fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     case.symptoms.iter().copied().find(is_queue)
 }
 
+/// The region is larger than the adapter supports, or it has no room for another one.
+const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
+
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = efa_queue(case) {
         scales.fits(&symptom.source, &symptom.text);
@@ -118,8 +121,6 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         );
         return;
     }
-    // The region is larger than the adapter supports, or it has no room for another one.
-    const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
     if let Some(symptom) = refused(case) {
         return match symptom.named.errno {
             Some(errno) if OF_REGIONS.contains(&errno) => {
@@ -136,7 +137,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     let is_full = |symptom: &&Symptom| symptom.named.errno == Some(Errno::ENOSPC);
     if let Some(symptom) = case
         .seen(&[SymptomKind::RegMrFailed])
-        .find(|symptom| is_full(&symptom))
+        .find(|symptom| is_full(symptom))
     {
         scales.fits(&symptom.source, &symptom.text);
     } else if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
