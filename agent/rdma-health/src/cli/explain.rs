@@ -178,7 +178,7 @@ fn subjects(text: &str) -> Vec<Subject> {
             Meaning::CqeSyndrome(code, status) => Subject::CqeSyndrome(code, status),
             Meaning::Syndrome(code) => Subject::Syndrome(code),
             Meaning::Xid(number, xid) => Subject::Xid(number, xid),
-            Meaning::Term(_) if is_id => continue,
+            Meaning::Term(_) | Meaning::Line(_) if is_id => continue,
             Meaning::Term(term) => {
                 Subject::Term(term.kind, term.name.to_owned(), term.meaning.to_owned(), term.see)
             }
@@ -194,7 +194,6 @@ fn subjects(text: &str) -> Vec<Subject> {
                 Subject::Term("harmless", printable(&shown), meaning.to_owned(), &[])
             }
             // A name is not a line.
-            Meaning::Line(_) if is_id => continue,
             Meaning::Line(symptom) => Subject::Line(symptom),
         });
     }
