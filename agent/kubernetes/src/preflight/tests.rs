@@ -81,7 +81,7 @@ fn is_not_read(cluster: &Cluster, words: &str) {
 #[tokio::test]
 async fn a_list_that_repeats_a_page_ends_and_is_reported() {
     let answers: Answers = |path| {
-        let list = path.ends_with("s") && !path.ends_with("/team-a");
+        let list = path.ends_with('s') && !path.ends_with("/team-a");
         Some(json!({"metadata": if list { json!({"continue": "abc"}) } else { json!({}) }, "items": []}))
     };
     let (cluster, asked) = read_from(answers, Duration::from_secs(60)).await;

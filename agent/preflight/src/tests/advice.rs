@@ -23,10 +23,13 @@ fn container(job: &mut Value) -> &mut Value {
     &mut pod_spec(job)["containers"][0]
 }
 
+/// A change of a job's manifest.
+type Change = fn(&mut Value);
+
 /// What pods ask for in addition to `IPC_LOCK`, one by one.
-const ASKS: &[(&str, fn(&mut Value))] = &[
+const ASKS: &[(&str, Change)] = &[
     ("privileged", |job| {
-        container(job)["securityContext"]["privileged"] = true.into()
+        container(job)["securityContext"]["privileged"] = true.into();
     }),
     ("SYS_RESOURCE", |job| {
         container(job)["securityContext"]["capabilities"]["add"] = json!(["IPC_LOCK", "SYS_RESOURCE"]);
@@ -34,13 +37,13 @@ const ASKS: &[(&str, fn(&mut Value))] = &[
     ("host network", |job| pod_spec(job)["hostNetwork"] = true.into()),
     ("host IPC", |job| pod_spec(job)["hostIPC"] = true.into()),
     ("host port", |job| {
-        container(job)["ports"] = json!([{"hostPort": 29500}])
+        container(job)["ports"] = json!([{"hostPort": 29500}]);
     }),
     ("hostPath", |job| {
-        pod_spec(job)["volumes"] = json!([{"name": "h", "hostPath": {"path": "/data"}}])
+        pod_spec(job)["volumes"] = json!([{"name": "h", "hostPath": {"path": "/data"}}]);
     }),
     ("nfs", |job| {
-        pod_spec(job)["volumes"] = json!([{"name": "h", "nfs": {"server": "s", "path": "/"}}])
+        pod_spec(job)["volumes"] = json!([{"name": "h", "nfs": {"server": "s", "path": "/"}}]);
     }),
     ("escalation", |job| {
         container(job)["securityContext"]["allowPrivilegeEscalation"] = true.into();
@@ -49,7 +52,7 @@ const ASKS: &[(&str, fn(&mut Value))] = &[
         pod_spec(job)["securityContext"]["seccompProfile"] = json!({"type": "Unconfined"});
     }),
     ("user 5", |job| {
-        container(job)["securityContext"]["runAsUser"] = 5.into()
+        container(job)["securityContext"]["runAsUser"] = 5.into();
     }),
 ];
 

@@ -133,7 +133,7 @@ fn what_may_create_pods_and_is_not_understood_is_not_a_pass() {
 fn resource_claims_are_not_evaluated() {
     let mut cluster = cluster();
     set_job(&mut cluster, |job| {
-        pod_spec(job)["resourceClaims"] = json!([{"name": "nic"}])
+        pod_spec(job)["resourceClaims"] = json!([{"name": "nic"}]);
     });
     let report = run(&cluster);
     assert_eq!(report.exit_status(), 3);

@@ -17,7 +17,9 @@ fn running(name: &str, node: &str, owner: (&str, &str)) -> Value {
 fn run_pods(cluster: &mut Cluster, pods: &[Value]) {
     read(&mut cluster.pods).extend(pods.to_vec());
     let mut usage = Usage::default();
-    pods.iter().for_each(|pod| usage.add(pod));
+    for pod in pods {
+        usage.add(pod);
+    }
     cluster.usage = Some(Ok(usage));
 }
 
@@ -230,7 +232,7 @@ fn values_that_the_api_server_refuses_are_found_before() {
     ] {
         let mut cluster = cluster();
         set_job(&mut cluster, |job| {
-            pod_spec(job)["containers"][0]["resources"] = fine.clone()
+            pod_spec(job)["containers"][0]["resources"] = fine.clone();
         });
         let report = run(&cluster);
         assert!(

@@ -178,6 +178,7 @@ fn subjects(text: &str) -> Vec<Subject> {
             Meaning::CqeSyndrome(code, status) => Subject::CqeSyndrome(code, status),
             Meaning::Syndrome(code) => Subject::Syndrome(code),
             Meaning::Xid(number, xid) => Subject::Xid(number, xid),
+            // An id needs no further meaning.
             Meaning::Term(_) | Meaning::Line(_) if is_id => continue,
             Meaning::Term(term) => {
                 Subject::Term(term.kind, term.name.to_owned(), term.meaning.to_owned(), term.see)
@@ -193,7 +194,6 @@ fn subjects(text: &str) -> Vec<Subject> {
                 let meaning = "a normal event or a message without a consequence";
                 Subject::Term("harmless", printable(&shown), meaning.to_owned(), &[])
             }
-            // A name is not a line.
             Meaning::Line(symptom) => Subject::Line(symptom),
         });
     }
