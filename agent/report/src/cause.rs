@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io::Write};
 
 use anstyle::Style as Ansi;
 use rdma_health_diagnosis::{
-    Cause, Confidence, Diagnosis,
+    Cause, Confidence, Diagnosis, LogSummary,
     symptom::{Grade, Symptom, SymptomKind},
 };
 use rdma_health_node::words::{count, count_of, listed, printable, size};
@@ -267,6 +267,11 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
         let text = format!("the log is too long: only its first {} were read", size(bytes));
         labelled(out, "note", &text, style, Ansi::new().bold())?;
     }
+    origin(out, report, log, style)
+}
+
+/// Where the log was written, if not on this node.
+fn origin(out: &mut impl Write, report: &Report<'_>, log: &LogSummary, style: Style) -> std::io::Result<()> {
     let own = report.node.host.hostname.known();
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let foreign = own.is_some_and(|own| !log.hosts.iter().any(|host| short(host) == short(own)));

@@ -119,7 +119,7 @@ fn introduces(text: &str) -> bool {
 }
 
 /// The status that a line defines, and whether it stands alone: `IBV_WC_RETRY_EXC_ERR (12) - Transport …`, `| IBV_EVENT_CQ_ERR | … |`,
-/// `FI_EFA_ERR_OOM = 4105,`. A status with a value of its own, such as `IBV_WC_RETRY_EXC_ERR: 5`, is a count of them.
+/// `FI_EFA_ERR_OOM = 4105,`. A status with its own value, such as `IBV_WC_RETRY_EXC_ERR: 5`, is a count of them.
 fn entry(text: &str) -> Option<(&str, bool)> {
     const FAMILIES: [&str; 9] = [
         "IBV_WC_",
