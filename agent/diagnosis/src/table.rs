@@ -81,7 +81,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &dma::IOMMU_NEXT_BOOT,
 ];
 
-/// The cause to look at first where no fact tells the causes of a symptom apart. Of other symptoms, it is the most common cause.
+/// The cause to look at first where no fact distinguishes the causes of a symptom. Of other symptoms, it is the most common cause.
 const FIRST: &[(SymptomKind, &str)] = &[
     (SymptomKind::NoDevice, "device-not-given"),
     (SymptomKind::DeviceAbsent, "device-not-given"),

@@ -267,16 +267,11 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
         let text = format!("the log is too long: only its first {} were read", size(bytes));
         labelled(out, "note", &text, style, Ansi::new().bold())?;
     }
-    came_from(out, report, log, style)
+    origin(out, report, log, style)
 }
 
-/// Where the log came from, if that is or may be another node.
-fn came_from(
-    out: &mut impl Write,
-    report: &Report<'_>,
-    log: &LogSummary,
-    style: Style,
-) -> std::io::Result<()> {
+/// Where the log was written, if not on this node.
+fn origin(out: &mut impl Write, report: &Report<'_>, log: &LogSummary, style: Style) -> std::io::Result<()> {
     let own = report.node.host.hostname.known();
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let foreign = own.is_some_and(|own| !log.hosts.iter().any(|host| short(host) == short(own)));

@@ -97,7 +97,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// A queue pair of EFA that could not be created for lack of memory, which is the number of queue pairs of the device.
+/// A queue pair of EFA that could not be created (ENOMEM): the device supports no more of them.
 fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let is_efa = case.is_efa();
     let is_queue = |symptom: &&Symptom| {

@@ -27,7 +27,7 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
         );
         return;
     }
-    // A call for these adapters only fails for lack of support in driver or firmware.
+    // These calls exist for one vendor's adapters only: driver or firmware do not support them.
     let is_of_vendor = ["mlx5dv_", "devx"].iter().any(|name| symptom.text.contains(name));
     let unsupported = [Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPROTONOSUPPORT];
     if symptom
