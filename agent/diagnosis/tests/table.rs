@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use rdma_health_diagnosis::{CAUSES, symptom::SymptomKind};
 use rdma_health_rules::{
     CATALOGUE,
-    domain::{measured, probe, reading},
+    domain::{efa, measured, pci_stall, probe, reading},
 };
 
 #[test]
@@ -48,8 +48,10 @@ fn every_rule_of_the_catalogue_belongs_to_a_cause_unless_listed() {
         .filter(|rule| !CAUSES.iter().any(|cause| cause.rules.contains(rule)))
         .map(|rule| rule.id)
         .collect();
-    // Probes show that something fails, not why; unread facts may hide anything.
+    // Probes and counters show that something fails or waits, not why; unread facts may hide anything.
     let no_cause = [
+        &pci_stall::PCI_STALLED,
+        &efa::EFA_REMOTE_IMPAIRED,
         &probe::FAILED,
         &measured::BANDWIDTH_LOW,
         &measured::LATENCY_HIGH,
