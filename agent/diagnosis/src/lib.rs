@@ -14,12 +14,14 @@ pub mod log;
 pub mod lookup;
 mod observed;
 mod origin;
+mod outcome;
 mod problem;
 pub mod symptom;
 mod table;
 mod weigh;
 
-pub use diagnose::{Cause, Confidence, Diagnosis, LogSummary, diagnose};
+pub use diagnose::diagnose;
 pub use known::{KnownCause, Link};
+pub use outcome::{Cause, Confidence, Diagnosis, LogSummary};
 pub use problem::{Problem, domain_of, problems};
 pub use table::{CAUSES, cause};

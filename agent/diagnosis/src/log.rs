@@ -12,6 +12,7 @@ mod events;
 mod families;
 mod grade;
 mod grammar;
+mod kernel;
 mod line;
 mod memory;
 mod operation;

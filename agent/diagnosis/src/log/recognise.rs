@@ -4,10 +4,10 @@
 //! ([`families`](super::families)), a verbs operation with its error number, and an error number alone. A line about RDMA that
 //! looks like a failure and has none of these is kept as not recognised.
 
-use std::{cell::LazyCell, sync::LazyLock};
+use std::cell::LazyCell;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
-use rdma_health_kernel_log::{Device, EventKind, Judgement, is_adapter, judge};
+use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
@@ -18,10 +18,10 @@ use super::{
     families,
     grade::{Grade, Level, failures},
     grammar,
+    kernel::{User, is_of_interest, kernel, of_event, user_of},
     line::{Lower, excerpt, host, row},
     memory,
     operation::{Operation, operation},
-    phrases::{Occurrence, Phrases},
     settings::{self, Fact},
     status::{names_status, status},
 };
@@ -411,93 +411,6 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         known,
         ..Reading::of(kind, 0)
     })
-}
-
-/// Who writes messages that the table of the kernel's messages has.
-static WRITERS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(rdma_health_kernel_log::writers()));
-
-/// Whether a name is that of a writer and not a part of another word: `ice` in `device`. Drivers name their devices and parts after
-/// themselves: `mlx5_0`, `hns_roce_hw_v2`, `ib0`.
-fn is_writer(lower: &str, found: Occurrence) -> bool {
-    let next = lower.as_bytes().get(found.end);
-    found.begins(lower)
-        && (found.ends(lower) || next.is_some_and(|byte| *byte == b'_' || byte.is_ascii_digit()))
-}
-
-/// What the table of kernel messages says about a line; `None` for lines that cannot be the kernel's.
-fn kernel(line: &Lower<'_>) -> Option<Judgement> {
-    let place = WRITERS
-        .find(&line.lower)
-        .find(|found| is_writer(&line.lower, *found));
-    place?;
-    let whole = judge(line.text);
-    if whole != Judgement::Unknown {
-        return Some(whole);
-    }
-    // Tools that collect logs put a host and more before the line: `node1: [14280.4] mlx5_core 0000:61:00.0: …`.
-    let begins = WRITERS
-        .find(&line.lower)
-        .filter(|found| is_writer(&line.lower, *found))
-        .map(|found| found.start)
-        .filter(|at| line.lower[..*at].ends_with(' '))
-        .min()?;
-    Some(judge(&line.text[begins..]))
-}
-
-/// The symptom that an event of the kernel shows, with its grade if it differs from the kind's.
-fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::Grade>)> {
-    use symptom::Grade::Degraded;
-    Some(match kind {
-        EventKind::AdapterHealth => (SymptomKind::DeviceFatal, None),
-        EventKind::PciPower => (SymptomKind::SlotPower, None),
-        EventKind::AdapterTemperature => (SymptomKind::AdapterHot, None),
-        EventKind::CommandTimeout | EventKind::TxTimeout => (SymptomKind::DeviceStalled, None),
-        EventKind::FirmwareInit | EventKind::ProbeFailed => (SymptomKind::AdapterNotStarted, None),
-        EventKind::PciFatal => (SymptomKind::PciFault, None),
-        EventKind::PciNonfatal => (SymptomKind::PciFault, Some(Degraded)),
-        EventKind::IommuFault => (SymptomKind::IommuFault, None),
-        EventKind::ModuleFault => (SymptomKind::ModuleFault, None),
-        EventKind::ModuleUnplugged | EventKind::LinkDown => (SymptomKind::PortError, Some(Degraded)),
-        EventKind::ResourceLimit => (SymptomKind::ResourceLimit, None),
-        EventKind::PeerMemory => (SymptomKind::PeerMemoryError, None),
-        EventKind::GpuFailed => (SymptomKind::GpuStopped, None),
-        EventKind::GpuLinkError => (SymptomKind::GpuLinkError, None),
-        EventKind::GpuError => (SymptomKind::GpuError, None),
-        EventKind::DriverError | EventKind::ModulePlugged | EventKind::LinkUp | EventKind::Started => {
-            return None;
-        }
-    })
-}
-
-/// Whether a message of the PCI core can be about an RDMA adapter: it names no driver of something else.
-fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
-    let of_others = [
-        "nvme", "ahci", "xhci", "megaraid", "mpt3sas", "snd_", "e1000", "igb", "ixgbe", "tg3",
-    ];
-    !of_others.iter().any(|other| driver.starts_with(other)) || line.lower.contains("rdma")
-}
-
-/// Who uses a PCI function.
-enum User {
-    /// An RDMA adapter or a GPU.
-    Rdma,
-    /// Something else.
-    Other,
-    /// The IOMMU names no driver.
-    Unknown,
-}
-
-/// Who uses a function, by the driver before a message of the IOMMU.
-fn user_of(driver: &str) -> User {
-    const GPUS: [&str; 5] = ["nvidia", "amdgpu", "nouveau", "habanalabs", "xe"];
-    const IOMMUS: [&str; 3] = ["DMAR", "AMD-Vi", "arm-smmu"];
-    if IOMMUS.iter().any(|name| driver.starts_with(name)) {
-        User::Unknown
-    } else if is_adapter(driver) || GPUS.contains(&driver) {
-        User::Rdma
-    } else {
-        User::Other
-    }
 }
 
 /// The kind of a refused connection by the transition that failed: each sets other attributes.

@@ -1,0 +1,63 @@
+//! The level that a line states about itself.
+
+/// The level that a line states about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::log) enum Level {
+    /// Information, or less.
+    Info,
+    Warning,
+    Error,
+}
+
+/// The level near the beginning of the line: `NCCL WARN`, `[error]`, `level=info`, klog's `E0331`, SPDK's `*ERROR*`.
+pub(in crate::log) fn level(text: &str) -> Option<Level> {
+    let mut begin = text.len().min(240);
+    while !text.is_char_boundary(begin) {
+        begin -= 1;
+    }
+    let head = &text[..begin];
+    let mut place = 0;
+    for token in head.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let before = head[..place].chars().next_back();
+        // `level=info` is a level; `NCCL_DEBUG=INFO` is a setting.
+        let is_value = before == Some('=')
+            && !["level=", "lvl=", "severity="]
+                .iter()
+                .any(|key| head[..place].ends_with(key));
+        place += token.len();
+        if is_value {
+            continue;
+        }
+        let (word, after) = match token.char_indices().next_back() {
+            Some((at, last)) if !last.is_ascii_alphanumeric() => (&token[..at], Some(last)),
+            _ => (token, None),
+        };
+        let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"')) && !matches!(after, Some('_' | '.'));
+        let found = match word {
+            "INFO" | "DEBUG" | "TRACE" | "DIAG" | "REQ" => Some(Level::Info),
+            // NCCL has no other level for what goes wrong.
+            "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
+            "Fatal" if after == Some(':') => Some(Level::Error),
+            "WARN" | "WARNING" | "Warning" => Some(Level::Warning),
+            "ERROR" | "ERR" | "FATAL" | "CRITICAL" | "CRIT" | "EMERG" | "ALERT" => Some(Level::Error),
+            "info" | "debug" | "trace" | "notice" | "dbg" if marked => Some(Level::Info),
+            "warn" | "warning" if marked => Some(Level::Warning),
+            "error" | "err" | "fatal" | "critical" | "crit" if marked => Some(Level::Error),
+            "Normal" if place <= "Normal ".len() + 4 => Some(Level::Info),
+            word if word.len() == 5 && word[1..].bytes().all(|b| b.is_ascii_digit()) => {
+                match word.as_bytes()[0] {
+                    b'I' => Some(Level::Info),
+                    b'W' => Some(Level::Warning),
+                    b'E' | b'F' => Some(Level::Error),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        // `ERROR` in the name of a status is not a level.
+        if found.is_some() && !matches!(before, Some('_' | '-')) && !matches!(after, Some('_')) {
+            return found;
+        }
+    }
+    None
+}

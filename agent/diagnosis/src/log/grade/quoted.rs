@@ -1,0 +1,106 @@
+//! Lines that quote something: source code, documentation, advice, patterns.
+
+use super::{
+    super::{
+        grammar,
+        line::{Lower, is_word},
+        origin,
+    },
+    level::Level,
+    words::{CODE, LISTS},
+};
+
+/// Whether a line that begins with `#` is a message: mercury begins its lines with `# [` or, in DAOS, with a function, `# na_ofi_msg_send(): …`.
+fn is_message_after_hash(trimmed: &str) -> bool {
+    trimmed.strip_prefix("# ").is_some_and(|rest| {
+        let end = rest.find("(): ").unwrap_or_default();
+        rest.starts_with('[') || end > 0 && rest.bytes().take(end).all(is_word)
+    })
+}
+
+/// Whether the line is a comment, a command, a part of a patch or source code, whatever level it quotes.
+fn is_source(lower: &str) -> bool {
+    const BEGINNINGS: [&str; 8] = ["#", "//", "```", "export ", "$ ", "+ ", "-  ", "| "];
+    const ENDS: [&str; 4] = [");", "{", "};", "\\n\","];
+    let trimmed = lower.trim();
+    let begins = BEGINNINGS.iter().any(|beginning| trimmed.starts_with(beginning));
+    begins && !is_message_after_hash(trimmed)
+        || ENDS.iter().any(|end| trimmed.ends_with(end))
+        || has_conversion(trimmed)
+        || is_pattern(trimmed)
+}
+
+/// Whether a line has a conversion of `printf`, `%s` or `%08lx`: a program replaces it before it prints the message.
+pub(in crate::log) fn has_conversion(lower: &str) -> bool {
+    memchr::memchr_iter(b'%', lower.as_bytes()).take(64).any(|at| {
+        // `50%s` is a number, `%%` a percent sign.
+        let follows =
+            at > 0 && (lower.as_bytes()[at - 1].is_ascii_digit() || lower.as_bytes()[at - 1] == b'%');
+        let rest = lower[at + 1..]
+            .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '#' | '*'));
+        let rest = rest.trim_start_matches(['l', 'h', 'z', 'j', 't']);
+        let mut bytes = rest.bytes();
+        let converts = matches!(
+            bytes.next(),
+            Some(b'd' | b's' | b'u' | b'x' | b'p' | b'i' | b'm' | b'f')
+        );
+        // The kernel's `%pI4`, `%pM`, `%pe` go on with letters; a path of a URL such as `%dfoo` does not occur.
+        let ends = bytes.next().is_none_or(|byte| !is_word(byte)) || rest.starts_with('p');
+        !follows && converts && ends
+    })
+}
+
+/// Whether a line is a regular expression, as monitors of logs have them, or a pattern in their configuration.
+fn is_pattern(lower: &str) -> bool {
+    const PARTS: [&str; 8] = [".*", ".+", "\\d", "\\s", "\\w", "[0-9]+", "(?i)", "(?:"];
+    PARTS.iter().any(|part| lower.contains(part)) && !origin::has(lower)
+}
+
+/// Whether a line is a part of a text about errors: several sentences with a condition or advice, and no sign of a program that ran.
+fn is_prose(text: &str) -> bool {
+    /// The fewest words of two sentences in one line. Programs wrap their own help at less.
+    const WORDS: usize = 20;
+    const ADVICE: [&str; 12] = [
+        "if", "should", "may", "can", "could", "when", "would", "must", "such", "you", "default", "value",
+    ];
+    let words = || text.split_whitespace();
+    let sentences =
+        words().filter(|word| word.ends_with('.')).count() + usize::from(text.trim_end().ends_with(':'));
+    // `Error from server (Forbidden): …`: a program names itself or the kind of its message first.
+    let is_labelled = words().take(6).any(|word| word.ends_with(':'));
+    let advises = words()
+        .filter(|word| ADVICE.contains(&word.to_ascii_lowercase().trim_end_matches(',')))
+        .count();
+    let begins = text.trim_start().starts_with(|c: char| c.is_ascii_uppercase());
+    begins && !is_labelled && sentences >= 2 && advises >= 2 && words().count() >= WORDS && !origin::has(text)
+}
+
+/// Whether the line quotes documentation, advice or source code.
+pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> bool {
+    /// A hint follows NCCL's prefix.
+    const NEAR: usize = 120;
+    let lower = line.lower.as_str();
+    if lower.find("hint:").is_some_and(|at| at < NEAR)
+        || is_source(lower)
+        || grammar::is_search(lower)
+        || is_prose(line.text)
+    {
+        return true;
+    }
+    if level >= Some(Level::Warning) {
+        return false;
+    }
+    let failure = failure.unwrap_or(lower.len());
+    let advice = || {
+        LISTS
+            .quotes
+            .find(lower)
+            .any(|found| found.start < failure && found.begins(lower))
+    };
+    let about = || level.is_none() && LISTS.about_errors.occur(lower);
+    let trimmed = lower.trim_start();
+    let code = CODE.iter().any(|beginning| trimmed.starts_with(beginning)) && !is_message_after_hash(trimmed);
+    // A status in backquotes is a name in a text.
+    let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
+    code || advice() || about() || named()
+}
