@@ -50,7 +50,7 @@ pub enum Command {
     Serve {
         /// The socket's file.
         socket: PathBuf,
-        /// A user that may connect, in addition to root and the own user.
+        /// A user that may connect, in addition to root and the user of this process.
         allow_uid: Option<u32>,
         /// The directory with the host's `/proc`.
         host: Option<PathBuf>,

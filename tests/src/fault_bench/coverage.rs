@@ -60,6 +60,14 @@ pub const NOT_INJECTED: &[(&str, &str)] = &[
         "netlink reports it, and the program is given a tree of files; the tests of the rules answer for netlink",
     ),
     (
+        "pci-stalled",
+        "the network driver reports it, and the program is given a tree of files; the tests of the rules answer for the driver",
+    ),
+    (
+        "efa-remote-impaired",
+        "says that remote ends do not respond, not why, and the fault is on another node; the tests of the rules raise the counters",
+    ),
+    (
         "probe-failed",
         "says that a probe failed, not why: `memlock-own`, `uverbs-closed` and `device-removed-in-probe` inject it, and the \
             cause of each must be named in its place",

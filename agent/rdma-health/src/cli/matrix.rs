@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// Finds paths to the memory of the own node that are slower than they should be: than the path to another node, which is longer, or
+/// Finds paths to local memory that are slower than they should be: than the path to another node, which is longer, or
 /// than those of equal ports. A long path is expected to be slower, and is not judged.
 fn judge(rows: &mut [Row]) {
     let all: Vec<_> = rows

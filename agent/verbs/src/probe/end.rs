@@ -288,7 +288,7 @@ fn destination(
         }
         _ => return Err(errno(Errno::PROTONOSUPPORT)),
     };
-    // Where the own code is not known it is left to the driver to judge.
+    // If the code of this end is not known, it is left to the driver to judge.
     let mtu = mtu_code(to.mtu).ok_or_else(|| errno(Errno::INVAL))?;
     Ok(Destination {
         queue_pair: pair.number,
