@@ -36,7 +36,7 @@ const look = (red) => [...document.querySelectorAll(".panel")].map((panel) => {
     page.on("pageerror", (error) => problems.push(`error: ${String(error.stack).slice(0, 400)}`));
     // Tables draw their rows only where they can be seen.
     await page.setViewport({ width: 1800, height: 4000 });
-    // A page of its own origin: Grafana's components use the storage of the browser.
+    // A file is an origin, which a blank page is not: Grafana's components use the storage of the browser.
     await page.goto(`file://${bundle.replace(".js", ".html")}`);
     if (problems.length) throw new Error(problems.join("\n"));
     await page.evaluate((document) => window.show(document), answers);

@@ -1,7 +1,7 @@
 // Renders the panels of a dashboard with the components of Grafana, from the answers of a Prometheus. Runs in a browser: `window.show(document)`
 // fills the page, and `window.problems` has what is wrong.
 //
-// Grafana keeps its transformations, field options and panels apart from @grafana/ui; what the dashboards need of them is registered
+// @grafana/ui has no transformations, field options and panels; what the dashboards need of them is registered
 // here. The state timeline and the heatmap are not in @grafana/ui: their series are drawn as a time series.
 import React from "react";
 import { createRoot } from "react-dom/client";

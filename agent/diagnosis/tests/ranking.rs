@@ -1,4 +1,4 @@
-//! Which cause comes first, and what the user is told to do: on the node that wrote the log, and on another one.
+//! Which cause comes first, and what the report advises: on the node that wrote the log, and on another one.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O

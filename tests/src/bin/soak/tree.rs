@@ -9,7 +9,7 @@ use super::{Run, dice::Dice};
 
 /// Between two changes.
 const PAUSE: Duration = Duration::from_millis(20);
-/// After so many changes, the whole tree is written anew.
+/// After so many changes, the whole tree is written again.
 const RENEWED: usize = 200;
 
 /// Attacks until the run is over; returns the number of changes.
