@@ -292,3 +292,70 @@ fn a_number_has_each_of_its_meanings_the_one_of_its_spelling_first() {
     assert!(lookup("0x15").contains(&Meaning::Errno(Errno::EISDIR)));
     assert_eq!(lookup("4711"), []);
 }
+
+#[test]
+fn resources_of_a_pod_are_those_with_a_domain() {
+    each_shows(&[
+        (
+            "0/4 nodes are available: 2 Insufficient rdma/hca_shared_devices_a, 2 Insufficient nvidia.com/gpu.",
+            K::ResourceUnavailable,
+        ),
+        (
+            "Warning  FailedScheduling  0/3 nodes are available: 3 Insufficient vpc.amazonaws.com/efa.",
+            K::ResourceUnavailable,
+        ),
+    ]);
+    for line in [
+        "OpenSM ERR 1B11: failed to join the multicast group, insufficient components specified",
+        "0/4 nodes are available: 4 Insufficient memory.",
+        "insufficient components of type HCA in the inventory",
+    ] {
+        assert!(!kinds(line).contains(&K::ResourceUnavailable), "{line}");
+    }
+}
+
+#[test]
+fn a_short_phrase_is_not_a_part_of_a_longer_word() {
+    each_shows(&[("ibwarn: no SM on this fabric", K::NoSubnetManager)]);
+    for line in [
+        "No SMC devices found",
+        "SMB3 multichannel: no SMB Direct interface configured, using TCP",
+    ] {
+        assert_eq!(kinds(line), [], "{line}");
+    }
+}
+
+#[test]
+fn a_provider_that_is_not_found_is_not_a_missing_gid() {
+    each_shows(&[
+        (
+            "# na_ofi_getinfo(): fi_getinfo failed, rc: -61(No data available).",
+            K::NoDevice,
+        ),
+        (
+            "2026:01:02-03:04:05:(35980) |CCL_ERROR| atl_ofi_helper.cpp:1210 atl_ofi_get_prov_list: fi_getinfo error: ret -61, providers 0",
+            K::NoDevice,
+        ),
+    ]);
+    // The description of a request that failed.
+    let request = "UCX  ERROR RC QP 0x9d0 wqe[1]: RDMA_WRITE s-- [rqpn 0x9d4 dlid=0 dgid=::ffff:192.0.2.2 flow_label=0x0 sgid_index=3]";
+    assert!(!kinds(request).contains(&K::NoGid), "{:?}", kinds(request));
+}
+
+#[test]
+fn the_library_of_ascend_is_read_by_its_codes() {
+    each_shows(&[
+        (
+            "EI0006: [PID: 77] 2026-01-02-03:04:05.678 Getting socket times out. Reason: Remote Rank did not send the data in time.",
+            K::PeerUnreachable,
+        ),
+        (
+            "[ERROR] HCCL(11,all_reduce):2026-01-02 [hccl_socket_manager.cc:816][Wait][LinkEstablish]wait socket establish timeout, role[0] rank[0]",
+            K::PeerUnreachable,
+        ),
+        (
+            "[rank1]: EI0009: [PID: 22] 2026-01-02-03:04:05.678 Transport init error. Reason: [Create][DestLink]Create Dest error!",
+            K::PeerUnreachable,
+        ),
+    ]);
+}

@@ -18,6 +18,17 @@ pub(super) type Row = (&'static [&'static str], K);
 const NCCL: &[Row] = &[
     (&["could not find any optimal provider"], K::NoDevice),
     (&["fi_getinfo", "provider efa output empty list"], K::NoDevice),
+    // ENODATA: no provider fits what the program needs.
+    (&["fi_getinfo", "-61"], K::NoDevice),
+    (&["fi_getinfo", "no data available"], K::NoDevice),
+    (&["fi_getinfo", "providers 0"], K::NoDevice),
+    (&["ofi addrinfo", "no data available"], K::NoDevice),
+    // Error codes of HCCL, the library of Huawei's Ascend.
+    (&["ei0002:"], K::CollectiveTimeout),
+    (&["ei0006:"], K::PeerUnreachable),
+    (&["ei0009:"], K::PeerUnreachable),
+    (&["ei0013"], K::PeerUnreachable),
+    (&["hccl", "socket establish timeout"], K::PeerUnreachable),
     (&["provider verbs output empty list"], K::NoDevice),
     (&["no device found", "net/ib"], K::NoDevice),
     (&["unable to open device"], K::OpenFailed),
@@ -122,6 +133,7 @@ const MPI: &[Row] = &[
     (&["allocate some locked memory"], K::MemlockWarning),
     (&["locked memory", "limit"], K::MemlockWarning),
     (&["rlimit_memlock is"], K::MemlockWarning),
+    (&["for rdma to work properly", "memlock"], K::MemlockWarning),
     (&["memlock", "too low"], K::MemlockWarning),
     (&["memlock limit"], K::MemlockWarning),
     (&["max locked memory"], K::MemlockWarning),
@@ -281,20 +293,11 @@ const KUBERNETES: &[Row] = &[
     ),
     (&["avc:", "denied", "infiniband"], K::NotPermitted),
     (&["apparmor=\"denied\"", "infiniband"], K::NotPermitted),
-    (&["insufficient", "rdma"], K::ResourceUnavailable),
-    (&["insufficient", "openshift.io/"], K::ResourceUnavailable),
     (&["allocate failed", "openshift.io/"], K::ResourceUnavailable),
     (&["allocate failed", "mellanox"], K::ResourceUnavailable),
     (&["allocate failed", "mlnx"], K::ResourceUnavailable),
     (&["allocate failed", "infiniband"], K::ResourceUnavailable),
     (&["allocate failed", "roce"], K::ResourceUnavailable),
-    (&["insufficient", "hca"], K::ResourceUnavailable),
-    (&["insufficient", "mellanox"], K::ResourceUnavailable),
-    (&["insufficient", "mlnx"], K::ResourceUnavailable),
-    (&["insufficient", "sriov"], K::ResourceUnavailable),
-    (&["insufficient", "vpc.amazonaws.com/efa"], K::ResourceUnavailable),
-    (&["insufficient", "infiniband"], K::ResourceUnavailable),
-    (&["insufficient", "roce"], K::ResourceUnavailable),
     (&["allocate failed", "rdma"], K::ResourceUnavailable),
     (&["allocate failed", "hca"], K::ResourceUnavailable),
     (&["allocate failed", "sriov"], K::ResourceUnavailable),
@@ -392,13 +395,27 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
         let is_better = best.is_none_or(|best| found.index < best.index);
-        let matches = |(phrases, _): &&&Row| phrases.iter().all(|phrase| lower.contains(phrase));
+        let matches = |(phrases, _): &&&Row| phrases.iter().all(|phrase| stands(lower, phrase));
         if is_better && ALL.get(found.index).as_ref().is_some_and(matches) {
             best = Some(found);
         }
     }
     let of_row = best.and_then(|best| Some((ALL.get(best.index)?.1, best.start)));
     of_row.or_else(|| grammar::find(lower))
+}
+
+/// Whether a phrase is in a line. A short one must not be a part of a longer word: `no sm` is not in `no SMC devices`.
+fn stands(lower: &str, phrase: &str) -> bool {
+    const SHORT: usize = 5;
+    if phrase.len() > SHORT {
+        return lower.contains(phrase);
+    }
+    let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphabetic);
+    let bytes = lower.as_bytes();
+    lower.match_indices(phrase).any(|(at, _)| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        !is_letter(before) && !is_letter(bytes.get(at + phrase.len()))
+    })
 }
 
 /// Whether a row applies to a line of level information, too: what NCCL reports there about its choice of network.

@@ -246,7 +246,12 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
             .start
             .checked_sub(1)
             .and_then(|before| lower.as_bytes().get(before));
-        !(is_prefix && before.is_some_and(u8::is_ascii_alphanumeric))
+        // `sgid_index=3` is a value in a description.
+        let is_value = PHRASES
+            .get(found.index)
+            .is_some_and(|(phrase, _)| phrase.ends_with("index"))
+            && lower[found.end..].starts_with('=');
+        !(is_prefix && before.is_some_and(u8::is_ascii_alphanumeric) || is_value)
     };
     let found = OPERATIONS
         .find(lower)

@@ -104,6 +104,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "completion queue",
     "queue pair",
     "rccl",
+    "hccl",
+    "hccp",
     "failed to connect eps",
     "ibwarn",
     "ibpanic",
