@@ -238,7 +238,7 @@ const API_SERVER: &str = r#"
 import http.server, json, re
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        name = re.search(r"(node-[ab])$", self.path)[1]
+        name = re.search(r"node-[ab]", self.path)[0]
         answer = {"metadata": {"name": name}}
         if self.path.startswith("/api/v1/pods"):
             container = {"name": "agent", "ports": [{"name": "metrics", "containerPort": 14791}]}
