@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use rdma_health_tests::run_acts;
-use rdma_health_tests::virtual_node::{Options, Output, VirtualNode, built};
+use rdma_health_tests::virtual_node::{Job, Options, Output, VirtualNode, built};
 use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(120);
@@ -47,25 +47,33 @@ done
 fn rails_between_two_nodes() {
     let mut node = VirtualNode::boot(&Options {
         nics: 1,
+        // On a busy machine the timer of an emulated one is late, and the kernel refuses to boot.
+        kernel_args: "no_timer_check".into(),
         ..Options::default()
     })
     .unwrap();
     let kernel = ". /run/virtual-node/config\n";
-    node.check(&format!("{kernel}{RAILS}")).unwrap();
+    let ready = node.run_within(SOON, &format!("{kernel}{RAILS}")).unwrap();
+    assert_eq!(ready.status, 0, "{}", ready.stderr_text());
     node.write_file(TOKEN, "a token that both nodes know\n").unwrap();
     run_acts!(
         &mut node,
         |node: &mut VirtualNode| {
-            let restore = "for i in a0 a1 b0 b1; do tc qdisc del dev $i root 2>/dev/null; done; pkill -x rdma-health; true";
+            let restore = "for i in a0 a1 b0 b1; do tc qdisc del dev $i root 2>/dev/null; done; \
+                           pkill -CONT -x rdma-health; pkill -x rdma-health; true";
             node.check(restore).unwrap();
         },
         [
             both_rails_are_measured_in_both_directions,
             a_slow_rail_is_named,
+            a_lossy_rail_is_named,
             a_blackhole_names_its_direction,
             a_port_without_counterpart_is_not_measured,
             a_wrong_token_is_refused_and_the_listener_goes_on,
             the_plugin_of_kubectl_measures_two_nodes,
+            a_listener_that_vanishes_ends_the_measurement,
+            a_node_that_connects_and_vanishes_ends_the_measurement,
+            a_node_that_no_longer_answers_ends_the_measurement_at_its_deadline,
         ]
     );
 }
@@ -150,6 +158,28 @@ fn a_slow_rail_is_named(node: &VirtualNode) {
     assert!(text.contains("rxe_a1:1 → rxe_b1:1  slow"), "{text}");
     assert!(text.contains("that of the equal rail of rxe_a0:1 is"), "{text}");
     assert_eq!(both.listens.0, 1);
+}
+
+/// Packets are lost in both directions. RoCE sends everything after a lost packet again, and SoftRoCE only after a timeout: the rail is slow,
+/// or gives up after seven retries.
+fn a_lossy_rail_is_named(node: &VirtualNode) {
+    for netdev in ["a1", "b1"] {
+        netem(node, netdev, "loss 10%");
+    }
+    let both = measure(node, "rxe_a0 rxe_a1", "rxe_b0 rxe_b1", "--duration 20s");
+    for netdev in ["a1", "b1"] {
+        no_netem(node, netdev);
+    }
+    let text = both.text();
+    eprintln!("{text}");
+    assert!(matches!(both.connects.status, 1 | 2), "{text}");
+    let lines = |rail: &str, words: &[&str]| {
+        text.lines()
+            .any(|line| line.contains(rail) && words.iter().any(|word| line.contains(word)))
+    };
+    assert!(lines("rxe_a1:1 → rxe_b1:1", &["slow", "failed"]), "{text}");
+    assert!(!lines("rxe_a0:1 → rxe_b0:1", &["failed"]), "{text}");
+    assert_eq!(both.listens.0, both.connects.status, "{}", both.listens.1);
 }
 
 /// One direction drops everything, first that of the data and then that of the acknowledgements.
@@ -288,4 +318,63 @@ fn the_plugin_of_kubectl_measures_two_nodes(node: &VirtualNode) {
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json[0]["rails"][0]["there"]["device"], "rxe_b1", "{json:#}");
     server.signal("KILL").unwrap();
+}
+
+/// Starts both nodes, and returns once their queue pairs are connected.
+fn measuring<'a>(node: &'a VirtualNode, duration: &str) -> (Job<'a>, Job<'a>) {
+    let product = product();
+    let listen = format!(
+        "exec {product} probe rxe_b0 --listen=127.0.0.1:14792 --token-file {TOKEN} --once --wait 60s"
+    );
+    let connect = format!(
+        "exec {product} probe rxe_a0 --connect 127.0.0.1 --token-file {TOKEN} --wait 60s --bytes 1GiB --duration {duration}"
+    );
+    let (listener, connector) = (node.spawn(&listen).unwrap(), node.spawn(&connect).unwrap());
+    let connected = "rdma resource show qp link rxe_b0 | grep -q 'type RC state RTS'";
+    node.wait_until(SOON, connected).unwrap();
+    (listener, connector)
+}
+
+fn a_listener_that_vanishes_ends_the_measurement(node: &VirtualNode) {
+    let (listener, connector) = measuring(node, "60s");
+    listener.signal("KILL").unwrap();
+    assert_eq!(connector.wait(SOON).unwrap(), 3);
+    let said = connector.stderr().unwrap();
+    assert!(
+        said.contains(
+            "127.0.0.1: it closed the connection, while rxe_a0:1 was measured; 0 of 1 rails were measured"
+        ) || said.contains("127.0.0.1: the connection broke off"),
+        "{said}"
+    );
+    nothing_is_left(node);
+}
+
+fn a_node_that_connects_and_vanishes_ends_the_measurement(node: &VirtualNode) {
+    let (listener, connector) = measuring(node, "10s");
+    connector.signal("KILL").unwrap();
+    assert_eq!(listener.wait(SOON).unwrap(), 3);
+    let said = listener.stderr().unwrap();
+    assert!(
+        said.contains("was not completed: it closed the connection")
+            || said.contains("was not completed: the connection broke off"),
+        "{said}"
+    );
+    nothing_is_left(node);
+}
+
+/// A node that hangs keeps its connection: only the deadline ends the wait.
+fn a_node_that_no_longer_answers_ends_the_measurement_at_its_deadline(node: &VirtualNode) {
+    let (listener, connector) = measuring(node, "4s");
+    listener.signal("STOP").unwrap();
+    assert_eq!(connector.wait(SOON).unwrap(), 3);
+    let said = connector.stderr().unwrap();
+    assert!(said.contains("127.0.0.1: it sent nothing for "), "{said}");
+    listener.signal("CONT").unwrap();
+    assert_eq!(listener.wait(SOON).unwrap(), 3, "{}", listener.stderr().unwrap());
+}
+
+/// No queue pair stays behind, so the next measurement finds the ports free.
+fn nothing_is_left(node: &VirtualNode) {
+    node.wait_until(SOON, "! rdma resource show qp | grep -q 'type RC'")
+        .unwrap();
 }
