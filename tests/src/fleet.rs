@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
+use tempfile::TempDir;
 
 /// How many devices.
 pub const DEVICES: u64 = 16;
@@ -78,6 +79,23 @@ pub enum Layout {
     Equal,
     /// In `hw_counters/`, as on hardware; `node_exporter` before 1.9 leaves them out.
     Hardware,
+}
+
+/// A temporary directory in memory, where reading a file is as little more than a system call as in sysfs.
+///
+/// # Errors
+/// If none can be created.
+pub fn directory() -> Result<TempDir> {
+    let builder = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("rdma-health-bench-");
+        builder
+    };
+    if let Ok(directory) = builder().tempdir_in("/dev/shm") {
+        return Ok(directory);
+    }
+    println!("  /dev/shm cannot be written to: the tree lies on disk");
+    Ok(builder().tempdir()?)
 }
 
 /// Writes the tree.

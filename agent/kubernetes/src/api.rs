@@ -649,18 +649,7 @@ mod tests {
     /// The failure of a request to this address.
     async fn failure_of_request(address: std::net::SocketAddr) -> Failure {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("kubeconfig");
-        let cluster = json!({"name": "c", "cluster": {"server": format!("http://{address}")}});
-        let context = json!({"name": "c", "context": {"cluster": "c", "user": "u"}});
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}],
-        });
-        std::fs::write(&path, config.to_string()).unwrap();
-        let access = Access {
-            kubeconfig: Some(path),
-            ..Access::default()
-        };
+        let access = crate::test_access::access(directory.path(), address);
         let mut api = Api::new(
             access,
             Arc::new(Metrics::new(&rdma_health_instrument::Registry::new())),

@@ -28,6 +28,8 @@ mod token;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod test_access;
+#[cfg(test)]
 mod tests;
 
 pub use api::Access;

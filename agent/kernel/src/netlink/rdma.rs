@@ -124,7 +124,7 @@ const MAX_COUNTERS: usize = 256;
 const DEV_INDEX: u16 = 1;
 const PORT_INDEX: u16 = 3;
 
-/// What is not there is no failure: an older kernel, a device without such counters, or one that is just going away.
+/// Errors that mean absence: an older kernel, a device without such counters, or one that is being removed.
 const NOT_SUPPORTED: [Errno; 3] = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NODEV];
 
 /// A kind of object: its name, the command, and where its reply has the process.

@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::test_access::access;
 
 /// What an agent takes to answer through the proxy.
 const DELAY: Duration = Duration::from_millis(20);
@@ -134,14 +135,7 @@ async fn asked(nodes: usize, timeout: Duration) -> (Vec<Result<Vec<u8>, String>>
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let access = access(directory.path(), address);
     let cluster = Arc::new(Cluster {
         nodes,
         ..Cluster::default()
@@ -160,10 +154,7 @@ async fn asked(nodes: usize, timeout: Duration) -> (Vec<Result<Vec<u8>, String>>
         });
     });
     let options = FleetOptions {
-        access: Access {
-            kubeconfig: Some(kubeconfig),
-            ..Access::default()
-        },
+        access,
         namespace: None,
         pods: "app.kubernetes.io/name=rdma-health".into(),
         tls: false,

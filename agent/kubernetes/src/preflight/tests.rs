@@ -16,6 +16,7 @@ use rdma_health_preflight::preflight;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::test_access::access;
 
 /// What a server answers to a path; `None` if it never answers.
 type Answers = fn(&str) -> Option<Value>;
@@ -48,19 +49,7 @@ async fn serve(listener: TcpListener, answers: Answers, asked: Arc<Mutex<Vec<Str
 async fn read_from(answers: Answers, limit: Duration) -> (Cluster, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
-    let server = format!("http://{}", listener.local_addr().unwrap());
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let access = Access {
-        kubeconfig: Some(kubeconfig),
-        ..Access::default()
-    };
+    let access = access(directory.path(), listener.local_addr().unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
     let api = Api::new(access, Arc::new(Metrics::new(&Registry::new())));
     let found = tokio::select! {

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::kind::ConditionKind;
-use crate::{Metrics, api::Access, condition::Status};
+use crate::{Metrics, condition::Status, test_access::access};
 
 /// Paths without their query, and bodies.
 type Patches = Arc<Mutex<Vec<(String, Value)>>>;
@@ -53,15 +53,7 @@ async fn patched(
 ) -> Vec<(String, Value)> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
-    let server = format!("http://{}", listener.local_addr().unwrap());
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let access = access(directory.path(), listener.local_addr().unwrap());
     let taints = if tainted {
         json!([{"key": TAINT, "value": "probe-failed", "effect": "NoExecute"}])
     } else {
@@ -74,10 +66,6 @@ async fn patched(
     let patches = Patches::default();
     let server = tokio::spawn(serve(listener, node, Arc::clone(&patches)));
 
-    let access = Access {
-        kubeconfig: Some(kubeconfig),
-        ..Access::default()
-    };
     let config = SessionConfig {
         node: "n".into(),
         events: false,

@@ -160,7 +160,7 @@ fn check_requests(
     let running = pod::running_devices(&workload.spec);
     let requested = pod::devices(&workload.spec);
     // Rails with the same fault are one finding.
-    let mut lacking: BTreeMap<(u64, u64, bool), Vec<&str>> = BTreeMap::new();
+    let mut short_of: BTreeMap<(u64, u64, bool), Vec<&str>> = BTreeMap::new();
     for (resource, number) in &implied {
         let has = running.get(resource).copied().unwrap_or(0);
         // A resource that no node has is a mistake in the attachment: requesting it would not help.
@@ -168,10 +168,13 @@ fn check_requests(
             matches!(cluster.nodes, Listed::Read(_)) && cluster.allocatable(resource).next().is_none();
         if has < *number && !unknown {
             let of_init = requested.get(resource).is_some_and(|all| *all > has);
-            lacking.entry((*number, has, of_init)).or_default().push(resource);
+            short_of
+                .entry((*number, has, of_init))
+                .or_default()
+                .push(resource);
         }
     }
-    for ((number, has, of_init), resources) in lacking {
+    for ((number, has, of_init), resources) in short_of {
         let names = list(&resources);
         let each = if resources.len() == 1 { "of" } else { "of each of" };
         let mut finding = critical(

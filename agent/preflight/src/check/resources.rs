@@ -30,7 +30,7 @@ pub(super) fn check(scope: &Scope<'_>, workload: &Workload, report: &mut Report)
     if let Listed::NotRead(why) = &cluster.nodes {
         return report.not_checked("resources of nodes", why);
     }
-    let mut lacking: BTreeMap<Unavailable, Vec<&str>> = BTreeMap::new();
+    let mut short_of: BTreeMap<Unavailable, Vec<&str>> = BTreeMap::new();
     let mut every_known = true;
     for (resource, number) in &wanted {
         let most = cluster.allocatable(resource).map(|(_, number)| number).max();
@@ -44,14 +44,14 @@ pub(super) fn check(scope: &Scope<'_>, workload: &Workload, report: &mut Report)
                 evidence: vec![on_nodes(cluster, resource)],
                 remedy: too_many(cluster, resource, most),
             }),
-            _ => lacking
+            _ => short_of
                 .entry(unavailable(cluster, workload, resource))
                 .or_default()
                 .push(resource),
         }
         every_known = false;
     }
-    for (why, resources) in lacking {
+    for (why, resources) in short_of {
         report.add(Finding {
             rule: why.rule,
             severity: Severity::Critical,

@@ -21,7 +21,6 @@ use rdma_health_tests::{
     virtual_node::built,
 };
 use rustix::time::{ClockId, clock_gettime};
-use tempfile::TempDir;
 
 use super::{
     client::Client,
@@ -94,7 +93,7 @@ pub(crate) fn measure() -> Result<()> {
 }
 
 fn run(exporter: &Path, layout: Layout, gzip: bool) -> Result<[Cost; 2]> {
-    let tree = memory_directory()?;
+    let tree = fleet::directory()?;
     fleet::write(tree.path(), layout)?;
     let theirs = {
         let (address, mut command) = (free_address()?, Command::new(exporter));
@@ -142,7 +141,7 @@ fn run(exporter: &Path, layout: Layout, gzip: bool) -> Result<[Cost; 2]> {
 
 /// Milliseconds of CPU that one `pread` of each file takes, in the rhythm of the scrapes.
 fn floor() -> Result<f64> {
-    let tree = memory_directory()?;
+    let tree = fleet::directory()?;
     fleet::write(tree.path(), Layout::Equal)?;
     let files = fleet::files(tree.path())?;
     let (mut buffer, mut spent) = ([0; 64], Duration::ZERO);
@@ -223,20 +222,6 @@ fn series(body: &[u8]) -> BTreeMap<String, f64> {
 #[allow(clippy::cast_precision_loss, clippy::float_cmp)]
 fn f64_eq(found: f64, expected: u64) -> bool {
     found == expected as f64
-}
-
-/// A temporary directory in memory, where reading a file is as little more than a system call as in sysfs.
-fn memory_directory() -> Result<TempDir> {
-    let builder = || {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("rdma-health-bench-");
-        builder
-    };
-    if let Ok(directory) = builder().tempdir_in("/dev/shm") {
-        return Ok(directory);
-    }
-    println!("  /dev/shm cannot be written to: the tree lies on disk");
-    Ok(builder().tempdir()?)
 }
 
 /// The program of Debian's package, unpacked into the cache: installing it would start a service.

@@ -76,13 +76,7 @@ fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let minutes: f64 = arguments.next().map_or(Ok(60.0), |text| text.parse())?;
     let seed: u64 = arguments.next().map_or(Ok(1), |text| text.parse())?;
-    let folder = tempfile::Builder::new().prefix("rdma-health-soak-").tempdir_in(
-        if Path::new("/dev/shm").is_dir() {
-            "/dev/shm"
-        } else {
-            "/tmp"
-        },
-    )?;
+    let folder = fleet::directory()?;
     let root = folder.path().join("root");
     fleet::write(&root, Layout::Hardware)?;
     let log = folder.path().join("agent.log");
