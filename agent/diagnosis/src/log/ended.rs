@@ -38,6 +38,9 @@ const TEXTS: &[&str] = &[
     "received sigterm",
     "received signals.sigterm",
     "due to preemption",
+    "return code = -9",
+    "return code = -6",
+    "return code = -11",
     "killed by sigkill",
     "the actor died unexpectedly",
 ];

@@ -165,9 +165,9 @@ pub(super) fn no_transport(lower: &str) -> Option<(K, usize)> {
     let at = lower.find(" transport to ")?;
     let begins = lower[..at].rfind("no ")?;
     let is_ucx = lower[..begins].contains("ucx") && at - begins < 60;
-    let has_rdma = lower[at..]
-        .split([' ', ','])
-        .any(|word| word.contains('/') && RDMA.iter().any(|name| word.starts_with(name)));
+    let transports = || lower[at..].split([' ', ',']).filter(|word| word.contains('/'));
+    transports().next()?;
+    let has_rdma = transports().any(|word| RDMA.iter().any(|name| word.starts_with(name)));
     let kind = if has_rdma { K::PeerUnreachable } else { K::NoDevice };
     is_ucx.then_some((kind, begins))
 }

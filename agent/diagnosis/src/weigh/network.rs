@@ -284,18 +284,7 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
                 || "an empty entry".to_owned(),
                 |(_, kind, gid)| format!("{gid} ({})", kind.name()),
             );
-            let value = format!("GID index {index}; {port} has {what} there");
-            // ENODEV is not about the type of the GID but about its network device.
-            let has_other_reason = || {
-                case.symptoms
-                    .iter()
-                    .any(|symptom| symptom.kind != SymptomKind::ConnectNoDevice)
-            };
-            if has_other_reason() {
-                scales.shows(source, value);
-            } else {
-                scales.fits(source, value);
-            }
+            scales.shows(source, format!("GID index {index}; {port} has {what} there"));
         }
         None => scales.against(
             "GID tables",

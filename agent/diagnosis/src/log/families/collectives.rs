@@ -26,7 +26,17 @@ pub(super) const ROWS: &[Row] = &[
     (&["ej0002:"], K::PortNotActive),
     (&["ra rdma init failed"], K::OpenFailed),
     (&["rdma init fail"], K::OpenFailed),
-    // UCX.
+    (
+        &["attempted to merge incompatible devices"],
+        K::ConnectIncompatible,
+    ),
+    (&["device is incompatible with the local"], K::ConnectIncompatible),
+    // MORI connects its processes over TCP first.
+    (&["acceptsocket timed out"], K::ExchangeFailed),
+    (&["failed to connect to root after"], K::ExchangeFailed),
+    // UCX, with the words of its statuses (`ucs_status_string`).
+    (&["connection reset by remote peer"], K::PeerClosed),
+    (&["operation rejected by remote peer"], K::ConnectRefused),
     (&["unable to find specified pkey"], K::PkeyMissing),
     (&["there is no valid pkey"], K::PkeyMissing),
     // NIXL, and what it finds out about UCX.
