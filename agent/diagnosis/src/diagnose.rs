@@ -52,7 +52,10 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         .any(|symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::NoProvider);
     let user = if has_failed { writer } else { node };
     for symptom in &mut symptoms {
-        if is_optional_provider(symptom, user) || is_of_another_function(symptom, node, writer) {
+        if is_optional_provider(symptom, user)
+            || is_of_another_function(symptom, node, writer)
+            || origin == Origin::Here && is_passthrough(symptom, node)
+        {
             symptom.grade = Grade::Note;
         }
     }
@@ -64,10 +67,12 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         Grade::Secondary
     };
     let primary: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.grade >= least).collect();
+    let containers = node.may_run_containers() && !log.is_some_and(|log| log.marks.slurm);
     let case = |node, symptoms| Case {
         node,
         symptoms,
         log,
+        containers,
         unknown: (origin != Origin::Here).then_some(&unknown),
     };
     let mut causes = if is_elsewhere {
@@ -163,6 +168,15 @@ fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> 
     let is_here = symptom.hosts.is_empty() && node.pci.has(function) == Some(true)
         || writer.pci.has(function) == Some(true);
     !symptom.known && (is_here || function.starts_with("0000:00:"))
+}
+
+/// Whether a library warns of a command line without `iommu=pt` on a node whose IOMMU translates for no adapter and no GPU.
+fn is_passthrough(symptom: &Symptom, node: &Node) -> bool {
+    symptom.kind == SymptomKind::PassthroughMissing
+        && node.iommu.groups.unread().is_none()
+        && !node
+            .dma_functions()
+            .any(|function| function.dma.is_some_and(|domain| domain.is_translated()))
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
@@ -297,8 +311,9 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
             .unwrap_or_else(|| {
-                let on_host = table::host::next_step(known.id).filter(|_| !case.node.may_run_containers());
-                on_host.unwrap_or(known.next_step).to_owned()
+                let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
+                let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
+                on_host.or_else(of_amd).unwrap_or(known.next_step).to_owned()
             }),
         findings: ids(&mine),
         subjects,
@@ -319,6 +334,7 @@ fn without_doubtful_facts(
         symptoms: case.symptoms.clone(),
         log: case.log,
         unknown: None,
+        containers: case.containers,
     };
     (known.weigh)(&alone, &mut of_log);
     if of_log.contradicts != scales.contradicts {

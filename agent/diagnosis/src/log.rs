@@ -14,6 +14,8 @@ mod grade;
 mod grammar;
 mod kernel;
 mod line;
+mod loader;
+mod marks;
 mod memory;
 mod operation;
 mod origin;
@@ -27,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::symptom::{Gpu, Grade, Symptom, SymptomKind};
+pub use marks::Marks;
 use operation::Operation;
 use recognise::{Found, Recogniser};
 use settings::Fact;
@@ -85,6 +88,8 @@ pub struct Log {
     pub document: bool,
     /// The version of NCCL that the log names.
     pub nccl: Option<(u32, u32, u32)>,
+    /// Where the job runs, as far as its lines show.
+    pub marks: Marks,
 }
 
 /// Reads a log in pieces.
@@ -136,6 +141,7 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
+        self.log.marks = self.recogniser.marks();
         self.log.packed = document::packed(&self.head);
         self.log.document = self.style.is_document();
         if self.log.document {

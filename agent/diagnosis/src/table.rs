@@ -1,5 +1,6 @@
 //! The table of known causes, the most common first. The submodules define the causes by subject.
 
+pub(crate) mod amd;
 mod dma;
 mod hardware;
 mod helper;
@@ -49,6 +50,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::NO_RDMA_DEVICE,
     &hardware::DEVICES_MISSING,
     &job::USERSPACE_LIBRARIES,
+    &job::COMMUNICATION_LIBRARY,
     &job::DEVICE_PERMISSION,
     &network::ADDRESSING,
     &network::MTU,
@@ -89,6 +91,7 @@ const FIRST: &[(SymptomKind, &str)] = &[
     (SymptomKind::SocketFallback, "device-not-given"),
     (SymptomKind::CreateRefused, "unsupported-adapter"),
     (SymptomKind::PeerUnreachable, "fabric-or-peer"),
+    (SymptomKind::ConnectNoDevice, "gid-other-namespace"),
 ];
 
 /// Whether this cause is the one to look at first for one of these symptoms.

@@ -15,18 +15,20 @@ pub(crate) use job::{
     userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
-pub(crate) use message::{pod_network, unsupported};
+pub(crate) use message::{backend, listener, pod_network, unsupported};
 pub(crate) use network::{
     addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_member, infiniband_only,
     link_quality, mtu, other_namespace, port_down,
 };
 
-use rdma_health_node::{DeviceEvent, Node, Port, infiniband::Hca, kmsg::EventKind, process::Process};
+use rdma_health_node::{
+    DeviceEvent, Function, Node, Port, infiniband::Hca, kmsg::EventKind, model, process::Process,
+};
 use rdma_health_rules::Evidence;
 
 use crate::{
     log::Log,
-    symptom::{Symptom, SymptomKind},
+    symptom::{Gpu, Symptom, SymptomKind},
 };
 
 /// Points of a fact that shows a cause itself, is consistent with it, makes it less likely, or contradicts it.
@@ -43,6 +45,8 @@ pub(crate) struct Case<'a> {
     pub(crate) log: Option<&'a Log>,
     /// A node of which nothing is known, if the log may be from another one than `node`.
     pub(crate) unknown: Option<&'a Node>,
+    /// Whether the job may run in a container.
+    pub(crate) containers: bool,
 }
 
 impl<'a> Case<'a> {
@@ -110,6 +114,17 @@ impl<'a> Case<'a> {
             );
             is_registration && symptom.named.gpu.is_some()
         })
+    }
+
+    /// Whether the job uses AMD's GPUs: the log shows it, or the node has no others.
+    pub(crate) fn is_amd(&self) -> bool {
+        let vendor = |gpu: Function<'_>| gpu.pci.and_then(|pci| pci.vendor.known().copied());
+        let only_amd = || self.gpus() > 0 && self.node.gpus().all(|gpu| vendor(gpu) == Some(model::AMD));
+        let registered = || {
+            self.gpu_registration()
+                .is_some_and(|symptom| symptom.named.gpu == Some(Gpu::Amd))
+        };
+        self.log.is_some_and(|log| log.marks.amd) || only_amd() || registered()
     }
 
     fn gpus(&self) -> usize {

@@ -7,20 +7,24 @@ use crate::symptom::{Grade, Symptom, SymptomKind as K};
 /// Marks the failures that follow from an earlier line: the first independent one decides.
 pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     blame_first(symptoms);
-    let first = |is_root: fn(&Symptom) -> bool| {
+    doubt_passthrough(symptoms);
+    let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
-            .filter(|symptom| symptom.grade == Grade::Failure && is_root(symptom))
+            .filter(|symptom| symptom.grade >= least && is_root(symptom))
             .filter_map(|symptom| symptom.line)
             .min()
     };
-    let root = first(|symptom| !follows(symptom.kind));
-    let setup = first(|symptom| prevents_use(symptom.kind));
+    let root = first(Grade::Failure, |symptom| !follows(symptom));
+    let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
+    // A program can go on without its plugin, over TCP or not at all.
+    let plugin = first(Grade::Degraded, |symptom| symptom.kind == K::BackendMissing);
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
-        let is_consequence =
-            follows(symptom.kind) && after(root) || is_without_device(symptom.kind) && after(setup);
+        let is_consequence = follows(symptom) && after(root)
+            || is_without_device(symptom.kind) && after(setup)
+            || is_without_plugin(symptom) && after(plugin);
         if is_consequence && symptom.grade > Grade::Secondary {
             symptom.grade = Grade::Secondary;
         }
@@ -54,6 +58,28 @@ fn blame_first(symptoms: &mut Vec<Symptom>) {
     }
 }
 
+/// RCCL warns of a command line without `iommu=pt` on every start, also where the IOMMU translates nothing. The warning is no lead to a
+/// failure that a translation does not cause.
+fn doubt_passthrough(symptoms: &mut [Symptom]) {
+    let may_follow = |symptom: &Symptom| {
+        symptom.grade < Grade::Failure
+            || matches!(
+                symptom.kind,
+                K::Completion(WcStatus::LocProtErr | WcStatus::LocAccessErr | WcStatus::RemOpErr)
+                    | K::IommuFault
+                    | K::Corrupted
+            )
+    };
+    if symptoms.iter().all(may_follow) {
+        return;
+    }
+    for symptom in symptoms {
+        if symptom.kind == K::PassthroughMissing {
+            symptom.grade = Grade::Note;
+        }
+    }
+}
+
 /// Whether two symptoms can be about one device.
 fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
     match (&one.named.device, &other.named.device) {
@@ -83,11 +109,20 @@ fn is_seen_by_peer(kind: K) -> bool {
         ) | K::PeerUnreachable
             | K::PeerClosed
             | K::ConnectRefused
+            | K::CollectiveTimeout
     )
 }
 
-/// What a job reports after any other failure.
-fn follows(kind: K) -> bool {
+/// What a job reports after any other failure. A failure without a reason follows from one with a reason.
+fn follows(symptom: &Symptom) -> bool {
+    let is_unexplained = matches!(symptom.kind, K::ConnectFailed | K::CreateUnexplained)
+        && symptom.named.errno.is_none()
+        || symptom.kind == K::RegMrFailed && symptom.named.errno.is_none() && symptom.named.gpu.is_none();
+    is_unexplained || is_report(symptom.kind)
+}
+
+/// What programs report of a failure that happened elsewhere.
+fn is_report(kind: K) -> bool {
     matches!(
         kind,
         K::JobFailed
@@ -108,6 +143,12 @@ fn is_without_device(kind: K) -> bool {
         kind,
         K::NoDevice | K::OpenFailed | K::DeviceAbsent | K::SocketFallback
     )
+}
+
+/// What a program reports whose plugin could not be loaded: it finds neither the network that the plugin offers nor another one.
+fn is_without_plugin(symptom: &Symptom) -> bool {
+    is_without_device(symptom.kind)
+        || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
 }
 
 /// What keeps a program from its devices.

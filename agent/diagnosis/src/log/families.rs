@@ -3,6 +3,8 @@
 //! A row is the least text that identifies the message: all its phrases, in lower case, in any order. The first row that matches
 //! applies, so a row with more phrases comes before one with fewer.
 
+mod collectives;
+
 use std::sync::LazyLock;
 
 use super::{
@@ -63,7 +65,7 @@ const NCCL: &[Row] = &[
     (&["net/ofi", "only efa provider is supported"], K::NoDevice),
     (&["net/ofi", "no eligible providers were found"], K::NoDevice),
     (&["net/ofi", "unable to find a protocol that worked"], K::NoDevice),
-    (&["net/ofi", "failed to initialize"], K::NoDevice),
+    (&["net/ofi", "failed to initialize", "protocol"], K::NoDevice),
     (&["net/ofi", "completed with error"], K::PeerUnreachable),
     (&["couldn't get efa as provider"], K::NoDevice),
     // NCCL_NET names it.
@@ -73,8 +75,8 @@ const NCCL: &[Row] = &[
     (&["nccl warn", "wrong type"], K::ExchangeFailed),
     (&["nccl warn", "wrong magic"], K::ExchangeFailed),
     (&["sharp coll init error"], K::SharpUnavailable),
-    (&["sharp_get_job", "fail"], K::SharpUnavailable),
-    (&["sharp_create_job", "fail"], K::SharpUnavailable),
+    (&["sharp_get_job", "failed"], K::SharpUnavailable),
+    (&["sharp_create_job", "failed"], K::SharpUnavailable),
     (&["sharpd_op_", "failed"], K::SharpUnavailable),
     (&["sharp", "job init error"], K::SharpUnavailable),
     (&["no aggregation manager"], K::SharpUnavailable),
@@ -377,7 +379,17 @@ const KERNEL: &[Row] = &[
 ];
 
 /// All rows.
-pub(super) const ROWS: &[&[Row]] = &[NCCL, GPU_LIBRARIES, STORAGE, DPDK, KERNEL, TOOLS, KUBERNETES, MPI];
+pub(super) const ROWS: &[&[Row]] = &[
+    collectives::ROWS,
+    NCCL,
+    GPU_LIBRARIES,
+    STORAGE,
+    DPDK,
+    KERNEL,
+    TOOLS,
+    KUBERNETES,
+    MPI,
+];
 
 /// The first phrase of every row.
 static FIRST: LazyLock<Phrases> =
@@ -392,6 +404,10 @@ fn all() -> impl Iterator<Item = &'static Row> {
 
 /// What a line in lower case shows, and where the first phrase of the row is.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    // Its meaning is in a list of reasons, each of which would match a row.
+    if let Some(found) = grammar::no_transport(lower) {
+        return Some(found);
+    }
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
         let is_better = best.is_none_or(|best| found.index < best.index);
@@ -424,6 +440,8 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
     ["nccl info ", "rccl info "]
         .iter()
         .any(|level| before.contains(level))
+        // `Topology discovery complete. Found 0 HCAs.`
+        || before.ends_with("found ")
 }
 
 /// Whether the message says more than the operation and error number in the same line.

@@ -27,8 +27,10 @@ pub(super) struct Grade {
     pub(super) failing: bool,
     /// Its own level, if it states one.
     pub(super) level: Option<Level>,
-    /// It quotes documentation, advice or source code, or is known to have no consequence.
+    /// It quotes documentation, advice or source code.
     pub(super) quoted: bool,
+    /// It is known to have no consequence.
+    pub(super) harmless: bool,
 }
 
 impl Grade {
@@ -48,14 +50,15 @@ impl Grade {
             about_rdma: is_about_rdma(lower),
             failing: failure.is_some() && !harmless,
             level,
-            quoted: harmless || is_quoted(line, level, failure),
+            quoted: is_quoted(line, level, failure),
+            harmless,
         }
     }
 
     /// Whether the line reports a failure, as far as it can be known without parsing it: by a word, or by its own level.
     pub(super) fn is_failure(self) -> bool {
         let fails = self.failing || self.level == Some(Level::Error);
-        fails && !self.quoted && self.level != Some(Level::Info)
+        fails && !self.quoted && !self.harmless && self.level != Some(Level::Info)
     }
 }
 

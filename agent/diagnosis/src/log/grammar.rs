@@ -15,8 +15,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "nixl_err",
     "device found",
     "devices found",
-    "hca found",
-    "hcas found",
+    "hca",
+    "rdma",
     "device detected",
     "devices detected",
     "devices were",
@@ -32,8 +32,9 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 8] = [
+    let readers: [Reader; 9] = [
         no_device,
+        not_found,
         gpu_timeout,
         lag,
         bond,
@@ -92,12 +93,8 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
     const THERE: [&str; 5] = ["found", "detected", "available", "present", "discovered"];
     /// The most words between `no` and what is counted.
     const BETWEEN: usize = 3;
-    let mut at = 0;
-    while let Some(found) = lower.get(at..)?.find("no ").map(|n| at + n) {
-        at = found + 3;
-        if found > 0 && is_word(lower.as_bytes()[found - 1]) {
-            continue;
-        }
+    for found in places(lower, &["no ", "0 "]) {
+        let at = found + 2;
         let words = || {
             lower[at..]
                 .split(|c: char| !c.is_ascii_alphanumeric())
@@ -108,11 +105,71 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
         };
         let of_rdma = words().take(noun + 1).any(|word| OF_RDMA.contains(&word));
         let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
-        if of_rdma && is_there {
+        // `no active RDMA device`, `Found 0 HCAs`.
+        let is_usable = words()
+            .take(noun)
+            .any(|word| matches!(word, "active" | "usable" | "available" | "suitable"));
+        let is_counted = lower[..found].trim_end().ends_with("found");
+        let is_none = if lower[found..].starts_with('0') {
+            is_counted
+        } else {
+            is_there || is_usable
+        };
+        if of_rdma && is_none {
             return Some((K::NoDevice, found));
         }
     }
     None
+}
+
+/// Where one of the words begins a word.
+fn places<'a>(lower: &'a str, words: &'a [&str]) -> impl Iterator<Item = usize> + 'a {
+    words.iter().flat_map(move |word| {
+        lower
+            .match_indices(*word)
+            .map(|(at, _)| at)
+            .filter(|at| *at == 0 || !is_word(lower.as_bytes()[at - 1]))
+    })
+}
+
+/// `Fail to find available RDMA device mlx5_7`, `could not find an RDMA GID`: what was looked for stands after the verb.
+fn not_found(lower: &str) -> Option<(K, usize)> {
+    const VERBS: [&str; 5] = ["fail", "failed", "unable", "could", "cannot"];
+    /// The most words between the verb and what is looked for.
+    const WITHIN: usize = 5;
+    let at = lower.find(" find ")?;
+    let failed = lower[..at]
+        .rsplit(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(2)
+        .any(|word| VERBS.contains(&word));
+    let words = || {
+        lower[at + " find ".len()..]
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .take(WITHIN)
+    };
+    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce"));
+    let kind = words().find_map(|word| match word {
+        "device" | "devices" | "hca" | "nic" => Some(K::NoDevice),
+        "gid" => Some(K::NoGid),
+        _ => None,
+    })?;
+    (failed && of_rdma).then_some((kind, at))
+}
+
+/// UCX's `no active messages transport to NODE: rc_mlx5/mlx5_0:1 - Destination is unreachable, …`: it lists the transports that it has, and why
+/// each does not lead there. If none of them is of RDMA, it found no device that it may use.
+pub(super) fn no_transport(lower: &str) -> Option<(K, usize)> {
+    const RDMA: [&str; 5] = ["rc_", "dc_", "ud_", "srd_", "gga_"];
+    let at = lower.find(" transport to ")?;
+    let begins = lower[..at].rfind("no ")?;
+    let is_ucx = lower[..begins].contains("ucx") && at - begins < 60;
+    let transports = || lower[at..].split([' ', ',']).filter(|word| word.contains('/'));
+    transports().next()?;
+    let has_rdma = transports().any(|word| RDMA.iter().any(|name| word.starts_with(name)));
+    let kind = if has_rdma { K::PeerUnreachable } else { K::NoDevice };
+    is_ucx.then_some((kind, begins))
 }
 
 /// The timeouts of `DeepEP`'s kernels name a rank or a channel. Those of the part over RDMA say so; the others may wait for `NVLink`.

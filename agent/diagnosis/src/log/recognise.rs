@@ -20,6 +20,8 @@ use super::{
     grammar,
     kernel::{User, is_of_interest, kernel, of_event, user_of},
     line::{Lower, excerpt, host, row},
+    loader,
+    marks::{self, Marks},
     memory,
     operation::{Operation, operation},
     settings::{self, Fact},
@@ -95,6 +97,8 @@ pub(super) struct Recogniser {
     dump: Option<DumpRows>,
     /// The last line that shows GPU memory, and whose.
     gpu: Option<(u64, Gpu)>,
+    /// What the lines so far show of the place where the job runs.
+    marks: Marks,
 }
 
 /// The rows of a completion queue entry read so far.
@@ -118,7 +122,10 @@ impl Default for Recogniser {
             .chain(failures())
             .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
             .chain(memory::neighbours())
+            .chain(marks::anchors())
+            .chain(loader::ANCHORS.iter().copied())
             .chain(ended::anchors())
+            .chain([ended::LABEL])
             .chain(of_families);
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -130,6 +137,7 @@ impl Default for Recogniser {
             anchors,
             dump: None,
             gpu: None,
+            marks: Marks::default(),
         }
     }
 }
@@ -139,6 +147,11 @@ impl Recogniser {
     pub(super) fn gpu_memory(&self, line: u64, within: u64) -> Option<Gpu> {
         let (at, gpu) = self.gpu?;
         (at + within >= line).then_some(gpu)
+    }
+
+    /// What the lines so far show of the place where the job runs.
+    pub(super) fn marks(&self) -> Marks {
+        self.marks
     }
 
     /// What a line shows.
@@ -151,6 +164,7 @@ impl Recogniser {
         }
         let text = String::from_utf8_lossy(bytes);
         let line = Lower::of(&text);
+        self.marks.add(&line.lower);
         if let Some(gpu) = memory::of_neighbour(&line.lower) {
             self.gpu = Some((number, gpu));
         }
@@ -321,9 +335,16 @@ impl Reading {
 /// kernel is not that of a call of the job.
 fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
-    let row = families::find(lower);
     let grade = Grade::of(line);
-    if !(grade.about_rdma || row.is_some()) || grade.quoted {
+    if grade.quoted {
+        return None;
+    }
+    // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
+    if let Some((kind, at)) = loader::find(lower).filter(|_| !grade.harmless || lower.contains("/plugin")) {
+        return Some(Reading::of(kind, at));
+    }
+    let row = families::find(lower);
+    if !(grade.about_rdma || row.is_some()) || grade.harmless {
         return None;
     }
     // A driver crashed in one of its functions, which is not an operation of the job.
@@ -505,7 +526,8 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
     named.errno = reading.errno;
     let kind = by_transition(reading.kind, named.transition);
     // A program that informs and continues: NCCL falls back to TCP.
-    let goes_on = kind == SymptomKind::NoDevice && line.lower.contains("nccl info ")
+    let goes_on = matches!(kind, SymptomKind::NoDevice | SymptomKind::BackendMissing)
+        && line.lower.contains("nccl info ")
         || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
     Symptom {
         kind,

@@ -172,7 +172,10 @@ kinds! {
         "several ports have the default subnet prefix fe80::/64, so that a program takes their fabrics for one";
     BondMemberDown: Degraded, "bond-member-down", "a member of a bond (RoCE LAG) lost its link";
     DriverCrashed: Failure, "driver-crashed", "the kernel crashed in a module of the RDMA stack";
-    BackendMissing: Failure, "backend-missing", "the library that the job communicates with, its plugin or its GPU support is missing";
+    BackendMissing: Failure, "backend-missing",
+        "the library that the job communicates with, its plugin or its GPU support is missing, too old or does not load";
+    PkeyMissing: Failure, "pkey-missing", "a port does not have the partition key that the program uses";
+    PassthroughMissing: Degraded, "passthrough-missing", "the library finds no iommu=pt on the kernel command line";
     BackendFailed: Failure, "backend-failed", "the library that the job communicates with failed, and the line does not say why";
     SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
     ComputeError: Note, "compute-error", "an error of CUDA or ROCm, not of RDMA";

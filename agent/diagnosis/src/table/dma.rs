@@ -8,7 +8,8 @@ use rdma_health_rules::{
 use super::{GENERAL, LOC_ACCESS, LOC_PROT, REM_OP, RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
     BackendFailed, BackendMissing, BandwidthLow, Corrupted, GdrDisabled, GdrTooFar, GpuDoorbellFailed,
-    IommuFault, LatencyHigh, PeerMemoryError, PeerMemorySymbol, ProbeTimedOut, RegMrFailed,
+    IommuFault, LatencyHigh, PassthroughMissing, PeerMemoryError, PeerMemorySymbol, ProbeTimedOut,
+    RegMrFailed,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -28,7 +29,7 @@ pub(super) static IOMMU_TRANSLATION: KnownCause = KnownCause {
         &iommu_events::REGRESSED,
     ],
     cases: &[FindingCase::PassthroughNotActive],
-    often: &[LOC_PROT, IommuFault],
+    often: &[LOC_PROT, IommuFault, PassthroughMissing],
     sometimes: &[
         REM_OP,
         LOC_ACCESS,

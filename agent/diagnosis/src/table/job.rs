@@ -90,15 +90,9 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[
-        NoLibrary,
-        NoProvider,
-        VersionMismatch,
-        CreateUnexplained,
-        BackendMissing,
-        BackendFailed,
-    ],
+    often: &[NoLibrary, NoProvider, VersionMismatch, CreateUnexplained],
     sometimes: &[
+        BackendFailed,
         NoDevice,
         SocketFallback,
         OpenFailed,
@@ -106,6 +100,21 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
         UnsupportedAdapter,
     ],
     weigh: weigh::userspace,
+};
+
+pub(super) static COMMUNICATION_LIBRARY: KnownCause = KnownCause {
+    id: "communication-library",
+    title: "The job's communication library, a plugin of it or its GPU support does not load",
+    explanation: "The program found no usable copy of the library (NCCL's network plugin, UCX, libfabric, NVSHMEM, NIXL): it is not installed, \
+    was built for a newer C library or another version of a library that it needs, or lacks support for the GPUs. The program then stops, \
+    or goes on with a slower transport.",
+    next_step: "In the job's image, run ldd on the library that the message names: it shows what is missing or too old. Install the version \
+    that was built for this image (GLIBC: ldd --version) and check LD_LIBRARY_PATH for a second copy.",
+    rules: &[],
+    cases: &[],
+    often: &[BackendMissing, BackendFailed],
+    sometimes: &[],
+    weigh: weigh::backend,
 };
 
 pub(super) static DEVICE_PERMISSION: KnownCause = KnownCause {
@@ -227,7 +236,7 @@ pub(super) static NO_LISTENER: KnownCause = KnownCause {
     cases: &[],
     often: &[NoListener, ExchangeFailed],
     sometimes: &[CmFailed, ConnectRefused],
-    weigh: weigh::logged,
+    weigh: weigh::listener,
 };
 
 pub(super) static UNSUPPORTED_ADAPTER: KnownCause = KnownCause {

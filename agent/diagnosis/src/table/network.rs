@@ -10,8 +10,8 @@ use crate::symptom::SymptomKind::{
     ConnectFailed, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut,
     ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, InitRefused,
     JoinRefused, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager,
-    PeerClosed, PeerUnreachable, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull,
-    RouteUnresolved, SharpUnavailable, SocketFallback,
+    PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing, PortNotActive, ProbeTimedOut,
+    QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -73,7 +73,7 @@ pub(super) static PARTITION_KEY: KnownCause = KnownCause {
     the partition in the subnet manager.",
     rules: &[&rails::PARTITION_KEY_MISSING],
     cases: &[],
-    often: &[InitRefused, JoinRefused],
+    often: &[InitRefused, JoinRefused, PkeyMissing],
     sometimes: &[RETRY_EXC, ConnectInvalid],
     weigh: weigh::infiniband_member,
 };

@@ -1,20 +1,26 @@
 //! The path of DMA: IOMMU, PCIe bridges, GPU memory.
 
 use rdma_health_node::{
-    Function,
     iommu::type_path,
-    model,
     nvidia::PeerMemory,
     pci::{self, Acs, Role},
 };
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales};
-use crate::symptom::{Gpu, Symptom, SymptomKind};
+use crate::symptom::{Software, Symptom, SymptomKind};
 
 pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::IommuFault]).next() {
         scales.shows(&symptom.source, &symptom.text);
+    }
+    if let Some(symptom) = case.seen(&[SymptomKind::PassthroughMissing]).next() {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = Some(
+            "Check whether the IOMMU translates: grep . /sys/kernel/iommu_groups/*/type. If a group of a GPU or adapter shows DMA or DMA-FQ, boot with \
+            iommu=pt. If all show identity, or there is no group, nothing needs to change: the library reads only the kernel command line."
+                .into(),
+        );
     }
     let groups = &case.node.iommu.groups;
     if let Some(unread) = groups.unread() {
@@ -105,11 +111,7 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
 const OF_LIMITS: [Errno; 3] = [Errno::ENOSPC, Errno::ERANGE, Errno::EIO];
 
 pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
-    let is_amd = || {
-        case.gpu_registration()
-            .is_some_and(|symptom| symptom.named.gpu == Some(Gpu::Amd))
-    };
-    if only_amd_gpus(case) || is_amd() {
+    if case.is_amd() {
         return peer_memory_of_amd(case, scales);
     }
     if let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() {
@@ -243,28 +245,34 @@ fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
     })
 }
 
-/// Whether the node has GPUs and all of them are AMD's, for which the modules of NVIDIA do nothing.
-fn only_amd_gpus(case: &Case<'_>) -> bool {
-    let vendor = |gpu: Function<'_>| gpu.pci.and_then(|pci| pci.vendor.known().copied());
-    case.gpus() > 0 && case.node.gpus().all(|gpu| vendor(gpu) == Some(model::AMD))
-}
-
 /// amdgpu exports GPU memory as DMA-BUF; RCCL uses it only on request on kernels without the peer-memory symbols of AMD's driver.
 fn peer_memory_of_amd(case: &Case<'_>, scales: &mut Scales) {
+    const KERNEL: &str = "a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY (grep -e P2PDMA -e MOVE_NOTIFY /boot/config-$(uname \
+        -r)). Without DMA-BUF, install amdgpu-dkms after the RDMA stack.";
     let kinds = [
         SymptomKind::GdrDisabled,
         SymptomKind::PeerMemoryError,
         SymptomKind::RegMrFailed,
     ];
-    if let Some(symptom) = case.seen(&kinds).next() {
+    let symptom = case.seen(&kinds).next();
+    if let Some(symptom) = symptom {
         scales.fits(&symptom.source, &symptom.text);
     }
-    scales.next_step = Some(
-        "Set NCCL_DMABUF_ENABLE=1 for RCCL, on a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY (grep -e P2PDMA -e MOVE_NOTIFY \
-        /boot/config-$(uname -r)). Without DMA-BUF, install amdgpu-dkms after the RDMA stack."
-            .into(),
-    );
-    scales.unseen("whether the kernel and RCCL use DMA-BUF (NCCL_DEBUG=INFO logs DMABUF)");
+    let software = symptom.and_then(|symptom| symptom.software);
+    let is_refused = symptom.is_some_and(|symptom| symptom.named.errno == Some(Errno::EINVAL));
+    scales.insisted_step = Some(match software {
+        Some(Software::Nccl) => format!("Set NCCL_DMABUF_ENABLE=1 for RCCL, on {KERNEL}"),
+        Some(Software::Ucx) => format!(
+            "Check that UCX was built with ROCm (ucx_info -d | grep -i rocm) and run it on {KERNEL} The driver of the adapter must support \
+            DMA-BUF, too."
+        ),
+        _ if is_refused => format!(
+            "Check the access flags of the registration: some adapters refuse remote atomics (IBV_ACCESS_REMOTE_ATOMIC, 8) for GPU memory. \
+            Otherwise use {KERNEL}"
+        ),
+        _ => format!("RDMA on the memory of AMD's GPUs needs {KERNEL}"),
+    });
+    scales.unseen("whether kernel and library use DMA-BUF");
 }
 
 /// No fact of the node shows where the GPU's memory is.

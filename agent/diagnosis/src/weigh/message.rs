@@ -65,3 +65,47 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
         );
     }
 }
+
+/// What does not load, and what the remedy is where the message names it.
+pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = case.seen(&[SymptomKind::BackendMissing]).next() else {
+        return scales.unseen("the library's own log of the failure");
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    let text = symptom.text.to_ascii_lowercase();
+    if ["cuda", "rocm", "gdr_copy", "gpu(s)", "memory is detected"]
+        .iter()
+        .any(|word| text.contains(word))
+        && symptom.software == Some(Software::Ucx)
+    {
+        scales.next_step = Some(
+            "Run ucx_info -d | grep -i -e cuda -e rocm where the job runs. If it lists nothing, install a UCX that was built for the GPUs \
+            (--with-cuda, --with-rocm), with its modules (libuct_cuda, libuct_rocm). If it lists them, UCX_TLS leaves them out: unset it or add \
+            them."
+                .into(),
+        );
+    } else if text.contains("glibc") {
+        scales.next_step = Some(
+            "The library was built for a newer C library than the image has (ldd --version). Use an image with at least the version that the \
+            message names, or a build of the library for this image."
+                .into(),
+        );
+    }
+}
+
+/// Where nothing answered, and the settings of libraries that connect over TCP.
+pub(crate) fn listener(case: &Case<'_>, scales: &mut Scales) {
+    let kinds = [SymptomKind::NoListener, SymptomKind::ExchangeFailed];
+    let Some(symptom) = case.seen(&kinds).next() else {
+        return;
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    if symptom.text.to_ascii_lowercase().contains("gloo") {
+        scales.next_step = Some(
+            "Gloo connects the processes over TCP, at the address to which each host name resolves. Set GLOO_SOCKET_IFNAME on every node to the \
+            interface that reaches the others, check that the host name does not resolve to 127.0.1.1 (getent hosts $(hostname)) and that no \
+            firewall blocks the ports."
+                .into(),
+        );
+    }
+}

@@ -95,7 +95,11 @@ fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
 
 /// Takes what only an InfiniBand port reports for the cause, whatever the ports of this node are: the log may be another node's.
 fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
-    const OF_INFINIBAND: [SymptomKind; 2] = [SymptomKind::JoinRefused, SymptomKind::NoSubnetManager];
+    const OF_INFINIBAND: [SymptomKind; 3] = [
+        SymptomKind::JoinRefused,
+        SymptomKind::NoSubnetManager,
+        SymptomKind::PkeyMissing,
+    ];
     let found = case.seen(&OF_INFINIBAND).next();
     if let Some(symptom) = found {
         scales.fits(&symptom.source, &symptom.text);
@@ -423,7 +427,7 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     let refused = no_device || case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
     let software = case.symptoms.iter().find_map(|symptom| symptom.software);
     if let Some(setting) = software.and_then(Software::device_setting) {
-        let place = if case.node.may_run_containers() {
+        let place = if case.containers {
             "In the pod"
         } else {
             "Where the job runs"

@@ -443,6 +443,12 @@ const HARMLESS: &[&str] = &[
     "unused env variable",
     "unused environment variable",
     "gdrcopy library not found",
+    "initialize gdrcopy",
+    "open gdr copy",
+    "gdrcopy open call failed",
+    // The program chooses another way to start, or releases what nobody fetched.
+    "did not find mpi-launcher",
+    "releasing expired kv blocks",
     "nvlsmemory",
     // Advice of NCCL and RCCL at their only level for it, and the end of a job.
     "is deprecated",

@@ -1,0 +1,61 @@
+//! Messages of collective libraries, frameworks and transfer engines that NCCL's and UCX's own rows do not have.
+
+use super::Row;
+use crate::symptom::SymptomKind as K;
+
+/// Each row as in the module above.
+pub(super) const ROWS: &[Row] = &[
+    // NCCL 2.28 and later: communication that the GPU starts.
+    (&["peermem is not supported", "dma-buf"], K::GdrDisabled),
+    // RCCL reads /proc/cmdline.
+    (&["missing \"iommu=pt\""], K::PassthroughMissing),
+    // aws-ofi-nccl.
+    (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
+    // MSCCL++, Gloo and others name the interface that a setting selects.
+    (&["no interface named"], K::NoSocketInterface),
+    (&["unable to find address for", "gloo"], K::NoSocketInterface),
+    (&["unable to find interface for", "gloo"], K::NoSocketInterface),
+    // Gloo connects over TCP.
+    (&["gloo connectfullmesh failed"], K::ExchangeFailed),
+    (&["connection refused", "gloo"], K::ExchangeFailed),
+    (&["connect timeout", "gloo"], K::ExchangeFailed),
+    (&["timed out connecting", "gloo"], K::ExchangeFailed),
+    (&["connection closed by peer", "gloo"], K::PeerClosed),
+    (&["connection reset by peer", "gloo"], K::PeerClosed),
+    // Huawei's HCCL and HCCP.
+    (&["ej0002:"], K::PortNotActive),
+    (&["ra rdma init failed"], K::OpenFailed),
+    (&["rdma init fail"], K::OpenFailed),
+    (
+        &["attempted to merge incompatible devices"],
+        K::ConnectIncompatible,
+    ),
+    (&["device is incompatible with the local"], K::ConnectIncompatible),
+    // MORI connects its processes over TCP first.
+    (&["acceptsocket timed out"], K::ExchangeFailed),
+    (&["failed to connect to root after"], K::ExchangeFailed),
+    // UCX, with the words of its statuses (`ucs_status_string`).
+    (&["connection reset by remote peer"], K::PeerClosed),
+    (&["operation rejected by remote peer"], K::ConnectRefused),
+    (&["unable to find specified pkey"], K::PkeyMissing),
+    (&["there is no valid pkey"], K::PkeyMissing),
+    // NIXL, and what it finds out about UCX.
+    (&["support was not found", "gpu(s)"], K::BackendMissing),
+    (&["memory is detected as host by ucx"], K::BackendMissing),
+    (&["plugin file does not exist", "libplugin_"], K::BackendMissing),
+    (
+        &["registration failed for the specified or all potential backends"],
+        K::BackendFailed,
+    ),
+    // MORI looks for the adapter's library at run time.
+    (&["device detected but lib", "not available"], K::NoProvider),
+    // Mooncake, and SGLang above it.
+    (&["cannot make connection for endpoint"], K::ConnectFailed),
+    (&["it might be dead", "instance"], K::PeerClosed),
+    (&["instance could be dead"], K::PeerClosed),
+    (&["is not alive", "mooncake session"], K::PeerClosed),
+    // MPICH over libfabric: the processes could not exchange their addresses.
+    (&["address vector map failed"], K::JobFailed),
+    // oneCCL.
+    (&["ccl_error", "fi_getinfo"], K::NoDevice),
+];

@@ -1,0 +1,187 @@
+//! Failures of the dynamic loader: a library is missing, or does not fit the C library or another library.
+
+use super::line::after;
+use crate::symptom::SymptomKind as K;
+
+/// Words of the lines that [`find`] reads, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "cannot open shared object",
+    "undefined symbol",
+    "not found (required by",
+    "/plugin: could not find",
+    "requires at least",
+];
+
+/// Libraries that carry a job's communication, their plugins and what is built on them, in lower case.
+const COMMUNICATION: [&str; 31] = [
+    "libnccl",
+    "librccl",
+    "nccl-net",
+    "nccl_net",
+    "/gib/",
+    "nvshmem",
+    "rocshmem",
+    "libucp",
+    "libuct",
+    "libucs",
+    "libucm",
+    "libucc",
+    "libfabric",
+    "nixl",
+    "libplugin_",
+    "mscclpp",
+    "gloo",
+    "hccl",
+    "libccl",
+    "libsharp",
+    "deep_ep",
+    "mooncake",
+    "transfer_engine",
+    "libmori",
+    "/mori/",
+    "uccl",
+    "psm2",
+    "psm3",
+    "hcoll",
+    "aws-ofi",
+    "libmpi",
+];
+/// Libraries of verbs. Their providers have their own messages.
+const VERBS: [&str; 3] = ["libibverbs.so", "librdmacm.so", "libibumad.so"];
+/// The beginnings of their symbols and versions.
+const SYMBOLS: [&str; 12] = [
+    "nccl", "nvshmem", "ucp_", "uct_", "ucs_", "fi_", "ibv_", "mlx5dv_", "efadv_", "rdma_", "hccl",
+    "ibverbs_",
+];
+/// Plugins that NCCL looks for and works without.
+const OPTIONAL: [&str; 8] = [
+    "libnccl-net.so",
+    "librccl-net.so",
+    "libnccl-tuner.so",
+    "librccl-tuner.so",
+    "libnccl-profiler.so",
+    "librccl-profiler.so",
+    "libnccl-env.so",
+    "libnccl-gin.so",
+];
+
+/// What a line in lower case shows, and where.
+pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    missing(lower)
+        .or_else(|| misfit(lower))
+        .or_else(|| plugin(lower))
+        .or_else(|| too_old(lower))
+}
+
+/// `libucp.so.0: cannot open shared object file`: the library before the message, needed by another one in the line or by the program.
+fn missing(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find(": cannot open shared object")?;
+    let path = lower[..at].rsplit([' ', '=', '(', '\'', '"']).next()?;
+    let name = path.rsplit('/').next()?;
+    if name.contains("-rdmav") || OPTIONAL.iter().any(|optional| name.starts_with(optional)) {
+        return None;
+    }
+    if VERBS.iter().any(|library| name.starts_with(library)) {
+        return Some((K::NoLibrary, at - name.len()));
+    }
+    is_communication(&lower[..at]).then_some((K::BackendMissing, at - name.len()))
+}
+
+/// ``libc.so.6: version `GLIBC_2.34' not found (required by …/libnccl-net.so)``, `libx.so: undefined symbol: ucp_init_version`.
+fn misfit(lower: &str) -> Option<(K, usize)> {
+    let (at, names) = if let Some(at) = lower.find("not found (required by") {
+        (at, lower)
+    } else {
+        let at = lower.find("undefined symbol: ")?;
+        let symbol = after(lower, "undefined symbol: ")?;
+        if SYMBOLS.iter().any(|beginning| symbol.starts_with(beginning)) {
+            return Some((K::BackendMissing, at));
+        }
+        (at, &lower[..at])
+    };
+    let of_verbs = || names.contains("`ibverbs_") || VERBS.iter().any(|library| names.contains(library));
+    (is_communication(names) || of_verbs()).then_some((K::BackendMissing, at))
+}
+
+/// `NET/Plugin: Could not find: spcx libnccl-net-spcx.so.`: a plugin that a setting names, not one that NCCL looks for by itself.
+fn plugin(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("net/plugin: could not find")?;
+    let rest = &lower[at..];
+    let is_named = ["libnccl-net-", "librccl-net-"]
+        .iter()
+        .any(|beginning| rest.contains(beginning));
+    is_named.then_some((K::BackendMissing, at))
+}
+
+/// `EFA provider requires at least libfabric version 1.22.0.`
+fn too_old(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("requires at least")?;
+    let rest = &lower[at..];
+    let is_one = [
+        "libfabric",
+        "ucx",
+        "nccl",
+        "rdma-core",
+        "libibverbs",
+        "nvshmem",
+        "gdrcopy",
+    ]
+    .iter()
+    .any(|library| rest.contains(library));
+    is_one.then_some((K::BackendMissing, at))
+}
+
+fn is_communication(lower: &str) -> bool {
+    COMMUNICATION.iter().any(|name| lower.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_needed_is_told_from_one_that_is_optional_and_from_those_of_others() {
+        for (line, expected) in [
+            (
+                "net/plugin: libnccl-net_internal.so: /lib/libc.so.6: version `glibc_2.34' not found (required by /usr/local/gib/lib64/x.so)",
+                Some(K::BackendMissing),
+            ),
+            (
+                "net/plugin: libnccl-net.so: libfabric.so.1: cannot open shared object file: no such file or directory",
+                Some(K::BackendMissing),
+            ),
+            (
+                "net/plugin: libnccl-net.so: libnccl-net.so: cannot open shared object file: no such file or directory",
+                None,
+            ),
+            (
+                "importerror: libibverbs.so.1: cannot open shared object file: no such file or directory",
+                Some(K::NoLibrary),
+            ),
+            (
+                "libibverbs: warning: couldn't load driver 'libefa-rdmav34.so': libefa-rdmav34.so: cannot open shared object file",
+                None,
+            ),
+            (
+                "importerror: /x/deep_ep_cpp.so: undefined symbol: nvshmemi_init_thread",
+                Some(K::BackendMissing),
+            ),
+            (
+                "net/plugin: could not find: spcx libnccl-net-spcx.so. using internal net plugin.",
+                Some(K::BackendMissing),
+            ),
+            ("net/plugin: could not find: libnccl-net.so.", None),
+            (
+                "libefa.so.1: version `efa_1.3' not found (required by /opt/amazon/efa/lib/libfabric.so.1)",
+                Some(K::BackendMissing),
+            ),
+            (
+                "importerror: libcudnn.so.9: cannot open shared object file: no such file or directory",
+                None,
+            ),
+            ("importerror: /x/flash_attn.so: undefined symbol: _zn3c10", None),
+        ] {
+            assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+}
