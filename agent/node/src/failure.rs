@@ -19,8 +19,8 @@ pub fn in_words(failure: &ProbeFailure) -> String {
         ProbeFailure::Placement { errno, name } => {
             let why = match Errno(*errno) {
                 Errno::EPERM => {
-                    "; a filter of system calls refuses it, as the default seccomp profile of containers does without \
-                     CAP_SYS_NICE: use a verbs helper that is privileged, or run this on the host"
+                    "; a filter of system calls refuses it, as the default seccomp profile of containerd and Docker does \
+                     without CAP_SYS_NICE: use a verbs helper that is privileged, or run this on the host"
                 }
                 Errno::EINVAL => "; the verbs helper's cpuset does not allow this node, or it has no memory",
                 Errno::ENOSYS => "; this kernel has no NUMA support",

@@ -130,7 +130,14 @@ fn rails(user: &User<'_>) {
         .must("DELETE", &format!("/api/v1/nodes/{OTHER}"), None)
         .unwrap();
     stage.running("");
-    assert_eq!(measured.status.code(), Some(0));
+    // 1: the latency of two emulated ports may differ.
     let text = String::from_utf8_lossy(&measured.stdout);
-    assert!(text.contains("rxe0") && text.contains("rxe1"), "{text}");
+    assert!(matches!(measured.status.code(), Some(0 | 1)), "{text}");
+    for rail in ["rxe0:1 → rxe0:1", "rxe1:1 → rxe1:1"] {
+        let line = text.lines().find(|line| line.starts_with(rail));
+        assert!(
+            line.is_some_and(|line| line.contains("Gb/s, in ")),
+            "{rail}: {text}"
+        );
+    }
 }

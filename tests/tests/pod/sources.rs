@@ -66,7 +66,7 @@ pub fn remedies_are_those_of_the_hosts_distribution(stage: &mut Stage) {
 const UNPRIVILEGED: &str = "PATH=$(dirname \"$(readlink -f /proc/$(pgrep -x containerd)/exe)\"):$PATH
     image=$(ctr --namespace k8s.io images list -q | grep '^registry.example.com/rdma-health:' | head -n 1)
     device=$(basename \"$(dirname \"$(grep -lx rxe0 /sys/class/infiniband_verbs/uverbs*/ibdev)\")\")
-    ctr --namespace k8s.io run --rm --seccomp --net-host --user 0 --cap-add CAP_IPC_LOCK --device \"/dev/infiniband/$device\" \
+    ctr --namespace k8s.io run --rm --seccomp --net-host --device \"/dev/infiniband/$device\" \
         \"$image\" matrix /usr/bin/rdma-health probe --matrix --force rxe0 2>&1";
 
 pub fn placing_memory_works_and_a_refusal_is_explained(stage: &mut Stage) {
@@ -96,7 +96,8 @@ const MEMORY: &str = r#"for program in '/usr/bin/rdma-health agent' '/usr/bin/rd
     group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/$pid/cgroup)
     resident=
     for member in $(cat $group/cgroup.procs); do
-        resident="$resident $(tr '\0' ' ' </proc/$member/cmdline | cut -d' ' -f1,2 | tr ' ' _):$(awk '/^Rss:/ {print $2}' /proc/$member/smaps_rollup)"
+        name=$(tr '\0' ' ' </proc/$member/cmdline | cut -d' ' -f1,2 | tr ' ' _)
+        resident="$resident $name:$(awk '/^(Rss|Anonymous):/ {printf "%s%s", separator, $2; separator = "/"}' /proc/$member/smaps_rollup)"
     done
     echo "$(cat $group/memory.peak) $(cat $group/memory.max) $(sed -n 's/^oom_kill //p' $group/memory.events)$resident"
 done"#;
@@ -116,7 +117,7 @@ pub fn memory_stays_far_below_the_limits(stage: &mut Stage) {
         let [peak, limit, killed] = [(); 3].map(|()| words.next().unwrap().parse::<u64>().unwrap());
         let mebibytes = |bytes: u64| bytes >> 20;
         println!(
-            "memory of {container}: highest {} MiB of {} MiB (page cache included); resident in KiB: {}",
+            "memory of {container}: highest {} MiB of {} MiB (page cache included); resident/of it anonymous in KiB: {}",
             mebibytes(peak),
             mebibytes(limit),
             words.collect::<Vec<_>>().join(", ")

@@ -224,9 +224,29 @@ impl Stage {
     /// On a machine that is too busy to emulate the node in time, the agent correctly reports that devices do not answer. Then
     /// only what is known before and after is compared, and the times of transitions are not.
     pub fn nothing_flips(&self, change: impl FnOnce()) {
+        self.nothing_flips_if_in_time(|| {
+            change();
+            true
+        });
+    }
+
+    /// The same, if the change took no longer than the agent waits before it reports it. Otherwise, conditions must be as before in the
+    /// end.
+    pub fn nothing_flips_if_in_time(&self, change: impl FnOnce() -> bool) {
         let before = (self.conditions(), self.events());
-        change();
+        let in_time = change();
         self.probed();
+        if !in_time {
+            println!("this machine is too slow to compare Events and the times of transitions");
+            self.within("conditions are as before", || {
+                let now = self.conditions();
+                let same = |(kind, was): (&String, &[String; 3])| {
+                    now.get(kind).is_some_and(|now| now[..2] == was[..2])
+                };
+                before.0.iter().all(same).then_some(())
+            });
+            return;
+        }
         let after = (self.conditions(), self.events());
         let helper = |events: &[String]| events.iter().filter(|event| event.contains("Helper")).count();
         assert_eq!(helper(&after.1), helper(&before.1), "{:?}", after.1);

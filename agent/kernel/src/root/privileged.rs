@@ -27,6 +27,9 @@ use crate::{
 #[derive(Debug)]
 pub struct Privileged(Mutex<Answers>);
 
+/// The content of files by path, or why one could not be read.
+type Files = BTreeMap<String, Result<Arc<[u8]>, Errno>>;
+
 #[derive(Debug)]
 struct Answers {
     /// Excerpts of configuration spaces by PCI address.
@@ -36,7 +39,7 @@ struct Answers {
     /// What network drivers count, as a document, or why it could not be read.
     statistics: Result<Vec<u8>, Unread>,
     /// Files of the host by their path, or why they could not be read.
-    files: Result<BTreeMap<String, Result<Arc<[u8]>, Errno>>, Unread>,
+    files: Result<Files, Unread>,
     log: Collected,
     /// The sequence number of the next record of the log.
     next: u64,
