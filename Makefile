@@ -113,7 +113,7 @@ test-kubernetes: ## Test against a real API server; builds it first (four minute
 	cargo test --locked --package rdma-health-tests --test kubernetes -- --include-ignored --nocapture
 
 .PHONY: test-pod
-test-pod: build ## Test the DaemonSet under a real kubelet in a virtual node (root; 15 minutes, and at first five to build Kubernetes)
+test-pod: build static ## Test the DaemonSet under a real kubelet in a virtual node (root; 15 minutes, and at first five to build Kubernetes)
 	@tests/setup tests/packages-pod.txt
 	tests/kubernetes/prepare node >/dev/null
 	cargo build --locked --package rdma-health

@@ -77,7 +77,8 @@ impl ApiServer {
     }
 
     /// Starts both as the control plane of a cluster whose nodes reach this machine at [`HOST`]. Its service network is
-    /// [`SERVICES`], and its certificate is signed by an authority, as a pod expects it.
+    /// [`SERVICES`], and its certificate is signed by an authority, as a pod expects it. It connects to nodes and pods through the proxy
+    /// that the caller serves at the socket [`ApiServer::egress`].
     ///
     /// # Errors
     /// Where the programs are not there or do not start.
@@ -110,6 +111,14 @@ impl ApiServer {
         if cluster {
             let _ = writeln!(tokens, "{KUBELET},system:node:{NODE},kubelet,system:nodes");
             certify(directory.path())?;
+            fs::write(
+                at("egress.yaml"),
+                format!(
+                    "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n\
+                     - name: cluster\n  connection: {{proxyProtocol: HTTPConnect, transport: {{uds: {{udsName: \"{}\"}}}}}}\n",
+                    at("egress").display()
+                ),
+            )?;
         }
         fs::write(at("tokens.csv"), tokens)?;
         let [port, etcd_port, peer_port] = free_ports()?;
@@ -175,6 +184,7 @@ impl ApiServer {
                 "--enable-admission-plugins=NodeRestriction".into(),
                 // The node's address is one of the virtual network; its name is that of this machine's loopback.
                 "--kubelet-preferred-address-types=Hostname".into(),
+                format!("--egress-selector-config-file={}", at("egress.yaml")),
             ]
         } else {
             vec![
@@ -239,6 +249,11 @@ impl ApiServer {
     /// Its address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The socket of the proxy that leads to nodes and pods.
+    pub fn egress(&self) -> PathBuf {
+        self.directory.path().join("egress")
     }
 
     /// What vouches for it.

@@ -18,11 +18,15 @@ use tempfile::TempDir;
 
 use crate::{
     api_server::{ApiServer, HOST, KUBELET, NODE, Process, free_ports, spawn},
+    tunnel,
     virtual_node::{Iommu, Options, VirtualNode, quote},
 };
 
 /// How long a step of the cluster may take: a pod that starts, a node that boots. A minute on two idle cores.
 pub const PATIENCE: Duration = Duration::from_secs(600);
+/// The address of the node, as `tests/pod/node` sets it, and the port of the agent there.
+const ADDRESS: &str = "10.0.2.15";
+const AGENT: u16 = 14791;
 const START: &str = include_str!("../pod/node");
 
 /// Control plane and disk. The node comes and goes with [`Cluster::boot`].
@@ -32,6 +36,8 @@ pub struct Cluster {
     pub api: ApiServer,
     kubeconfig: PathBuf,
     kubelet_port: u16,
+    /// The port of this machine that leads to the agent.
+    agent_port: u16,
     runtime: PathBuf,
     images: PathBuf,
     disk: TempDir,
@@ -49,7 +55,8 @@ impl Cluster {
         let api = ApiServer::start_for_nodes()?;
         let (kubeconfig, _) = api.kubeconfig("admin", "admin-of-a-test")?;
         let at = |name: &str| api.directory().join(name).display().to_string();
-        let [controllers_port, scheduler_port, kubelet_port] = free_ports()?;
+        let [controllers_port, scheduler_port, kubelet_port, agent_port] = free_ports()?;
+        tunnel::serve(&api.egress(), vec![(format!("{ADDRESS}:{AGENT}"), agent_port)])?;
         let started = |program: &str, port: u16, mut options: Vec<String>| {
             options.push(format!("--kubeconfig={}", kubeconfig.display()));
             options.push(format!("--secure-port={port}"));
@@ -94,6 +101,7 @@ impl Cluster {
         Ok(Self {
             kubeconfig,
             kubelet_port,
+            agent_port,
             runtime,
             images: images.to_owned(),
             disk: folder,
@@ -109,7 +117,7 @@ impl Cluster {
     /// If it does not boot, or its kubelet does not report that it is ready.
     pub fn boot(&self, iommu: Iommu, kernel_args: &str) -> Result<VirtualNode> {
         let disk = self.disk.path().join("disk");
-        let port = self.kubelet_port;
+        let (port, agent) = (self.kubelet_port, self.agent_port);
         let node = VirtualNode::boot(&Options {
             iommu,
             kernel_args: kernel_args.into(),
@@ -123,7 +131,10 @@ impl Cluster {
                 "virtio-blk-pci,drive=disk,bus=pcie.0",
                 // Another driver than that of the RDMA devices' interfaces, which the node sets up.
                 "-netdev",
-                &format!("user,id=cluster,net=10.0.2.0/24,hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:{port}"),
+                &format!(
+                    "user,id=cluster,net=10.0.2.0/24,hostfwd=tcp:127.0.0.1:{port}-{ADDRESS}:{port},\
+                     hostfwd=tcp:127.0.0.1:{agent}-{ADDRESS}:{AGENT}"
+                ),
                 "-device",
                 "e1000,netdev=cluster,romfile=,bus=pcie.0",
             ]

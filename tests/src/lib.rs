@@ -33,6 +33,7 @@ pub mod running;
 pub mod scrape;
 pub mod server;
 pub mod tree;
+pub mod tunnel;
 pub mod view;
 pub mod virtual_node;
 

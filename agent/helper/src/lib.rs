@@ -23,9 +23,9 @@ use std::{
 
 use rdma_health_node::fact::HelperTrouble;
 use rdma_health_protocol::{
-    Ask, AsyncEvent, ConnectRequest, Device, DriverStatistics, EndAddress, Errno, HelperError, KubeletAnswer,
-    KubeletMethod, LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION, PciSpace, ProbeReport,
-    ProbeRequest, Reply, RuntimeLimits,
+    Ask, AsyncEvent, ConnectRequest, Device, DriverStatistics, EndAddress, Errno, HelperError, HostFile,
+    KubeletAnswer, KubeletMethod, LogPart, ModuleMemory, OfferRequest, OfferedEnd, PROTOCOL_VERSION,
+    PciSpace, ProbeReport, ProbeRequest, Reply, RuntimeLimits,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -298,6 +298,19 @@ impl Helper {
         }
     }
 
+    /// The files of the host that a container does not have; none if the helper does not see the host.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn host_files(&self) -> Result<Vec<HostFile>, Failure> {
+        match self.call(Ask::HostFiles, QUERY_DEADLINE).await {
+            Ok(Reply::HostFiles(files)) => Ok(files),
+            Ok(other) => Err(unexpected(&other)),
+            Err(Failure::Refused(error)) if Errno(error.errno) == Errno::ENOSYS => Ok(Vec::new()),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// The next part of the kernel log, from the record `from` on.
     ///
     /// # Errors
@@ -400,6 +413,7 @@ fn unexpected(reply: &Reply) -> Failure {
         Reply::PciSpaces(_) => "configuration spaces",
         Reply::Modules(_) => "the memory of transceivers",
         Reply::Statistics(_) => "the statistics of network drivers",
+        Reply::HostFiles(_) => "files of the host",
         Reply::KernelLog(_) => "a kernel log",
         Reply::Kubelet(_) => "the kubelet's answer",
         Reply::Probe(_) => "a probe report",

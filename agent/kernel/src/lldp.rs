@@ -2,7 +2,7 @@
 //!
 //! Source: `/run/systemd/netif/lldp/IFINDEX`, which systemd-networkd writes for every user to read (`networkctl lldp`): for each neighbour
 //! the length of a frame in eight bytes, the lowest first, and the frame. Other daemons keep no file: lldpd answers only root, on a
-//! socket. Without such a file, the neighbour is absent.
+//! socket. Without such a file, the neighbour is absent. A container has no such directory; there, a privileged helper answers for it.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ const MAX_NEIGHBOURS: usize = 16;
 const MAX_NAME: usize = 80;
 /// Maximum number of network devices.
 const MAX_NETDEVS: usize = 256;
+/// The first bytes of a damaged file: enough to see that it is one.
+const DAMAGED: usize = 16;
 
 /// Neighbours by network device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +114,29 @@ impl Source for Lldp {
     }
 }
 
+/// The indexes of the network devices of which the daemon keeps neighbours; absent if no daemon saves them.
+pub fn saved(scope: &Scope<'_>) -> Fact<Vec<u32>> {
+    scope.entries(DIRECTORY).map(|names| {
+        let indexes = names.iter().filter_map(|name| name.parse().ok());
+        indexes.take(MAX_NETDEVS).collect()
+    })
+}
+
+/// The file about the network device with an index, with no more than the reader uses: the names of the first neighbour. Of a damaged
+/// file, the beginning.
+pub fn nearest(scope: &Scope<'_>, index: u32) -> Fact<Vec<u8>> {
+    let bytes = scope.optional_bytes(&format!("{DIRECTORY}/{index}"));
+    bytes.map(|bytes| match frames(&bytes) {
+        Some(frames) => {
+            let first = frames.into_iter().find_map(neighbour);
+            first
+                .map(|first| saved_as(&first, str::to_owned))
+                .unwrap_or_default()
+        }
+        None => bytes.into_iter().take(DAMAGED).collect(),
+    })
+}
+
 /// The frames of a file; `None` if it is cut off or no such file.
 fn frames(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
@@ -188,27 +213,31 @@ fn text(value: &[u8]) -> Option<String> {
 
 /// The content of a file with every name replaced and everything else left out; `None` if it is another kind of file.
 pub fn replaced(bytes: &[u8], name: impl Fn(&str) -> String) -> Option<Vec<u8>> {
-    let mut file = Vec::new();
-    for neighbour in frames(bytes)?.into_iter().filter_map(neighbour) {
-        let mut frame = [[0; HEADER - 2].as_slice(), &ETHERTYPE].concat();
-        let mut put = |kind: u16, prefix: &[u8], text: &str| {
-            let value: Vec<u8> = prefix.iter().chain(text.as_bytes()).copied().take(255).collect();
-            let length = u16::try_from(value.len()).unwrap_or_default();
-            frame.extend((kind << 9 | length).to_be_bytes());
-            frame.extend(value);
-        };
-        let switch = name(&neighbour.switch);
-        put(CHASSIS, &[LOCAL], &switch);
-        put(PORT, &[LOCAL], &name(&neighbour.port));
-        if let Some(description) = &neighbour.description {
-            put(DESCRIPTION, &[], &name(description));
-        }
-        put(SYSTEM, &[], &switch);
-        put(0, &[], "");
-        file.extend((frame.len() as u64).to_le_bytes());
-        file.extend(frame);
+    let neighbours = frames(bytes)?.into_iter().filter_map(neighbour);
+    let files = neighbours.map(|neighbour| saved_as(&neighbour, &name));
+    Some(files.collect::<Vec<_>>().concat())
+}
+
+/// A neighbour as the daemon saves it, with other names.
+fn saved_as(neighbour: &Neighbour, name: impl Fn(&str) -> String) -> Vec<u8> {
+    let mut frame = [[0; HEADER - 2].as_slice(), &ETHERTYPE].concat();
+    let mut put = |kind: u16, prefix: &[u8], text: &str| {
+        let value: Vec<u8> = prefix.iter().chain(text.as_bytes()).copied().take(255).collect();
+        let length = u16::try_from(value.len()).unwrap_or_default();
+        frame.extend((kind << 9 | length).to_be_bytes());
+        frame.extend(value);
+    };
+    let switch = name(&neighbour.switch);
+    put(CHASSIS, &[LOCAL], &switch);
+    put(PORT, &[LOCAL], &name(&neighbour.port));
+    if let Some(description) = &neighbour.description {
+        put(DESCRIPTION, &[], &name(description));
     }
-    Some(file)
+    put(SYSTEM, &[], &switch);
+    put(0, &[], "");
+    let mut file = (frame.len() as u64).to_le_bytes().to_vec();
+    file.extend(frame);
+    file
 }
 
 #[cfg(test)]

@@ -135,3 +135,30 @@ proptest! {
         let _ = replaced(&changed, str::to_owned);
     }
 }
+
+#[test]
+fn the_excerpt_of_a_file_has_the_names_of_the_first_neighbour() {
+    let tree = tempfile::tempdir().unwrap();
+    let folder = tree.path().join(&DIRECTORY[1..]);
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut spine = LEAF;
+    spine[4] = (5, b"spine-1");
+    let whole = file(&[frame(&[(0, b"")]), frame(&LEAF), frame(&spine)]);
+    std::fs::write(folder.join("4"), &whole).unwrap();
+    std::fs::write(folder.join("5"), &whole[..100]).unwrap();
+    let root = Root::open(tree.path()).unwrap();
+    let scope = Scope::new(&root);
+    assert_eq!(saved(&scope), Fact::Known(vec![4, 5]));
+    let excerpts = [4, 5].map(|index| nearest(&scope, index).known().cloned().unwrap());
+    assert!(!excerpts[0].windows(4).any(|bytes| bytes == b"\x01\x80\xc2\x00"));
+    let [good, damaged] = excerpts;
+    let (lldp, failed) = read(&[("4", good), ("5", damaged)]);
+    assert_eq!(
+        (of(&lldp, "eth0"), failed),
+        (
+            Some(("leaf-3".into(), "Ethernet12/1".into())),
+            1 // a damaged file stays damaged
+        )
+    );
+    assert!(nearest(&scope, 6).is_absent());
+}

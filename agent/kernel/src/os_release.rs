@@ -1,7 +1,8 @@
 //! The distribution of the host.
 //!
 //! Source: `/etc/os-release` or `/usr/lib/os-release` (os-release(5)), of which only identifiers are kept. In a container these
-//! files describe its image. There, only those of the host's root count, where it is mounted at `/host`.
+//! files describe its image. There, only those of the host count: where its root is mounted at `/host`, otherwise as a privileged helper
+//! reads them.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ use crate::{
 const MOUNTED: [&str; 2] = ["/host/usr/lib/os-release", "/host/etc/os-release"];
 /// The files of the machine itself, in their order of precedence.
 const OWN: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+/// What a privileged helper answers; no such file exists.
+pub(crate) const OF_HELPER: &str = "/host/os-release";
 /// Maximum length of an identifier in bytes.
 const MAX_LENGTH: usize = 64;
 
@@ -47,7 +50,7 @@ impl Source for OsRelease {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
         let own: &[&str] = if scope.root().is_of_container() { &[] } else { &OWN };
         let mut release = Fact::Absent;
-        for path in MOUNTED.iter().chain(own) {
+        for path in MOUNTED.iter().chain(own).chain([&OF_HELPER]) {
             release = scope.collected(path).map(|text| Release::parse(&text));
             if !release.is_absent() {
                 break;
@@ -89,9 +92,21 @@ fn identifiers(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// The lines that the reader uses, of the machine whose root is read.
+pub fn of_host(scope: &Scope<'_>) -> Fact<String> {
+    let mut release = Fact::Absent;
+    for path in OWN {
+        release = scope.collected(path).map(|text| used_lines(&text));
+        if !release.is_absent() {
+            break;
+        }
+    }
+    release
+}
+
 /// Whether the file describes a distribution.
 pub fn is_release(path: &str) -> bool {
-    MOUNTED.contains(&path) || OWN.contains(&path)
+    MOUNTED.contains(&path) || OWN.contains(&path) || path == OF_HELPER
 }
 
 /// The lines that the reader uses.

@@ -1,6 +1,6 @@
 //! Why a probe failed.
 
-use rdma_health_protocol::ProbeFailure;
+use rdma_health_protocol::{Errno, ProbeFailure};
 
 use crate::node::Probe;
 
@@ -16,6 +16,18 @@ impl Probe {
 pub fn in_words(failure: &ProbeFailure) -> String {
     match failure {
         ProbeFailure::Errno { errno, name } => format!("{name} ({errno})"),
+        ProbeFailure::Placement { errno, name } => {
+            let why = match Errno(*errno) {
+                Errno::EPERM => {
+                    "; a filter of system calls refuses it, as the default seccomp profile of containerd and Docker does \
+                     without CAP_SYS_NICE: use a verbs helper that is privileged, or run this on the host"
+                }
+                Errno::EINVAL => "; the verbs helper's cpuset does not allow this node, or it has no memory",
+                Errno::ENOSYS => "; this kernel has no NUMA support",
+                _ => "",
+            };
+            format!("memory of the NUMA node could not be chosen: mbind failed with {name} ({errno}){why}")
+        }
         ProbeFailure::Completion(completion) => {
             format!(
                 "{}({}) vendor_err={:#x}",
@@ -34,5 +46,26 @@ pub fn in_words(failure: &ProbeFailure) -> String {
             format!("the received bytes differ from offset {offset} on")
         }
         ProbeFailure::NoSuchPort => "device or port not found".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_choice_of_memory_says_who_refuses_it() {
+        let words = |errno, name: &str| {
+            in_words(&ProbeFailure::Placement {
+                errno,
+                name: name.into(),
+            })
+        };
+        let refused = words(1, "EPERM");
+        assert!(
+            refused.contains("mbind failed with EPERM (1)") && refused.contains("seccomp"),
+            "{refused}"
+        );
+        assert!(!words(12, "ENOMEM").contains("seccomp"));
     }
 }

@@ -102,9 +102,10 @@ mod tests {
     use super::*;
     use crate::{
         Ask, ConnectRequest, Device, DriverStatistics, EndAddress, EndGid, Gid, GidType, HelperError,
-        LogPart, MAX_DEVICES, MAX_DRIVERS, MAX_LOG_RECORDS, MAX_MODULES, MAX_SPACE, MAX_SPACES,
-        MAX_STATISTICS, Message, ModuleMemory, ModulePage, OfferRequest, Path, PciSpace, Peer, Port,
-        ProbeRequest, QueuePairAddress, RegionAddress, RemotePort, Reply, Request, Response, Role, Statistic,
+        HostFile, HostFileName, LogPart, MAX_DEVICES, MAX_DRIVERS, MAX_HOST_FILE, MAX_HOST_FILES,
+        MAX_LOG_RECORDS, MAX_MODULES, MAX_SPACE, MAX_SPACES, MAX_STATISTICS, Message, ModuleMemory,
+        ModulePage, OfferRequest, Path, PciSpace, Peer, Port, ProbeRequest, QueuePairAddress, RegionAddress,
+        RemotePort, Reply, Request, Response, Role, Statistic,
     };
 
     fn request() -> Request {
@@ -271,6 +272,11 @@ mod tests {
             name: "\\".repeat(32),
             value: u64::MAX,
         };
+        let file = HostFile {
+            name: HostFileName::Neighbour(u32::MAX),
+            content: vec![0xff; MAX_HOST_FILE],
+            errno: i32::MIN,
+        };
         let driver = DriverStatistics {
             netdev: "x".repeat(16),
             statistics: vec![statistic; MAX_STATISTICS],
@@ -281,6 +287,7 @@ mod tests {
             Reply::KernelLog(log),
             Reply::Modules(vec![module; MAX_MODULES]),
             Reply::Statistics(vec![driver; MAX_DRIVERS]),
+            Reply::HostFiles(vec![file; MAX_HOST_FILES]),
         ] {
             let message = Message::Response(Response { id: u64::MAX, reply });
             let frame = encode(&message).unwrap();

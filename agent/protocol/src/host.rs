@@ -1,5 +1,5 @@
 //! What a helper reads of the host for an agent that may not or cannot: PCI configuration spaces, the kernel log, the memory of
-//! transceivers, and the statistics of network drivers.
+//! transceivers, the statistics of network drivers, and files that a container does not have.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,10 @@ pub struct PciSpace {
     #[serde(deserialize_with = "bounded::text::<_, MAX_ADDRESS>")]
     pub address: String,
     /// The standard header, and the capabilities that the agent's reader uses.
-    #[serde(with = "hexadecimal")]
+    #[serde(
+        serialize_with = "hexadecimal::serialize",
+        deserialize_with = "hexadecimal::deserialize::<_, MAX_SPACE>"
+    )]
     pub space: Vec<u8>,
 }
 
@@ -57,7 +60,10 @@ pub struct ModulePage {
     /// The offset of the first byte.
     pub offset: u8,
     /// The bytes.
-    #[serde(with = "hexadecimal")]
+    #[serde(
+        serialize_with = "hexadecimal::serialize",
+        deserialize_with = "hexadecimal::deserialize::<_, MAX_SPACE>"
+    )]
     pub data: Vec<u8>,
 }
 
@@ -91,6 +97,38 @@ pub struct Statistic {
     pub value: u64,
 }
 
+/// The most files of an answer.
+pub const MAX_HOST_FILES: usize = 258;
+/// Maximum length of an excerpt of a file in bytes.
+pub const MAX_HOST_FILE: usize = 2048;
+
+/// A file of the host that every user of it may read, and that a container does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFile {
+    /// Which one.
+    pub name: HostFileName,
+    /// What the agent's reader uses of it.
+    #[serde(
+        serialize_with = "hexadecimal::serialize",
+        deserialize_with = "hexadecimal::deserialize::<_, MAX_HOST_FILE>"
+    )]
+    pub content: Vec<u8>,
+    /// Why it could not be read, as in `errno.h`; 0 if it could.
+    pub errno: i32,
+}
+
+/// The files of the host that are answered, if they exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostFileName {
+    /// `/etc/os-release` or `/usr/lib/os-release`: the identifiers of the distribution.
+    OsRelease,
+    /// The directory `/run/systemd/netif/lldp`, without content.
+    Lldp,
+    /// What it has about the network device with this index: the nearest neighbour.
+    Neighbour(u32),
+}
+
 /// The bytes that pairs of hexadecimal digits stand for; empty if they are not such pairs.
 pub fn bytes_of_digits(digits: &str) -> Vec<u8> {
     hexadecimal::bytes(digits).unwrap_or_default()
@@ -119,9 +157,7 @@ fn records<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Stri
 mod hexadecimal {
     use std::fmt::Write;
 
-    use serde::{Deserializer, Serializer, de::Error};
-
-    use super::{MAX_SPACE, bounded};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = String::with_capacity(2 * bytes.len());
@@ -132,8 +168,13 @@ mod hexadecimal {
         serializer.serialize_str(&text)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        let text = bounded::text::<_, { 2 * MAX_SPACE }>(deserializer)?;
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, const MOST: usize>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.len() > 2 * MOST {
+            return Err(D::Error::custom(format_args!("more than {MOST} bytes")));
+        }
         bytes(&text).ok_or_else(|| D::Error::custom("not pairs of hexadecimal digits"))
     }
 

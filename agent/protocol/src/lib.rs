@@ -32,8 +32,9 @@ pub use facts::{Device, Gid, GidType, LinkLayer, MAX_GIDS, MAX_PORTS, Port};
 pub use fingerprint::FINGERPRINT;
 pub use gid::best_gid;
 pub use host::{
-    DriverStatistics, LogPart, MAX_DRIVERS, MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES,
-    MAX_STATISTICS, ModuleMemory, ModulePage, PciSpace, Statistic, bytes_of_digits,
+    DriverStatistics, HostFile, HostFileName, LogPart, MAX_DRIVERS, MAX_HOST_FILE, MAX_HOST_FILES,
+    MAX_LOG_RECORDS, MAX_MODULES, MAX_RECORD, MAX_SPACE, MAX_SPACES, MAX_STATISTICS, ModuleMemory,
+    ModulePage, PciSpace, Statistic, bytes_of_digits,
 };
 pub use kubelet::{
     AllocatableResources, ClaimResource, ContainerDevices, ContainerResources, DynamicResource,
@@ -52,4 +53,4 @@ pub use runtime::{MAX_RUNTIMES, MemlockLimit, RuntimeLimits};
 pub use status::WcStatus;
 
 /// The version of the conversation. The agent refuses any other, and another [`FINGERPRINT`]: the two binaries come from one build.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;

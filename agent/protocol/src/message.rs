@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectRequest, Device, DriverStatistics, KubeletAnswer, KubeletMethod, LogPart, MAX_DRIVERS,
-    MAX_MODULES, MAX_RUNTIMES, MAX_SPACES, ModuleMemory, OfferRequest, OfferedEnd, PciSpace, ProbeReport,
-    ProbeRequest, RuntimeLimits, bounded,
+    ConnectRequest, Device, DriverStatistics, HostFile, KubeletAnswer, KubeletMethod, LogPart, MAX_DRIVERS,
+    MAX_HOST_FILES, MAX_MODULES, MAX_RUNTIMES, MAX_SPACES, ModuleMemory, OfferRequest, OfferedEnd, PciSpace,
+    ProbeReport, ProbeRequest, RuntimeLimits, bounded,
 };
 
 /// The most devices of a node, virtual functions included.
@@ -35,6 +35,8 @@ pub enum Ask {
     Modules,
     /// The statistics of the drivers of network devices, as far as the agent's reader uses them.
     Statistics,
+    /// The files of the host that a container does not have. `ENOSYS` from a helper that does not see the host's `/proc`.
+    HostFiles,
     /// The kernel log from this sequence number on.
     KernelLog(u64),
     /// What the kubelet of this node answers about pods and their devices; one question at a time.
@@ -98,6 +100,8 @@ pub enum Reply {
     Modules(#[serde(deserialize_with = "bounded::list::<_, _, MAX_MODULES>")] Vec<ModuleMemory>),
     /// To [`Ask::Statistics`].
     Statistics(#[serde(deserialize_with = "bounded::list::<_, _, MAX_DRIVERS>")] Vec<DriverStatistics>),
+    /// To [`Ask::HostFiles`]: those that exist.
+    HostFiles(#[serde(deserialize_with = "bounded::list::<_, _, MAX_HOST_FILES>")] Vec<HostFile>),
     /// To [`Ask::KernelLog`].
     KernelLog(LogPart),
     /// To [`Ask::Kubelet`].

@@ -137,6 +137,13 @@ pub enum ProbeFailure {
         /// Its symbol (`ENOMEM`) or the number where it has none.
         name: String,
     },
+    /// The buffers could not be taken from the memory of the NUMA node that the request names (`mbind`).
+    Placement {
+        /// The number, as in `errno.h`.
+        errno: i32,
+        /// Its symbol or the number.
+        name: String,
+    },
     /// A completion came back with an error.
     Completion(Completion),
     /// The time budget ran out.
@@ -180,7 +187,7 @@ impl ProbeFailure {
     /// The error number of the call that failed, where one did.
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Errno { errno, .. } => Some(Errno(*errno)),
+            Self::Errno { errno, .. } | Self::Placement { errno, .. } => Some(Errno(*errno)),
             _ => None,
         }
     }
@@ -197,6 +204,7 @@ impl ProbeFailure {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Errno { .. } => "errno",
+            Self::Placement { .. } => "placement",
             Self::Completion(_) => "completion",
             Self::TimedOut => "timed_out",
             Self::Silent { .. } => "silent",

@@ -73,6 +73,8 @@ pub(crate) async fn ask_privileged(helper: &Helper, privileged: &Privileged) -> 
     changed |= privileged.set_modules(modules.map_err(|failure| unread(&failure)));
     let statistics = helper.statistics().await;
     changed |= privileged.set_statistics(statistics.map_err(|failure| unread(&failure)));
+    let files = helper.host_files().await;
+    changed |= privileged.set_files(files.map_err(|failure| unread(&failure)));
     // As many parts as the largest buffer of a kernel has. The rest of a flood comes with the next question.
     for _ in 0..MAX_LOG_PARTS {
         let part = helper.kernel_log(privileged.log_from()).await;

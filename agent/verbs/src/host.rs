@@ -7,14 +7,15 @@
 use std::path::Path;
 
 use rdma_health_kernel::{
-    Fact, Root, UnreadKind, drivers, limits,
+    Fact, Root, Unread, UnreadKind, drivers, limits, lldp,
     netlink::transceiver,
-    pci,
+    os_release, pci,
     root::{LogFollower, Scope},
 };
 use rdma_health_protocol::{
-    DriverStatistics, HelperError, LogPart, MAX_DRIVERS, MAX_RUNTIMES, MAX_SPACES, MAX_STATISTICS,
-    MemlockLimit, ModuleMemory, PciSpace, RuntimeLimits, Statistic,
+    DriverStatistics, HelperError, HostFile, HostFileName, LogPart, MAX_DRIVERS, MAX_HOST_FILE,
+    MAX_HOST_FILES, MAX_RUNTIMES, MAX_SPACES, MAX_STATISTICS, MemlockLimit, ModuleMemory, PciSpace,
+    RuntimeLimits, Statistic,
 };
 use rustix::io::Errno;
 
@@ -48,10 +49,7 @@ pub fn pci_spaces(own: &Path) -> Result<Vec<PciSpace>, HelperError> {
             .collect()),
         // A machine without PCI.
         Fact::Absent => Ok(Vec::new()),
-        Fact::Unread { unread } => Err(failed(match unread.kind {
-            UnreadKind::Errno(errno) => errno,
-            _ => Errno::IO,
-        })),
+        Fact::Unread { unread } => Err(failed(errno_of(&unread))),
     }
 }
 
@@ -87,6 +85,51 @@ fn statistics_of(netdev: String) -> DriverStatistics {
             .take(MAX_STATISTICS)
             .collect(),
         errno,
+    }
+}
+
+/// The files of the host below the directory `host` that a container does not have, as far as the agent's readers use them. They are
+/// read at the root of the host's first process, so no directory of the host must be mounted for them, which some hosts do not have, and
+/// which SELinux would hide from a container.
+///
+/// # Errors
+/// `ENOSYS` if there is no such directory for this helper; `EACCES` for a helper that may not see the first process's root, which takes
+/// `CAP_SYS_PTRACE`.
+pub fn files(host: Option<&Path>) -> Result<Vec<HostFile>, HelperError> {
+    let failed = |errno| failed("opening the root of the host's first process", errno);
+    let host = host.ok_or_else(|| failed(Errno::NOSYS))?;
+    let root = open(&host.join("proc/1/root")).map_err(failed)?;
+    let scope = Scope::new(&root);
+    let release = file(
+        HostFileName::OsRelease,
+        os_release::of_host(&scope).map(String::into_bytes),
+    );
+    let indexes = lldp::saved(&scope);
+    let directory = file(HostFileName::Lldp, indexes.as_ref().map(|_| Vec::new()));
+    let neighbours = indexes
+        .known()
+        .into_iter()
+        .flatten()
+        .filter_map(|&index| file(HostFileName::Neighbour(index), lldp::nearest(&scope, index)));
+    let all = release.into_iter().chain(directory).chain(neighbours);
+    Ok(all.take(MAX_HOST_FILES).collect())
+}
+
+/// A file that exists.
+fn file(name: HostFileName, content: Fact<Vec<u8>>) -> Option<HostFile> {
+    let (content, errno) = match content {
+        Fact::Known(content) if content.len() <= MAX_HOST_FILE => (content, 0),
+        Fact::Known(_) => (Vec::new(), Errno::FBIG.raw_os_error()),
+        Fact::Absent => return None,
+        Fact::Unread { unread } => (Vec::new(), errno_of(&unread).raw_os_error()),
+    };
+    Some(HostFile { name, content, errno })
+}
+
+fn errno_of(unread: &Unread) -> Errno {
+    match unread.kind {
+        UnreadKind::Errno(errno) => errno,
+        _ => Errno::IO,
     }
 }
 
@@ -158,6 +201,39 @@ mod tests {
         assert_eq!((found[0].name.as_str(), found[0].pid), ("containerd", 70));
         assert!(matches!(found[0].memlock, MemlockLimit::Unread(_)));
         assert!(!serde_json::to_string(&found).unwrap().contains("SECRET"));
+    }
+
+    #[test]
+    fn files_of_the_host_are_read_at_its_root_and_no_others() {
+        assert_eq!(files(None).unwrap_err().errno, Errno::NOSYS.raw_os_error());
+        let host = tempfile::tempdir().unwrap();
+        assert_eq!(
+            files(Some(host.path())).unwrap_err().errno,
+            Errno::NOENT.raw_os_error()
+        );
+        let write = |path: &str, content: &[u8]| {
+            let path = host.path().join("proc/1/root").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        write("nix/store/1-os-release", b"ID=nixos\nPRETTY_NAME=\"of ALICE\"\n");
+        write("run/systemd/netif/lldp/4", b"no frame, but a very long text");
+        write("run/systemd/netif/lldp/notes", b"");
+        let link = host.path().join("proc/1/root/etc/os-release");
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        // An absolute link of the host leads into the host.
+        std::os::unix::fs::symlink("/nix/store/1-os-release", link).unwrap();
+        let found = files(Some(host.path())).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|file| (file.name, file.content.as_slice(), file.errno))
+            .collect();
+        let expected: [(_, &[u8], _); 3] = [
+            (HostFileName::OsRelease, b"ID=nixos\n", 0),
+            (HostFileName::Lldp, b"", 0),
+            (HostFileName::Neighbour(4), b"no frame, but a ", 0),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a privileged helper has read for this process: answers to questions that the tree refuses it.
 //!
-//! The kernel shows an unprivileged process only the first 64 bytes of a PCI configuration space, and a container has no
-//! `/dev/kmsg`. The helper's answers take the place of these files, so that readers, recordings and snapshots do not differ.
+//! The kernel shows an unprivileged process only the first 64 bytes of a PCI configuration space, and a container has neither
+//! `/dev/kmsg` nor the files of its host. The helper's answers take the place of these files, so that readers, recordings and snapshots do not differ.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,8 @@ use std::{
 };
 
 use rdma_health_protocol::{
-    DriverStatistics, LogPart, MAX_DRIVERS, MAX_MODULES, MAX_SPACES, ModuleMemory, ModulePage, PciSpace,
+    DriverStatistics, HostFile, HostFileName, LogPart, MAX_DRIVERS, MAX_HOST_FILES, MAX_MODULES, MAX_SPACES,
+    ModuleMemory, ModulePage, PciSpace,
 };
 
 use super::Records;
@@ -17,14 +18,17 @@ use crate::{
     drivers,
     fact::{self, Errno, Unread, UnreadKind},
     kmsg::Collected,
-    pci,
-    recording::{Failure, Question},
+    lldp, os_release, pci,
+    recording::{Failure, Names, Question},
 };
 
 /// What the helper has answered so far; shared by the reader and by what asks the helper. Its answers stay when it fails later:
 /// `helper-unhealthy` reports that failure.
 #[derive(Debug)]
 pub struct Privileged(Mutex<Answers>);
+
+/// The content of files by path, or why one could not be read.
+type Files = BTreeMap<String, Result<Arc<[u8]>, Errno>>;
 
 #[derive(Debug)]
 struct Answers {
@@ -34,6 +38,8 @@ struct Answers {
     modules: Result<BTreeMap<String, Result<Vec<ModulePage>, Errno>>, Unread>,
     /// What network drivers count, as a document, or why it could not be read.
     statistics: Result<Vec<u8>, Unread>,
+    /// Files of the host by their path, or why they could not be read.
+    files: Result<Files, Unread>,
     log: Collected,
     /// The sequence number of the next record of the log.
     next: u64,
@@ -52,6 +58,7 @@ impl Default for Privileged {
             spaces: Err(unasked.clone()),
             modules: Err(unasked.clone()),
             statistics: Err(unasked.clone()),
+            files: Err(unasked.clone()),
             log: Collected::default(),
             next: 0,
             log_failed: Some(unasked),
@@ -115,6 +122,26 @@ impl Privileged {
         is_first
     }
 
+    /// Takes the files of the host, or why there are none; then earlier ones stay. Returns whether anything changed.
+    pub fn set_files(&self, files: Result<Vec<HostFile>, Unread>) -> bool {
+        let files = files.map(|files| {
+            let file = |found: HostFile| {
+                let content = match found.errno {
+                    0 => Ok(found.content.into()),
+                    errno => Err(fact::errno(errno).unwrap_or(Errno::IO)),
+                };
+                (path_of(found.name), content)
+            };
+            files.into_iter().take(MAX_HOST_FILES).map(file).collect()
+        });
+        let mut answers = self.lock();
+        let changed = answers.files != files && (files.is_ok() || answers.files.is_err());
+        if changed {
+            answers.files = files;
+        }
+        changed
+    }
+
     /// The sequence number of the record of the kernel log to ask for.
     pub fn log_from(&self) -> u64 {
         self.lock().next
@@ -152,6 +179,41 @@ impl Privileged {
         let address = pci::of_config(path)?;
         match &self.lock().spaces {
             Ok(spaces) => spaces.get(address).cloned().map(Ok),
+            Err(unread) => Some(Err(failure(path, unread))),
+        }
+    }
+
+    /// A file of the host that the helper has read; `None` if it is none of those, or if the host has no such file.
+    pub(super) fn file(&self, path: &str) -> Option<Result<Arc<[u8]>, Failure>> {
+        let neighbour = path.strip_prefix(lldp::DIRECTORY);
+        if path != os_release::OF_HELPER && !neighbour.is_some_and(|rest| rest.starts_with('/')) {
+            return None;
+        }
+        self.found(path)
+    }
+
+    /// The names in a directory of the host that the helper has listed, as [`Privileged::file`].
+    pub(super) fn names(&self, path: &str) -> Option<Result<Names, Failure>> {
+        if path != lldp::DIRECTORY {
+            return None;
+        }
+        let listed = self.found(path)?;
+        Some(listed.map(|_| {
+            let prefix = format!("{path}/");
+            let answers = self.lock();
+            let files = answers.files.iter().flat_map(BTreeMap::keys);
+            Names {
+                text: files
+                    .filter_map(|file| file.strip_prefix(&prefix).map(str::to_owned))
+                    .collect(),
+                ..Names::default()
+            }
+        }))
+    }
+
+    fn found(&self, path: &str) -> Option<Result<Arc<[u8]>, Failure>> {
+        match &self.lock().files {
+            Ok(files) => Some(files.get(path)?.clone().map_err(Failure::Errno)),
             Err(unread) => Some(Err(failure(path, unread))),
         }
     }
@@ -195,6 +257,15 @@ impl Privileged {
     }
 }
 
+/// Where readers look for a file of the host.
+fn path_of(name: HostFileName) -> String {
+    match name {
+        HostFileName::OsRelease => os_release::OF_HELPER.to_owned(),
+        HostFileName::Lldp => lldp::DIRECTORY.to_owned(),
+        HostFileName::Neighbour(index) => format!("{}/{index}", lldp::DIRECTORY),
+    }
+}
+
 /// The helper's failure as that of the file which it was to read.
 fn failure(path: &str, unread: &Unread) -> Failure {
     Failure::Unread(Box::new(Unread {
@@ -209,7 +280,10 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::root::{MAX_ATTRIBUTE, Root};
+    use crate::{
+        Fact,
+        root::{MAX_ATTRIBUTE, Root, Scope},
+    };
 
     const CONFIG: &str = "/sys/bus/pci/devices/0000:41:00.0/config";
 
@@ -254,6 +328,52 @@ mod tests {
         assert!(read(short.path(), &privileged).is_ok());
         privileged.set_spaces(Ok(Vec::new()));
         assert_eq!(read(short.path(), &privileged).unwrap(), vec![1; 64]);
+    }
+
+    #[test]
+    fn files_of_the_host_are_those_that_a_container_lacks() {
+        let file = |name, content: &[u8], errno| HostFile {
+            name,
+            content: content.to_vec(),
+            errno,
+        };
+        let tree = tempfile::tempdir().unwrap();
+        let privileged = Arc::new(Privileged::default());
+        let root = Root::open(tree.path()).unwrap();
+        let root = root.with_privileged(Arc::clone(&privileged));
+        let read = |path: &str| {
+            let mut buffer = Vec::new();
+            root.read(path, &mut buffer, MAX_ATTRIBUTE).map(|_| buffer)
+        };
+        let names = || Scope::new(&root).entries(lldp::DIRECTORY);
+        assert!(matches!(read(os_release::OF_HELPER), Err(Failure::Unread(_))));
+        assert!(privileged.set_files(Ok(Vec::new())));
+        assert!(names().is_absent(), "a host without such a daemon");
+        let answer = vec![
+            file(HostFileName::OsRelease, b"ID=rhcos\n", 0),
+            file(HostFileName::Lldp, b"", 0),
+            file(HostFileName::Neighbour(4), b"frame", 0),
+            file(HostFileName::Neighbour(11), b"", Errno::ACCESS.raw_os_error()),
+        ];
+        assert!(privileged.set_files(Ok(answer.clone())) && !privileged.set_files(Ok(answer)));
+        assert_eq!(read(os_release::OF_HELPER).unwrap(), b"ID=rhcos\n");
+        assert_eq!(names(), Fact::Known(vec!["11".into(), "4".into()]));
+        assert_eq!(read("/run/systemd/netif/lldp/4").unwrap(), b"frame");
+        assert!(matches!(
+            read("/run/systemd/netif/lldp/11"),
+            Err(Failure::Errno(Errno::ACCESS))
+        ));
+        for other in [
+            "/etc/shadow",
+            "/run/systemd/netif/lldp/5",
+            "/run/systemd/netif/lldpx",
+        ] {
+            assert!(read(other).unwrap_err().is_missing(), "{other}");
+        }
+        // A file of its own comes first, such as that of a program that runs on the host.
+        fs::create_dir_all(tree.path().join("run/systemd/netif/lldp")).unwrap();
+        assert_eq!(names(), Fact::Known(Vec::new()));
+        assert!(!privileged.set_files(Err(why())), "it may be restarted");
     }
 
     #[test]

@@ -105,9 +105,10 @@ fn finish(report: &mut ProbeReport, result: Result<(), ProbeFailure>, started: I
 }
 
 fn failed(error: sys::Error) -> ProbeFailure {
-    ProbeFailure::Errno {
-        errno: error.errno,
-        name: errno_names::name(error.errno),
+    let (errno, name) = (error.errno, errno_names::name(error.errno));
+    match error.call {
+        sys::MBIND => ProbeFailure::Placement { errno, name },
+        _ => ProbeFailure::Errno { errno, name },
     }
 }
 

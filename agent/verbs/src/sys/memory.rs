@@ -16,7 +16,10 @@ use rustix::{
     mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
 };
 
-use super::{Context, Error, placement};
+use super::{
+    Context, Error,
+    placement::{self, MBIND},
+};
 
 /// A protection domain (`struct ibv_pd`): queue pairs and memory regions work together only within one. Clones
 /// share it.
@@ -127,7 +130,7 @@ impl Buffer {
         let buffer = Self { start, mapped };
         if let Some(node) = node {
             // SAFETY: the mapping of this buffer.
-            unsafe { placement::bind(buffer.start, mapped, node) }.map_err(failed("mbind"))?;
+            unsafe { placement::bind(buffer.start, mapped, node) }.map_err(failed(MBIND))?;
         }
         Ok(buffer)
     }

@@ -27,6 +27,7 @@ pub use event::{AsyncEvents, RawEvent};
 pub use gid::GidEntry;
 pub use memory::{Access, MemoryRegion, ProtectionDomain, Remote, Segment};
 pub use peer::peer_user;
+pub use placement::MBIND;
 pub use queue::{
     Capabilities, CompletionQueue, Destination, POST_LIST, PollBuffer, QueuePair, WorkCompletion, Write,
 };

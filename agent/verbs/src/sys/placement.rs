@@ -12,11 +12,14 @@ unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
 }
 
+/// The name of the call, in errors.
+pub const MBIND: &str = "mbind";
+
 #[cfg(target_arch = "x86_64")]
-const MBIND: c_long = 237;
+const NUMBER: c_long = 237;
 /// The number of all architectures that came later (`include/uapi/asm-generic/unistd.h`).
 #[cfg(not(target_arch = "x86_64"))]
-const MBIND: c_long = 235;
+const NUMBER: c_long = 235;
 /// `MPOL_BIND`: no other node, even if this one is full.
 const MPOL_BIND: c_int = 2;
 const BITS: usize = c_ulong::BITS as usize;
@@ -39,7 +42,7 @@ pub(super) unsafe fn bind(start: NonNull<u8>, length: usize, node: u32) -> Resul
     // SAFETY: the kernel reads the mask, which has as many bits, and changes the policy of the caller's own mapping.
     let result = unsafe {
         syscall(
-            MBIND,
+            NUMBER,
             start.as_ptr().cast::<c_void>(),
             length,
             MPOL_BIND,

@@ -1,4 +1,4 @@
-//! Questions to the driver of an adapter, each in its own thread: an adapter that does not answer holds up no other question.
+//! Questions to the driver of an adapter or to a disk, each in its own thread: one that does not answer holds up no other question.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, mpsc::sync_channel},

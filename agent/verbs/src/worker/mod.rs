@@ -1,6 +1,6 @@
 //! The helper's side of one connection: answers requests and reports events.
 //!
-//! Nine kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
+//! Ten kinds of threads, so that one that hangs in a verbs call takes none of the others with it:
 //!
 //! | thread | does | ends |
 //! | --- | --- | --- |
@@ -10,6 +10,7 @@
 //! | `kubelet` | one question to the kubelet, one at a time | with it |
 //! | `modules` | reads transceivers, one reading at a time | with it |
 //! | `drivers` | reads the statistics of network drivers, one reading at a time | with it |
+//! | `files` | reads files of the host, one reading at a time | with it |
 //! | `probe` | one probe, one at a time | with it |
 //! | `end` | one end of a connection | when it has measured, or is asked nothing |
 //! | `events` | watches devices | never |
@@ -62,6 +63,7 @@ const KUBELET_DEADLINE: Duration = Duration::from_secs(2);
 
 const READ_MODULES: &str = "reading the memory of transceivers";
 const READ_STATISTICS: &str = "reading the statistics of network drivers";
+const READ_FILES: &str = "reading files of the host";
 
 /// Where this helper finds what belongs to the host.
 #[derive(Debug, Clone)]
@@ -174,6 +176,7 @@ impl Desk {
             Ask::PciSpaces => self.query(id, Query::PciSpaces, "listing /sys/bus/pci/devices"),
             Ask::Modules => self.query(id, Query::Modules, READ_MODULES),
             Ask::Statistics => self.query(id, Query::Statistics, READ_STATISTICS),
+            Ask::HostFiles => self.query(id, Query::HostFiles, READ_FILES),
             Ask::KernelLog(from) => self.query(id, Query::KernelLog(from), "reading /dev/kmsg"),
             Ask::Kubelet(method) => self.ask_kubelet(id, method),
             Ask::Probe(request) => {
@@ -206,6 +209,7 @@ enum Query {
     PciSpaces,
     Modules,
     Statistics,
+    HostFiles,
     KernelLog(u64),
 }
 
@@ -240,6 +244,7 @@ fn answer_queries(waiting: &Receiver<(u64, Query)>, outbox: &Outbox, host: Optio
     let mut log = LogFollower::default();
     let modules = Latest::new("modules", READ_MODULES);
     let statistics = Latest::new("drivers", READ_STATISTICS);
+    let files = Latest::new("files", READ_FILES);
     for (id, query) in waiting {
         let reply = match query {
             Query::Devices => devices::all().map(Reply::Devices),
@@ -247,6 +252,12 @@ fn answer_queries(waiting: &Receiver<(u64, Query)>, outbox: &Outbox, host: Optio
             Query::PciSpaces => host::pci_spaces(own).map(Reply::PciSpaces),
             Query::Modules => modules.read(|| host::modules(own)).map(Reply::Modules),
             Query::Statistics => statistics.read(|| host::statistics(own)).map(Reply::Statistics),
+            Query::HostFiles => {
+                let host = host.map(Path::to_owned);
+                files
+                    .read(move || host::files(host.as_deref()))
+                    .map(Reply::HostFiles)
+            }
             Query::KernelLog(from) => host::kernel_log(own, &mut log, from).map(Reply::KernelLog),
         };
         let reply = reply.unwrap_or_else(Reply::Failed);
