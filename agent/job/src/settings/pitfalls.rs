@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{Draft, NcclVersion};
+use super::{Draft, NcclVersion, remedy};
 use crate::rails::Rails;
 
 /// Transports of UCX that use RDMA, and aliases that include one (`ucx_info -d`, `ucs_tl_aliases`).
@@ -152,14 +152,6 @@ fn other_indices(rails: &Rails<'_>, index: i64) -> Option<String> {
         .map(|(port, right)| format!("{port} needs {right}"))
         .collect();
     (!wrong.is_empty()).then(|| wrong.join(", "))
-}
-
-/// How to get rid of a setting.
-fn remedy(draft: &Draft<'_>, name: &str) -> String {
-    match draft.user.get(name) {
-        Some((_, Some(file))) => format!("remove it from {file}"),
-        _ => "unset it".to_owned(),
-    }
 }
 
 /// A range of addresses that no GID of some port is in.
