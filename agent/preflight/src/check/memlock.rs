@@ -9,7 +9,7 @@ use super::{count, scc};
 use crate::{
     cluster::{Cluster, Listed, allocatable},
     pod,
-    report::{Finding, Report},
+    report::Report,
     workload::{Workload, is_rdma},
 };
 
@@ -106,7 +106,7 @@ fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u
         return found.add(
             "memlock-unknown",
             Severity::Warning,
-            "no container may lock memory without limit, and the nodes' limits are unknown".into(),
+            "no container may lock memory without limit, and the nodes' limits are unknown",
             vec!["no container adds IPC_LOCK".into()],
             remedy,
         );
@@ -138,8 +138,7 @@ fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u
         found.add(
             "memlock-low",
             Severity::Critical,
-            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM"
-                .into(),
+            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM",
             low,
             remedy,
         );

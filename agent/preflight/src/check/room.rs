@@ -9,7 +9,7 @@ use super::{Scope, affinity::excluded, count, list, resources::on_nodes};
 use crate::{
     cluster::{Usage, allocatable},
     pod,
-    report::{Finding, Report},
+    report::Report,
     workload::Workload,
 };
 

@@ -380,12 +380,11 @@ pub(super) fn complete(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|command| {
         let name = command.get_name();
         let ExitStatus { brief, detail } = exit_status(name);
-        let mut flags = command.get_arguments();
-        let json = if flags.any(|flag| ["output", "format"].contains(&flag.get_id().as_str())) {
-            FAILED_AS_JSON
-        } else {
-            ""
-        };
+        let names = ["output", "format"];
+        let has_format = command
+            .get_arguments()
+            .any(|flag| names.contains(&flag.get_id().as_str()));
+        let json = if has_format { FAILED_AS_JSON } else { "" };
         let text = format!("{}\nExit status:\n  {brief}\n{detail}\n{json}", listed(name));
         command.after_help(text.trim_end().to_owned())
     })
