@@ -307,3 +307,23 @@ fn a_rail_that_cannot_be_known_has_no_number() {
         settings.remarks
     );
 }
+
+#[test]
+fn a_name_that_does_not_exist_is_noted_and_the_address_decides() {
+    let (node, access) = read("h100-connectx7");
+    let given = given(&[
+        ("PCIDEVICE_A", "0000:14:00.0"),
+        (
+            "PCIDEVICE_A_INFO",
+            r#"{"0000:14:00.0":{"rdma":{"rdma_dev":"mlx5_99"}}}"#,
+        ),
+    ]);
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!(rails.rails[0].port.to_string(), "mlx5_1:1");
+    assert_eq!(
+        rails.notes,
+        [
+            "PCIDEVICE_A names mlx5_99 for 0000:14:00.0, which does not exist here; mlx5_1 is the RDMA device of that function and is used"
+        ]
+    );
+}

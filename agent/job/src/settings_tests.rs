@@ -312,3 +312,54 @@ fn a_value_that_matches_nothing_has_its_remedy() {
         "{remarks}"
     );
 }
+
+#[test]
+fn a_switch_is_read_as_nccl_reads_it() {
+    let (node, access) = read("h100-connectx7");
+    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
+    let settings = |value: &str| {
+        rdma(
+            &node,
+            &rails,
+            &access,
+            CURRENT,
+            &set(&[("NCCL_IB_DISABLE", value)]),
+        )
+    };
+    for off in ["1", "2", "0x1", " 1x", "-1"] {
+        assert_eq!(settings(off).transport, Transport::Tcp, "{off}");
+    }
+    for on in ["0", "", "00"] {
+        assert_eq!(settings(on).remarks, Vec::<String>::new(), "{on}");
+    }
+    let settings = settings("true");
+    assert_eq!(settings.transport, Transport::Rdma);
+    assert!(
+        settings.remarks[0].contains("NCCL_IB_DISABLE is 'true', which is not a number: NCCL reads it as 0"),
+        "{:?}",
+        settings.remarks
+    );
+}
+
+#[test]
+fn ports_of_two_networks_are_reported() {
+    let (mut node, access) = read("h100-connectx7");
+    let mut hcas = node.hcas.known().unwrap().clone();
+    let hca = std::sync::Arc::make_mut(hcas.get_mut("mlx5_1").unwrap());
+    for port in hca.ports.values_mut() {
+        port.link_layer = Fact::Known(rdma_health_protocol::LinkLayer::InfiniBand);
+    }
+    node.facts.hcas = Fact::Known(hcas);
+    let rails = Rails::find(
+        &node,
+        &access,
+        &given(&[("PCIDEVICE_A", "0000:14:00.0,0000:33:00.0")]),
+    );
+    let remarks = rdma(&node, &rails, &access, CURRENT, &User::default())
+        .remarks
+        .join("\n");
+    assert!(
+        remarks.contains("mlx5_1:1 use InfiniBand and mlx5_2:1 RoCE: NCCL cannot connect one to the other"),
+        "{remarks}"
+    );
+}

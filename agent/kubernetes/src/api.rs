@@ -15,7 +15,7 @@ pub use connection::Access;
 pub(super) use connection::connect;
 use connection::{Connection, open};
 use hyper::{Request, header};
-use kube::{Client, client::Body};
+use kube::client::Body;
 pub(super) use node::Node;
 use rdma_health_file::Worker;
 use serde::de::DeserializeOwned;
@@ -71,7 +71,7 @@ impl Api {
 
     /// Shares the connections of `client`, to simulate many nodes in one process.
     #[cfg(test)]
-    pub(super) fn sharing(client: Client, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn sharing(client: kube::Client, metrics: Arc<Metrics>) -> Self {
         Self {
             access: Access::default(),
             metrics,

@@ -39,8 +39,9 @@ fn wrong(draft: &Draft<'_>, list: &str, rails: &Rails<'_>, access: &Access) -> O
             "this value has no port number, without which older versions of UCX find no device; {remedy}"
         ));
     }
-    let netdevs = access.netdevs.known();
-    let is_netdev = |item: &&str| netdevs.is_some_and(|netdevs| netdevs.iter().any(|netdev| netdev == *item));
+    let netdevs = access.netdevs.known().into_iter().flatten();
+    let netdevs: Vec<_> = netdevs.chain(access.default_netdev.known()).collect();
+    let is_netdev = |item: &&str| netdevs.iter().any(|netdev| netdev == item);
     if items.iter().any(is_netdev) {
         return Some(format!(
             "this value names no RDMA port, so UCX uses TCP although RDMA would work; {remedy}"
