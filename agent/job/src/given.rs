@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 /// Maximum number of devices that are used; NCCL uses at most 32 ports.
 const MAX_GRANTS: usize = 256;
 /// Number of characters of a value that a message quotes.
-const QUOTED: usize = 64;
+pub(crate) const QUOTED: usize = 64;
 
 /// One device that the pod was given; at least one of the names is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,6 +134,10 @@ impl Given {
             Err(error) => return self.file(file, &format!("is not JSON: {error}")),
         };
         for network in &networks {
+            if !network.is_object() {
+                self.file(file, "has an item that is not a network");
+                continue;
+            }
             let pci = &network["device-info"]["pci"];
             let Some(address) = pci["pci-address"].as_str() else {
                 continue;
@@ -255,23 +259,34 @@ impl Given {
                 continue;
             }
             let rdma = &providers["rdma"];
-            let device = rdma["rdma_dev"].as_str().map(str::to_owned);
+            // Several RDMA devices of one function are separated by commas.
+            let names = rdma["rdma_dev"]
+                .as_str()
+                .unwrap_or_default()
+                .split(',')
+                .map(str::trim);
+            let mut rdma_devices: Vec<_> = names.filter(|name| !name.is_empty()).map(Some).collect();
             let uverbs = rdma["uverbs"].as_str();
             let uverbs = uverbs.and_then(|path| Some(path.rsplit_once('/')?.1.to_owned()));
             let pci_address = is_pci_address(id).then(|| id.to_ascii_lowercase());
-            let names_device = device.is_some() || uverbs.is_some();
+            let names_device = !rdma_devices.is_empty() || uverbs.is_some();
             if is_auxiliary(id) && names_device && subfunctions.resolved.len() < MAX_GRANTS {
                 subfunctions.resolved.insert(id.clone());
             }
             if names_device || pci_address.is_some() {
-                self.add(Grant {
-                    pci_address,
-                    device,
-                    uverbs,
-                    for_rdma: Some(rdma.is_object()),
-                    source: name.to_owned(),
-                    ..Grant::default()
-                });
+                if rdma_devices.is_empty() {
+                    rdma_devices.push(None);
+                }
+                for device in rdma_devices {
+                    self.add(Grant {
+                        pci_address: pci_address.clone(),
+                        device: device.map(str::to_owned),
+                        uverbs: uverbs.clone(),
+                        for_rdma: Some(rdma.is_object()),
+                        source: name.to_owned(),
+                        ..Grant::default()
+                    });
+                }
             } else if !is_auxiliary(id) {
                 self.not_an_address(name, id);
             }

@@ -257,3 +257,65 @@ fn files_can_change_and_variables_cannot() {
     let given = environment(&[("PCIDEVICE_A", "x")]);
     assert_eq!(effect(&given), Effect::Incomplete(Prospect::Never));
 }
+
+/// What names no device that can be understood never leads to the visible devices, which can belong to others.
+#[test]
+fn entries_of_a_file_that_are_malformed_make_the_list_incomplete() {
+    for text in ["[1]", "[null]", r#"["net1"]"#, "[[{}]]"] {
+        let mut given = Given::default();
+        given.add_network_status("status", text);
+        assert!(given.is_incomplete(), "{text}: {given:?}");
+        assert!(
+            texts(&given)[0].contains("has an item that is not a network"),
+            "{given:?}"
+        );
+    }
+    for (attribute, words) in [
+        (
+            r#""resource.kubernetes.io/pciBusID":{"string":"14:00.0"}"#,
+            "has \"14:00.0\", expected a PCI address",
+        ),
+        (
+            r#""resource.kubernetes.io/pciBusID":{"int":14}"#,
+            "has an attribute resource.kubernetes.io/pciBusID that is not text",
+        ),
+        (
+            r#""dra.net/rdmaDevice":{"version":"1.0"}"#,
+            "has an attribute dra.net/rdmaDevice that is not text",
+        ),
+        (
+            r#""dra.net/rdmaDevice":{"string":["mlx5_1"]}"#,
+            "that is not text",
+        ),
+    ] {
+        let mut given = Given::default();
+        let document = format!(r#"{{"requests":[{{"devices":[{{"attributes":{{{attribute}}}}}]}}]}}"#);
+        given.add_metadata("m.json", &document);
+        assert!(
+            given.is_incomplete() && given.grants.is_empty(),
+            "{attribute}: {given:?}"
+        );
+        assert!(texts(&given)[0].contains(words), "{given:?}");
+    }
+    // A NIC without RDMA.
+    let mut given = Given::default();
+    let document = r#"{"requests":[{"devices":[{"attributes":{"dra.net/rdmaDevice":{"string":""},"dra.net/ifName":{"string":"net1"}}}]}]}"#;
+    given.add_metadata("m.json", document);
+    assert!(!given.is_incomplete(), "{given:?}");
+}
+
+#[test]
+fn the_device_plugin_names_several_rdma_devices_of_one_function() {
+    let information = INFORMATION.replace("mlx5_6", "mlx5_6,mlx5_7");
+    let given = environment(&[
+        ("PCIDEVICE_A", "0000:41:00.2"),
+        ("PCIDEVICE_A_INFO", &information),
+    ]);
+    assert_eq!(
+        names(&given),
+        [
+            (Some("0000:41:00.2"), Some("mlx5_6")),
+            (Some("0000:41:00.2"), Some("mlx5_7"))
+        ]
+    );
+}

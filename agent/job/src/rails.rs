@@ -5,8 +5,6 @@ mod named;
 mod near;
 mod usable;
 
-use std::collections::BTreeSet;
-
 use rdma_health_node::{Node, Port, access::Access, infiniband::Hca};
 use rdma_health_protocol::Gid;
 
@@ -57,8 +55,8 @@ pub struct Rail<'a> {
     pub gid: Option<&'a Gid>,
     /// The GIDs of network devices in this network namespace.
     pub gids: Vec<Gid>,
-    /// The number of its rail: the position of its adapter among the adapters of the node, the same on equal nodes.
-    pub number: usize,
+    /// The number of its rail: that of its adapter on the node, the same on equal nodes; `None` if it cannot be known.
+    pub number: Option<usize>,
     /// The variable or file that names it; empty for [`Origin::Visible`].
     pub source: String,
 }
@@ -212,7 +210,7 @@ impl<'a> Rails<'a> {
                     port,
                     gid,
                     gids,
-                    number: 0,
+                    number: None,
                     source: grant.map_or_else(String::new, |grant| grant.source.clone()),
                 }),
                 Err((why, prospect)) => self.refuse(port.to_string(), why, prospect),
@@ -243,13 +241,12 @@ impl<'a> Rails<'a> {
     }
 
     fn number(&mut self, node: &Node) {
-        let adapters: BTreeSet<_> = node.hcas().map(|hca| hca.adapter()).collect();
+        let numbers = node.adapter_numbers();
         for rail in &mut self.rails {
-            let own = rail.port.hca.adapter();
-            rail.number = adapters.range(..own).count();
+            rail.number = numbers.get(rail.port.hca.adapter()).copied().flatten();
         }
-        let order = |rail: &Rail<'_>| (rail.number, rail.port.hca.name.clone(), rail.port.number);
-        self.rails.sort_by_key(order);
+        let order = |rail: &Rail<'a>| (rail.port.hca.adapter(), &rail.port.hca.name, rail.port.number);
+        self.rails.sort_by(|a, b| order(a).cmp(&order(b)));
     }
 
     fn others(&self, node: &'a Node, access: &Access) -> Vec<Port<'a>> {

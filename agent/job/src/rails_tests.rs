@@ -1,16 +1,16 @@
-//! From a tree to the lines that a shell evaluates.
+//! Which ports of a tree a job uses, and why it does not use the others.
 
 #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
-use std::{process::Command, sync::Arc};
+use std::sync::Arc;
 
 use rdma_health_node::{Fact, pci::Role, topology::Distance};
 
 use super::*;
 use crate::{
-    format, readiness,
+    readiness,
     settings::{self, NcclVersion},
-    testing::{CURRENT, given, read, set, value},
+    testing::{CURRENT, given, read, value},
     user::User,
 };
 
@@ -30,28 +30,6 @@ fn two_given_functions_are_two_exact_ports() {
         value(&newest, "NCCL_IB_HCA"),
         Some("=mlx5_1:1:1,mlx5_2:1:2"),
         "rails are numbered over the adapters of the node, not of the pod"
-    );
-}
-
-#[test]
-fn an_old_nccl_gets_an_index_only_if_it_is_right_for_all() {
-    let (node, access) = read("h100-connectx7");
-    let rails = Rails::find(&node, &access, &Given::default());
-    let old = Some(NcclVersion(2, 18));
-    let same = settings::rdma(&node, &rails, &access, old, &User::default());
-    assert_eq!(value(&same, "NCCL_IB_GID_INDEX"), Some("3"));
-    let mut rails = rails;
-    let other = Gid {
-        index: 5,
-        ..rails.rails[0].gid.unwrap().clone()
-    };
-    rails.rails[0].gid = Some(&other);
-    let different = settings::rdma(&node, &rails, &access, old, &User::default());
-    assert_eq!(value(&different, "NCCL_IB_GID_INDEX"), None);
-    assert!(
-        different.remarks[0].contains("mlx5_0:1 needs 5"),
-        "{:?}",
-        different.remarks
     );
 }
 
@@ -123,134 +101,6 @@ fn gids_of_other_network_namespaces_do_not_count() {
         "{:?}",
         rails.refused
     );
-}
-
-#[test]
-fn infiniband_has_no_gid_settings_and_a_port_that_is_down_is_refused() {
-    let (node, access) = read("infiniband-ndr");
-    let rails = Rails::find(&node, &access, &Given::default());
-    assert!(
-        rails
-            .refused
-            .iter()
-            .any(|refused| refused.what == "mlx5_3:1" && refused.why.contains("DOWN"))
-    );
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
-    assert_eq!(value(&settings, "NCCL_IB_ADDR_FAMILY"), None);
-    assert!(
-        value(&settings, "NCCL_IB_HCA")
-            .unwrap()
-            .starts_with("=mlx5_0:1,mlx5_1:1")
-    );
-}
-
-#[test]
-fn efa_goes_through_libfabric() {
-    let (node, access) = read("efa-p5");
-    let rails = Rails::find(&node, &access, &Given::default());
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
-    assert_eq!(value(&settings, "FI_PROVIDER"), Some("efa"));
-    assert_eq!(value(&settings, "NCCL_IB_HCA"), None);
-}
-
-#[test]
-fn what_the_user_set_is_kept_and_disagreement_is_reported() {
-    let (node, access) = read("h100-connectx7");
-    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let user = set(&[
-        ("NCCL_IB_HCA", "mlx5_2"),
-        ("NCCL_IB_GID_INDEX", ""),
-        ("NCCL_SOCKET_IFNAME", "=eth0"),
-    ]);
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &user);
-    let text = format::shell(&settings);
-    assert!(!text.contains("export NCCL_IB_HCA="), "{text}");
-    assert!(
-        text.contains("NCCL_IB_HCA is already set to 'mlx5_2' and is kept"),
-        "{text}"
-    );
-    assert!(
-        text.contains("NCCL_IB_GID_INDEX is set but empty: NCCL from 2.21 on ignores it"),
-        "{text}"
-    );
-    assert!(
-        !text.contains("NCCL_SOCKET_IFNAME is already set"),
-        "agreement is silent: {text}"
-    );
-}
-
-/// Whatever the facts and variables hold, the shell sets exactly these variables and runs nothing.
-#[test]
-fn a_shell_evaluates_the_output_with_and_without_quotes() {
-    let (node, mut access) = read("h100-connectx7");
-    access.default_netdev = Fact::Known("eth0; touch /tmp/x $(id)\n`id` 'q\"".into());
-    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let user = set(&[("UCX_NET_DEVICES", "a\nexport INJECTED=1 #")]);
-    let text = format::shell(&settings::rdma(&node, &rails, &access, CURRENT, &user));
-    let shells: [&[&str]; 4] = [&["sh"], &["dash"], &["bash", "--posix"], &["busybox", "sh"]];
-    for shell in shells {
-        for script in [
-            r#"eval "$TEXT"; printf '%s|%s|%s|%s' "$NCCL_IB_HCA" "$NVSHMEM_HCA_LIST" "$INJECTED" "$NCCL_SOCKET_IFNAME""#,
-            r#"set -f; eval $TEXT
-printf '%s|%s|%s|%s' "$NCCL_IB_HCA" "$NVSHMEM_HCA_LIST" "$INJECTED" "$NCCL_SOCKET_IFNAME""#,
-        ] {
-            let output = Command::new(shell[0])
-                .args(&shell[1..])
-                .args(["-c", script])
-                .env_clear()
-                .env("PATH", "/usr/bin:/bin")
-                .env("TEXT", &text)
-                .output()
-                .unwrap();
-            assert_eq!(
-                String::from_utf8_lossy(&output.stdout),
-                "=mlx5_1:1|mlx5_1:1||=eth0; touch /tmp/x $(id)`id` 'q\"",
-                "{shell:?}: {}\n{text}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-    }
-}
-
-#[test]
-fn a_range_excludes_addresses_of_vlans_and_keeps_the_subnet_of_the_peers() {
-    let (node, access) = read("h100-connectx7");
-    let mut rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let rail = &mut rails.rails[0];
-    rail.gids.push(Gid {
-        index: 9,
-        gid: "::ffff:192.168.7.4".parse().unwrap(),
-        ..rail.gid.unwrap().clone()
-    });
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
-    assert_eq!(value(&settings, "NCCL_IB_ADDR_RANGE"), Some("10.0.1.0/24"));
-}
-
-#[test]
-fn a_pinned_gid_index_is_read_as_nccl_reads_it() {
-    let (node, access) = read("h100-connectx7");
-    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let remarks = |index: &str, version| {
-        let user = set(&[("NCCL_IB_GID_INDEX", index)]);
-        settings::rdma(&node, &rails, &access, version, &user)
-            .remarks
-            .join("\n")
-    };
-    for (index, words) in [
-        ("", "set but empty"),
-        (" ", "not a number: NCCL reads it as 0"),
-        ("auto", "not a number: NCCL reads it as 0"),
-        ("5", "is 5, but mlx5_1:1 needs 3"),
-        ("0x5", "is 5, but mlx5_1:1 needs 3"),
-    ] {
-        let remarks = remarks(index, CURRENT);
-        assert!(remarks.contains(words), "{index:?}: {remarks}");
-    }
-    for right in ["3", "-1", "0x3"] {
-        assert_eq!(remarks(right, CURRENT), "", "{right}");
-    }
-    let old = remarks("-1", Some(NcclVersion(2, 18)));
-    assert!(old.contains("is -1, but mlx5_1:1 needs 3"), "{old}");
 }
 
 /// Not the visible devices: they can belong to other pods.
@@ -329,81 +179,6 @@ fn a_function_that_two_plugins_name_is_used_once() {
 }
 
 #[test]
-fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
-    let (mut node, access) = read("h100-connectx7");
-    let hcas = node.hcas.known().unwrap().clone();
-    let model = hcas["mlx5_1"].clone();
-    let many = (0..64).map(|n| {
-        let mut hca = (*model).clone();
-        hca.name = format!("mlx5_{n}");
-        hca.pci_address = Fact::Known(format!("0001:{n:02x}:00.0"));
-        (hca.name.clone(), std::sync::Arc::new(hca))
-    });
-    node.facts.hcas = Fact::Known(many.collect());
-    let addresses: Vec<_> = (0..64).map(|n| format!("0001:{n:02x}:00.0")).collect();
-    let given = given(&[("PCIDEVICE_A", &addresses.join(","))]);
-    let mut access = access;
-    access.uverbs = Fact::Absent;
-    let rails = Rails::find(&node, &access, &given);
-    assert_eq!(rails.count(), 64, "{:?}", rails.refused);
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
-    let ports = |name: &str| value(&settings, name).unwrap().split(',').count();
-    assert_eq!((ports("NCCL_IB_HCA"), ports("UCX_NET_DEVICES")), (32, 64));
-    assert!(
-        settings
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("at most 32 ports; 32 are left out"))
-    );
-}
-
-#[test]
-fn nvshmem_gets_the_variable_without_which_it_ignores_the_list() {
-    let (node, access) = read("h100-connectx7");
-    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &User::default());
-    assert_eq!(value(&settings, "NVSHMEM_HCA_LIST"), Some("mlx5_1:1"));
-    assert_eq!(value(&settings, "NVSHMEM_ENABLE_NIC_PE_MAPPING"), Some("1"));
-    assert_eq!(value(&settings, "NVSHMEM_IB_ADDR_FAMILY"), Some("AF_INET"));
-}
-
-#[test]
-fn tcp_on_a_node_with_efa_does_not_go_through_the_plugin() {
-    let (node, access) = read("efa-p5");
-    let efa = settings::tcp(&node, &access, "TCP was requested", &User::default());
-    assert_eq!(value(&efa, "NCCL_NET"), Some("Socket"));
-    let (node, access) = read("h100-connectx7");
-    let other = settings::tcp(&node, &access, "TCP was requested", &User::default());
-    assert_eq!(value(&other, "NCCL_NET"), None);
-    assert_eq!(value(&other, "NCCL_IB_DISABLE"), Some("1"));
-}
-
-#[test]
-fn a_value_for_kubernetes_is_not_expanded() {
-    let (node, mut access) = read("h100-connectx7");
-    access.default_netdev = Fact::Known("$(PATH)".into());
-    let text = format::yaml(&settings::tcp(&node, &access, "", &User::default()));
-    assert!(text.contains("value: \"=$$(PATH)\""), "{text}");
-}
-
-#[test]
-fn what_a_configuration_file_of_nccl_sets_is_kept() {
-    let (node, access) = read("h100-connectx7");
-    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let mut user = set(&[("NCCL_SOCKET_IFNAME", "=eth0")]);
-    user.add_nccl_configuration("/root/.nccl.conf", "# comment\nNCCL_IB_HCA=mlx5_7\nno setting\n");
-    user.add_nccl_configuration("/etc/nccl.conf", "NCCL_IB_HCA=mlx5_8\nNCCL_SOCKET_IFNAME=eth9\n");
-    let settings = settings::rdma(&node, &rails, &access, CURRENT, &user);
-    let text = format::shell(&settings);
-    assert!(!text.contains("export NCCL_IB_HCA="), "{text}");
-    assert!(
-        text.contains("NCCL_IB_HCA is set in /root/.nccl.conf to 'mlx5_7' and is kept"),
-        "{text}"
-    );
-    assert!(!text.contains("eth9"), "NCCL uses the variable: {text}");
-}
-
-#[test]
 fn a_device_node_that_may_not_be_opened_is_refused() {
     let (node, mut access) = read("h100-connectx7");
     access.uverbs = Fact::Known([("mlx5_1".to_owned(), "uverbs1".to_owned())].into());
@@ -466,4 +241,89 @@ fn a_subfunction_is_found_by_its_device_node() {
     ]);
     let rails = Rails::find(&node, &access, &given);
     assert_eq!(rails.rails[0].port.to_string(), "mlx5_1:1");
+}
+
+/// The settings for a version of NCCL that reads the numbers of rails.
+fn with_numbers(node: &Node, access: &Access, given: &Given) -> settings::Settings {
+    let rails = Rails::find(node, access, given);
+    settings::rdma(node, &rails, access, Some(NcclVersion(2, 30)), &User::default())
+}
+
+/// Takes the RDMA device away, and with it the function if it is gone from the bus.
+fn without(node: &Node, device: &str, from_bus: bool) -> Node {
+    let mut node = node.clone();
+    let mut hcas = node.hcas.known().unwrap().clone();
+    let hca = hcas.remove(device).unwrap();
+    node.facts.hcas = Fact::Known(hcas);
+    if from_bus {
+        let address = hca.pci_address.known().unwrap();
+        let Fact::Known(functions) = &mut Arc::make_mut(&mut node.facts.pci).functions else {
+            panic!("no functions");
+        };
+        functions.remove(address);
+    }
+    node
+}
+
+#[test]
+fn a_missing_adapter_does_not_change_the_rails_of_the_others() {
+    let (node, access) = read("h100-connectx7");
+    let all = given(&[("PCIDEVICE_A", "0000:13:00.0,0000:14:00.0,0000:33:00.0")]);
+    let healthy = with_numbers(&node, &access, &all);
+    let hcas = |settings: &settings::Settings| value(settings, "NCCL_IB_HCA").unwrap().to_owned();
+    assert_eq!(hcas(&healthy), "=mlx5_0:1:0,mlx5_1:1:1,mlx5_2:1:2");
+    for from_bus in [false, true] {
+        for (gone, left) in [
+            ("mlx5_0", "=mlx5_1:1:1,mlx5_2:1:2"),
+            ("mlx5_1", "=mlx5_0:1:0,mlx5_2:1:2"),
+        ] {
+            let broken = without(&node, gone, from_bus);
+            assert_eq!(
+                hcas(&with_numbers(&broken, &access, &all)),
+                left,
+                "{gone} {from_bus}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rail_that_cannot_be_known_has_no_number() {
+    let (node, access) = read("h100-connectx7");
+    let mut broken = without(&node, "mlx5_1", true);
+    let Fact::Known(functions) = &mut Arc::make_mut(&mut broken.facts.pci).functions else {
+        panic!("no functions");
+    };
+    // The other adapter below this root port is in a slot in which no other root port has one.
+    let bridges = &mut functions.get_mut("0000:13:00.0").unwrap().bridges;
+    *bridges.last_mut().unwrap() = "0000:12:1f.0".into();
+    let settings = with_numbers(&broken, &access, &Given::default());
+    let list = value(&settings, "NCCL_IB_HCA").unwrap();
+    assert!(list.starts_with("=mlx5_0:1,mlx5_2:1:2,mlx5_3:1:3,"), "{list}");
+    let remark = "the rail of mlx5_0:1 is not known and is left out";
+    assert!(
+        settings.remarks.iter().any(|one| one.contains(remark)),
+        "{:?}",
+        settings.remarks
+    );
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_noted_and_the_address_decides() {
+    let (node, access) = read("h100-connectx7");
+    let given = given(&[
+        ("PCIDEVICE_A", "0000:14:00.0"),
+        (
+            "PCIDEVICE_A_INFO",
+            r#"{"0000:14:00.0":{"rdma":{"rdma_dev":"mlx5_99"}}}"#,
+        ),
+    ]);
+    let rails = Rails::find(&node, &access, &given);
+    assert_eq!(rails.rails[0].port.to_string(), "mlx5_1:1");
+    assert_eq!(
+        rails.notes,
+        [
+            "PCIDEVICE_A names mlx5_99 for 0000:14:00.0, which does not exist here; mlx5_1 is the RDMA device of that function and is used"
+        ]
+    );
 }

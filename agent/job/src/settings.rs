@@ -3,11 +3,12 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
+mod gid;
 mod gpudirect;
 mod names;
 mod pitfalls;
-
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod sockets;
+mod ucx;
 
 use rdma_health_node::{Node, access::Access};
 use serde::Serialize;
@@ -173,14 +174,10 @@ pub fn rdma(
     let mut draft = Draft::new(user);
     if !rails.rails.is_empty() {
         hcas(&mut draft, rails, nccl);
-        gid(&mut draft, rails, nccl);
+        gid::gid(&mut draft, rails, nccl);
         let ports: Vec<_> = rails.rails.iter().map(|rail| rail.port.to_string()).collect();
         let all = ports.join(",");
-        draft.set(
-            "UCX_NET_DEVICES",
-            all.clone(),
-            "the same ports; UCX needs the port number",
-        );
+        ucx::set(&mut draft, rails, access, all.clone());
         draft.set(
             "NVSHMEM_HCA_LIST",
             all,
@@ -203,13 +200,12 @@ pub fn rdma(
             ),
         );
     }
-    if let Some(netdev) = access.default_netdev.known() {
-        sockets(
-            &mut draft,
-            netdev,
-            "the interface of the default route, for bootstrap and out-of-band traffic",
-        );
-    } else {
+    sockets::set(
+        &mut draft,
+        access,
+        "the interface of the default route, for bootstrap and out-of-band traffic",
+    );
+    if access.default_netdev.known().is_none() {
         draft.remark(
             "no default route was found: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME are left to the libraries",
         );
@@ -236,12 +232,12 @@ pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings 
             "NCCL's own sockets: the plugin aws-ofi-nccl ignores NCCL_IB_DISABLE",
         );
     }
+    sockets::set(
+        &mut draft,
+        access,
+        "the interface of the default route carries the traffic",
+    );
     if let Some(netdev) = access.default_netdev.known() {
-        sockets(
-            &mut draft,
-            netdev,
-            "the interface of the default route carries the traffic",
-        );
         draft.set(
             "UCX_NET_DEVICES",
             netdev.clone(),
@@ -257,31 +253,43 @@ pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings 
 
 fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     let with_rails = nccl.is_some_and(|version| version >= NcclVersion::READS_RAILS);
-    let name = |rail: &Rail<'_>| {
-        if with_rails {
-            format!("{}:{}", rail.port, rail.number)
-        } else {
-            rail.port.to_string()
-        }
+    let number = |rail: &Rail<'_>| rail.number.filter(|_| with_rails);
+    let name = |rail: &Rail<'_>| match number(rail) {
+        Some(number) => format!("{}:{number}", rail.port),
+        None => rail.port.to_string(),
     };
     let names: Vec<_> = rails.rails.iter().take(NCCL_MOST).map(name).collect();
     let mut reason = "'=' because NCCL takes a name without it as a prefix".to_owned();
     if with_rails {
         reason.push_str("; device:port:rail");
     }
+    let value = format!("={}", names.join(","));
     let difference = draft
         .user
         .value("NCCL_IB_HCA")
         .and_then(|list| names::difference(list, rails));
+    let remedy = remedy(draft, "NCCL_IB_HCA");
     if let Some(names::Difference { nothing: true, .. }) = &difference
         && let Some(set) = draft.user.as_set("NCCL_IB_HCA")
     {
         draft.overruled.push(format!(
-            "{set}, which matches no active port that this container can open"
+            "{set}, which matches no active port that this container can open: {remedy}, or set it to '{value}'"
         ));
     }
-    let why = difference.map(|difference| difference.text);
-    draft.set_unless("NCCL_IB_HCA", format!("={}", names.join(",")), reason, why);
+    let why = difference.map(|difference| match difference.nothing {
+        true => format!("{}; {remedy}", difference.text),
+        false => difference.text,
+    });
+    draft.set_unless("NCCL_IB_HCA", value, reason, why);
+    let unsure: Vec<_> = rails.rails.iter().filter(|rail| rail.number.is_none()).collect();
+    if with_rails && !unsure.is_empty() {
+        let ports: Vec<_> = unsure.iter().map(|rail| rail.port.to_string()).collect();
+        draft.remark(format!(
+            "the rail of {} is not known and is left out: an adapter is missing below the same root port of the node, so equal nodes may number \
+             the others differently. Run rdma-health check on the node",
+            ports.join(", ")
+        ));
+    }
     if rails.rails.len() > NCCL_MOST {
         draft.remark(format!(
             "NCCL uses at most {NCCL_MOST} ports; {} are left out",
@@ -300,108 +308,14 @@ fn is_same_list(one: &str, other: &str) -> bool {
     items(one) == items(other)
 }
 
-/// How the libraries find the GID: by address family, version and range, never by an index that differs between devices.
-fn gid(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
-    let chosen: Vec<_> = rails.rails.iter().filter_map(|rail| rail.gid).collect();
-    if chosen.is_empty() {
-        return;
-    }
-    let is_old = nccl.is_some_and(|version| version < NcclVersion::CHOOSES_GID);
-    if is_old {
-        gid_index(draft, rails);
-    }
-    // The rails agree on one family.
-    let ipv4 = chosen.iter().any(|gid| gid.is_ipv4_mapped());
-    let family = if ipv4 { "AF_INET" } else { "AF_INET6" };
-    let range = range(rails, ipv4);
-    if !is_old {
-        draft.set(
-            "NCCL_IB_ADDR_FAMILY",
-            family,
-            "the address family of the GIDs; NCCL then finds the index on each port",
-        );
-        draft.set("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, which is routable");
-        if let Some((range, reason)) = &range {
-            draft.set("NCCL_IB_ADDR_RANGE", range.clone(), *reason);
-        }
-    }
-    draft.set(
-        "NVSHMEM_IB_ADDR_FAMILY",
-        family,
-        "NVSHMEM finds the index in the same way",
-    );
-    if let Some((range, reason)) = range {
-        draft.set("NVSHMEM_IB_ADDR_RANGE", range, reason);
+/// How to get rid of a setting.
+fn remedy(draft: &Draft<'_>, name: &str) -> String {
+    match draft.user.get(name) {
+        Some((_, Some(file))) => format!("remove it from {file}"),
+        _ => "unset it".to_owned(),
     }
 }
 
-/// For an NCCL that does not find the GID itself: one index, if it is right for all ports.
-fn gid_index(draft: &mut Draft<'_>, rails: &Rails<'_>) {
-    let chosen: Vec<_> = rails.rails.iter().filter_map(|rail| rail.gid).collect();
-    let Some(first) = chosen.first() else { return };
-    if chosen.iter().all(|gid| gid.index == first.index) {
-        draft.set(
-            "NCCL_IB_GID_INDEX",
-            first.index.to_string(),
-            "NCCL before 2.21 needs it; this index is right for every port here",
-        );
-        return;
-    }
-    let all: Vec<_> = rails
-        .rails
-        .iter()
-        .filter_map(|rail| Some(format!("{} needs {}", rail.port, rail.gid?.index)))
-        .collect();
-    draft.remark(format!(
-        "NCCL before 2.21 uses one GID index for all ports, and no index is right for all: {}. Update NCCL, or use one port",
-        all.join(", ")
-    ));
-}
-
-/// The smallest network with the chosen GIDs of all ports, if some port has other GIDs that it excludes.
-fn range(rails: &Rails<'_>, ipv4: bool) -> Option<(String, &'static str)> {
-    let address = |gid: &rdma_health_protocol::Gid| gid.gid;
-    let chosen: Vec<_> = rails
-        .rails
-        .iter()
-        .filter_map(|rail| rail.gid.map(address))
-        .collect();
-    let others: Vec<_> = rails
-        .rails
-        .iter()
-        .flat_map(|rail| &rail.gids)
-        .filter(|gid| gid.is_ipv4_mapped() == ipv4 && !gid.gid.is_unicast_link_local())
-        .map(address)
-        .filter(|address| !chosen.contains(address))
-        .collect();
-    let first = u128::from(*chosen.first()?);
-    if others.is_empty() {
-        return None;
-    }
-    let common = chosen
-        .iter()
-        .map(|address| (u128::from(*address) ^ first).leading_zeros())
-        .min()?;
-    // Peers on other nodes are in the same subnet: no narrower than a /24 or a /64.
-    let common = common.min(if ipv4 { 96 + 24 } else { 64 });
-    let network = first & u128::MAX.checked_shl(128 - common).unwrap_or(0);
-    let within = |address: &Ipv6Addr| (u128::from(*address) ^ network).leading_zeros() >= common;
-    if others.iter().any(within) || (ipv4 && common < 96) {
-        return None;
-    }
-    let network = Ipv6Addr::from(network);
-    let text = match (ipv4, network.to_ipv4_mapped()) {
-        (true, Some(network)) => format!("{}/{}", network as Ipv4Addr, common - 96),
-        _ => format!("{network}/{common}"),
-    };
-    Some((
-        text,
-        "the ports have addresses of other networks as well, for example of VLANs, which must not be chosen",
-    ))
-}
-
-fn sockets(draft: &mut Draft<'_>, netdev: &str, reason: &str) {
-    draft.set("NCCL_SOCKET_IFNAME", format!("={netdev}"), reason);
-    draft.set("GLOO_SOCKET_IFNAME", netdev, reason);
-    draft.set("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", netdev, reason);
-}
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

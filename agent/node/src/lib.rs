@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapters;
 pub mod events;
 pub mod failure;
 pub mod function;

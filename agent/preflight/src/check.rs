@@ -5,12 +5,15 @@ mod attachments;
 mod environment;
 mod events;
 mod memlock;
+mod messages;
 mod pending;
 mod policy;
 mod quota;
+mod rejected;
 mod resources;
 mod room;
 pub(crate) mod scc;
+mod scheduling;
 mod security;
 
 use rdma_health_rules::Severity;
@@ -91,6 +94,7 @@ pub fn preflight(cluster: &Cluster, manifests: Option<&[Workload]>) -> Report {
     }
     if manifests.is_none() {
         events::check(cluster, workloads, &mut report);
+        rejected::check(cluster, workloads, &mut report);
     }
     report.sort();
     report

@@ -50,6 +50,32 @@ pub struct Report {
     pub not_checked: Vec<NotChecked>,
 }
 
+/// Adds findings about one object.
+pub(crate) struct About<'a> {
+    report: &'a mut Report,
+    subject: String,
+}
+
+impl About<'_> {
+    pub(crate) fn add(
+        &mut self,
+        rule: &'static str,
+        severity: Severity,
+        summary: impl Into<String>,
+        evidence: Vec<String>,
+        remedy: &str,
+    ) {
+        self.report.add(Finding {
+            rule,
+            severity,
+            subject: self.subject.clone(),
+            summary: summary.into(),
+            evidence,
+            remedy: remedy.to_owned(),
+        });
+    }
+}
+
 impl Report {
     pub(crate) fn new(namespace: &str) -> Self {
         Self {
@@ -69,6 +95,14 @@ impl Report {
             Some(Severity::Warning) => 1,
             _ if !self.not_checked.is_empty() => 3,
             _ => 0,
+        }
+    }
+
+    /// For findings about an object.
+    pub(crate) fn about(&mut self, subject: String) -> About<'_> {
+        About {
+            report: self,
+            subject,
         }
     }
 

@@ -7,12 +7,14 @@ use std::{
     path::PathBuf,
 };
 
+use crate::worker::Bounds;
+
 /// The output of `--help`.
 pub const HELP: &str = "\
 Queries libibverbs about RDMA devices and probes them, for rdma-health.
 
-Usage: rdma-health-verbs stdio [--host DIR] [--kubelet SOCKET]
-       rdma-health-verbs serve --socket PATH [--allow-uid UID] [--host DIR] [--kubelet SOCKET]
+Usage: rdma-health-verbs stdio [--host DIR] [--kubelet SOCKET] [--peers NETWORKS]
+       rdma-health-verbs serve --socket PATH [--allow-uid UID] [--host DIR] [--kubelet SOCKET] [--peers NETWORKS]
        rdma-health-verbs prepare --directory DIR --uid UID
 
 Commands:
@@ -29,8 +31,14 @@ Options:
       --host DIR        Directory with the host's /proc, to read the memlock limits of runtimes and kubelet
       --kubelet SOCKET  The kubelet's pod-resources service, to report which pod was given which device [default:
                         /var/lib/kubelet/pod-resources/kubelet.sock]
+      --peers NETWORKS  Networks with which the user of --allow-uid may measure, such as 10.0.0.0/8,2001:db8::/32; or any
+                        [default], or none. By LID it may reach the own InfiniBand subnet unless this is none. With stdio,
+                        the bounds below apply to the one peer
   -h, --help            Print this help
   -V, --version         Print the version
+
+The user of --allow-uid may measure at most 1 TiB and 60 s at a time, and on a port that carries traffic 256 MiB and 10 s. Each of at
+most four connections makes one such measurement at a time. Root and the user of this program are not bounded.
 
 Exit status: 0 after the end of standard input, SIGTERM or SIGINT; 1 if it cannot start or continue; 2 for an invalid
 command line, an invalid frame, or a peer that asks nothing or does not read its replies.
@@ -45,6 +53,8 @@ pub enum Command {
         host: Option<PathBuf>,
         /// The kubelet's pod-resources socket, if it is not the usual one.
         kubelet: Option<PathBuf>,
+        /// The bounds of the peer, if it is bounded.
+        bounds: Option<Bounds>,
     },
     /// Listen on a socket.
     Serve {
@@ -56,6 +66,8 @@ pub enum Command {
         host: Option<PathBuf>,
         /// The kubelet's pod-resources socket, if it is not the usual one.
         kubelet: Option<PathBuf>,
+        /// The value of `--peers` for the user that may connect.
+        peers: Option<String>,
     },
     /// Give a directory to a user.
     Prepare {
@@ -80,16 +92,21 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
     let known: &[&str] = match first.to_str() {
         Some("-h" | "--help") => return end(arguments, Command::Help),
         Some("-V" | "--version") => return end(arguments, Command::Version),
-        Some("stdio") => &["--host", "--kubelet"],
-        Some("serve") => &["--socket", "--allow-uid", "--host", "--kubelet"],
+        Some("stdio") => &["--host", "--kubelet", "--peers"],
+        Some("serve") => &["--socket", "--allow-uid", "--host", "--kubelet", "--peers"],
         Some("prepare") => &["--directory", "--uid"],
         _ => return Err(unexpected(&first)),
     };
     let mut options = options(arguments, known)?;
     let host = options.remove("--host").map(PathBuf::from);
     let kubelet = options.remove("--kubelet").map(PathBuf::from);
+    let peers = peers(&mut options)?;
     if first == "stdio" {
-        return Ok(Command::Stdio { host, kubelet });
+        return Ok(Command::Stdio {
+            host,
+            kubelet,
+            bounds: peers.map(|(_, bounds)| bounds),
+        });
     }
     if first == "prepare" {
         let directory = options.remove("--directory");
@@ -106,7 +123,24 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
         allow_uid,
         host,
         kubelet,
+        peers: peers.map(|(text, _)| text),
     })
+}
+
+/// The networks of peers, as they are written and as they are read.
+fn peers(options: &mut BTreeMap<&'static str, OsString>) -> Result<Option<(String, Bounds)>, String> {
+    let peers = options.remove("--peers").map(|value| {
+        let bounds = value
+            .to_str()
+            .and_then(|text| Some((text.to_owned(), Bounds::parse(text)?)));
+        bounds.ok_or_else(|| {
+            format!(
+                "--peers needs any, none, or networks such as 10.0.0.0/8,2001:db8::/32, not {}",
+                value.display()
+            )
+        })
+    });
+    peers.transpose()
 }
 
 /// The value of an option that is the number of a user.
@@ -173,12 +207,14 @@ mod tests {
             allow_uid: None,
             host: None,
             kubelet: None,
+            peers: None,
         });
         let all = Ok(Command::Serve {
             socket: "/run/x".into(),
             allow_uid: Some(65_521),
             host: Some("/host".into()),
             kubelet: Some("/k".into()),
+            peers: Some("none".into()),
         });
         for (arguments, expected) in [
             (
@@ -186,13 +222,15 @@ mod tests {
                 Ok(Command::Stdio {
                     host: None,
                     kubelet: None,
+                    bounds: None,
                 }),
             ),
             (
-                &["stdio", "--host=/h=x"],
+                &["stdio", "--host=/h=x", "--peers=10.0.0.0/8"],
                 Ok(Command::Stdio {
                     host: Some("/h=x".into()),
                     kubelet: None,
+                    bounds: Bounds::parse("10.0.0.0/8"),
                 }),
             ),
             (
@@ -202,6 +240,7 @@ mod tests {
                     "/host",
                     "--allow-uid=65521",
                     "--kubelet=/k",
+                    "--peers=none",
                     "--socket",
                     "/run/x",
                 ],
@@ -245,6 +284,10 @@ mod tests {
                 &["prepare", "--directory=a", "--uid=-1"],
                 "--uid needs the number of a user, not -1",
             ),
+            (
+                &["serve", "--socket=a", "--peers=10.0.0.1"],
+                "--peers needs any, none, or networks such as 10.0.0.0/8,2001:db8::/32, not 10.0.0.1",
+            ),
             (&["probe"], "unexpected argument probe"),
         ] {
             assert_eq!(parse_all(arguments), Err(expected.into()));
@@ -260,7 +303,7 @@ mod tests {
                 vec!["serve".into(), "--socket".into(), path.clone()]
             };
             let found = parse(arguments.into_iter().map(OsString::from));
-            let expected = Command::Serve { socket: path.into(), allow_uid: None, host: None, kubelet: None };
+            let expected = Command::Serve { socket: path.into(), allow_uid: None, host: None, kubelet: None, peers: None };
             prop_assert_eq!(found, Ok(expected));
         }
 

@@ -29,13 +29,21 @@ fn main() -> ExitCode {
             println!("rdma-health-verbs {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        Ok(Command::Stdio { host, kubelet }) => stdio(Places::new(host, kubelet)),
+        Ok(Command::Stdio {
+            host,
+            kubelet,
+            bounds,
+        }) => stdio(Places {
+            bounds,
+            ..Places::new(host, kubelet)
+        }),
         Ok(Command::Serve {
             socket,
             allow_uid,
             host,
             kubelet,
-        }) => match serve(&socket, allow_uid, &Places::new(host, kubelet)) {
+            peers,
+        }) => match serve(&socket, allow_uid, &Places::new(host, kubelet), peers.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&format!("cannot serve {}: {error}", socket.display()), FAILED),
         },
@@ -52,16 +60,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(socket: &Path, allow_uid: Option<u32>, places: &Places) -> io::Result<()> {
+fn serve(socket: &Path, allow_uid: Option<u32>, places: &Places, peers: Option<&str>) -> io::Result<()> {
     let stop = sys::termination()?;
     let own = rustix::process::geteuid().as_raw();
     let users = [Some(0), Some(own), allow_uid].into_iter().flatten().collect();
-    supervisor::serve(socket, &users, &stop, || {
+    supervisor::serve(socket, &users, &stop, |user| {
         // Works even if the file was replaced meanwhile.
         let mut worker = process::Command::new("/proc/self/exe");
         worker.arg("stdio").arg("--kubelet").arg(&places.kubelet);
         if let Some(host) = &places.host {
             worker.arg("--host").arg(host);
+        }
+        if ![0, own].contains(&user) {
+            worker.arg("--peers").arg(peers.unwrap_or("any"));
         }
         worker
     })

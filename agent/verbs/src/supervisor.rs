@@ -54,7 +54,7 @@ struct Session {
     heard: Instant,
 }
 
-/// Serves connections of these users until `stop` is readable. `worker` creates the command that serves one connection over its standard
+/// Serves connections of these users until `stop` is readable. `worker` creates the command that serves one connection of a user over its standard
 /// input and output. At the end the workers are killed, and the socket file is removed.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub fn serve(
     path: &Path,
     users: &BTreeSet<u32>,
     stop: &impl AsFd,
-    worker: impl Fn() -> Command,
+    worker: impl Fn(u32) -> Command,
 ) -> io::Result<()> {
     let listener = bind(path)?;
     let _removed = RemoveFile(path.to_owned());
@@ -124,10 +124,10 @@ pub fn serve(
             !(ended && session.reap(&mut refusals))
         });
         if called
-            && let Some(peer) = accept(&listener, users, &mut refusals)
+            && let Some((peer, user)) = accept(&listener, users, &mut refusals)
             && make_place(&mut sessions, &mut refusals)
         {
-            match Session::start(peer, worker(), &arrivals) {
+            match Session::start(peer, worker(user), &arrivals) {
                 Ok(session) => sessions.push(session),
                 Err(error) => refusals.report(format_args!("cannot start a worker: {error}")),
             }
@@ -135,8 +135,12 @@ pub fn serve(
     }
 }
 
-/// Accepts one connection of one of the users. Another one is closed, with a message on standard error.
-fn accept(listener: &UnixListener, users: &BTreeSet<u32>, refusals: &mut Refusals) -> Option<UnixStream> {
+/// Accepts one connection of one of the users, with the user. Another one is closed, with a message on standard error.
+fn accept(
+    listener: &UnixListener,
+    users: &BTreeSet<u32>,
+    refusals: &mut Refusals,
+) -> Option<(UnixStream, u32)> {
     let peer = match listener.accept() {
         Ok((peer, _)) => peer,
         Err(error)
@@ -155,7 +159,7 @@ fn accept(listener: &UnixListener, users: &BTreeSet<u32>, refusals: &mut Refusal
         }
     };
     match sys::peer_user(&peer) {
-        Ok(uid) if users.contains(&uid) => return Some(peer),
+        Ok(uid) if users.contains(&uid) => return Some((peer, uid)),
         Ok(uid) => refusals.report(format_args!(
             "closed a connection of user {uid}, who may not connect"
         )),

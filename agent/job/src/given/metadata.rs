@@ -1,11 +1,19 @@
 //! The metadata files of DRA drivers (KEP-5304).
 
+use rdma_health_protocol::text::excerpt;
 use serde_json::{Deserializer, Map, Value};
 
-use super::{Given, Grant, is_pci_address};
+use super::{Given, Grant, QUOTED, is_pci_address};
 
 /// Maximum number of versions of one document that are read.
 const MAX_VERSIONS: usize = 16;
+/// Attributes with the PCI address, and with the RDMA device.
+const ADDRESS: [&str; 3] = [
+    "resource.kubernetes.io/pciBusID",
+    "dra.net/pciAddress",
+    "pciAddress",
+];
+const DEVICE: [&str; 2] = ["dra.net/rdmaDevice", "rdmaDevice"];
 /// Attributes that say whether a device is for RDMA: of dranet and of the SR-IOV driver. A driver's own attributes need no domain.
 const FOR_RDMA: [&str; 4] = [
     "dra.net/rdma",
@@ -58,15 +66,24 @@ impl Given {
                 if let Some(Value::Object(attributes)) = object.get("attributes") {
                     found = true;
                     let named = |names: &[&str]| names.iter().find_map(|name| text(attributes.get(*name)?));
+                    let pci_address = named(&ADDRESS).map(|address| address.to_ascii_lowercase());
+                    let of_other_type = ADDRESS.iter().chain(&DEVICE).find(|name| {
+                        let attribute = attributes.get(**name);
+                        attribute.is_some_and(|attribute| plain_text(attribute).is_none())
+                    });
+                    if let Some(name) = of_other_type {
+                        self.file(file, &format!("has an attribute {name} that is not text"));
+                    }
+                    if let Some(wrong) = pci_address.as_ref().filter(|address| !is_pci_address(address)) {
+                        let wrong = excerpt(wrong, QUOTED);
+                        self.file(
+                            file,
+                            &format!("has \"{wrong}\", expected a PCI address like 0000:41:00.2"),
+                        );
+                    }
                     let grant = Grant {
-                        pci_address: named(&[
-                            "resource.kubernetes.io/pciBusID",
-                            "dra.net/pciAddress",
-                            "pciAddress",
-                        ])
-                        .map(|address| address.to_ascii_lowercase())
-                        .filter(|address| is_pci_address(address)),
-                        device: named(&["dra.net/rdmaDevice", "rdmaDevice"]),
+                        pci_address: pci_address.filter(|address| is_pci_address(address)),
+                        device: named(&DEVICE),
                         netdev: network_name(object).or_else(|| named(&["dra.net/ifName", "interfaceName"])),
                         for_rdma: FOR_RDMA.iter().find_map(|name| boolean(attributes.get(*name)?)),
                         source: file.to_owned(),
@@ -104,6 +121,10 @@ fn boolean(attribute: &Value) -> Option<bool> {
 
 /// The text of an attribute: `{"string": "…"}`, or a plain string.
 fn text(attribute: &Value) -> Option<String> {
-    let text = attribute.as_str().or_else(|| attribute.get("string")?.as_str())?;
+    let text = plain_text(attribute)?;
     Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+fn plain_text(attribute: &Value) -> Option<&str> {
+    attribute.as_str().or_else(|| attribute.get("string")?.as_str())
 }

@@ -1,8 +1,9 @@
 //! Which RDMA device belongs to a device that the pod was given, and which of these are not for RDMA at all.
 
 use rdma_health_node::{Node, Port, access::Access, infiniband::Hca, pci::Role};
+use rdma_health_protocol::text::excerpt;
 
-use crate::given::{Grant, Prospect};
+use crate::given::{Grant, Prospect, QUOTED};
 
 /// Base class of network controllers, and the class of InfiniBand controllers on a serial bus.
 const NETWORK: u32 = 0x02;
@@ -34,7 +35,17 @@ pub(super) fn find<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<
             elsewhere(hca, address, there, grant)
         }
         (Some(hca), _) => Named::Devices(vec![hca], None),
-        (None, Some(_)) if !there.is_empty() => Named::Devices(there, None),
+        (None, Some(address)) if !there.is_empty() => {
+            let odd = grant.device.as_ref().zip(there.first()).map(|(named, right)| {
+                format!(
+                    "{} names {} for {address}, which does not exist here; {} is the RDMA device of that function and is used",
+                    grant.source,
+                    excerpt(named, QUOTED),
+                    right.name
+                )
+            });
+            Named::Devices(there, odd)
+        }
         (None, None) if grant.device.is_none() && grant.netdev.is_some() => {
             let netdev = |port: &Port<'_>| port.netdev.known().map(|netdev| netdev.name.clone());
             let with_it = |hca: &&Hca| node.ports_of(hca).any(|port| netdev(&port) == grant.netdev);

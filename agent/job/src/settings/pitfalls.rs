@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{Draft, NcclVersion};
-use crate::rails::Rails;
+use super::{Draft, NcclVersion, remedy};
+use crate::rails::{Rail, Rails};
 
 /// Transports of UCX that use RDMA, and aliases that include one (`ucx_info -d`, `ucs_tl_aliases`).
 const UCX_RDMA: [&str; 12] = [
@@ -26,13 +26,17 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
         if !is_old && let Some(range) = user.value("NCCL_IB_ADDR_RANGE") {
             address_range(draft, rails, range);
         }
-        if user
-            .value("NCCL_IB_DISABLE")
-            .and_then(integer)
-            .is_some_and(|value| value != 0)
-        {
-            tcp_although(draft, "NCCL_IB_DISABLE");
+        match user.value("NCCL_IB_DISABLE") {
+            Some(value) if begins_with_number_but_0(value) => tcp_although(draft, "NCCL_IB_DISABLE"),
+            Some(value) if !value.is_empty() && integer(value).is_none() => {
+                let remedy = remedy(draft, "NCCL_IB_DISABLE");
+                draft.remark(format!(
+                    "NCCL_IB_DISABLE is '{value}', which is not a number: NCCL reads it as 0 and uses RDMA; set it to 1 for TCP, or {remedy}"
+                ));
+            }
+            _ => {}
         }
+        two_networks(draft, rails);
     }
     if user
         .value("NCCL_NET")
@@ -45,6 +49,34 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
             "UCX_TLS={list} has no RDMA transport: UCX uses TCP or shared memory although RDMA would work"
         ));
     }
+}
+
+/// Ports of InfiniBand and of `RoCE`, which do not reach each other.
+fn two_networks(draft: &mut Draft<'_>, rails: &Rails<'_>) {
+    let (infiniband, roce): (Vec<_>, Vec<_>) = rails.rails.iter().partition(|rail| rail.port.is_infiniband());
+    if infiniband.is_empty() || roce.is_empty() {
+        return;
+    }
+    let names = |rails: &[&Rail<'_>]| {
+        let names: Vec<_> = rails.iter().map(|rail| rail.port.to_string()).collect();
+        names.join(", ")
+    };
+    draft.remark(format!(
+        "{} use InfiniBand and {} RoCE: NCCL cannot connect one to the other. If the job fails with \"Attempted to connect incompatible \
+         devices\", set NCCL_IB_HCA to the ports of one network",
+        names(&infiniband),
+        names(&roce)
+    ));
+}
+
+/// As `strtoll` reads it, which stops at what is not a digit.
+fn begins_with_number_but_0(text: &str) -> bool {
+    let text = text.trim_start();
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let (digits, radix) = hexadecimal.map_or((text, 10), |digits| (digits, 16));
+    let mut digits = digits.chars().take_while(|c| c.is_digit(radix));
+    digits.any(|digit| digit != '0')
 }
 
 /// Remarks on what the user has set, for a job that uses TCP.
@@ -152,14 +184,6 @@ fn other_indices(rails: &Rails<'_>, index: i64) -> Option<String> {
         .map(|(port, right)| format!("{port} needs {right}"))
         .collect();
     (!wrong.is_empty()).then(|| wrong.join(", "))
-}
-
-/// How to get rid of a setting.
-fn remedy(draft: &Draft<'_>, name: &str) -> String {
-    match draft.user.get(name) {
-        Some((_, Some(file))) => format!("remove it from {file}"),
-        _ => "unset it".to_owned(),
-    }
 }
 
 /// A range of addresses that no GID of some port is in.

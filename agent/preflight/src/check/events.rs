@@ -3,66 +3,13 @@
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
-use super::{controller, pending::still_waits, scc, security};
+use super::{controller, messages, pending::still_waits, scc, security};
 use crate::{
     cluster::{Cluster, Listed},
     pod,
     report::{Finding, Report},
     workload::Workload,
 };
-
-/// A part of a message, the problem that it shows, and what to do; `NAMESPACE` is replaced.
-const MESSAGES: &[(&str, &str, &str, &str)] = &[
-    (
-        "violates PodSecurity",
-        "refused-by-pod-security",
-        "PodSecurity of the namespace refuses the pod",
-        "kubectl label namespace NAMESPACE pod-security.kubernetes.io/enforce=privileged --overwrite; on OpenShift first \
-         security.openshift.io/scc.podSecurityLabelSync=false",
-    ),
-    (
-        "exceeded quota",
-        "refused-by-quota",
-        "a quota of the namespace refuses the pod",
-        "use fewer pods or devices, stop others, or ask the administrator to raise the quota",
-    ),
-    (
-        "must specify",
-        "refused-by-quota",
-        "a quota of the namespace requires values that the pod does not set",
-        "set the resources that the message names",
-    ),
-    (
-        "error looking up service account",
-        "service-account-missing",
-        "the service account of the pod does not exist",
-        "create it; deploy/workload creates one",
-    ),
-    (
-        "cannot find a network-attachment-definition",
-        "attachment-missing",
-        "Multus does not find a network attachment of the pod",
-        "create it in the namespace that the message names; deploy/workload creates one for each rail",
-    ),
-    (
-        "VF pci addr is required",
-        "attachment-without-resource",
-        "the CNI plugin got no device: the network attachment names no resource, or the pod does not request it",
-        "set k8s.v1.cni.cncf.io/resourceName on the network attachment, and request the resource in the pod",
-    ),
-    (
-        "failed to find plugin \"sriov\"",
-        "cni-plugin-missing",
-        "the SR-IOV CNI plugin is not installed on the node",
-        "install sriov-cni on the node (on OpenShift: the SR-IOV network operator)",
-    ),
-    (
-        "requested number of devices unavailable",
-        "device-plugin-failed",
-        "the device plugin could not give the pod its devices",
-        "look at the device plugin's pod on the node; run rdma-health check there",
-    ),
-];
 
 pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Report) {
     if let Listed::NotRead(why) = &cluster.events {
@@ -91,20 +38,14 @@ pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Repo
         let found = if message.contains("unable to validate against any security context constraint") {
             Some(refused_by_scc(cluster, workload, message, &finding))
         } else {
-            MESSAGES
-                .iter()
-                .find(|(part, ..)| message.contains(part))
-                .map(|(_, rule, summary, remedy)| {
-                    let found = finding(
-                        rule,
-                        (*summary).into(),
-                        remedy.replace("NAMESPACE", &cluster.namespace),
-                    );
-                    match settled(cluster, workload, rule) {
-                        Some(now) => earlier(found, &now),
-                        None => found,
-                    }
-                })
+            messages::explained(message).map(|known| {
+                let remedy = known.remedy.replace("NAMESPACE", &cluster.namespace);
+                let found = finding(known.rule, known.summary.into(), remedy);
+                match settled(cluster, workload, known.rule) {
+                    Some(now) => earlier(found, &now),
+                    None => found,
+                }
+            })
         };
         let Some(found) = found else { continue };
         // The same problem of the controller above it is known, too.
@@ -220,7 +161,7 @@ fn in_words(event: &Value) -> String {
 }
 
 /// The beginning of a text. The message about SCCs lists every SCC of the cluster.
-fn shorten(message: &str, most: usize) -> String {
+pub(super) fn shorten(message: &str, most: usize) -> String {
     let mut text: String = message.chars().take(most).collect();
     if text.len() < message.len() {
         text.push('…');

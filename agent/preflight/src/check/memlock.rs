@@ -9,7 +9,7 @@ use super::{count, scc};
 use crate::{
     cluster::{Cluster, Listed, allocatable},
     pod,
-    report::{Finding, Report},
+    report::Report,
     workload::{Workload, is_rdma},
 };
 
@@ -32,16 +32,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         names.any(|name| matches!(name.trim_start_matches("CAP_"), "IPC_LOCK" | "ALL"))
     };
     let may_lock = |container: &Value| privileged(container) || adds(container);
-    let mut add = |rule, severity, summary, evidence, remedy: &str| {
-        report.add(Finding {
-            rule,
-            severity,
-            subject: workload.subject(),
-            summary,
-            evidence,
-            remedy: remedy.to_owned(),
-        });
-    };
+    let mut found = report.about(workload.subject());
     if pod::containers(spec).any(may_lock) {
         let not_root = |container: &Value| {
             let user = pod::security(spec, container, "runAsUser");
@@ -52,7 +43,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
         };
         let names = pod::names_of(spec, not_root);
         if let Some(first) = names.first() {
-            add(
+            found.add(
                 "ipc-lock-without-root",
                 Severity::Warning,
                 format!(
@@ -63,7 +54,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                  limit on the nodes (docs/openshift.md)",
             );
         } else if let Some(scc) = forces_a_user(cluster, workload, &|one| adds(one) && !privileged(one)) {
-            add(
+            found.add(
                 "ipc-lock-without-root",
                 Severity::Warning,
                 format!(
@@ -107,24 +98,15 @@ fn forces_a_user<'a>(
 
 /// Judges by the agents' conditions of the nodes that have the devices.
 fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u64>, report: &mut Report) {
-    let mut add = |rule, severity, summary, evidence, remedy: &str| {
-        report.add(Finding {
-            rule,
-            severity,
-            subject: workload.subject(),
-            summary,
-            evidence,
-            remedy: remedy.to_owned(),
-        });
-    };
+    let mut found = report.about(workload.subject());
     let remedy = "add the capability IPC_LOCK and run as root in the container, or raise the memlock limit on the nodes \
                   (docs/openshift.md)";
     let Listed::Read(nodes) = &cluster.nodes else {
         // Reported as not checked with the resources.
-        return add(
+        return found.add(
             "memlock-unknown",
             Severity::Warning,
-            "no container may lock memory without limit, and the nodes' limits are unknown".into(),
+            "no container may lock memory without limit, and the nodes' limits are unknown",
             vec!["no container adds IPC_LOCK".into()],
             remedy,
         );
@@ -153,16 +135,15 @@ fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u
     }
     if !low.is_empty() {
         low.truncate(8);
-        add(
+        found.add(
             "memlock-low",
             Severity::Critical,
-            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM"
-                .into(),
+            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM",
             low,
             remedy,
         );
     } else if let Some(first) = unknown.first() {
-        add(
+        found.add(
             "memlock-unknown",
             Severity::Warning,
             format!(

@@ -3,6 +3,7 @@
 use super::{
     list,
     resources::{Unavailable, unavailable},
+    scheduling,
 };
 use crate::{
     cluster::{Cluster, Holder, Listed},
@@ -34,11 +35,17 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
     };
     let missing = insufficient(message);
     if missing.is_empty() {
-        return add(
-            "the pod waits: the scheduler found no node for it".into(),
-            Vec::new(),
-            format!("kubectl -n {} describe pod {}", workload.namespace, workload.name),
-        );
+        let found = scheduling::explained(message);
+        if found.is_empty() {
+            return add(
+                "the pod waits: the scheduler found no node for it".into(),
+                Vec::new(),
+                format!("kubectl -n {} describe pod {}", workload.namespace, workload.name),
+            );
+        }
+        let (whats, remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let summary = format!("the pod waits: {}", whats.join("; "));
+        return add(summary, Vec::new(), remedies.join("; "));
     }
     // Rails that are missing for the same reason are one finding.
     let mut reasons: Vec<(Reason, Vec<&str>)> = Vec::new();

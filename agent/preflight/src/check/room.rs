@@ -9,7 +9,7 @@ use super::{Scope, affinity::excluded, count, list, resources::on_nodes};
 use crate::{
     cluster::{Usage, allocatable},
     pod,
-    report::{Finding, Report},
+    report::Report,
     workload::Workload,
 };
 
@@ -39,21 +39,12 @@ pub(super) fn check(
             .iter()
             .map(|(resource, number)| format!("{number} {resource}")),
     );
-    let mut add = |rule, severity, summary, evidence, remedy: &str| {
-        report.add(Finding {
-            rule,
-            severity,
-            subject: workload.subject(),
-            summary,
-            evidence,
-            remedy: remedy.to_owned(),
-        });
-    };
+    let mut found = report.about(workload.subject());
     if complete.is_empty() {
         let each = wanted
             .keys()
             .map(|resource| format!("{resource}: {}", on_nodes(cluster, resource)));
-        return add(
+        return found.add(
             "resources-on-different-nodes",
             Severity::Critical,
             format!("each resource exists, but no node has all of: {asks}"),
@@ -70,7 +61,7 @@ pub(super) fn check(
     }
     closed.truncate(MOST_NODES);
     if open.is_empty() {
-        return add(
+        return found.add(
             "nodes-excluded",
             Severity::Critical,
             format!("no node that has all of the resources accepts the pod ({asks})"),
@@ -81,7 +72,7 @@ pub(super) fn check(
     let pods = pods(scope, workload);
     let one_each = one_per_node(&workload.spec);
     if one_each && pods > open.len() as u64 {
-        return add(
+        return found.add(
             "nodes-too-few",
             Severity::Critical,
             format!(
@@ -116,7 +107,7 @@ pub(super) fn check(
     };
     let (room, evidence) = by_node(&|node| on_node(node, &none));
     if pods > room {
-        return add(
+        return found.add(
             "nodes-too-small",
             Severity::Critical,
             format!("all nodes together have room for {room} of {pods} pods; each requests: {asks}"),
@@ -162,7 +153,7 @@ pub(super) fn check(
                 )
             };
             let evidence = holders.chain(evidence).collect();
-            add(
+            found.add(
                 "resources-in-use",
                 Severity::Warning,
                 summary,

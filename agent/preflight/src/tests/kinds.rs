@@ -159,3 +159,46 @@ fn what_a_controller_creates_is_checked_once() {
     .into();
     assert_eq!(run(&cluster).workloads, ["LeaderWorkerSet team-a/vllm"]);
 }
+
+#[test]
+fn every_controller_has_its_pods() {
+    let template = job()["spec"]["template"].clone();
+    let object = |kind: &str, spec: Value| json!({"kind": kind, "metadata": {"name": "x"}, "spec": spec});
+    for (object, pods) in [
+        (
+            object("Job", json!({"parallelism": 3, "template": template})),
+            vec![3],
+        ),
+        (
+            object(
+                "CronJob",
+                json!({"jobTemplate": {"spec": {"template": template}}}),
+            ),
+            vec![1],
+        ),
+        (
+            object(
+                "JobSet",
+                json!({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 4, "template": template}}}]}),
+            ),
+            vec![8],
+        ),
+        (
+            object(
+                "PyTorchJob",
+                json!({"pytorchReplicaSpecs": {"Master": {"template": template}, "Worker": {"replicas": 3, "template": template}}}),
+            ),
+            vec![1, 3],
+        ),
+        (json!({"kind": "List", "items": [job(), job()]}), vec![2, 2]),
+        (object("ConfigMap", json!(null)), vec![]),
+    ] {
+        let found = Workload::in_object(&object, "team-a", false);
+        assert_eq!(
+            found.iter().map(|one| one.pods).collect::<Vec<_>>(),
+            pods,
+            "{}",
+            object["kind"]
+        );
+    }
+}

@@ -270,3 +270,57 @@ fn node_affinity_excludes_nodes() {
     one(&affinity(term(expression("Gt", &["1"]))), "nodes-excluded");
     one(&affinity(json!([{}])), "nodes-excluded");
 }
+
+#[test]
+fn nodes_that_do_not_fit() {
+    let rule = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = cluster();
+        change(&mut cluster);
+        let report = run(&cluster);
+        assert_eq!(report.findings.len(), 1, "{report:#?}");
+        report.findings[0].clone()
+    };
+    let gone = |node: &mut Value, name: &str| {
+        let all = node["status"]["allocatable"].as_object_mut().unwrap();
+        all.remove(name).unwrap();
+    };
+    let found = rule(&|cluster| {
+        let nodes = read(&mut cluster.nodes);
+        gone(&mut nodes[0], "openshift.io/eno5np0rdma");
+        gone(&mut nodes[1], "nvidia.com/gpu");
+    });
+    assert_eq!(found.rule, "resources-on-different-nodes");
+    let found = rule(&|cluster| gone(&mut read(&mut cluster.nodes)[0], "openshift.io/eno5np0rdma"));
+    assert_eq!(found.rule, "nodes-too-few");
+    let found = rule(&|cluster| read(&mut cluster.nodes)[0]["spec"]["unschedulable"] = true.into());
+    assert_eq!(
+        (found.rule, &found.evidence[..]),
+        ("nodes-too-few", &["gpu-01: cordoned".to_owned()][..])
+    );
+    let found = rule(&|cluster| {
+        set_job(cluster, |job| {
+            pod_spec(job)["tolerations"].take();
+        });
+    });
+    assert_eq!(found.rule, "nodes-excluded");
+    assert_eq!(found.evidence[0], "gpu-01: taint nvidia.com/gpu");
+    let found = rule(&|cluster| {
+        let mut usage = Usage::default();
+        for name in ["gpu-01", "gpu-02"] {
+            let limits = json!({"nvidia.com/gpu": "1"});
+            usage.add(&json!({
+                "metadata": {"namespace": "team-b", "name": name},
+                "spec": {"nodeName": name, "containers": [{"resources": {"limits": limits}}]},
+            }));
+        }
+        cluster.usage = Some(Ok(usage));
+    });
+    assert_eq!(
+        (found.rule, found.severity),
+        ("resources-in-use", Severity::Warning)
+    );
+    assert!(
+        found.evidence.iter().any(|one| one.contains("team-b/gpu-01")),
+        "{found:?}"
+    );
+}

@@ -126,6 +126,17 @@ impl Ending {
 }
 
 impl Signals {
+    /// From now on, SIGHUP does not end the process. One that arrives before [`Signals::take_over`] has no other effect: the files have
+    /// not been read yet.
+    pub(crate) fn survive_hangup() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        if let Ok(runtime) = runtime {
+            let _entered = runtime.enter();
+            // The handler stays after the runtime is gone. If the system refuses it, `take_over` reports it.
+            let _ = signal(SignalKind::hangup());
+        }
+    }
+
     /// Takes them over. Needs a Tokio runtime.
     ///
     /// # Errors

@@ -363,6 +363,10 @@ pub(super) const OTHERS: ExitStatus = ExitStatus {
     detail: "",
 };
 
+/// What a program that reads JSON gets without a result.
+const FAILED_AS_JSON: &str = "An error is printed on standard error. With JSON as the format, standard output then has an object with \
+                              schema and error. After a wrong command line it is empty.";
+
 /// The exit status of one command.
 pub(super) fn exit_status(command: &str) -> ExitStatus {
     let verdict = VERDICTS.iter().find(|(name, _)| *name == command);
@@ -376,7 +380,12 @@ pub(super) fn complete(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|command| {
         let name = command.get_name();
         let ExitStatus { brief, detail } = exit_status(name);
-        let text = format!("{}\nExit status:\n  {brief}\n{detail}", listed(name));
+        let names = ["output", "format"];
+        let has_format = command
+            .get_arguments()
+            .any(|flag| names.contains(&flag.get_id().as_str()));
+        let json = if has_format { FAILED_AS_JSON } else { "" };
+        let text = format!("{}\nExit status:\n  {brief}\n{detail}\n{json}", listed(name));
         command.after_help(text.trim_end().to_owned())
     })
 }

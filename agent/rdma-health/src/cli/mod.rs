@@ -41,7 +41,7 @@ mod wait;
 
 #[cfg(feature = "agent")]
 use std::path::Path;
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{
     ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, error::ErrorKind,
@@ -197,6 +197,11 @@ fn command() -> clap::Command {
 
 /// Runs the command line and returns its exit status.
 pub(crate) fn run() -> ExitCode {
+    // Before anything else: a reload right after the start must not end the agent.
+    #[cfg(feature = "agent")]
+    if given_arguments().nth(1).is_some_and(|command| command == "agent") {
+        crate::agent::Signals::survive_hangup();
+    }
     let mut command = command();
     let (cli, matches) = match parse(&mut command) {
         Ok(parsed) => parsed,
@@ -212,19 +217,47 @@ pub(crate) fn run() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // All other errors of the system say what was being done.
-            let error = match error.chain().next() {
-                Some(cause) if error.chain().count() == 1 && system_error(cause).is_some() => {
-                    error.context("cannot write to standard output")
-                }
-                _ => error,
+            let is_output =
+                error.chain().count() == 1 && error.chain().any(|one| system_error(one).is_some());
+            let error = if is_output {
+                error.context("cannot write to standard output")
+            } else {
+                error
             };
-            anstream::eprintln!(
-                "rdma-health: {}",
-                rdma_health_node::words::printable(&format!("{error:#}"))
-            );
+            let text = format!("{error:#}");
+            anstream::eprintln!("rdma-health: {}", rdma_health_node::words::printable(&text));
+            if !is_output && wants_json(&matches) {
+                failed_as_json(&text);
+            }
             ExitCode::from(UNKNOWN)
         }
     }
+}
+
+/// Whether the command was asked for JSON.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let mut deepest = matches;
+    while let Some((_, below)) = deepest.subcommand() {
+        deepest = below;
+    }
+    let is_json = |flag| {
+        let values = deepest.try_get_raw(flag).ok().flatten();
+        values.is_some_and(|mut values| values.any(|value| value == "json"))
+    };
+    ["output", "format"].into_iter().any(is_json)
+}
+
+/// What a program that reads the output gets instead of a result.
+fn failed_as_json(error: &str) {
+    #[derive(serde::Serialize)]
+    struct Failed<'a> {
+        schema: u32,
+        error: &'a str,
+    }
+    let mut out = anstream::stdout().lock();
+    // The reader may be gone, and the error is on standard error.
+    let _ = rdma_health_node::words::write_json(&mut out, &Failed { schema: 1, error });
+    let _ = out.flush();
 }
 
 /// The arguments, with the name of the program. As a plugin of kubectl, this program is its command `kubectl`.

@@ -279,3 +279,31 @@ fn a_file_system_that_hangs_is_reported_and_not_waited_for() {
         );
     }
 }
+
+/// An agent that is still reading its command line: its complaint about it does not fit into the pipe.
+#[test]
+fn a_hangup_right_after_the_start_does_not_end_the_agent() {
+    const CAPACITY: usize = 64 << 10;
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'.'; CAPACITY]).unwrap();
+    let mut process = Command::new(PRODUCT)
+        .args(["agent", "--no-such-flag"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let stat = format!("/proc/{}/stat", process.id());
+    let waits = || {
+        let stat = fs::read_to_string(&stat).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('S')
+    };
+    while !waits() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&process), Signal::HUP).unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(2), "no signal ended it");
+    assert!(text.contains("--no-such-flag"));
+}

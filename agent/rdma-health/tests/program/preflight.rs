@@ -16,6 +16,21 @@ fn preflight_without_a_cluster_is_an_error_and_no_verdict() {
         "{}",
         err(&output)
     );
+    // A program that reads the output gets the reason, too.
+    let output = run(&[
+        "preflight",
+        "--namespace",
+        "team-a",
+        "--kubeconfig",
+        text(&path),
+        "--output",
+        "json",
+    ]);
+    let document: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
+    let error = document["error"].as_str().unwrap();
+    assert_eq!((output.status.code(), &document["schema"]), (Some(3), &1.into()));
+    assert!(error.contains("cannot reach the API server"), "{document}");
+    assert!(err(&output).contains(error), "{}", err(&output));
     for (name, words) in [
         ("../x", "expected lowercase letters"),
         ("", "expected lowercase letters"),
@@ -42,5 +57,34 @@ fn preflight_without_a_cluster_is_an_error_and_no_verdict() {
         ]);
         assert_eq!(output.status.code(), Some(3));
         assert!(err(&output).contains(words), "{}", err(&output));
+    }
+}
+
+/// `check` and the other commands fail in the same way.
+#[test]
+fn an_error_of_a_command_with_json_is_json() {
+    for (command, text_too) in [
+        (
+            ["check", "--snapshot", "/nowhere.tar.zst", "--output", "json"],
+            "/nowhere.tar.zst",
+        ),
+        (["devices", "--root", "/nowhere", "--output", "json"], "/nowhere"),
+        (["topology", "--root", "/nowhere", "--output", "json"], "/nowhere"),
+        (["env", "--root", "/nowhere", "--format", "json"], "/nowhere"),
+    ] {
+        let output = run(&command);
+        assert_eq!(output.status.code(), Some(3), "{command:?}: {}", err(&output));
+        let document: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
+        assert!(
+            document["error"].as_str().unwrap().contains(text_too),
+            "{document}"
+        );
+        assert!(err(&output).contains(text_too), "{}", err(&output));
+        let plain = run(&command[..3]);
+        assert_eq!(
+            (plain.status.code(), out(&plain).as_str()),
+            (Some(3), ""),
+            "{command:?}"
+        );
     }
 }

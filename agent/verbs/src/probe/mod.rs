@@ -45,6 +45,8 @@ use rdma_health_protocol::{ProbeFailure, ProbeReport, ProbeRequest, Stage};
 use rustix::io::Errno;
 
 pub use offered::OfferedEnd;
+#[cfg(test)]
+pub(crate) use request::sane;
 pub use request::{MAX_DEPTH, MAX_LATENCY_MESSAGE, MAX_MESSAGE, MAX_SAMPLES, MAX_TIME_MS, is_sane};
 
 use self::{measure::Far, pair::Pair, port::ReadyPort};

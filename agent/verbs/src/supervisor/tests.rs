@@ -23,7 +23,7 @@ impl Running {
         let (path, home) = (folder.path().join("socket"), folder.path().to_owned());
         let thread = thread::spawn(move || {
             let own = rustix::process::geteuid().as_raw();
-            serve(&path, &BTreeSet::from([own]), &stopped, || {
+            serve(&path, &BTreeSet::from([own]), &stopped, |_| {
                 let mut command = Command::new("sh");
                 command.args(["-c", script]).current_dir(&home);
                 command

@@ -18,6 +18,7 @@
 //! Memory is bounded: a frame by its maximum length, waiting requests and waiting frames by their number and size. A
 //! peer that does not read what it asked for loses the connection.
 
+mod bounds;
 mod ends;
 mod events;
 mod idle;
@@ -42,13 +43,14 @@ use rdma_health_protocol::{
 };
 use rustix::io::Errno;
 
+pub use self::{
+    bounds::Bounds,
+    idle::Requests,
+    outbox::{Lost, Outbox},
+};
 use self::{
     ends::{Ends, Step},
     latest::Latest,
-};
-pub use self::{
-    idle::Requests,
-    outbox::{Lost, Outbox},
 };
 use crate::{
     devices, host,
@@ -61,17 +63,21 @@ const WAITING_QUERIES: usize = 8;
 /// How long the kubelet may take for an answer; less than the agent waits for this helper.
 const KUBELET_DEADLINE: Duration = Duration::from_secs(2);
 
+/// What is refused with `EPERM`.
+const BEYOND: &str = "measuring beyond the bounds of an unprivileged user (rdma-health-verbs --help)";
 const READ_MODULES: &str = "reading the memory of transceivers";
 const READ_STATISTICS: &str = "reading the statistics of network drivers";
 const READ_FILES: &str = "reading files of the host";
 
-/// Where this helper finds what belongs to the host.
+/// Where this helper finds what belongs to the host, and what its peer may do there.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The directory with the host's `/proc`, if this helper has one.
     pub host: Option<PathBuf>,
     /// The kubelet's pod-resources socket.
     pub kubelet: PathBuf,
+    /// What the peer may measure, if it is bounded.
+    pub bounds: Option<Bounds>,
 }
 
 impl Places {
@@ -80,6 +86,7 @@ impl Places {
         Self {
             host,
             kubelet: kubelet.unwrap_or_else(|| rdma_health_kubelet::SOCKET.into()),
+            bounds: None,
         }
     }
 }
@@ -108,7 +115,11 @@ pub fn run(requests: &mut Requests, outbox: &Outbox, places: Places) -> Result<(
     }));
     let (queries, waiting) = sync_channel(WAITING_QUERIES);
     let answers = outbox.clone();
-    let Places { host, kubelet } = places;
+    let Places {
+        host,
+        kubelet,
+        bounds,
+    } = places;
     spawn("query", move || {
         answer_queries(&waiting, &answers, host.as_deref());
     })
@@ -121,6 +132,7 @@ pub fn run(requests: &mut Requests, outbox: &Outbox, places: Places) -> Result<(
         kubelet: kubelet.into(),
         asking_kubelet: Arc::default(),
         outbox: outbox.clone(),
+        bounds,
         probing: Arc::clone(&probing),
         ends: Ends::new(outbox.clone(), probing, END_IDLE),
     };
@@ -139,6 +151,7 @@ struct Desk {
     kubelet: Arc<Path>,
     asking_kubelet: Arc<AtomicBool>,
     outbox: Outbox,
+    bounds: Option<Bounds>,
     probing: Arc<AtomicBool>,
     ends: Ends,
 }
@@ -168,8 +181,22 @@ impl Desk {
         }
     }
 
+    /// Whether a bounded peer may not ask this.
+    fn is_beyond_bounds(&self, ask: &Ask) -> bool {
+        let Some(bounds) = &self.bounds else { return false };
+        !match ask {
+            Ask::Probe(request) => bounds.allow(request),
+            Ask::Offer(request) => bounds.allow_ends() && bounds.allow(&request.probe),
+            Ask::Connect(request) => bounds.reach(&request.to),
+            _ => true,
+        }
+    }
+
     fn take(&self, request: Request) {
         let Request { id, ask } = request;
+        if self.is_beyond_bounds(&ask) {
+            return refuse(&self.outbox, id, None, BEYOND, Errno::PERM);
+        }
         match ask {
             Ask::Devices => self.query(id, Query::Devices, "ibv_get_device_list"),
             Ask::Runtimes => self.query(id, Query::Runtimes, "runtimes"),
