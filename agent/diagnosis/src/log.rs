@@ -9,6 +9,7 @@ mod ended;
 mod entity;
 mod errors;
 mod events;
+mod fabric;
 mod families;
 mod grade;
 mod grammar;
@@ -23,6 +24,7 @@ mod phrases;
 mod recognise;
 mod settings;
 mod status;
+mod wrapped;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +41,7 @@ pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
 pub(crate) use events::{efa_status, event_in_words, event_named};
+pub(crate) use fabric::is_of_tools;
 pub(crate) use operation::failed_operations;
 pub(crate) use status::{status_in, vendor_error};
 
@@ -110,6 +113,8 @@ pub struct LogReader {
     style: document::Style,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
+    /// Whether a tool listed an active port.
+    active_port: bool,
 }
 
 impl LogReader {
@@ -163,6 +168,14 @@ impl LogReader {
                         | SymptomKind::GdrDisabled
                 ) && symptom.grade <= Grade::Degraded
                 {
+                    symptom.grade = Grade::Note;
+                }
+            }
+        }
+        // A port without a cable is normal where the same list shows active ones.
+        if self.active_port {
+            for symptom in &mut self.log.symptoms {
+                if symptom.kind == SymptomKind::PortNotActive && symptom.grade == Grade::Degraded {
                     symptom.grade = Grade::Note;
                 }
             }
@@ -328,6 +341,7 @@ impl LogReader {
             Fact::LocalChannel => self.channels.0 = true,
             Fact::NetworkChannel => self.channels.1 = true,
             Fact::Nccl(version) => log.nccl = Some(version),
+            Fact::ActivePort => self.active_port = true,
             Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
         }
     }

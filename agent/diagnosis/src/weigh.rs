@@ -1,6 +1,7 @@
 //! The facts for and against each known cause, and the evidence that was not available.
 
 mod dma;
+mod fabric;
 mod hardware;
 mod job;
 mod limits;
@@ -9,6 +10,7 @@ mod network;
 mod view;
 
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
+pub(crate) use fabric::guids;
 pub(crate) use hardware::{device_fault, device_present, host_load, pci_path, software};
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, modules, no_device, peer_failed, settings, stalled,

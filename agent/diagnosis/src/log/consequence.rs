@@ -19,12 +19,17 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
     // A program can go on without its plugin, over TCP or not at all.
     let plugin = first(Grade::Degraded, |symptom| symptom.kind == K::BackendMissing);
+    let created = first(Grade::Failure, |symptom| {
+        matches!(symptom.kind, K::CreateFailed | K::ResourceLimit | K::CreateRefused)
+    });
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
         let is_consequence = follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
-            || is_without_plugin(symptom) && after(plugin);
+            || is_without_plugin(symptom) && after(plugin)
+            // The program repeats it without the reason.
+            || symptom.kind == K::CreateUnexplained && after(created);
         if is_consequence && symptom.grade > Grade::Secondary {
             symptom.grade = Grade::Secondary;
         }

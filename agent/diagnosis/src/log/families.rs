@@ -4,11 +4,12 @@
 //! applies, so a row with more phrases comes before one with fewer.
 
 mod collectives;
+mod hpc;
 
 use std::sync::LazyLock;
 
 use super::{
-    grammar,
+    fabric, grammar,
     phrases::{Occurrence, Phrases},
 };
 use crate::symptom::SymptomKind::{self as K};
@@ -381,6 +382,7 @@ const KERNEL: &[Row] = &[
 /// All rows.
 pub(super) const ROWS: &[&[Row]] = &[
     collectives::ROWS,
+    hpc::ROWS,
     NCCL,
     GPU_LIBRARIES,
     STORAGE,
@@ -406,6 +408,9 @@ fn all() -> impl Iterator<Item = &'static Row> {
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     // Its meaning is in a list of reasons, each of which would match a row.
     if let Some(found) = grammar::no_transport(lower) {
+        return Some(found);
+    }
+    if let Some(found) = fabric::find(lower) {
         return Some(found);
     }
     let mut best: Option<Occurrence> = None;

@@ -197,7 +197,13 @@ fn negative_code(lower: &str) -> Option<usize> {
         let code: u32 = lower[at + 1..at + 1 + length].parse().unwrap_or(0);
         let before = lower[..*at].trim_end_matches(' ');
         let follows = *at == 0 || !is_word(bytes[at - 1]);
-        follows && ends && (2..=133).contains(&code) && BEFORE.iter().any(|word| before.ends_with(word))
+        // `pref = -2` of MPICH is a choice.
+        let is_choice = before.ends_with("pref =") || before.ends_with("score =");
+        follows
+            && ends
+            && !is_choice
+            && (2..=133).contains(&code)
+            && BEFORE.iter().any(|word| before.ends_with(word))
     })
 }
 

@@ -15,7 +15,7 @@ use super::{
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
-    families,
+    fabric, families,
     grade::{Grade, Level, failures},
     grammar,
     kernel::{User, is_of_interest, kernel, of_event, user_of},
@@ -26,6 +26,7 @@ use super::{
     operation::{Operation, operation},
     settings::{self, Fact},
     status::{names_status, status},
+    wrapped::{self, Frame},
 };
 use crate::symptom::{self, Gpu, Software, Symptom, SymptomKind, Transition, completion::of_syndrome};
 
@@ -95,6 +96,7 @@ pub(super) struct Recogniser {
     /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised.
     anchors: Option<AhoCorasick>,
     dump: Option<DumpRows>,
+    frame: Frame,
     /// The last line that shows GPU memory, and whose.
     gpu: Option<(u64, Gpu)>,
     /// What the lines so far show of the place where the job runs.
@@ -121,6 +123,7 @@ impl Default for Recogniser {
             .copied()
             .chain(failures())
             .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
+            .chain(fabric::ANCHORS.iter().copied())
             .chain(memory::neighbours())
             .chain(marks::anchors())
             .chain(loader::ANCHORS.iter().copied())
@@ -136,6 +139,7 @@ impl Default for Recogniser {
         Self {
             anchors,
             dump: None,
+            frame: Frame::default(),
             gpu: None,
             marks: Marks::default(),
         }
@@ -159,10 +163,13 @@ impl Recogniser {
         if let Some(found) = self.dump_row(bytes) {
             return Some(found);
         }
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(found) = self.wrapped(&text, number) {
+            return Some(found);
+        }
         if !self.anchors.as_ref()?.is_match(bytes) {
             return None;
         }
-        let text = String::from_utf8_lossy(bytes);
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
         if let Some(gpu) = memory::of_neighbour(&line.lower) {
@@ -222,7 +229,8 @@ impl Recogniser {
         let of_driver = kernel
             .as_ref()
             .is_some_and(|judgement| *judgement != Judgement::Unknown)
-            || line.lower.contains(": probe of ");
+            // DPDK says the same of its own drivers.
+            || line.lower.contains(": probe of ") && !line.lower.contains(": probe of pci device");
         let reading = match read(&line, of_driver) {
             Some(reading) if reading.kind != SymptomKind::Unrecognised => reading,
             _ if ended::find(&line.lower).is_some() => {
@@ -252,6 +260,21 @@ impl Recogniser {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// What a message shows that began in the line before, within the frame of a help text.
+    fn wrapped(&mut self, text: &str, number: u64) -> Option<Found> {
+        let joined = self.frame.add(text)?;
+        let line = Lower::of(&joined);
+        let (kind, at) = wrapped::find(&line, text)?;
+        if Grade::of(&line).quoted {
+            return None;
+        }
+        Some(Found::Symptom(Box::new(symptom(
+            &line,
+            Reading::of(kind, at),
+            number,
+        ))))
     }
 
     /// The error number that an earlier line announced: `Error: Cannot allocate memory`.
@@ -502,6 +525,7 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
                 | Errno::EPERM,
             ),
         ) => errno.map_or(kind, SymptomKind::of_connect),
+        (SymptomKind::OpenFailed, Some(Errno::EPERM | Errno::EACCES)) => SymptomKind::NotPermitted,
         (SymptomKind::AddressUnresolved, Some(Errno::EADDRINUSE)) => SymptomKind::AddressInUse,
         (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
             SymptomKind::ConnectFailed => kind,
@@ -531,7 +555,7 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
         || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
     Symptom {
         kind,
-        grade: if goes_on {
+        grade: if goes_on || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower) {
             symptom::Grade::Degraded
         } else {
             kind.grade()

@@ -2,6 +2,7 @@
 
 use super::{
     entity::gid_index,
+    fabric::lists_active_port,
     line::{Lower, after, number},
 };
 
@@ -60,6 +61,8 @@ pub(super) enum Fact {
     NetworkChannel,
     /// The version of NCCL.
     Nccl((u32, u32, u32)),
+    /// A tool lists an active port.
+    ActivePort,
     /// The index of the GID that a program uses.
     GidIndex(u32),
 }
@@ -70,6 +73,9 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
         return Some(Fact::Setting(name, value.to_owned()));
     }
     let lower = line.lower.as_str();
+    if lists_active_port(lower) {
+        return Some(Fact::ActivePort);
+    }
     if let Some(version) = nccl_version(lower) {
         return Some(Fact::Nccl(version));
     }

@@ -103,7 +103,7 @@ kinds! {
     ConnectRefused: Failure, "connect-refused", "the peer rejected or reset the connection";
     NoListener: Failure, "no-listener-answered", "no program listens at the address and port of the peer";
     CmFailed: Failure, "cm-connect-failed", "rdma_cm could not establish a connection";
-    ConnectIncompatible: Failure, "connect-incompatible", "the two ends of a connection use different link layers, InfiniBand and RoCE";
+    ConnectIncompatible: Failure, "connect-incompatible", "the two ends of a connection use different link layers (InfiniBand and RoCE) or GID types";
     AddressUnresolved: Failure, "address-unresolved", "rdma_cm found no RDMA device for an IP address";
     AddressInUse: Failure, "address-in-use", "the local address and port are already bound (EADDRINUSE)";
     RouteUnresolved: Failure, "route-unresolved", "rdma_cm found no route to the peer";
@@ -176,6 +176,11 @@ kinds! {
         "the library that the job communicates with, its plugin or its GPU support is missing, too old or does not load";
     PkeyMissing: Failure, "pkey-missing", "a port does not have the partition key that the program uses";
     PassthroughMissing: Degraded, "passthrough-missing", "the library finds no iommu=pt on the kernel command line";
+    GuidDuplicated: Failure, "guid-duplicated", "two devices of the InfiniBand fabric have the same GUID";
+    LinkDegraded: Degraded, "link-degraded", "a link of the fabric runs below its speed or width, or counts errors";
+    ManagerNotStarted: Failure, "subnet-manager-not-started", "a subnet manager could not start on its port";
+    LibraryMismatch: Failure, "library-mismatch", "libraries of rdma-core are of different releases";
+    DmaBufUnsupported: Failure, "dma-buf-unsupported", "GPU memory cannot be exported as DMA-BUF, or the library was built without it";
     BackendFailed: Failure, "backend-failed", "the library that the job communicates with failed, and the line does not say why";
     SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
     ComputeError: Note, "compute-error", "an error of CUDA or ROCm, not of RDMA";
@@ -222,6 +227,11 @@ impl SymptomKind {
                 | Self::ResourceUnavailable
                 | Self::AdmissionRefused
                 | Self::JoinRefused
+                | Self::PkeyMissing
+                | Self::GuidDuplicated
+                | Self::ManagerNotStarted
+                | Self::LibraryMismatch
+                | Self::DmaBufUnsupported
                 | Self::DefaultSubnetPrefix
                 | Self::BackendMissing
                 | Self::SharpUnavailable

@@ -26,6 +26,8 @@ pub enum Software {
     Perftest,
     /// DPDK.
     Dpdk,
+    /// The tools of an InfiniBand fabric: opensm, infiniband-diags, ibdiagnet.
+    Fabric,
     /// The kernel and its drivers.
     Kernel,
     /// Kubernetes and its plugins.
@@ -117,6 +119,9 @@ const WORDS: &[(Software, &[&str])] = &[
 impl Software {
     /// The software that a line in lower case shows.
     pub(crate) fn of(lower: &str) -> Option<Self> {
+        if crate::log::is_of_tools(lower) {
+            return Some(Self::Fabric);
+        }
         let row = WORDS
             .iter()
             .find(|(_, words)| words.iter().any(|word| lower.contains(word)));
@@ -149,7 +154,7 @@ impl Software {
                 "Bind the job to the interface whose address makes the RoCE v2 IPv4 GID (FI_VERBS_IFACE, or UCX_IB_GID_INDEX if it uses UCX); \
                 show_gids lists the GIDs."
             }
-            Self::Storage | Self::Dpdk | Self::Kernel | Self::Kubernetes => GENERAL_GID_STEP,
+            Self::Storage | Self::Dpdk | Self::Fabric | Self::Kernel | Self::Kubernetes => GENERAL_GID_STEP,
         })
     }
 

@@ -7,7 +7,7 @@ use rdma_health_rules::{
 
 use super::{GENERAL, LOC_ACCESS, LOC_PROT, REM_OP, RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    BackendFailed, BackendMissing, BandwidthLow, Corrupted, GdrDisabled, GdrTooFar, GpuDoorbellFailed,
+    BackendFailed, BackendMissing, BandwidthLow, Corrupted, DmaBufUnsupported, GdrDisabled, GdrTooFar, GpuDoorbellFailed,
     IommuFault, LatencyHigh, PassthroughMissing, PeerMemoryError, PeerMemorySymbol, ProbeTimedOut,
     RegMrFailed,
 };
@@ -72,7 +72,13 @@ pub(super) static PEER_MEMORY_PATH: KnownCause = KnownCause {
         &gpudirect::NV_PEER_MEM_LEGACY,
     ],
     cases: &[],
-    often: &[GdrDisabled, PeerMemorySymbol, RegMrFailed, PeerMemoryError],
+    often: &[
+        GdrDisabled,
+        PeerMemorySymbol,
+        RegMrFailed,
+        PeerMemoryError,
+        DmaBufUnsupported,
+    ],
     sometimes: &[LOC_PROT, REM_OP, BackendMissing, BackendFailed, GpuDoorbellFailed],
     weigh: weigh::peer_memory,
 };

@@ -13,11 +13,11 @@ use crate::symptom::SymptomKind::{
     AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
     ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
     CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, InitRefused,
-    JobFailed, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener, NoMemory, NoProvider,
-    NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError, PeerUnreachable, PortNotActive,
-    PostRefused, QueueAccess, QueueError, QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory,
-    ResourceLimit, ResourceUnavailable, RtsRefused, SettingUnmatched, SocketFallback, TooManyFiles,
-    UnsupportedAdapter, VersionMismatch,
+    JobFailed, LibraryMismatch, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener,
+    NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError,
+    PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFull, RankFailed,
+    RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, RtsRefused,
+    SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -90,7 +90,7 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[NoLibrary, NoProvider, VersionMismatch, CreateUnexplained],
+    often: &[NoLibrary, NoProvider, LibraryMismatch, VersionMismatch, CreateUnexplained],
     sometimes: &[
         BackendFailed,
         NoDevice,

@@ -7,11 +7,12 @@ use rdma_health_rules::domain::{
 use super::{LOC_LEN, REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
     AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout,
-    ConnectFailed, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused, ConnectTimedOut,
-    ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged, InitRefused,
-    JoinRefused, LatencyHigh, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager,
-    PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing, PortNotActive, ProbeTimedOut,
-    QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
+    ConnectFailed, ConnectIncompatible, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused,
+    ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
+    GuidDuplicated, InitRefused, JoinRefused, LatencyHigh, LinkDegraded, ManagerNotStarted, ModuleFault,
+    MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed, PeerUnreachable,
+    PkeyMissing, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull, RouteUnresolved,
+    SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -53,7 +54,7 @@ pub(super) static NO_SUBNET_MANAGER: KnownCause = KnownCause {
     ACTIVE: ibstat.",
     rules: &[&link::NO_SUBNET_MANAGER],
     cases: &[],
-    often: &[NoDevice, PortInitializing, NoSubnetManager],
+    often: &[NoDevice, PortInitializing, NoSubnetManager, ManagerNotStarted],
     sometimes: &[
         RETRY_EXC,
         ConnectInvalid,
@@ -124,7 +125,13 @@ pub(super) static GID_INDEX: KnownCause = KnownCause {
     rules: &[&gids::GID_INDEX_DIFFERS],
     cases: &[],
     often: &[ConnectFailed, ConnectInvalid, ConnectNoData, NoGid],
-    sometimes: &[ConnectTimedOut, ConnectUnreachable, RETRY_EXC, ConnectNoDevice],
+    sometimes: &[
+        ConnectTimedOut,
+        ConnectUnreachable,
+        RETRY_EXC,
+        ConnectNoDevice,
+        ConnectIncompatible,
+    ],
     weigh: weigh::gid_index,
 };
 
@@ -195,7 +202,14 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::RATE_LOW,
     ],
     cases: &[],
-    often: &[RETRY_EXC, PortError, BandwidthLow, GidChanged, ModuleFault],
+    often: &[
+        RETRY_EXC,
+        PortError,
+        BandwidthLow,
+        GidChanged,
+        ModuleFault,
+        LinkDegraded,
+    ],
     sometimes: &[
         WR_FLUSH,
         LatencyHigh,
@@ -213,9 +227,9 @@ pub(super) static GUIDS: KnownCause = KnownCause {
     next_step: "Compare the GUIDs of all devices with rdma-health check, or with ibstat -l and ibstat.",
     rules: &[&gids::GUID_INVALID],
     cases: &[],
-    often: &[],
+    often: &[GuidDuplicated],
     sometimes: &[RETRY_EXC, ConnectInvalid, ConnectTimedOut],
-    weigh: weigh::nothing,
+    weigh: weigh::guids,
 };
 
 pub(super) static ADDRESSING: KnownCause = KnownCause {
@@ -252,7 +266,14 @@ pub(super) static MTU: KnownCause = KnownCause {
     rules: &[&rate::MTU_LOW],
     cases: &[],
     often: &[MtuDiffers],
-    sometimes: &[RETRY_EXC, ConnectInvalid, BandwidthLow, REM_INV_REQ, LOC_LEN],
+    sometimes: &[
+        RETRY_EXC,
+        ConnectInvalid,
+        BandwidthLow,
+        REM_INV_REQ,
+        LOC_LEN,
+        JoinRefused,
+    ],
     weigh: weigh::mtu,
 };
 

@@ -129,6 +129,10 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, text);
         scales.next_step = step_of_registration(case, symptom);
     }
+    if let Some(symptom) = case.seen(&[SymptomKind::DmaBufUnsupported]).next() {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = Some(DMA_BUF.to_owned());
+    }
     let is_of_limit = |symptom: &&Symptom| {
         symptom
             .named
@@ -203,6 +207,11 @@ const REBUILD: &str = "Rebuild the module against the RDMA modules that are load
     dkms autoinstall, then depmod -a and modprobe nvidia_peermem. On Kubernetes, restart the driver pod of the GPU Operator after that of the \
     Network Operator. modinfo -n nvidia_peermem ib_core shows which modules are used. Or use DMA-BUF, which needs no module.";
 
+/// The adapter's driver, the GPU's or the library refuses DMA-BUF.
+const DMA_BUF: &str = "The adapter's driver, the GPU's driver or the library refuses DMA-BUF. It needs Linux 5.12, an RDMA driver and an rdma-core \
+    that implement ibv_reg_dmabuf_mr, and NVIDIA's open kernel modules. Update them, or use the peer-memory module instead: load nvidia_peermem \
+    and switch DMA-BUF off (NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=y, perftest without --use_cuda_dmabuf).";
+
 /// Whether a registration failed as that of GPU memory does: the kernel finds no pages behind the address (EFAULT, EINVAL), or driver or
 /// library do not support DMA-BUF.
 fn is_refused_gpu_memory(symptom: &Symptom) -> bool {
@@ -229,12 +238,7 @@ fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
         || text.contains("dma-buf")
         || matches!(symptom.named.errno, Some(errno) if errno != Errno::EFAULT && errno != Errno::EINVAL)
     {
-        return Some(
-            "The adapter's driver or library refuses DMA-BUF. It needs Linux 5.12, an RDMA driver and an rdma-core that implement \
-            ibv_reg_dmabuf_mr, and NVIDIA's open kernel modules. Update them, or use the peer-memory module instead: load nvidia_peermem and switch \
-            DMA-BUF off (NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=y, perftest without --use_cuda_dmabuf)."
-                .into(),
-        );
+        return Some(DMA_BUF.into());
     }
     let is_loaded = case.node.modules.has("nvidia_peermem") == Some(true);
     is_loaded.then(|| {
@@ -253,6 +257,7 @@ fn peer_memory_of_amd(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::GdrDisabled,
         SymptomKind::PeerMemoryError,
         SymptomKind::RegMrFailed,
+        SymptomKind::DmaBufUnsupported,
     ];
     let symptom = case.seen(&kinds).next();
     if let Some(symptom) = symptom {

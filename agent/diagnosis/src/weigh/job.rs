@@ -2,10 +2,11 @@
 
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
 
-use super::{Case, Scales, probes_passed, view};
+use super::{Case, Scales, fabric, probes_passed, view};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
+    scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(
@@ -225,11 +226,23 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
         return;
     }
     let logged = case
-        .seen(&[SymptomKind::NoLibrary, SymptomKind::NoProvider])
+        .seen(&[
+            SymptomKind::NoLibrary,
+            SymptomKind::NoProvider,
+            SymptomKind::LibraryMismatch,
+        ])
         .next();
+    if let Some(step) = logged.and_then(fabric::library_step) {
+        scales.insisted_step = Some(step.to_owned());
+    }
     match logged {
         // The library itself reports it.
-        Some(symptom) if symptom.kind == SymptomKind::NoLibrary || symptom.text.contains("ernel ABI") => {
+        Some(symptom)
+            if matches!(
+                symptom.kind,
+                SymptomKind::NoLibrary | SymptomKind::LibraryMismatch
+            ) || symptom.text.contains("ernel ABI") =>
+        {
             scales.shows(&symptom.source, &symptom.text);
         }
         // libibverbs found the device and no library for it.

@@ -87,8 +87,14 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
             None => scales.unseen(format!("memlock limit of {} ({source})", runtime.name)),
         }
     }
+    // Old programs print no error number, and this limit is the commonest reason.
+    let is_unexplained = case
+        .seen(&[SymptomKind::RegMrFailed])
+        .any(|symptom| symptom.named.errno.is_none() && symptom.named.gpu.is_none());
     // A pod has the limit of one of them, so one is enough to make it doubtful.
-    if let Some((source, value)) = unlimited.into_iter().next().filter(|_| !limited) {
+    if is_unexplained {
+        scales.unseen("memlock limit of the job (ulimit -l where it runs)");
+    } else if let Some((source, value)) = unlimited.into_iter().next().filter(|_| !limited) {
         scales.doubts(source, value);
         scales.unseen("memlock limit of the job (ulimit -l where it runs)");
     }

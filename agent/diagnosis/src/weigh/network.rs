@@ -8,7 +8,7 @@ use rdma_health_node::{
 };
 use rdma_health_protocol::{Errno, Gid, WcStatus};
 
-use super::{Case, Scales, only_probed, probes_passed, view};
+use super::{Case, Scales, fabric as tools, only_probed, probes_passed, view};
 use crate::symptom::{GENERAL_GID_STEP, Software, SymptomKind};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
@@ -95,14 +95,17 @@ fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
 
 /// Takes what only an InfiniBand port reports for the cause, whatever the ports of this node are: the log may be another node's.
 fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
-    const OF_INFINIBAND: [SymptomKind; 3] = [
+    const OF_INFINIBAND: [SymptomKind; 5] = [
         SymptomKind::JoinRefused,
         SymptomKind::NoSubnetManager,
+        SymptomKind::PortInitializing,
+        SymptomKind::ManagerNotStarted,
         SymptomKind::PkeyMissing,
     ];
     let found = case.seen(&OF_INFINIBAND).next();
     if let Some(symptom) = found {
         scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = tools::step(symptom).map(Into::into);
     }
     found.is_some()
 }
@@ -296,6 +299,8 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         scales.insisted_step = Some(EFA_STEP.to_owned());
+    } else if let Some(step) = tools::unanswered(case) {
+        scales.insisted_step = Some(step.to_owned());
     }
     if let Some(symptom) = case.symptoms.iter().find(|symptom| symptom.line.is_none()) {
         return scales.against(&symptom.source, "loopback traffic does not leave the node");

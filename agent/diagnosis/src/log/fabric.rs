@@ -1,0 +1,336 @@
+//! What the tools of an InfiniBand fabric print: opensm's log, infiniband-diags, ibdiagnet, mlxlink, and the states of ports that
+//! ibstat, `ibv_devinfo` and `rdma link` list.
+//!
+//! Sources: `OSM_LOG` of opensm, `IBWARN` of libibmad and infiniband-diags in rdma-core.
+
+use super::line::number;
+use crate::symptom::SymptomKind::{self as K};
+
+/// Words of the lines that are read here, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "duplicate",
+    "sm port",
+    "mgrp",
+    "multicast group",
+    "state:",
+    "state active",
+    "state down",
+    "state init",
+    "recommendation",
+    "could be ",
+    "errorcounter",
+    "counter ==",
+    "rcverrors",
+    "madrpc",
+    "umad",
+    "do not share",
+    "-e- ",
+    "-w- ",
+];
+
+/// Reads one form of message from a line in lower case: what it shows, and where.
+type Reader = fn(&str) -> Option<(K, usize)>;
+
+/// What a line in lower case shows, and where.
+pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    let readers: [Reader; 6] = [
+        opensm,
+        management,
+        ibdiagnet,
+        recommendation,
+        counters,
+        port_state,
+    ];
+    readers.iter().find_map(|read| read(lower))
+}
+
+/// Whether a line is of opensm's log: `Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> umad_receiver: ERR 5411: …`.
+fn is_opensm(lower: &str) -> bool {
+    lower.find("] 0x").is_some_and(|at| {
+        let rest = &lower.as_bytes()[at + 4..];
+        rest.get(..2)
+            .is_some_and(|level| level.iter().all(u8::is_ascii_hexdigit))
+            && rest.get(2..6) == Some(b" -> ")
+    })
+}
+
+/// Whether a line is of a tool that sends management packets.
+pub(crate) fn is_of_tools(lower: &str) -> bool {
+    const TOOLS: [&str; 8] = [
+        "ibwarn:",
+        "ibpanic:",
+        "saquery",
+        "ibdiagnet",
+        "iblinkinfo",
+        "ibping",
+        "smpquery",
+        "query sa failed",
+    ];
+    is_opensm(lower) || TOOLS.iter().any(|tool| lower.contains(tool))
+}
+
+/// opensm's errors by what they are about; their numbers differ between its versions.
+fn opensm(lower: &str) -> Option<(K, usize)> {
+    if !is_opensm(lower) {
+        return None;
+    }
+    let at = lower.find(" -> ")? + " -> ".len();
+    let text = &lower[at..];
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let kind = if has(&["duplicate", "zero node guid", "zero port guid"]) && text.contains("guid") {
+        K::GuidDuplicated
+    } else if text.contains("sm port is down") {
+        K::PortNotActive
+    } else if has(&[
+        "do not share",
+        "do not have any shared pkeys",
+        "p_key base mismatch",
+    ]) || has(&["not in partition", "both limited p_keys"])
+    {
+        K::PkeyMissing
+    } else if has(&["mcmr_", "mgid", "multicast group", "mgrp"]) && text.contains("err ") {
+        K::JoinRefused
+    } else if has(&[
+        "unable to register class",
+        "bind failed",
+        "unable to open port",
+        "failed to bind",
+    ]) || has(&["umad_open_port", "error exit"])
+    {
+        K::ManagerNotStarted
+    } else if has(&["timeout", "completed in error", "completed with error"]) && text.contains("err ") {
+        K::PeerUnreachable
+    } else {
+        return None;
+    };
+    Some((kind, at))
+}
+
+/// What libibmad and the tools above it report of management packets: nobody answers, or they cannot be sent from here.
+fn management(lower: &str) -> Option<(K, usize)> {
+    if let Some(at) = lower.find("is ").filter(|_| lower.contains(" loaded?")) {
+        // `is ib_umad module loaded?`, `is ib_uverbs loaded?`
+        let rest = &lower[at..];
+        return ["ib_", "rdma_", "mlx", "hfi1"]
+            .iter()
+            .any(|module| rest.contains(module))
+            .then_some((K::ModuleMissing, at));
+    }
+    let at = ["ibwarn:", "ibpanic:", "query sa failed", "ib_query failed"]
+        .iter()
+        .find_map(|tool| lower.find(tool))?;
+    let rest = &lower[at..];
+    let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
+    if has(&["open umad port", "failed to open", "can't open"]) {
+        return Some((K::OpenFailed, at));
+    }
+    let is_unanswered = has(&[
+        "timed out",
+        "timeout",
+        "madrpc failed",
+        "can't resolve",
+        "connection timed",
+    ]);
+    if !is_unanswered {
+        return None;
+    }
+    let of_administration = has(&[
+        "sa_query",
+        "query sa",
+        "sm destination",
+        "sm port",
+        "sminfo",
+        "ib_query",
+        "path_query",
+    ]);
+    Some((
+        if of_administration {
+            K::NoSubnetManager
+        } else {
+            K::PeerUnreachable
+        },
+        at,
+    ))
+}
+
+/// The errors and warnings of ibdiagnet: `-E- Not found master subnet manager in fabric`.
+fn ibdiagnet(lower: &str) -> Option<(K, usize)> {
+    let trimmed = lower.trim_start();
+    let at = lower.len() - trimmed.len();
+    let text = trimmed
+        .strip_prefix("-e- ")
+        .or_else(|| trimmed.strip_prefix("-w- "))?;
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let kind = if text.contains("guid") && text.contains("duplicat") {
+        K::GuidDuplicated
+    } else if has(&["subnet manager", "master sm"]) && has(&["not found", "missing", "no "]) {
+        K::NoSubnetManager
+    } else if has(&["unexpected actual link", "unexpected width", "unexpected speed"])
+        || has(&[
+            " ber ",
+            "symbol_error",
+            "link_downed",
+            "rcv_errors",
+            "effective ber",
+        ])
+    {
+        K::LinkDegraded
+    } else if has(&["pkey", "partition"]) && has(&["mismatch", "missing", "fail"]) {
+        K::PkeyMissing
+    } else {
+        return None;
+    };
+    Some((kind, at))
+}
+
+/// What mlxlink recommends about a port: `Recommendation : Cable is unplugged`.
+fn recommendation(lower: &str) -> Option<(K, usize)> {
+    let (name, value) = lower.split_once(':')?;
+    let value = value.trim();
+    if name.trim() != "recommendation" || value.is_empty() || value.starts_with("no issue") {
+        return None;
+    }
+    let at = lower.find(value).unwrap_or_default();
+    let has = |words: &[&str]| words.iter().any(|word| value.contains(word));
+    Some((
+        if value.contains("temperature") {
+            K::AdapterHot
+        } else if has(&[
+            "cable",
+            "signal",
+            "module",
+            "eeprom",
+            "transceiver",
+            "negotiation",
+            "power budget",
+        ]) {
+            K::ModuleFault
+        } else {
+            K::PortNotActive
+        },
+        at,
+    ))
+}
+
+/// A link below its capability in iblinkinfo (`Could be 4X`), or error counters that ibqueryerrors and perfquery show.
+fn counters(lower: &str) -> Option<(K, usize)> {
+    /// Below, a counter may come from the last time when a cable was plugged.
+    const MANY: u64 = 10;
+    const COUNTERS: [&str; 6] = [
+        "symbolerrorcounter",
+        "linkerrorrecoverycounter",
+        "linkdownedcounter",
+        "portrcverrors",
+        "locallinkintegrityerrors",
+        "linkintegrityerrors",
+    ];
+    if let Some(at) = lower.find("could be ") {
+        let of_link = lower.contains("==(") && lower.contains("linkup");
+        return of_link.then_some((K::LinkDegraded, at));
+    }
+    COUNTERS.iter().find_map(|name| {
+        let at = lower.find(name)?;
+        let value = number(lower[at + name.len()..].trim_start_matches(['=', ':', '.', ' ']))?;
+        (value >= MANY).then_some((K::LinkDegraded, at))
+    })
+}
+
+/// The state in a list of ports: ibstat's `State: Down`, libibverbs' `state: PORT_DOWN (1)`, `link mlx5_0/1 state DOWN …` of rdma.
+fn state(lower: &str) -> Option<(&str, usize)> {
+    let trimmed = lower.trim();
+    let value = if let Some(rest) = trimmed.strip_prefix("state:") {
+        rest.trim_start()
+    } else {
+        let link = trimmed.strip_prefix("link ")?;
+        let (name, rest) = link.split_once(" state ")?;
+        let (_, port) = name.split_once('/')?;
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        rest.trim_start().get(..).filter(|_| is_port)?
+    };
+    let word = value.split([' ', '(']).next()?;
+    let word = word.strip_prefix("port_").unwrap_or(word);
+    Some((word, lower.find(word)?))
+}
+
+fn port_state(lower: &str) -> Option<(K, usize)> {
+    let (word, at) = state(lower)?;
+    let kind = match word {
+        "down" => K::PortNotActive,
+        "initializing" | "initialize" | "init" => K::PortInitializing,
+        _ => return None,
+    };
+    Some((kind, at))
+}
+
+/// Whether a line in lower case lists a port that is down. Ports without a cable are normal where others are active.
+pub(super) fn lists_port_down(lower: &str) -> bool {
+    state(lower).is_some_and(|(word, _)| word == "down")
+}
+
+/// Whether a line in lower case lists an active port.
+pub(super) fn lists_active_port(lower: &str) -> bool {
+    state(lower).is_some_and(|(word, _)| word == "active")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_fabric_tools_are_read_by_what_they_are_about() {
+        for (line, expected) in [
+            (
+                "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> ni_rcv_set_links: err 0d01: found duplicated node guid.",
+                Some(K::GuidDuplicated),
+            ),
+            ("nov 12 09:31:02 112233 [6b7fe700] 0x02 -> subnet up", None),
+            (
+                "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> pr_rcv_get_path_parms: err 1f1a: ports 0x1 (n1 hca-1 port 1) and 0x2 \
+                 (n2 hca-1 port 1) do not share specified pkey 0x8001",
+                Some(K::PkeyMissing),
+            ),
+            (
+                "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> umad_receiver: err 5411: dr smp send completed with error (ib_timeout)",
+                Some(K::PeerUnreachable),
+            ),
+            (
+                "ibwarn: [28113] mad_rpc: _do_madrpc failed; dport (lid 4)",
+                Some(K::PeerUnreachable),
+            ),
+            ("query sa failed: connection timed out", Some(K::NoSubnetManager)),
+            (
+                "ibwarn: [4312] umad_init: can't read abi version from /sys/x (no such file): is ib_umad module loaded?",
+                Some(K::ModuleMissing),
+            ),
+            ("-i- subnet manager check finished successfully", None),
+            (
+                "-e- not found master subnet manager in fabric",
+                Some(K::NoSubnetManager),
+            ),
+            ("recommendation                     : no issue was observed", None),
+            (
+                "recommendation                     : cable is unplugged",
+                Some(K::ModuleFault),
+            ),
+            ("symbolerrorcounter:..............0", None),
+            ("symbolerrorcounter:..............65535", Some(K::LinkDegraded)),
+            (
+                "  9 12[ ] ==( 4x 53.125 gbps active/ linkup)==> 42 12[ ] \"sw\" ( )",
+                None,
+            ),
+            ("\t\tstate: down", Some(K::PortNotActive)),
+            ("\t\t\tstate:\t\t\tport_init (2)", Some(K::PortInitializing)),
+            (
+                "link mlx5_0/1 state active physical_state link_up netdev eth0",
+                None,
+            ),
+            (
+                "link mlx5_0/1 state down physical_state disabled netdev eth0",
+                Some(K::PortNotActive),
+            ),
+            ("the state: down the drain", None),
+        ] {
+            assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+}

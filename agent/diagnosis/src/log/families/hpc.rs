@@ -1,0 +1,79 @@
+//! Messages of MPI libraries, PSM, DAPL, libfabric's users, DPDK and the tools of adapters.
+
+use super::Row;
+use crate::symptom::SymptomKind::{self as K};
+
+/// Each row as in the module above.
+pub(super) const ROWS: &[Row] = &[
+    // PSM2, PSM3 and libfabric's opx.
+    (&["psm", "and driver version mismatch"], K::VersionMismatch),
+    (&["user major version", "driver major"], K::VersionMismatch),
+    (&["pkey", "please use psm"], K::PkeyMissing),
+    (&["can't get a valid pkey"], K::PkeyMissing),
+    (&["network down", "hfi1"], K::PortError),
+    (&["network down", "psm"], K::PortError),
+    (&["driver initialization failure on /dev/hfi"], K::OpenFailed),
+    (&["endpoint could not be reached"], K::PeerUnreachable),
+    (&["couldn't connect to", "still trying"], K::PeerUnreachable),
+    (&["couldn't connect to", "others)"], K::PeerUnreachable),
+    (&["psm", "unable to pin gpu pages"], K::ResourceLimit),
+    (&["is the sm running"], K::NoSubnetManager),
+    (&["make sure sm is running"], K::NoSubnetManager),
+    // DAPL: the connection events of DAT (`DAT_CONNECTION_EVENT_*`).
+    (&["unexpected dapl event 0x4002"], K::ConnectRefused),
+    (&["unexpected dapl event 0x4003"], K::ConnectRefused),
+    (&["unexpected dapl event 0x4005"], K::PeerClosed),
+    (&["unexpected dapl event 0x4006"], K::PeerClosed),
+    (&["unexpected dapl event 0x4007"], K::PeerUnreachable),
+    (&["unexpected dapl event 0x4008"], K::PeerUnreachable),
+    (&["dapl", "conn_err", "timeout"], K::PeerUnreachable),
+    (&["dapl", "conn_err", "reject"], K::ConnectRefused),
+    (&["dapl", "retries exhausted"], K::PeerUnreachable),
+    (&["fabric is not available"], K::NoDevice),
+    (&["open_hca", "not found"], K::NoDevice),
+    // Open MPI.
+    (&["partition key", "not found"], K::PkeyMissing),
+    (
+        &["not able to find endpoint information for a remote"],
+        K::PeerClosed,
+    ),
+    (&["pml ucx cannot be selected"], K::NoDevice),
+    (&["pml cm cannot be selected"], K::NoDevice),
+    (
+        &["unable to find any relevant network interfaces", "openib"],
+        K::NoDevice,
+    ),
+    // Mercury and DAOS.
+    (&["no provider found for", "on domain"], K::SettingUnmatched),
+    (&["no provider found for", "provider"], K::NoDevice),
+    (&["fabric provider", "not supported"], K::SettingUnmatched),
+    (&["fabric interface", "not found"], K::SettingUnmatched),
+    (&["crt_req_timeout_hdlr"], K::PeerUnreachable),
+    // DPDK.
+    (&["devx", "syndrome="], K::CommandRefused),
+    (&["bad devx status", "syndrome"], K::CommandRefused),
+    // perftest and rdma-core's examples.
+    (&["couldn't get local lid"], K::PortInitializing),
+    (&["incompatibility issue with gid types"], K::ConnectIncompatible),
+    (&["size might be too big. try reducing"], K::CreateFailed),
+    (&["dma-buf is not supported on this"], K::DmaBufUnsupported),
+    (&["does not support dma-buf"], K::DmaBufUnsupported),
+    (&["dmabuf requested but not supported"], K::DmaBufUnsupported),
+    (&["pcie mapping requires dma-buf"], K::DmaBufUnsupported),
+    (&["failed to export dmabuf"], K::DmaBufUnsupported),
+    (&["failed to export dm as dmabuf"], K::DmaBufUnsupported),
+    // Libraries of rdma-core that are of different releases.
+    (&["undefined symbol", "-rdmav"], K::LibraryMismatch),
+    (&["undefined symbol", "ibverbs_"], K::LibraryMismatch),
+    (&["undefined symbol", "mlx5_1."], K::LibraryMismatch),
+    (&["not found (required by", "libmlx5"], K::LibraryMismatch),
+    (&["not found (required by", "libmlx4"], K::LibraryMismatch),
+    (&["not found (required by", "ibverbs_"], K::LibraryMismatch),
+    (&["not found (required by", "rdmacm_"], K::LibraryMismatch),
+    // Tools of adapters, and the start of the driver.
+    (&["livefish"], K::AdapterNotStarted),
+    (&["belong to kernel which is not a part of"], K::ModuleMismatch),
+    (&["loading hca driver", "failed"], K::ModuleMismatch),
+    // smcss: the socket uses TCP; the code is that of the CLC decline (`SMC_CLC_DECL_*`).
+    (&[" tcp 0x030"], K::SocketFallback),
+];

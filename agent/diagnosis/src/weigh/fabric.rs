@@ -1,0 +1,79 @@
+//! What the tools of an InfiniBand fabric report, and libraries that do not fit together.
+
+use super::{Case, Scales};
+use crate::symptom::{Software, Symptom, SymptomKind};
+
+/// Two devices with one GUID.
+pub(crate) fn guids(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = case.seen(&[SymptomKind::GuidDuplicated]).next() else {
+        return;
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    scales.next_step = Some(
+        "Find the two devices that have the GUID: ibnetdiscover | grep -i GUID, and ibstat on the nodes that the log names. A copied virtual \
+        machine, a virtual function or a wrongly flashed adapter has that of another one: set its own GUID (ip link set PF vf N node_guid …, \
+        mlxconfig or mstflint). If one cable connects a switch or adapter to itself, remove it."
+            .into(),
+    );
+}
+
+/// The step for what a subnet manager refuses, or why it does not start; `None` if the cause's own text applies.
+pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    Some(match symptom.kind {
+        SymptomKind::ManagerNotStarted => {
+            "The subnet manager could not use its port. Only one can manage a port: check that no other opensm runs on this node (pgrep -a \
+            opensm), that it runs as root, that ib_umad is loaded, and that the port with the GUID in the log exists and is InfiniBand (ibstat)."
+        }
+        SymptomKind::JoinRefused if text.contains("err ") || text.contains("mgid") => {
+            "Compare the port with the group: saquery -g shows the partition, MTU and rate of the group, ibstat and ibv_devinfo those of the port. \
+            A port whose rate or MTU is below the group's is refused: repair its link, or lower mtu and rate of the group in opensm's \
+            partitions.conf. A port outside the partition needs an entry there."
+        }
+        _ => return None,
+    })
+}
+
+/// What to do where a node or switch of the fabric does not answer management packets.
+const UNANSWERED: &str = "The node or switch at the end of the path that the log shows does not answer management packets. Find it: smpquery -D nodeinfo \
+    PATH for a directed route (0,1,…), ibtracert or iblinkinfo for a LID. Check that it is switched on, that its driver is loaded and its cable \
+    is plugged, and look for errors on the links: ibqueryerrors. One such message while a node restarts is harmless.";
+
+/// The step where the tools of the fabric got no answer.
+pub(super) fn unanswered(case: &Case<'_>) -> Option<&'static str> {
+    let mut silent = case.seen(&[SymptomKind::PeerUnreachable]);
+    silent
+        .any(|symptom| symptom.software == Some(Software::Fabric))
+        .then_some(UNANSWERED)
+}
+
+/// The step for a library of rdma-core that fits neither the driver of the kernel nor the others.
+pub(super) fn library_step(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    if text.contains("ernel abi") {
+        return Some(
+            "The provider in user space and the driver of the kernel are of different releases. Install both from one source: the adapter \
+            vendor's driver package with its own library, or the kernel's driver with the distribution's rdma-core. In a container, \
+            install the provider that belongs to the host's driver. Then check with ibv_devinfo.",
+        );
+    }
+    (symptom.kind == SymptomKind::LibraryMismatch).then_some(
+        "The libraries are of different releases of rdma-core or MLNX_OFED. Show which ones the program loads: ldd PROGRAM, and the packages \
+        that they come from (dpkg -S, rpm -qf). Install libibverbs, librdmacm and the providers from one release, and remove old copies \
+        from LD_LIBRARY_PATH.",
+    )
+}
+
+/// The step where Omni-Path's library, or PSM3, could not open its device.
+pub(super) fn psm_step(case: &Case<'_>) -> Option<&'static str> {
+    let is_psm = |symptom: &&Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["hfi", "nic unit", "psm"].iter().any(|word| text.contains(word))
+    };
+    case.symptoms.iter().copied().find(is_psm)?;
+    Some(
+        "Where the job runs, check that the library's device is there and may be opened: ls -l /dev/hfi1_* and opainfo for Omni-Path (PSM2, \
+        OPX), ls -l /dev/infiniband and fi_info -p psm3 for PSM3. On nodes without such an adapter choose another transport: \
+        FI_PROVIDER=verbs or tcp, or --mca pml ucx.",
+    )
+}
