@@ -195,18 +195,10 @@ fn recommendation(lower: &str) -> Option<(K, usize)> {
     Some((
         if value.contains("temperature") {
             K::AdapterHot
-        } else if has(&[
-            "cable",
-            "signal",
-            "module",
-            "eeprom",
-            "transceiver",
-            "negotiation",
-            "power budget",
-        ]) {
-            K::ModuleFault
-        } else {
+        } else if has(&["command", "disabled", "is enabled"]) {
             K::PortNotActive
+        } else {
+            K::ModuleFault
         },
         at,
     ))
@@ -239,7 +231,8 @@ fn counters(lower: &str) -> Option<(K, usize)> {
 fn state(lower: &str) -> Option<(&str, usize)> {
     let trimmed = lower.trim();
     let value = if let Some(rest) = trimmed.strip_prefix("state:") {
-        rest.trim_start()
+        // ibstatus numbers them: `1: DOWN`.
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || c == ':')
     } else {
         let link = trimmed.strip_prefix("link ")?;
         let (name, rest) = link.split_once(" state ")?;
@@ -326,6 +319,15 @@ mod tests {
             ),
             (
                 "link mlx5_0/1 state down physical_state disabled netdev eth0",
+                Some(K::PortNotActive),
+            ),
+            ("\tstate:\t\t 1: down", Some(K::PortNotActive)),
+            (
+                "recommendation : fec not match in force mode",
+                Some(K::ModuleFault),
+            ),
+            (
+                "recommendation : the port is closed by command",
                 Some(K::PortNotActive),
             ),
             ("the state: down the drain", None),

@@ -64,7 +64,18 @@ impl Grade {
 
 /// Whether the line is known to have no consequence.
 fn is_harmless(lower: &str) -> bool {
-    LISTS.harmless.occur(lower)
+    LISTS.harmless.occur(lower) || is_capability(lower)
+}
+
+/// DPDK lists what an adapter lacks when it starts: `mlx5_net: Packet pacing is not supported.`
+fn is_capability(lower: &str) -> bool {
+    let trimmed = lower.trim().trim_end_matches('.');
+    ["mlx5_net: ", "mlx5_common: ", "mlx5_pci: "]
+        .iter()
+        .any(|component| trimmed.starts_with(component))
+        && ["is not supported", "isn't supported"]
+            .iter()
+            .any(|end| trimmed.ends_with(end))
 }
 
 fn is_about_rdma(lower: &str) -> bool {

@@ -28,7 +28,8 @@ impl Frame {
             return None;
         }
         let (before, left) = self.open.as_mut()?;
-        let joined = (!before.is_empty() && !trimmed.is_empty()).then(|| format!("{before} {trimmed}"));
+        let joined = (!before.is_empty() && !trimmed.is_empty() && !is_value(before) && !is_value(trimmed))
+            .then(|| format!("{before} {trimmed}"));
         *left -= 1;
         if *left == 0 {
             self.open = None;
@@ -43,6 +44,14 @@ impl Frame {
         }
         joined
     }
+}
+
+/// Whether a line has a name and its value: `Local host: n1`. `WARNING: …` begins a sentence.
+fn is_value(line: &str) -> bool {
+    const WORDS: usize = 3;
+    line.split_once(':').is_some_and(|(name, _)| {
+        name.split_whitespace().count() <= WORDS && name.bytes().any(|byte| byte.is_ascii_lowercase())
+    })
 }
 
 /// What a message that begins in the line before shows, if neither line shows it alone.

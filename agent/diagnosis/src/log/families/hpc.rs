@@ -39,10 +39,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["pml ucx cannot be selected"], K::NoDevice),
     (&["pml cm cannot be selected"], K::NoDevice),
-    (
-        &["unable to find any relevant network interfaces", "openib"],
-        K::NoDevice,
-    ),
+    (&["unable to find any relevant network interfaces"], K::NoDevice),
+    (&["initialization of psm2 library failed"], K::OpenFailed),
     // Mercury and DAOS.
     (&["no provider found for", "on domain"], K::SettingUnmatched),
     (&["no provider found for", "provider"], K::NoDevice),
@@ -54,6 +52,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["bad devx status", "syndrome"], K::CommandRefused),
     // perftest and rdma-core's examples.
     (&["couldn't get local lid"], K::PortInitializing),
+    (&["can't read sgid of index"], K::NoGid),
+    (&["requested size larger than port mtu"], K::MtuDiffers),
+    (&["no usable transports/devices"], K::SettingUnmatched),
     (&["incompatibility issue with gid types"], K::ConnectIncompatible),
     (&["size might be too big. try reducing"], K::CreateFailed),
     (&["dma-buf is not supported on this"], K::DmaBufUnsupported),
@@ -73,7 +74,11 @@ pub(super) const ROWS: &[Row] = &[
     // Tools of adapters, and the start of the driver.
     (&["livefish"], K::AdapterNotStarted),
     (&["belong to kernel which is not a part of"], K::ModuleMismatch),
-    (&["loading hca driver", "failed"], K::ModuleMismatch),
+    (&["loading", "hca driver", "[failed]"], K::ModuleMismatch),
+    (
+        &["could not insert", "unknown symbol in module"],
+        K::ModuleMismatch,
+    ),
     // smcss: the socket uses TCP; the code is that of the CLC decline (`SMC_CLC_DECL_*`).
     (&[" tcp 0x030"], K::SocketFallback),
 ];

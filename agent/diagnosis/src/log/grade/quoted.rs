@@ -75,6 +75,14 @@ fn is_prose(text: &str) -> bool {
     begins && !is_labelled && sentences >= 2 && advises >= 2 && words().count() >= WORDS && !origin::has(text)
 }
 
+/// Whether a line is of a list of changes: `- Fixed an issue where …`.
+fn is_release_note(lower: &str) -> bool {
+    let text = lower.trim_start().trim_start_matches(['-', '*', ' ']);
+    ["fixed an issue", "fixed a bug", "fixed the issue", "fixed issue"]
+        .iter()
+        .any(|beginning| text.starts_with(beginning))
+}
+
 /// Whether the line quotes documentation, advice or source code.
 pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> bool {
     /// A hint follows NCCL's prefix.
@@ -84,6 +92,7 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         || is_source(lower)
         || grammar::is_search(lower)
         || is_prose(line.text)
+        || is_release_note(lower)
     {
         return true;
     }
@@ -99,7 +108,11 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
     };
     let about = || level.is_none() && LISTS.about_errors.occur(lower);
     let trimmed = lower.trim_start();
-    let code = CODE.iter().any(|beginning| trimmed.starts_with(beginning)) && !is_message_after_hash(trimmed);
+    // perftest: `Function rdma_connect failed`.
+    let is_code = |beginning: &&str| {
+        trimmed.starts_with(*beginning) && (**beginning != *"function " || trimmed.contains('('))
+    };
+    let code = CODE.iter().any(|beginning| is_code(&beginning)) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
     let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
     code || advice() || about() || named()

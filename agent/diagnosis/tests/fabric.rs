@@ -1,0 +1,170 @@
+//! What users paste of MPI, PSM, libfabric, DPDK and the tools of an InfiniBand fabric, and their sound relatives.
+
+#![allow(missing_docs)]
+
+use rdma_health_diagnosis::{
+    Diagnosis, diagnose,
+    log::{Log, LogReader},
+    symptom::{Grade, SymptomKind as K},
+};
+use rdma_health_node::Node;
+
+const FRAME: &str = "--------------------------------------------------------------------------";
+
+fn read(text: &str) -> Log {
+    let mut reader = LogReader::default();
+    reader.feed(text.as_bytes());
+    reader.finish()
+}
+
+/// The kinds of the symptoms in a text, without notes.
+fn kinds(text: &str) -> Vec<K> {
+    let symptoms = read(text).symptoms.into_iter();
+    symptoms
+        .filter(|symptom| symptom.grade > Grade::Note)
+        .map(|symptom| symptom.kind)
+        .collect()
+}
+
+/// What a user is told about a text, with no node known.
+fn told(text: &str) -> Diagnosis {
+    diagnose(&Node::unknown(), &[], Some(&read(text)))
+}
+
+fn first(text: &str) -> (&'static str, String) {
+    let told = told(text);
+    let cause = told.causes.first().unwrap_or_else(|| panic!("no cause: {text}"));
+    (cause.id, cause.next_step.clone())
+}
+
+#[test]
+fn messages_show_their_failure() {
+    for (text, kind) in [
+        (
+            "e001.53882PSM2 no hfi units are active (err=23)",
+            K::PortNotActive,
+        ),
+        (
+            "hfi_userinit: PSM2 and driver version mismatch: (6 != 5)",
+            K::VersionMismatch,
+        ),
+        (
+            "node12 hfi_userinit: assign_context command failed: Device or resource busy",
+            K::ResourceLimit,
+        ),
+        (
+            "psm2_ep_open: Wrong pkey 0x8002, please use PSM2_PKEY to specify a valid pkey",
+            K::PkeyMissing,
+        ),
+        ("[17:n01] unexpected DAPL event 0x4008", K::PeerUnreachable),
+        ("[17:n01] unexpected DAPL event 0x4003", K::ConnectRefused),
+        (
+            "mlx5_common: DevX create q counter set failed errno=121 status=0x2 syndrome=0x8975f1",
+            K::CommandRefused,
+        ),
+        (
+            "net_mlx5: probe of PCI device 0000:5e:00.0 aborted after encountering an error: Operation not permitted",
+            K::NotPermitted,
+        ),
+        (" Couldn't get local LID", K::PortInitializing),
+        (" DMA-BUF is not supported on this GPU", K::DmaBufUnsupported),
+        (
+            "ibv_devinfo: symbol lookup error: /usr/lib/libibverbs/libbnxt_re-rdmav34.so: undefined symbol: verbs_register_driver_34",
+            K::LibraryMismatch,
+        ),
+        (
+            "# [551.22] mercury->cls: [error] na_ofi.c:3102 na_ofi_verify_info(): No provider found for \"verbs;ofi_rxm\" provider on domain \"mlx5_7\"",
+            K::SettingUnmatched,
+        ),
+        (
+            "ACTIVE        00000 0067890 10.0.0.1:5201 10.0.0.2:43210  0000 TCP 0x03030000",
+            K::SocketFallback,
+        ),
+        (
+            "openibd[1512]: Module mlx5_ib belong to kernel which is not a part of MLNX_OFED, skipping...[FAILED]",
+            K::ModuleMismatch,
+        ),
+    ] {
+        assert_eq!(kinds(text), [kind], "{text}");
+    }
+}
+
+#[test]
+fn sound_output_shows_nothing() {
+    for text in [
+        "mlx5_net: Default miss action is not supported.",
+        "provider: verbs;ofi_rxm, score = 5, pref = -2, FI_FORMAT_UNSPEC [28]",
+        "[0] MPI startup(): File \"/opt/intel/etc/tuning_skx_shm-ofi_mlx_100.dat\" not found",
+        "SymbolErrorCounter:..............0\nLinkDownedCounter:...............2",
+        "Recommendation                     : No issue was observed",
+        "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev a\nlink mlx5_1/1 state DOWN physical_state DISABLED netdev b",
+        "\t\tState: Down\n\t\tPhysical state: Disabled\n\t\tState: Active\n\t\tPhysical state: LinkUp",
+        "Nov 12 09:31:02 112233 [6B7FE700] 0x02 -> SUBNET UP",
+    ] {
+        assert_eq!(kinds(text), [], "{text}");
+    }
+}
+
+#[test]
+fn a_message_that_a_help_text_wraps_is_read_as_one() {
+    let text = format!(
+        "{FRAME}\nWARNING: It appears that your OpenFabrics subsystem is configured to only\nallow registering part of your physical \
+         memory.  This can cause MPI jobs to\nrun with erratic performance.\n{FRAME}\n"
+    );
+    assert_eq!(kinds(&text), [K::ResourceLimit]);
+    let without_frame = text.replace(FRAME, "");
+    assert_eq!(kinds(&without_frame), []);
+    // The rest of a table is not the continuation of a message.
+    let table = format!("{FRAME}\nBenchmark: ring on mlx5_0 port 1\nNodes not active: 0\n{FRAME}\n");
+    assert_eq!(kinds(&table), []);
+}
+
+#[test]
+fn remedies_are_those_of_what_was_pasted() {
+    for (text, cause, words) in [
+        (
+            "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1) for device bnxt_re0\nNo IB devices found",
+            "userspace-libraries",
+            "of different releases",
+        ),
+        (
+            "c101.7712PSM2 can't open hfi unit: -1 (err=23)",
+            "device-not-given",
+            "/dev/hfi1_*",
+        ),
+        (
+            "Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> ni_rcv_set_links: ERR 0D01: Found duplicated node GUID.",
+            "guids",
+            "ibnetdiscover",
+        ),
+        (
+            "Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> mcmr_rcv_join_mgrp: ERR 1B12: validate_port_caps failed for MGID: ff12::1 port 0x1",
+            "partition-key",
+            "saquery -g",
+        ),
+        (
+            "Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> osm_vendor_bind: ERR 5426: Unable to register class 129 version 1",
+            "no-subnet-manager",
+            "no other opensm",
+        ),
+        (
+            "Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> umad_receiver: ERR 5411: DR SMP Send completed with error (IB_TIMEOUT) -- dropping",
+            "fabric-or-peer",
+            "smpquery",
+        ),
+        (
+            " Requested QP size might be too big. Try reducing TX depth and/or inline size.\nUnable to create QP.\n Couldn't create IB resources",
+            "memlock-limit",
+            "ulimit -l",
+        ),
+        (
+            "Couldn't allocate MR\nFailed to create MR",
+            "memlock-limit",
+            "ulimit -l",
+        ),
+    ] {
+        let (id, step) = first(text);
+        assert_eq!(id, cause, "{text}");
+        assert!(step.contains(words), "{text}: {step}");
+    }
+}
