@@ -157,11 +157,6 @@ fn remedies_are_those_of_what_was_pasted() {
             "memlock-limit",
             "ulimit -l",
         ),
-        (
-            "Couldn't allocate MR\nFailed to create MR",
-            "memlock-limit",
-            "ulimit -l",
-        ),
     ] {
         let (id, step) = first(text);
         assert_eq!(id, cause, "{text}");
