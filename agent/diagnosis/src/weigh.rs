@@ -17,7 +17,7 @@ pub(crate) use job::{
     userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
-pub(crate) use message::{backend, listener, pod_network, unsupported};
+pub(crate) use message::{backend, pod_network, unsupported};
 pub(crate) use network::{
     addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_member, infiniband_only,
     link_quality, mtu, other_namespace, port_down,

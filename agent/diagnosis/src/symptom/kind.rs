@@ -185,6 +185,8 @@ kinds! {
     SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
     ComputeError: Note, "compute-error", "an error of CUDA or ROCm, not of RDMA";
     SharedMemory: Note, "shared-memory-error", "an error of shared memory within the node (/dev/shm), not of RDMA";
+    GlooError: Note, "gloo-error",
+        "an error of Gloo, which connects over TCP and not over RDMA: GLOO_SOCKET_IFNAME selects the interface that it uses";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
     CollectiveTimeout: Secondary, "collective-timeout", "a collective operation timed out";
@@ -237,6 +239,7 @@ impl SymptomKind {
                 | Self::SharpUnavailable
                 | Self::ComputeError
                 | Self::SharedMemory
+                | Self::GlooError
                 | Self::Unrecognised
         )
     }

@@ -236,7 +236,7 @@ pub(super) static NO_LISTENER: KnownCause = KnownCause {
     cases: &[],
     often: &[NoListener, ExchangeFailed],
     sometimes: &[CmFailed, ConnectRefused],
-    weigh: weigh::listener,
+    weigh: weigh::logged,
 };
 
 pub(super) static UNSUPPORTED_ADAPTER: KnownCause = KnownCause {

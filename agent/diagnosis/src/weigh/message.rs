@@ -92,20 +92,3 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
         );
     }
 }
-
-/// Where nothing answered, and the settings of libraries that connect over TCP.
-pub(crate) fn listener(case: &Case<'_>, scales: &mut Scales) {
-    let kinds = [SymptomKind::NoListener, SymptomKind::ExchangeFailed];
-    let Some(symptom) = case.seen(&kinds).next() else {
-        return;
-    };
-    scales.fits(&symptom.source, &symptom.text);
-    if symptom.text.to_ascii_lowercase().contains("gloo") {
-        scales.next_step = Some(
-            "Gloo connects the processes over TCP, at the address to which each host name resolves. Set GLOO_SOCKET_IFNAME on every node to the \
-            interface that reaches the others, check that the host name does not resolve to 127.0.1.1 (getent hosts $(hostname)) and that no \
-            firewall blocks the ports."
-                .into(),
-        );
-    }
-}

@@ -11,17 +11,17 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing \"iommu=pt\""], K::PassthroughMissing),
     // aws-ofi-nccl.
     (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
-    // MSCCL++, Gloo and others name the interface that a setting selects.
+    // MSCCL++ and others name the interface that a setting selects.
     (&["no interface named"], K::NoSocketInterface),
-    (&["unable to find address for", "gloo"], K::NoSocketInterface),
-    (&["unable to find interface for", "gloo"], K::NoSocketInterface),
     // Gloo connects over TCP.
-    (&["gloo connectfullmesh failed"], K::ExchangeFailed),
-    (&["connection refused", "gloo"], K::ExchangeFailed),
-    (&["connect timeout", "gloo"], K::ExchangeFailed),
-    (&["timed out connecting", "gloo"], K::ExchangeFailed),
-    (&["connection closed by peer", "gloo"], K::PeerClosed),
-    (&["connection reset by peer", "gloo"], K::PeerClosed),
+    (&["unable to find address for", "gloo"], K::GlooError),
+    (&["unable to find interface for", "gloo"], K::GlooError),
+    (&["gloo connectfullmesh failed"], K::GlooError),
+    (&["connection refused", "gloo"], K::GlooError),
+    (&["connect timeout", "gloo"], K::GlooError),
+    (&["timed out connecting", "gloo"], K::GlooError),
+    (&["connection closed by peer", "gloo"], K::GlooError),
+    (&["connection reset by peer", "gloo"], K::GlooError),
     // Huawei's HCCL and HCCP.
     (&["ej0002:"], K::PortNotActive),
     (&["ra rdma init failed"], K::OpenFailed),
