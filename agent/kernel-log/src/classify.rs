@@ -179,6 +179,9 @@ const ADAPTER: &[Row] = {
         (&["failed to load the driver"], Some(ProbeFailed)),
         (&["failed to register", "device"], Some(ProbeFailed)),
         (&["failed to add interface"], Some(ProbeFailed)),
+        // What an adapter offers no more or not yet.
+        (&["firmware recovery mode"], Some(FirmwareInit)),
+        (&["may trigger hung task watchdog"], None),
         // A reset that the driver itself requested.
         (&["non-fatal"], None),
         // PCIe errors as the driver sees them.
@@ -210,6 +213,9 @@ const ADAPTER: &[Row] = {
         // Refused commands. A function whose firmware restricts registers logs one with each read.
         (&["limits exceeded"], Some(ResourceLimit)),
         (&["no resources"], Some(ResourceLimit)),
+        (&["not enough", "resources"], Some(ResourceLimit)),
+        (&["not enough", "vectors"], Some(ResourceLimit)),
+        (&["no free", "msi-x"], Some(ResourceLimit)),
         (&["failed to allocate", "mtt"], Some(ResourceLimit)),
         (&["failed to allocate", "mpt"], Some(ResourceLimit)),
         (&["failed to allocate", "icm"], Some(ResourceLimit)),
@@ -227,6 +233,9 @@ const ADAPTER: &[Row] = {
         (&["destroy_", "failed, status"], None),
         (&["dealloc_", "failed, status"], None),
         (&["failed, status"], Some(DriverError)),
+        // A queue that was put into the error state, which the adapter calls a catastrophe of that queue.
+        (&["work queue catastrophic"], Some(DriverError)),
+        (&["work queue", "error"], Some(DriverError)),
         // The adapter and its firmware.
         (&["health issue observed", "severity", "info:"], None),
         (&["health issue observed", "severity", "notice:"], None),
@@ -242,6 +251,14 @@ const ADAPTER: &[Row] = {
         (&["synd 0x0:"], None),
         (&["synd 0x", ": "], Some(AdapterHealth)),
         (&["fatal"], Some(AdapterHealth)),
+        (&["aeq overflow"], Some(AdapterHealth)),
+        (&["ceq overflow"], Some(AdapterHealth)),
+        (&["hmc error"], Some(AdapterHealth)),
+        (&["parity error"], Some(AdapterHealth)),
+        (&["freeze state entered"], Some(AdapterHealth)),
+        (&["sdma engine", "halted"], Some(AdapterHealth)),
+        (&["fw stuck"], Some(AdapterHealth)),
+        (&["mqe timeout"], Some(CommandTimeout)),
         (&["unrecoverable"], Some(AdapterHealth)),
         (&["catastrophic"], Some(AdapterHealth)),
         (&["critical error"], Some(AdapterHealth)),
@@ -279,7 +296,6 @@ const ADAPTER: &[Row] = {
         (&["multicast join failed"], Some(DriverError)),
         (&["failed to initialize port"], Some(DriverError)),
         (&["sriov", "failed"], Some(DriverError)),
-        (&["not enough", "resources"], Some(DriverError)),
         (&["process_aeq", "ae "], Some(DriverError)),
         (&["new offline"], Some(LinkDown)),
         (&["link down"], Some(LinkDown)),

@@ -15,6 +15,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             .filter_map(|symptom| symptom.line)
             .min()
     };
+    let prevented = symptoms
+        .iter()
+        .any(|symptom| symptom.grade == Grade::Failure && prevents_start(symptom.kind));
     let root = first(Grade::Failure, |symptom| !follows(symptom));
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
     // A program can go on without its plugin, over TCP or not at all.
@@ -22,7 +25,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
-        let is_consequence = follows(symptom) && after(root)
+        let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
+            || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_plugin(symptom) && after(plugin);
         if is_consequence && symptom.grade > Grade::Secondary {
@@ -149,6 +153,22 @@ fn is_without_device(kind: K) -> bool {
 fn is_without_plugin(symptom: &Symptom) -> bool {
     is_without_device(symptom.kind)
         || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
+}
+
+/// Why a driver does not start an adapter. Its driver may report it before or after it gives up.
+fn prevents_start(kind: K) -> bool {
+    matches!(
+        kind,
+        K::FirmwareMissing
+            | K::FirmwareMismatch
+            | K::PciRoom
+            | K::HostMemory
+            | K::ResourceLimit
+            | K::DeviceFatal
+            | K::DeviceStalled
+            | K::PciFault
+            | K::CommandRefused
+    )
 }
 
 /// What keeps a program from its devices.

@@ -11,14 +11,14 @@ use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
-    GPU_WITHIN, ended,
+    GPU_WITHIN, codes, ended,
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
     families,
     grade::{Grade, Level, failures},
     grammar,
-    kernel::{User, is_of_interest, kernel, of_event, user_of},
+    kernel::{User, is_of_interest, is_of_kernel, kernel, of_event, user_of},
     line::{Lower, excerpt, host, row},
     loader,
     marks::{self, Marks},
@@ -26,6 +26,7 @@ use super::{
     operation::{Operation, operation},
     settings::{self, Fact},
     status::{names_status, status},
+    trace::{self, Report},
 };
 use crate::symptom::{self, Gpu, Software, Symptom, SymptomKind, Transition, completion::of_syndrome};
 
@@ -95,6 +96,8 @@ pub(super) struct Recogniser {
     /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised.
     anchors: Option<AhoCorasick>,
     dump: Option<DumpRows>,
+    /// A report of the kernel whose call trace may follow.
+    report: Option<Report>,
     /// The last line that shows GPU memory, and whose.
     gpu: Option<(u64, Gpu)>,
     /// What the lines so far show of the place where the job runs.
@@ -120,12 +123,13 @@ impl Default for Recogniser {
             .iter()
             .copied()
             .chain(failures())
-            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
+            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).chain(codes::ANCHORS).copied())
             .chain(memory::neighbours())
             .chain(marks::anchors())
             .chain(loader::ANCHORS.iter().copied())
             .chain(ended::anchors())
             .chain([ended::LABEL])
+            .chain(trace::anchors())
             .chain(of_families);
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -136,6 +140,7 @@ impl Default for Recogniser {
         Self {
             anchors,
             dump: None,
+            report: None,
             gpu: None,
             marks: Marks::default(),
         }
@@ -156,7 +161,7 @@ impl Recogniser {
 
     /// What a line shows.
     pub(super) fn recognise(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
-        if let Some(found) = self.dump_row(bytes) {
+        if let Some(found) = self.dump_row(bytes).or_else(|| self.traced(bytes, number)) {
             return Some(found);
         }
         if !self.anchors.as_ref()?.is_match(bytes) {
@@ -165,6 +170,10 @@ impl Recogniser {
         let text = String::from_utf8_lossy(bytes);
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
+        if let Some(report) = Report::begin(&text, &line.lower, number) {
+            self.report = Some(report);
+            return None;
+        }
         if let Some(gpu) = memory::of_neighbour(&line.lower) {
             self.gpu = Some((number, gpu));
         }
@@ -183,8 +192,13 @@ impl Recogniser {
         if self.begins_dump(&line, number) {
             return None;
         }
+        if let Some(function) = assigned(&line) {
+            return Some(Found::Recovered(Device::Pci(function)));
+        }
         let kernel = kernel(&line);
+        let is_root = families::find(&line.lower).is_some_and(|(kind, _)| families::outranks_events(kind));
         match kernel {
+            _ if is_root => {}
             Some(Judgement::Harmless) => return None,
             Some(Judgement::Event(ref report)) => match report.kind {
                 EventKind::LinkUp | EventKind::ModulePlugged => {
@@ -198,6 +212,9 @@ impl Recogniser {
                         let mut found = symptom(&line, Reading::of(kind, 0), number);
                         found.grade = grade.unwrap_or(found.grade);
                         found.software = Some(Software::Kernel);
+                        if found.kind == SymptomKind::AdapterNotStarted {
+                            found.named.errno = errno(&line);
+                        }
                         match &report.device {
                             Device::Pci(address) => found.named.function = Some(address.clone()),
                             Device::Named(name) if found.named.device.is_none() && is_rdma_name(name) => {
@@ -229,6 +246,8 @@ impl Recogniser {
                 let at = ended::find(&line.lower).unwrap_or_default();
                 Reading::of(SymptomKind::RankFailed, at)
             }
+            // Drivers say of many features that a device does not have them.
+            Some(_) if of_driver && only_lacks_a_feature(&line.lower) => return None,
             Some(reading) => reading,
             // An error of a driver that the table does not know.
             None if matches!(kernel, Some(Judgement::Event(ref report)) if report.kind == EventKind::DriverError) => {
@@ -280,6 +299,23 @@ impl Recogniser {
             patience: 8,
         });
         true
+    }
+
+    /// A line of a call trace shows that a report of the kernel is about RDMA.
+    fn traced(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
+        let report = self.report.as_ref()?;
+        if report.has_ended(number) {
+            self.report = None;
+            return None;
+        }
+        if !report.concerns_rdma(bytes) {
+            return None;
+        }
+        let report = self.report.take()?;
+        let line = Lower::of(&report.text);
+        let mut found = symptom(&line, Reading::of(report.kind, 0), report.line);
+        found.software = Some(Software::Kernel);
+        Some(Found::Symptom(Box::new(found)))
     }
 
     /// The fourth row of a completion queue entry holds the syndrome: `00000000 00008914 10000132 000045d2`.
@@ -343,7 +379,9 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     if let Some((kind, at)) = loader::find(lower).filter(|_| !grade.harmless || lower.contains("/plugin")) {
         return Some(Reading::of(kind, at));
     }
-    let row = families::find(lower);
+    // What a module or its loader reports says what it is about.
+    let row = families::find(lower)
+        .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind));
     if !(grade.about_rdma || row.is_some()) || grade.harmless {
         return None;
     }
@@ -512,6 +550,31 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     }
 }
 
+/// Whether a line in lower case reports nothing but that something is not supported.
+fn only_lacks_a_feature(lower: &str) -> bool {
+    const LACKS: [&str; 3] = ["not supported", "unsupported", "not available"];
+    let Some(words) = LACKS.iter().find(|words| lower.contains(*words)) else {
+        return false;
+    };
+    let rest = lower.replace(words, "");
+    !Grade::of(&Lower::of(&rest)).failing
+}
+
+/// The function whose address range the kernel could assign after all: `pci 0000:41:00.0: BAR 0 [mem 0x…-0x… 64bit pref]: assigned`.
+fn assigned(line: &Lower<'_>) -> Option<String> {
+    let is_range = line.lower.contains(": bar ") && line.lower.contains("]: assigned");
+    is_range.then(|| named(line).function)?
+}
+
+/// Whether an address range that could not be assigned is one that the function works without: those of virtual functions, an option
+/// ROM, and the windows of bridges.
+fn is_needless(lower: &str) -> bool {
+    const NEEDLESS: [&str; 11] = [
+        "vf bar ", "bar 6", "bar 7", "bar 8", "bar 9", "bar 10", "bar 11", "bar 12", "bar 13", "bar 14", "bar 15",
+    ];
+    lower.contains("bar ") && NEEDLESS.iter().any(|name| lower.contains(name))
+}
+
 /// Where a long line about a completion becomes interesting.
 fn place(lower: &str) -> usize {
     ["completion", "status", "retry", "error"]
@@ -533,6 +596,8 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
         kind,
         grade: if goes_on {
             symptom::Grade::Degraded
+        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower) {
+            symptom::Grade::Note
         } else {
             kind.grade()
         },
@@ -542,7 +607,7 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
         text: excerpt(line.text, reading.at),
         known: reading.known,
         named,
-        software: Software::of(&line.lower),
+        software: Software::of(&line.lower).or_else(|| is_of_kernel(line.text).then_some(Software::Kernel)),
         hosts: host(line.text).into_iter().collect(),
     }
 }

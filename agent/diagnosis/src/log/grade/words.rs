@@ -48,6 +48,9 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "svcrdma",
     "xprtrdma",
     "rpcrdma",
+    "ksmbd",
+    "rds/",
+    "ucxshuffle",
     "iser",
     "isert",
     "srp_",
@@ -87,6 +90,7 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "store_py",
     "multi_transport",
     "kvcache",
+    "memory registration",
     "mellanox",
     "smc-r",
     "psm2",
@@ -464,6 +468,8 @@ const HARMLESS: &[&str] = &[
     "(ignored)",
     "(expected)",
     "as expected",
+    // The details of a PCIe error, whose first line says how grave it is.
+    "error status/mask=",
     // Memory that was corrected has a syndrome, too.
     "edac mc",
     "nvreg_registrydwords=",
