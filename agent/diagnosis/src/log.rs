@@ -18,6 +18,7 @@ mod line;
 mod loader;
 mod marks;
 mod memory;
+mod needless;
 mod operation;
 mod origin;
 mod phrases;

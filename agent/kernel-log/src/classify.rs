@@ -180,8 +180,9 @@ const ADAPTER: &[Row] = {
         (&["failed to register", "device"], Some(ProbeFailed)),
         (&["failed to add interface"], Some(ProbeFailed)),
         // What an adapter offers no more or not yet.
-        (&["firmware recovery mode"], Some(FirmwareInit)),
+        (&["firmware recovery mode"], Some(AdapterHealth)),
         (&["may trigger hung task watchdog"], None),
+        (&["failed to read vpd"], None),
         // A reset that the driver itself requested.
         (&["non-fatal"], None),
         // PCIe errors as the driver sees them.
@@ -288,6 +289,11 @@ const ADAPTER: &[Row] = {
         (&["fail", "(-12)"], Some(ResourceLimit)),
         (&["fail", "err -12"], Some(ResourceLimit)),
         (&["fail", "error -12"], Some(ResourceLimit)),
+        (&["fail", "ret -12"], Some(ResourceLimit)),
+        (&["fail", "ret=-12"], Some(ResourceLimit)),
+        (&["fail", "rc -12"], Some(ResourceLimit)),
+        (&["fail", "rc=-12"], Some(ResourceLimit)),
+        (&["fail", ": -12"], Some(ResourceLimit)),
         (&["abnormal ae"], Some(DriverError)),
         (&["ae qpid"], Some(DriverError)),
         (&["qp event"], Some(DriverError)),

@@ -8,7 +8,7 @@ use super::line::{after, number};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads and that no other list has, in lower case.
-pub(super) const ANCHORS: &[&str] = &["available pcie bandwidth, limited", "]: assigned"];
+pub(super) const ANCHORS: &[&str] = &["available pcie bandwidth, limited", ": assigned"];
 
 /// What a code in a line in lower case means, and where it stands.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
@@ -82,6 +82,11 @@ fn reject_reason(lower: &str) -> Option<(K, usize)> {
         number(value.trim_start())
     };
     let text = || TEXTS.iter().find(|(words, _)| rest.contains(words));
+    // `nvme_rdma_cm_msg` of the kernel: the target says what of the request it does not take.
+    if let Some(status) = after(rest, "nvme status ").and_then(number) {
+        let kind = if status == 6 { K::ResourceLimit } else { K::PeerDiffers };
+        return Some((kind, at));
+    }
     let kind = match code().or_else(|| text().map(|(_, code)| *code))? {
         3 => K::ResourceLimit,
         4 => K::PeerUnreachable,
@@ -149,8 +154,9 @@ mod tests {
             ("10.0.0.5@o2ib rejected: no listener at 987", Some(K::NoListener)),
             (
                 "nvme nvme1: connect rejected: status 28 (consumer defined), nvme status 6 (no resources).",
-                Some(K::ConnectRefused),
+                Some(K::ResourceLimit),
             ),
+            ("nvme nvme1: connect rejected: status 28 (consumer defined).", Some(K::ConnectRefused)),
             (
                 "ib_srp: srp login from fe80::1 to fe80::2 rejected, reason 0x00010006",
                 Some(K::StorageRefused),

@@ -22,10 +22,12 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
     // A program can go on without its plugin, over TCP or not at all.
     let plugin = first(Grade::Degraded, |symptom| symptom.kind == K::BackendMissing);
+    let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
         let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
+            || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_plugin(symptom) && after(plugin);
@@ -114,6 +116,7 @@ fn is_seen_by_peer(kind: K) -> bool {
             | K::PeerClosed
             | K::ConnectRefused
             | K::CollectiveTimeout
+            | K::NoListener
     )
 }
 

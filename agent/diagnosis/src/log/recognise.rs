@@ -23,6 +23,7 @@ use super::{
     loader,
     marks::{self, Marks},
     memory,
+    needless::{assigned, is_needless, only_lacks_a_feature},
     operation::{Operation, operation},
     settings::{self, Fact},
     status::{names_status, status},
@@ -241,6 +242,8 @@ impl Recogniser {
             .is_some_and(|judgement| *judgement != Judgement::Unknown)
             || line.lower.contains(": probe of ");
         let reading = match read(&line, of_driver) {
+            // The kernel ends a process: the name of the process may be one of RDMA.
+            _ if line.lower.contains("out of memory: killed process") => Reading::of(SymptomKind::RankFailed, 0),
             Some(reading) if reading.kind != SymptomKind::Unrecognised => reading,
             _ if ended::find(&line.lower).is_some() => {
                 let at = ended::find(&line.lower).unwrap_or_default();
@@ -423,7 +426,7 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         Some(Event::Symptom(kind)) if !informs => {
             return Some(Reading {
                 errno: number,
-                ..Reading::of(kind, 0)
+                ..Reading::of(refined(kind, number), 0)
             });
         }
         _ => {}
@@ -525,7 +528,10 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
         (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
         // The connection manager of the peer knows no such service.
-        (SymptomKind::CmFailed | SymptomKind::PeerClosed, Some(Errno::ECONNREFUSED)) => {
+        (
+            SymptomKind::CmFailed | SymptomKind::PeerClosed | SymptomKind::ConnectRefused,
+            Some(Errno::ECONNREFUSED),
+        ) => {
             SymptomKind::NoListener
         }
         (SymptomKind::PeerClosed, Some(Errno::ETIMEDOUT)) => SymptomKind::PeerUnreachable,
@@ -548,31 +554,6 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
         (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
         (kind, _) => kind,
     }
-}
-
-/// Whether a line in lower case reports nothing but that something is not supported.
-fn only_lacks_a_feature(lower: &str) -> bool {
-    const LACKS: [&str; 3] = ["not supported", "unsupported", "not available"];
-    let Some(words) = LACKS.iter().find(|words| lower.contains(*words)) else {
-        return false;
-    };
-    let rest = lower.replace(words, "");
-    !Grade::of(&Lower::of(&rest)).failing
-}
-
-/// The function whose address range the kernel could assign after all: `pci 0000:41:00.0: BAR 0 [mem 0x…-0x… 64bit pref]: assigned`.
-fn assigned(line: &Lower<'_>) -> Option<String> {
-    let is_range = line.lower.contains(": bar ") && line.lower.contains("]: assigned");
-    is_range.then(|| named(line).function)?
-}
-
-/// Whether an address range that could not be assigned is one that the function works without: those of virtual functions, an option
-/// ROM, and the windows of bridges.
-fn is_needless(lower: &str) -> bool {
-    const NEEDLESS: [&str; 11] = [
-        "vf bar ", "bar 6", "bar 7", "bar 8", "bar 9", "bar 10", "bar 11", "bar 12", "bar 13", "bar 14", "bar 15",
-    ];
-    lower.contains("bar ") && NEEDLESS.iter().any(|name| lower.contains(name))
 }
 
 /// Where a long line about a completion becomes interesting.

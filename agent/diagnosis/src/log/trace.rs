@@ -14,6 +14,9 @@ const HEADERS: &[(&[&str], K)] = &[
     (&["task ", "blocked for more than", "seconds"], K::DeviceStalled),
     (&["soft lockup", "stuck for"], K::DriverCrashed),
     (&["self-detected stall on cpu"], K::DriverCrashed),
+    // The firmware of the host reports a PCIe error, with the function some lines below.
+    (&["[hardware error]:", "event severity: fatal"], K::PciFault),
+    (&["[hardware error]:", "event severity: recoverable"], K::PciFault),
 ];
 
 /// Phrases of [`HEADERS`] that make a line worth reading.
@@ -50,7 +53,13 @@ impl Report {
     /// Whether a line of its call trace shows that RDMA is concerned. A file system over RDMA that waits does so for its server; it is not
     /// the adapter that hangs.
     pub(super) fn concerns_rdma(&self, bytes: &[u8]) -> bool {
-        let Some(module) = std::str::from_utf8(bytes).ok().and_then(module) else {
+        let Ok(line) = std::str::from_utf8(bytes) else {
+            return false;
+        };
+        if self.kind == K::PciFault {
+            return line.contains("[Hardware Error]:") && line.contains("section_type: PCIe error");
+        }
+        let Some(module) = module(line) else {
             return false;
         };
         is_core(module) || self.kind == K::HostMemory && is_consumer(module)

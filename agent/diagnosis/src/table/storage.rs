@@ -44,7 +44,6 @@ pub(crate) fn is_of_processes(id: &str) -> bool {
         "device-permission",
         "userspace-libraries",
         "open-files-limit",
-        "job-settings",
         "unsupported-adapter",
         "gid-index",
     ]

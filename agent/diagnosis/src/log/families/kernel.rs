@@ -16,6 +16,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to enable sr-iov", "-12"], K::PciRoom),
     (&["64bit pref]: failed to assign"], K::PciRoom),
     (&["64bit pref]: can't assign"], K::PciRoom),
+    (&["failed to assign [mem", "64bit pref"], K::PciRoom),
+    (&["no space for [mem", "64bit pref"], K::PciRoom),
+    (&["missing uar, aborting"], K::PciRoom),
+    (&["missing dcs, aborting"], K::PciRoom),
     // Files of firmware.
     (&["ddp package file was not found"], K::FirmwareMissing),
     (&["cannot find firmware"], K::FirmwareMissing),
@@ -23,7 +27,6 @@ pub(super) const ROWS: &[Row] = &[
     // Versions.
     (&["interface version mismatch"], K::FirmwareMismatch),
     (&["hsi version mismatch"], K::FirmwareMismatch),
-    (&["detected a newer version of the nvm image"], K::Unrecognised),
     (&["driver is not compatible with", "firmware"], K::FirmwareMismatch),
     (&["is not supported by this driver", "firmware"], K::FirmwareMismatch),
     // Modules.
@@ -59,6 +62,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["2rtr_qp", "failed, status bad"], K::ConnectInvalid),
     (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
     (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
+    (&["qplib: cmdq[", "status 0x"], K::CommandRefused),
     (&["create_mkey", "limits exceeded"], K::ResourceLimit),
     (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
     // EINVAL: the group has another partition, rate or MTU than the port.

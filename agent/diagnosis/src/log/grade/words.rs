@@ -468,6 +468,8 @@ const HARMLESS: &[&str] = &[
     "(ignored)",
     "(expected)",
     "as expected",
+    // A server of Lustre reports what a request took.
+    "indicates the system was overloaded",
     // The details of a PCIe error, whose first line says how grave it is.
     "error status/mask=",
     // Memory that was corrected has a syndrome, too.
