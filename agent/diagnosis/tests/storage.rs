@@ -35,27 +35,67 @@ fn causes(node: &Node, log: &str) -> Vec<Cause> {
 fn the_first_cause_of_a_kernel_message_is_the_right_one() {
     let node = node();
     for (log, cause) in [
-        ("[ 1.1] irdma: ice 0000:c4:00.0 rocep196s0: abnormal ae_id = 0x50a bool qp=1 qp_id = 213", "fabric-or-peer"),
-        ("[ 1.1] infiniband rocep24s0f0: abnormal ae_id = 0x108 bool qp=1 qp_id = 77", "application-memory"),
+        (
+            "[ 1.1] irdma: ice 0000:c4:00.0 rocep196s0: abnormal ae_id = 0x50a bool qp=1 qp_id = 213",
+            "fabric-or-peer",
+        ),
+        (
+            "[ 1.1] infiniband rocep24s0f0: abnormal ae_id = 0x108 bool qp=1 qp_id = 77",
+            "application-memory",
+        ),
         ("[ 1.1] hns3 0000:7d:00.0 hns_0: AEQ overflow!", "device-fault"),
-        ("[ 1.1] ice 0000:51:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2\n\
-          [ 1.2] ice 0000:51:00.0: The DDP package file was not found or could not be read. Entering Safe Mode", "firmware-file"),
-        ("[ 1.1] pci 0000:41:00.0: BAR 0 [mem size 0x02000000 64bit pref]: failed to assign\n\
-          [ 1.2] mlx5_core: probe of 0000:41:00.0 failed with error -12", "pci-resources"),
-        ("insmod: ERROR: could not insert module mlx5_core.ko: Key was rejected by service", "module-signature"),
-        ("modprobe: ERROR: could not insert 'mlx5_core': Exec format error", "kernel-module-build"),
-        ("[ 1.1] kworker/1:2: page allocation failure: order:9, mode:0x40cc0(GFP_KERNEL)\n\
-          [ 1.1]  mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]", "host-memory"),
-        ("qemu-kvm: vfio 0000:41:00.2: group 42 is not viable", "device-assignment"),
-        ("[ 1.1] nvme nvme1: Connect for subsystem nqn.x is not allowed, hostnqn: nqn.y", "storage-access"),
-        ("[ 1.1] LNetError: 1822:0:(o2iblnd_cb.c:3128:kiblnd_check_connreply()) 10.0.0.5@o2ib has incompatible queue depth 128 (<=8 wanted): rc = -71", "peer-settings"),
+        (
+            "[ 1.1] ice 0000:51:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2\n\
+          [ 1.2] ice 0000:51:00.0: The DDP package file was not found or could not be read. Entering Safe Mode",
+            "firmware-file",
+        ),
+        (
+            "[ 1.1] pci 0000:41:00.0: BAR 0 [mem size 0x02000000 64bit pref]: failed to assign\n\
+          [ 1.2] mlx5_core: probe of 0000:41:00.0 failed with error -12",
+            "pci-resources",
+        ),
+        (
+            "insmod: ERROR: could not insert module mlx5_core.ko: Key was rejected by service",
+            "module-signature",
+        ),
+        (
+            "modprobe: ERROR: could not insert 'mlx5_core': Exec format error",
+            "kernel-module-build",
+        ),
+        (
+            "[ 1.1] kworker/1:2: page allocation failure: order:9, mode:0x40cc0(GFP_KERNEL)\n\
+          [ 1.1]  mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]",
+            "host-memory",
+        ),
+        (
+            "qemu-kvm: vfio 0000:41:00.2: group 42 is not viable",
+            "device-assignment",
+        ),
+        (
+            "[ 1.1] nvme nvme1: Connect for subsystem nqn.x is not allowed, hostnqn: nqn.y",
+            "storage-access",
+        ),
+        (
+            "[ 1.1] LNetError: 1822:0:(o2iblnd_cb.c:3128:kiblnd_check_connreply()) 10.0.0.5@o2ib has incompatible queue depth 128 (<=8 wanted): rc = -71",
+            "peer-settings",
+        ),
         ("[ 1.1] scsi host7: ib_srp: REJ reason 0x8", "no-listener"),
-        ("[ 1.1] bnxt_en 0000:41:00.0 bnxt_re0: Failed to initialize RCFW: 0xffffff92\n\
-          [ 1.2] bnxt_re bnxt_en.rdma.0: probe with driver bnxt_re failed with error -110", "device-fault"),
-        ("[ 1.1] {1}[Hardware Error]: event severity: fatal\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error", "pci-errors"),
+        (
+            "[ 1.1] bnxt_en 0000:41:00.0 bnxt_re0: Failed to initialize RCFW: 0xffffff92\n\
+          [ 1.2] bnxt_re bnxt_en.rdma.0: probe with driver bnxt_re failed with error -110",
+            "device-fault",
+        ),
+        (
+            "[ 1.1] {1}[Hardware Error]: event severity: fatal\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
+            "pci-errors",
+        ),
     ] {
         let found = causes(&node, log);
-        assert_eq!(found.first().map(|cause| cause.id), Some(cause), "{log}: {found:?}");
+        assert_eq!(
+            found.first().map(|cause| cause.id),
+            Some(cause),
+            "{log}: {found:?}"
+        );
     }
 }
 
@@ -72,7 +112,13 @@ fn modules_of_the_kernel_get_no_advice_for_processes_and_storage_none_for_pods()
         assert!(!found.is_empty(), "{log}");
         for cause in found {
             assert!(
-                !["memlock-limit", "device-not-given", "userspace-libraries", "gid-other-namespace"].contains(&cause.id),
+                ![
+                    "memlock-limit",
+                    "device-not-given",
+                    "userspace-libraries",
+                    "gid-other-namespace"
+                ]
+                .contains(&cause.id),
                 "{log}: {cause:?}"
             );
         }

@@ -245,7 +245,9 @@ fn of_driver(text: &str) -> Option<Message<'_>> {
 
 /// Whether a word is the name of a function of an adapter's driver: `ocrdma_mbx_cmd`.
 fn is_function(name: &str) -> bool {
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_name && name.split_once('_').is_some_and(|(driver, _)| is_adapter(driver))
 }
 

@@ -65,12 +65,26 @@ fn reject_reason(lower: &str) -> Option<(K, usize)> {
         ("insufficient responder resources", 27),
         ("no listener", 8),
     ];
-    let at = [" rejected", "=rejected", "_rejected", "connect reject", "rej reason"]
-        .iter()
-        .filter_map(|word| lower.find(word))
-        .min()?;
+    let at = [
+        " rejected",
+        "=rejected",
+        "_rejected",
+        "connect reject",
+        "rej reason",
+    ]
+    .iter()
+    .filter_map(|word| lower.find(word))
+    .min()?;
     const OF_RDMA: [&str; 9] = [
-        "rdma", "nvme", "srp", "iser", "o2ib", "smbd", "rds/", "infiniband", "service id",
+        "rdma",
+        "nvme",
+        "srp",
+        "iser",
+        "o2ib",
+        "smbd",
+        "rds/",
+        "infiniband",
+        "service id",
     ];
     if !OF_RDMA.iter().any(|word| lower.contains(word)) {
         return None;
@@ -84,7 +98,11 @@ fn reject_reason(lower: &str) -> Option<(K, usize)> {
     let text = || TEXTS.iter().find(|(words, _)| rest.contains(words));
     // `nvme_rdma_cm_msg` of the kernel: the target says what of the request it does not take.
     if let Some(status) = after(rest, "nvme status ").and_then(number) {
-        let kind = if status == 6 { K::ResourceLimit } else { K::PeerDiffers };
+        let kind = if status == 6 {
+            K::ResourceLimit
+        } else {
+            K::PeerDiffers
+        };
         return Some((kind, at));
     }
     let kind = match code().or_else(|| text().map(|(_, code)| *code))? {
@@ -126,7 +144,18 @@ fn pci_bandwidth(lower: &str) -> Option<(K, usize)> {
 /// `modprobe: FATAL: Module nvme-rdma not found in directory /lib/modules/6.1.0`: a module of RDMA or of storage over RDMA.
 fn missing_module(lower: &str) -> Option<(K, usize)> {
     const PARTS: [&str; 12] = [
-        "rdma", "mlx", "ib_", "iser", "iw_", "o2iblnd", "nvmet", "nvme-fabrics", "bnxt_re", "rxe", "siw", "umad",
+        "rdma",
+        "mlx",
+        "ib_",
+        "iser",
+        "iw_",
+        "o2iblnd",
+        "nvmet",
+        "nvme-fabrics",
+        "bnxt_re",
+        "rxe",
+        "siw",
+        "umad",
     ];
     let at = lower.find("module ")?;
     let (name, rest) = lower[at + "module ".len()..].split_once(' ')?;
@@ -149,14 +178,20 @@ mod tests {
             ("irdma0: abnormal ae_id = 0x701 bool qp=0", Some(K::DeviceFatal)),
             ("irdma0: abnormal ae_id = 0xfff bool qp=1", Some(K::QueueError)),
             ("irdma0: abnormal ae_id = ?", Some(K::QueueError)),
-            ("nvme nvme1: connect rejected: status 8 (invalid service id).", Some(K::NoListener)),
+            (
+                "nvme nvme1: connect rejected: status 8 (invalid service id).",
+                Some(K::NoListener),
+            ),
             ("scsi host7: ib_srp: rej reason 0x8", Some(K::NoListener)),
             ("10.0.0.5@o2ib rejected: no listener at 987", Some(K::NoListener)),
             (
                 "nvme nvme1: connect rejected: status 28 (consumer defined), nvme status 6 (no resources).",
                 Some(K::ResourceLimit),
             ),
-            ("nvme nvme1: connect rejected: status 28 (consumer defined).", Some(K::ConnectRefused)),
+            (
+                "nvme nvme1: connect rejected: status 28 (consumer defined).",
+                Some(K::ConnectRefused),
+            ),
             (
                 "ib_srp: srp login from fe80::1 to fe80::2 rejected, reason 0x00010006",
                 Some(K::StorageRefused),
@@ -167,7 +202,10 @@ mod tests {
                 "hfi1 0000:18:00.0: direct firmware load for hfi1_fabric.fw failed with error -2",
                 Some(K::FirmwareMissing),
             ),
-            ("iwlwifi 0000:02:00.0: direct firmware load for iwlwifi-72.ucode failed with error -2", None),
+            (
+                "iwlwifi 0000:02:00.0: direct firmware load for iwlwifi-72.ucode failed with error -2",
+                None,
+            ),
             (
                 "mlx5_core 0000:41:00.0: 63.008 gb/s available pcie bandwidth, limited by 8.0 gt/s pcie x8 link at 0000:40:01.1 (capable of \
                 252.048 gb/s with 16.0 gt/s pcie x16 link)",
@@ -182,7 +220,10 @@ mod tests {
                 "modprobe: fatal: module nvme-rdma not found in directory /lib/modules/6.1",
                 Some(K::ModuleMissing),
             ),
-            ("modprobe: fatal: module vboxdrv not found in directory /lib/modules/6.1", None),
+            (
+                "modprobe: fatal: module vboxdrv not found in directory /lib/modules/6.1",
+                None,
+            ),
         ] {
             assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
         }

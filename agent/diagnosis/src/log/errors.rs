@@ -227,8 +227,12 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         let follows_message = is_negative
             && value_of(&lower[found..]) > 1
             && lower[..found - 1].ends_with(": ")
-            && before.as_bytes().last().is_some_and(|byte| is_word(*byte) || matches!(byte, b')'));
-        let is_one = follows_message || is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
+            && before
+                .as_bytes()
+                .last()
+                .is_some_and(|byte| is_word(*byte) || matches!(byte, b')'));
+        let is_one =
+            follows_message || is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
             return Some(errno);
@@ -290,7 +294,10 @@ mod tests {
             ("PSM2 can't open hfi unit: -1 (err=23)", None),
             ("Failed to initialize RCFW: 0xffffff92", Some(Errno::ETIMEDOUT)),
             ("rkey 0xffffff92aa of mlx5_0", None),
-            ("kiblnd_create_conn()) Can't create QP: -12, send_wr: 32634", Some(Errno::ENOMEM)),
+            (
+                "kiblnd_create_conn()) Can't create QP: -12, send_wr: 32634",
+                Some(Errno::ENOMEM),
+            ),
             ("couldn't create QP. ErrCode: -12", Some(Errno::ENOMEM)),
             (
                 "LNetError: kiblnd_tx_complete()) Tx -> 10.1.1.3@o2ib: failed 12",

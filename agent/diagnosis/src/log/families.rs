@@ -368,13 +368,21 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
 pub(super) fn outranks_events(kind: K) -> bool {
     matches!(
         kind,
-        K::FirmwareMissing | K::FirmwareMismatch | K::PciRoom | K::ModuleUnsigned | K::HostMemory | K::AssignRefused
+        K::FirmwareMissing
+            | K::FirmwareMismatch
+            | K::PciRoom
+            | K::ModuleUnsigned
+            | K::HostMemory
+            | K::AssignRefused
     )
 }
 
 /// Whether a message counts only if its line names a part of RDMA: any module can be unsigned or built for another kernel.
 pub(super) fn needs_topic(kind: K) -> bool {
-    matches!(kind, K::ModuleUnsigned | K::ModuleMismatch | K::FirmwareMissing | K::FirmwareMismatch)
+    matches!(
+        kind,
+        K::ModuleUnsigned | K::ModuleMismatch | K::FirmwareMissing | K::FirmwareMismatch
+    )
 }
 
 /// Whether the message says more than the operation and error number in the same line.

@@ -124,7 +124,13 @@ impl Default for Recogniser {
             .iter()
             .copied()
             .chain(failures())
-            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).chain(codes::ANCHORS).copied())
+            .chain(
+                settings::ANCHORS
+                    .iter()
+                    .chain(grammar::ANCHORS)
+                    .chain(codes::ANCHORS)
+                    .copied(),
+            )
             .chain(memory::neighbours())
             .chain(marks::anchors())
             .chain(loader::ANCHORS.iter().copied())
@@ -243,7 +249,9 @@ impl Recogniser {
             || line.lower.contains(": probe of ");
         let reading = match read(&line, of_driver) {
             // The kernel ends a process: the name of the process may be one of RDMA.
-            _ if line.lower.contains("out of memory: killed process") => Reading::of(SymptomKind::RankFailed, 0),
+            _ if line.lower.contains("out of memory: killed process") => {
+                Reading::of(SymptomKind::RankFailed, 0)
+            }
             Some(reading) if reading.kind != SymptomKind::Unrecognised => reading,
             _ if ended::find(&line.lower).is_some() => {
                 let at = ended::find(&line.lower).unwrap_or_default();
@@ -531,9 +539,7 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
         (
             SymptomKind::CmFailed | SymptomKind::PeerClosed | SymptomKind::ConnectRefused,
             Some(Errno::ECONNREFUSED),
-        ) => {
-            SymptomKind::NoListener
-        }
+        ) => SymptomKind::NoListener,
         (SymptomKind::PeerClosed, Some(Errno::ETIMEDOUT)) => SymptomKind::PeerUnreachable,
         (
             SymptomKind::PeerClosed,

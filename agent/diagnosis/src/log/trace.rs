@@ -76,7 +76,16 @@ fn module(line: &str) -> Option<&str> {
 /// Whether a module is a driver of adapters or a part of the RDMA core.
 fn is_core(module: &str) -> bool {
     const CORE: [&str; 10] = [
-        "ib_core", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm", "rdmavt", "rdma_rxe", "siw",
+        "ib_core",
+        "ib_uverbs",
+        "ib_umad",
+        "ib_cm",
+        "iw_cm",
+        "rdma_cm",
+        "rdma_ucm",
+        "rdmavt",
+        "rdma_rxe",
+        "siw",
     ];
     is_adapter(module) || CORE.contains(&module)
 }

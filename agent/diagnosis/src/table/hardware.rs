@@ -9,10 +9,11 @@ use super::{FATAL, MW_BIND, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
-    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FirmwareMismatch, FunctionUnconfigured, GpuError,
-    GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed,
-    NoDevice, NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
-    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
+    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FirmwareMismatch,
+    FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch,
+    ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PciLimited,
+    PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, RtsRefused, SlotPower,
+    SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 

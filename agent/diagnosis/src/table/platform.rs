@@ -20,7 +20,13 @@ pub(super) static HOST_MEMORY: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[HostMemory],
-    sometimes: &[NoMemory, CreateFailed, RegMrNoMemory, RankFailed, AdapterNotStarted],
+    sometimes: &[
+        NoMemory,
+        CreateFailed,
+        RegMrNoMemory,
+        RankFailed,
+        AdapterNotStarted,
+    ],
     weigh: weigh::host_memory,
 };
 

@@ -49,11 +49,14 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
 
 /// Whether an adapter did not start because it, or its firmware, did not answer.
 pub(crate) fn is_silent(symptom: &Symptom) -> bool {
-    const SILENT: [Errno; 5] = [Errno::ETIMEDOUT, Errno::ETIME, Errno::EIO, Errno::ENODEV, Errno::ENXIO];
-    symptom
-        .named
-        .errno
-        .is_some_and(|errno| SILENT.contains(&errno))
+    const SILENT: [Errno; 5] = [
+        Errno::ETIMEDOUT,
+        Errno::ETIME,
+        Errno::EIO,
+        Errno::ENODEV,
+        Errno::ENXIO,
+    ];
+    symptom.named.errno.is_some_and(|errno| SILENT.contains(&errno))
 }
 
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.

@@ -27,13 +27,22 @@ pub(super) const ROWS: &[Row] = &[
     // Versions.
     (&["interface version mismatch"], K::FirmwareMismatch),
     (&["hsi version mismatch"], K::FirmwareMismatch),
-    (&["driver is not compatible with", "firmware"], K::FirmwareMismatch),
-    (&["is not supported by this driver", "firmware"], K::FirmwareMismatch),
+    (
+        &["driver is not compatible with", "firmware"],
+        K::FirmwareMismatch,
+    ),
+    (
+        &["is not supported by this driver", "firmware"],
+        K::FirmwareMismatch,
+    ),
     // Modules.
     (&["key was rejected by service"], K::ModuleUnsigned),
     (&["required key not available"], K::ModuleUnsigned),
     (&["unsigned module loading is restricted"], K::ModuleUnsigned),
-    (&["could not insert", "operation not permitted"], K::ModuleUnsigned),
+    (
+        &["could not insert", "operation not permitted"],
+        K::ModuleUnsigned,
+    ),
     (&["loading of unsigned module"], K::Unrecognised),
     (&["loading of module with unavailable key"], K::Unrecognised),
     (&["could not insert", "exec format error"], K::ModuleMismatch),
@@ -46,7 +55,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to get group", "vfio"], K::AssignRefused),
     (&["no iommu group", "vfio"], K::AssignRefused),
     (&["unknown header type 7f"], K::PciFault),
-    (&["vfio_map_dma failed", "cannot allocate memory"], K::RegMrNoMemory),
+    (
+        &["vfio_map_dma failed", "cannot allocate memory"],
+        K::RegMrNoMemory,
+    ),
     (&["rlimit_memlock (", "exceeded"], K::MemlockWarning),
     // Memory of the host, for which the kernel does not print a report.
     (&["svcrdma", "failed to allocate memory"], K::HostMemory),

@@ -17,7 +17,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["starting up lni o2ib"], K::AddressUnresolved),
     (&["can't initialize device", "ko2iblnd"], K::AddressUnresolved),
     (&["no route to", "@o2ib"], K::RouteUnresolved),
-    (&["kiblnd", "can't query ipoib interface", "down"], K::PortNotActive),
+    (
+        &["kiblnd", "can't query ipoib interface", "down"],
+        K::PortNotActive,
+    ),
     // The target knows this host or what it asked for, or not.
     (&["for subsystem", "not allowed"], K::StorageRefused),
     (&["does not allow host"], K::StorageRefused),
@@ -44,7 +47,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["peer ni (", "unreachable"], K::PeerUnreachable),
     (&["cannot add network"], K::AddressUnresolved),
     // GPFS.
-    (&["verbs rdma", "no verbs rdma ports are active"], K::PortNotActive),
+    (
+        &["verbs rdma", "no verbs rdma ports are active"],
+        K::PortNotActive,
+    ),
     (&["verbsports", "ignored due to"], K::SettingUnmatched),
     (&["verbs rdma connect timeout"], K::PeerUnreachable),
     (&["verbs rdma", "no ip address found"], K::AddressUnresolved),
