@@ -28,7 +28,7 @@ use crate::{
     observed,
     origin::{self, Origin},
     outcome::{Cause, Confidence, Diagnosis, LogSummary},
-    symptom::{Grade, Symptom, SymptomKind},
+    symptom::{Grade, Software, Symptom, SymptomKind},
     table::{self, CAUSES, is_usual},
     weigh::{Case, Scales},
 };
@@ -240,6 +240,15 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
     if explained.is_empty() && !grave {
         return None;
     }
+    let all_by = |is_one: fn(Software) -> bool| {
+        !explained.is_empty()
+            && explained
+                .iter()
+                .all(|(symptom, _)| symptom.software.is_some_and(is_one))
+    };
+    if !grave && all_by(Software::is_kernel) && table::storage::is_of_processes(known.id) {
+        return None;
+    }
     let mut scales = Scales::default();
     let mut counted = BTreeSet::new();
     for finding in &mine {
@@ -311,9 +320,15 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
             .unwrap_or_else(|| {
+                let of_storage = all_by(Software::is_storage).then(|| table::storage::next_step(known.id));
                 let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
                 let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
-                on_host.or_else(of_amd).unwrap_or(known.next_step).to_owned()
+                of_storage
+                    .flatten()
+                    .or(on_host)
+                    .or_else(of_amd)
+                    .unwrap_or(known.next_step)
+                    .to_owned()
             }),
         findings: ids(&mine),
         subjects,

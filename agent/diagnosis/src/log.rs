@@ -3,6 +3,7 @@
 //! Pure parsing: the caller passes bytes in pieces of any size. The log is untrusted: any encoding, binary data, escape
 //! sequences and endless lines use bounded memory and cause no error.
 
+mod codes;
 mod consequence;
 mod document;
 mod ended;
@@ -18,12 +19,14 @@ mod line;
 mod loader;
 mod marks;
 mod memory;
+mod needless;
 mod operation;
 mod origin;
 mod phrases;
 mod recognise;
 mod settings;
 mod status;
+mod trace;
 mod wrapped;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -258,13 +261,14 @@ impl LogReader {
         is_symptom
     }
 
-    /// The link of a device that was reported down is up again.
+    /// The link of a device that was reported down is up again, or its address range was assigned in a second attempt.
     fn recover(&mut self, device: &rdma_health_kernel_log::Device) {
         let name = device.to_string();
         for symptom in &mut self.log.symptoms {
             let is_its = symptom.named.function.as_ref() == Some(&name)
                 || symptom.named.device.as_ref() == Some(&name);
-            if symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded && is_its {
+            let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
+            if (is_down || symptom.kind == SymptomKind::PciRoom) && is_its {
                 symptom.grade = Grade::Note;
             }
         }

@@ -7,6 +7,8 @@ mod helper;
 pub(crate) mod host;
 mod job;
 mod network;
+mod platform;
+pub(crate) mod storage;
 
 use rdma_health_protocol::WcStatus;
 
@@ -62,6 +64,13 @@ pub static CAUSES: &[&KnownCause] = &[
     &job::UNSUPPORTED_ADAPTER,
     &job::OPEN_FILES,
     &hardware::MODULE_MISMATCH,
+    &platform::MODULE_SIGNATURE,
+    &platform::FIRMWARE_FILE,
+    &platform::PCI_RESOURCES,
+    &platform::HOST_MEMORY,
+    &platform::DEVICE_ASSIGNMENT,
+    &storage::STORAGE_ACCESS,
+    &storage::PEER_SETTINGS,
     &job::PEER_FAILED,
     &job::ADMISSION_POLICY,
     &job::POD_NETWORK,

@@ -207,6 +207,25 @@ fn of_device(text: &str) -> Option<Message<'_>> {
 /// `mlx5_core: probe of 0000:14:00.0 failed …`, and the form of old drivers, `mlx5_0:dump_cqe:276:(pid 0): …`.
 fn of_driver(text: &str) -> Option<Message<'_>> {
     let (driver, rest) = text.split_once(':')?;
+    // `ocrdma0: …` names the device after its driver, and `ocrdma_mbx_cmd() …` the function.
+    if let Some((call, rest)) = text.split_once("() ").filter(|(call, _)| is_function(call)) {
+        let driver = call.split('_').next().unwrap_or_default();
+        return Some(Message {
+            writer: Writer::Adapter,
+            driver,
+            device: Some(Device::Driver(driver.to_owned())),
+            text: rest,
+        });
+    }
+    let stem = driver.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.len() < driver.len() && is_adapter(stem) && !is_adapter(driver) {
+        return Some(Message {
+            writer: Writer::Adapter,
+            driver: stem,
+            device: named(driver),
+            text: rest.trim_start(),
+        });
+    }
     if is_adapter(driver) {
         return Some(Message {
             writer: Writer::Adapter,
@@ -222,6 +241,14 @@ fn of_driver(text: &str) -> Option<Message<'_>> {
         device: named(driver),
         text: rest,
     })
+}
+
+/// Whether a word is the name of a function of an adapter's driver: `ocrdma_mbx_cmd`.
+fn is_function(name: &str) -> bool {
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name && name.split_once('_').is_some_and(|(driver, _)| is_adapter(driver))
 }
 
 /// `ib0: multicast join failed for …`, `ib0.8001: …`: IP over InfiniBand names its interface only.

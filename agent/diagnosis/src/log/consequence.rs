@@ -15,17 +15,26 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             .filter_map(|symptom| symptom.line)
             .min()
     };
+    let prevented = symptoms
+        .iter()
+        .any(|symptom| symptom.grade == Grade::Failure && prevents_start(symptom.kind));
     let root = first(Grade::Failure, |symptom| !follows(symptom));
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
     // A program can go on without its plugin, over TCP or not at all.
     let plugin = first(Grade::Degraded, |symptom| symptom.kind == K::BackendMissing);
     let created = first(Grade::Failure, |symptom| {
-        matches!(symptom.kind, K::CreateFailed | K::ResourceLimit | K::CreateRefused)
+        matches!(
+            symptom.kind,
+            K::CreateFailed | K::ResourceLimit | K::CreateRefused
+        )
     });
+    let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
-        let is_consequence = follows(symptom) && after(root)
+        let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
+            || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
+            || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
@@ -115,6 +124,7 @@ fn is_seen_by_peer(kind: K) -> bool {
             | K::PeerClosed
             | K::ConnectRefused
             | K::CollectiveTimeout
+            | K::NoListener
     )
 }
 
@@ -154,6 +164,22 @@ fn is_without_device(kind: K) -> bool {
 fn is_without_plugin(symptom: &Symptom) -> bool {
     is_without_device(symptom.kind)
         || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
+}
+
+/// Why a driver does not start an adapter. Its driver may report it before or after it gives up.
+fn prevents_start(kind: K) -> bool {
+    matches!(
+        kind,
+        K::FirmwareMissing
+            | K::FirmwareMismatch
+            | K::PciRoom
+            | K::HostMemory
+            | K::ResourceLimit
+            | K::DeviceFatal
+            | K::DeviceStalled
+            | K::PciFault
+            | K::CommandRefused
+    )
 }
 
 /// What keeps a program from its devices.

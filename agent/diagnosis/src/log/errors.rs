@@ -65,6 +65,7 @@ const TEXTS: &[(&str, Errno)] = &[
 /// Words before the number of an error. `failed with 110` and `error=14` are errors; `status 4` is not: it can be a completion status.
 const LABELS: &[&str] = &[
     "errno",
+    "errcode",
     "error",
     "err",
     "rc",
@@ -116,6 +117,20 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
     text.map(|(_, errno)| *errno)
         .or_else(|| symbol(line.text))
         .or_else(|| labelled(&line.lower, is_of_user_space(&line.lower)))
+        .or_else(|| twos_complement(&line.lower))
+}
+
+/// A negative error number that a driver prints in hexadecimal: `Failed to initialize RCFW: 0xffffff92` is -110.
+fn twos_complement(lower: &str) -> Option<Errno> {
+    lower.match_indices("0xffffff").find_map(|(at, _)| {
+        let digits = &lower[at + 2..];
+        let end = digits
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .unwrap_or(digits.len());
+        let value = u32::from_str_radix(digits.get(..end).filter(|digits| digits.len() == 8)?, 16).ok()?;
+        let errno = Errno(value.wrapping_neg().try_into().ok()?);
+        errno.name().is_some().then_some(errno)
+    })
 }
 
 /// Whether a line names a function of libibverbs, or what perftest and others call them, or is libfabric's, and the kernel did not
@@ -208,13 +223,26 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
         let is_sign_right = positive || is_negative || before.ends_with("errno");
-        let is_one = is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
+        // The kernel's form: `Can't create QP: -12, …`. -1 is no error number there.
+        let follows_message = is_negative
+            && value_of(&lower[found..]) > 1
+            && lower[..found - 1].ends_with(": ")
+            && before
+                .as_bytes()
+                .last()
+                .is_some_and(|byte| is_word(*byte) || matches!(byte, b')'));
+        let is_one =
+            follows_message || is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
             return Some(errno);
         }
     }
     None
+}
+
+fn value_of(text: &str) -> u64 {
+    number(text).unwrap_or_default()
 }
 
 /// Whether a text ends with the name of a call of libibverbs or librdmacm.
@@ -264,6 +292,13 @@ mod tests {
             ("probe aborted: No such device or address", Some(Errno::ENXIO)),
             ("completion with status 12, vendor 129", None),
             ("PSM2 can't open hfi unit: -1 (err=23)", None),
+            ("Failed to initialize RCFW: 0xffffff92", Some(Errno::ETIMEDOUT)),
+            ("rkey 0xffffff92aa of mlx5_0", None),
+            (
+                "kiblnd_create_conn()) Can't create QP: -12, send_wr: 32634",
+                Some(Errno::ENOMEM),
+            ),
+            ("couldn't create QP. ErrCode: -12", Some(Errno::ENOMEM)),
             (
                 "LNetError: kiblnd_tx_complete()) Tx -> 10.1.1.3@o2ib: failed 12",
                 None,

@@ -5,11 +5,13 @@
 
 mod collectives;
 mod hpc;
+mod kernel;
+mod storage;
 
 use std::sync::LazyLock;
 
 use super::{
-    fabric, grammar,
+    codes, fabric, grammar,
     phrases::{Occurrence, Phrases},
 };
 use crate::symptom::SymptomKind::{self as K};
@@ -159,43 +161,6 @@ const MPI: &[Row] = &[
     (&["can't open", "/dev/hfi1"], K::OpenFailed),
 ];
 
-/// Storage over RDMA.
-const STORAGE: &[Row] = &[
-    (&["kiblnd", "route error"], K::RouteUnresolved),
-    (&["kiblnd", "addr error"], K::AddressUnresolved),
-    (&["kiblnd", "connect error"], K::CmFailed),
-    (&["kiblnd", "unreachable"], K::PeerUnreachable),
-    (&["kiblnd", "conn race"], K::PeerClosed),
-    (&["kiblnd", "no listener"], K::NoListener),
-    (&["kiblnd", "rejected"], K::ConnectRefused),
-    (&["kiblnd", "timed out"], K::PeerUnreachable),
-    (&["timed out rdma"], K::PeerUnreachable),
-    (&["failed to bind", "to device"], K::AddressUnresolved),
-    (&["o2iblnd", "failed"], K::OpenFailed),
-    (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
-    (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
-    (&["nvme", "keep-alive"], K::PeerUnreachable),
-    (&["nvme", "address resolution error"], K::AddressUnresolved),
-    (&["nvme", "route resolution error"], K::RouteUnresolved),
-    (&["protocol: tcp", "fallback route"], K::SocketFallback),
-    (&["nvme", "rdma connection establishment failed"], K::CmFailed),
-    (&["nvme", "failed to connect queue"], K::CmFailed),
-    (&["verbs rdma closed connection"], K::PeerClosed),
-    (&["verbs rdma rdma connect error"], K::CmFailed),
-    (&["verbs rdma", "not available"], K::NoDevice),
-    (&["verbs rdma", "no ", "device"], K::NoDevice),
-    (&["verbs rdma", "could not be started"], K::OpenFailed),
-    (&["verbs rdma", "open error"], K::OpenFailed),
-    (&["rpcrdma", "connection", "closed"], K::PeerClosed),
-    (&["iser", "connection establishment failed"], K::CmFailed),
-    (&["iser", "login"], K::CmFailed),
-    (&["ibvsocket", "connect"], K::CmFailed),
-    (&["listening on the", "rdma"], K::CmUnavailable),
-    (&["rdmastack", "no "], K::NoDevice),
-    (&["ib_srp", "failed to connect"], K::CmFailed),
-    (&["ib_srp", "rej received"], K::ConnectRefused),
-];
-
 /// DPDK.
 const DPDK: &[Row] = &[
     (&["no verbs device matches pci device"], K::NoDevice),
@@ -334,60 +299,15 @@ const KUBERNETES: &[Row] = &[
     (&["could not allocate ip in range"], K::NetworkAttachFailed),
 ];
 
-/// The kernel's log, pasted into a job's.
-const KERNEL: &[Row] = &[
-    (&["64bit pref]: failed to assign"], K::Unrecognised),
-    (&["64bit pref]: can't assign"], K::Unrecognised),
-    (&["assert_var"], K::DeviceFatal),
-    (&["mlx5_cmd", "failed, status limits exceeded"], K::ResourceLimit),
-    (&["mlx5_cmd", "failed, status no resources"], K::ResourceLimit),
-    (&["mlx5_cmd", "failed, status internal error"], K::DeviceFatal),
-    (&["2rtr_qp", "failed, status bad"], K::ConnectInvalid),
-    (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
-    (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
-    (&["create_mkey", "limits exceeded"], K::ResourceLimit),
-    (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
-    // EINVAL: the group has another partition, rate or MTU than the port.
-    (&["multicast join failed", "status -22"], K::JoinRefused),
-    (&["multicast join failed"], K::NoSubnetManager),
-    (&["attach", "to multicast group"], K::JoinRefused),
-    (&["attach qp to broadcast group"], K::JoinRefused),
-    // A queue that the adapter, or a driver without one, put into the error state, in the words of each driver.
-    (&["cq error on cqn"], K::CqError),
-    (&["cq overrun on cqn"], K::CqError),
-    (&["cq access violation on cqn"], K::CqError),
-    (&["mlx5e_cq_error_event"], K::CqError),
-    (&["moved to error state", "qp"], K::QueueError),
-    (&["abnormal ae_id"], K::QueueError),
-    (&["fatal error (", "on mad qp"], K::QueueError),
-    (&["local work queue catastrophic"], K::QueueError),
-    (&["invalid request local work queue"], K::QueueError),
-    (&["local access violation work queue"], K::QueueAccess),
-    // A limit on locked memory.
-    (&["failed to lock addr", "pages"], K::RegMrNoMemory),
-    (&["failed to pin", "pages"], K::RegMrNoMemory),
-    (
-        &["ib_register_peer_memory_client", "nknown symbol"],
-        K::PeerMemorySymbol,
-    ),
-    (
-        &["ib_register_peer_memory_client", "disagrees about"],
-        K::PeerMemorySymbol,
-    ),
-    (&["nvidia-peermem", "error"], K::PeerMemoryError),
-    (&["nvidia_peermem", "error"], K::PeerMemoryError),
-    (&["nv_peer_mem", "error"], K::PeerMemoryError),
-];
-
 /// All rows.
 pub(super) const ROWS: &[&[Row]] = &[
     collectives::ROWS,
     hpc::ROWS,
     NCCL,
     GPU_LIBRARIES,
-    STORAGE,
+    storage::ROWS,
     DPDK,
-    KERNEL,
+    kernel::ROWS,
     TOOLS,
     KUBERNETES,
     MPI,
@@ -406,8 +326,8 @@ fn all() -> impl Iterator<Item = &'static Row> {
 
 /// What a line in lower case shows, and where the first phrase of the row is.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    // Its meaning is in a list of reasons, each of which would match a row.
-    if let Some(found) = grammar::no_transport(lower) {
+    // Its meaning is in a list of reasons, each of which would match a row, or in a code.
+    if let Some(found) = grammar::no_transport(lower).or_else(|| codes::find(lower)) {
         return Some(found);
     }
     if let Some(found) = fabric::find(lower) {
@@ -447,6 +367,27 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         .any(|level| before.contains(level))
         // `Topology discovery complete. Found 0 HCAs.`
         || before.ends_with("found ")
+}
+
+/// Whether a message shows why an adapter did not start, which its driver reports as an event, too.
+pub(super) fn outranks_events(kind: K) -> bool {
+    matches!(
+        kind,
+        K::FirmwareMissing
+            | K::FirmwareMismatch
+            | K::PciRoom
+            | K::ModuleUnsigned
+            | K::HostMemory
+            | K::AssignRefused
+    )
+}
+
+/// Whether a message counts only if its line names a part of RDMA: any module can be unsigned or built for another kernel.
+pub(super) fn needs_topic(kind: K) -> bool {
+    matches!(
+        kind,
+        K::ModuleUnsigned | K::ModuleMismatch | K::FirmwareMissing | K::FirmwareMismatch
+    )
 }
 
 /// Whether the message says more than the operation and error number in the same line.

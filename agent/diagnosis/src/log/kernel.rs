@@ -96,3 +96,21 @@ pub(super) fn user_of(driver: &str) -> User {
         User::Other
     }
 }
+
+/// Whether a line begins as those of `dmesg` and of the journal do: `[ 1234.567] `, `[Mon Oct 16 09:54:43 2023] `, `host kernel: `.
+pub(super) fn is_of_kernel(text: &str) -> bool {
+    const DAYS: [&str; 7] = ["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
+    let time = text
+        .trim_start()
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .map(|(time, _)| time.trim());
+    let is_time = |time: &str| {
+        let is_number = time.split_once('.').is_some_and(|(seconds, part)| {
+            let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            is_digits(seconds) && is_digits(part)
+        });
+        is_number || DAYS.iter().any(|day| time.starts_with(day))
+    };
+    time.is_some_and(is_time) || text.contains(" kernel: ")
+}

@@ -11,21 +11,23 @@ use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
-    GPU_WITHIN, ended,
+    GPU_WITHIN, codes, ended,
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
     fabric, families,
     grade::{Grade, Level, failures},
     grammar,
-    kernel::{User, is_of_interest, kernel, of_event, user_of},
+    kernel::{User, is_of_interest, is_of_kernel, kernel, of_event, user_of},
     line::{Lower, excerpt, host, row},
     loader,
     marks::{self, Marks},
     memory,
+    needless::{assigned, is_needless, only_lacks_a_feature},
     operation::{Operation, operation},
     settings::{self, Fact},
     status::{names_status, status},
+    trace::{self, Report},
     wrapped::{self, Frame},
 };
 use crate::symptom::{self, Gpu, Software, Symptom, SymptomKind, Transition, completion::of_syndrome};
@@ -97,6 +99,8 @@ pub(super) struct Recogniser {
     anchors: Option<AhoCorasick>,
     dump: Option<DumpRows>,
     frame: Frame,
+    /// A report of the kernel whose call trace may follow.
+    report: Option<Report>,
     /// The last line that shows GPU memory, and whose.
     gpu: Option<(u64, Gpu)>,
     /// What the lines so far show of the place where the job runs.
@@ -122,13 +126,20 @@ impl Default for Recogniser {
             .iter()
             .copied()
             .chain(failures())
-            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
+            .chain(
+                settings::ANCHORS
+                    .iter()
+                    .chain(grammar::ANCHORS)
+                    .chain(codes::ANCHORS)
+                    .copied(),
+            )
             .chain(fabric::ANCHORS.iter().copied())
             .chain(memory::neighbours())
             .chain(marks::anchors())
             .chain(loader::ANCHORS.iter().copied())
             .chain(ended::anchors())
             .chain([ended::LABEL])
+            .chain(trace::anchors())
             .chain(of_families);
         let anchors = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -140,6 +151,7 @@ impl Default for Recogniser {
             anchors,
             dump: None,
             frame: Frame::default(),
+            report: None,
             gpu: None,
             marks: Marks::default(),
         }
@@ -160,7 +172,7 @@ impl Recogniser {
 
     /// What a line shows.
     pub(super) fn recognise(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
-        if let Some(found) = self.dump_row(bytes) {
+        if let Some(found) = self.dump_row(bytes).or_else(|| self.traced(bytes, number)) {
             return Some(found);
         }
         let text = String::from_utf8_lossy(bytes);
@@ -172,6 +184,10 @@ impl Recogniser {
         }
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
+        if let Some(report) = Report::begin(&text, &line.lower, number) {
+            self.report = Some(report);
+            return None;
+        }
         if let Some(gpu) = memory::of_neighbour(&line.lower) {
             self.gpu = Some((number, gpu));
         }
@@ -190,8 +206,13 @@ impl Recogniser {
         if self.begins_dump(&line, number) {
             return None;
         }
+        if let Some(function) = assigned(&line) {
+            return Some(Found::Recovered(Device::Pci(function)));
+        }
         let kernel = kernel(&line);
+        let is_root = families::find(&line.lower).is_some_and(|(kind, _)| families::outranks_events(kind));
         match kernel {
+            _ if is_root => {}
             Some(Judgement::Harmless) => return None,
             Some(Judgement::Event(ref report)) => match report.kind {
                 EventKind::LinkUp | EventKind::ModulePlugged => {
@@ -205,6 +226,9 @@ impl Recogniser {
                         let mut found = symptom(&line, Reading::of(kind, 0), number);
                         found.grade = grade.unwrap_or(found.grade);
                         found.software = Some(Software::Kernel);
+                        if found.kind == SymptomKind::AdapterNotStarted {
+                            found.named.errno = errno(&line);
+                        }
                         match &report.device {
                             Device::Pci(address) => found.named.function = Some(address.clone()),
                             Device::Named(name) if found.named.device.is_none() && is_rdma_name(name) => {
@@ -232,11 +256,17 @@ impl Recogniser {
             // DPDK says the same of its own drivers.
             || line.lower.contains(": probe of ") && !line.lower.contains(": probe of pci device");
         let reading = match read(&line, of_driver) {
+            // The kernel ends a process: the name of the process may be one of RDMA.
+            _ if line.lower.contains("out of memory: killed process") => {
+                Reading::of(SymptomKind::RankFailed, 0)
+            }
             Some(reading) if reading.kind != SymptomKind::Unrecognised => reading,
             _ if ended::find(&line.lower).is_some() => {
                 let at = ended::find(&line.lower).unwrap_or_default();
                 Reading::of(SymptomKind::RankFailed, at)
             }
+            // Drivers say of many features that a device does not have them.
+            Some(_) if of_driver && only_lacks_a_feature(&line.lower) => return None,
             Some(reading) => reading,
             // An error of a driver that the table does not know.
             None if matches!(kernel, Some(Judgement::Event(ref report)) if report.kind == EventKind::DriverError) => {
@@ -305,6 +335,23 @@ impl Recogniser {
         true
     }
 
+    /// A line of a call trace shows that a report of the kernel is about RDMA.
+    fn traced(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
+        let report = self.report.as_ref()?;
+        if report.has_ended(number) {
+            self.report = None;
+            return None;
+        }
+        if !report.concerns_rdma(bytes) {
+            return None;
+        }
+        let report = self.report.take()?;
+        let line = Lower::of(&report.text);
+        let mut found = symptom(&line, Reading::of(report.kind, 0), report.line);
+        found.software = Some(Software::Kernel);
+        Some(Found::Symptom(Box::new(found)))
+    }
+
     /// The fourth row of a completion queue entry holds the syndrome: `00000000 00008914 10000132 000045d2`.
     fn dump_row(&mut self, bytes: &[u8]) -> Option<Found> {
         let dump = self.dump.as_mut()?;
@@ -366,7 +413,9 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     if let Some((kind, at)) = loader::find(lower).filter(|_| !grade.harmless || lower.contains("/plugin")) {
         return Some(Reading::of(kind, at));
     }
-    let row = families::find(lower);
+    // What a module or its loader reports says what it is about.
+    let row = families::find(lower)
+        .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind));
     if !(grade.about_rdma || row.is_some()) || grade.harmless {
         return None;
     }
@@ -408,7 +457,7 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         Some(Event::Symptom(kind)) if !informs => {
             return Some(Reading {
                 errno: number,
-                ..Reading::of(kind, 0)
+                ..Reading::of(refined(kind, number), 0)
             });
         }
         _ => {}
@@ -510,9 +559,10 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
         (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
         // The connection manager of the peer knows no such service.
-        (SymptomKind::CmFailed | SymptomKind::PeerClosed, Some(Errno::ECONNREFUSED)) => {
-            SymptomKind::NoListener
-        }
+        (
+            SymptomKind::CmFailed | SymptomKind::PeerClosed | SymptomKind::ConnectRefused,
+            Some(Errno::ECONNREFUSED),
+        ) => SymptomKind::NoListener,
         (SymptomKind::PeerClosed, Some(Errno::ETIMEDOUT)) => SymptomKind::PeerUnreachable,
         (
             SymptomKind::PeerClosed,
@@ -557,6 +607,8 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
         kind,
         grade: if goes_on || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower) {
             symptom::Grade::Degraded
+        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower) {
+            symptom::Grade::Note
         } else {
             kind.grade()
         },
@@ -566,7 +618,7 @@ fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
         text: excerpt(line.text, reading.at),
         known: reading.known,
         named,
-        software: Software::of(&line.lower),
+        software: Software::of(&line.lower).or_else(|| is_of_kernel(line.text).then_some(Software::Kernel)),
         hosts: host(line.text).into_iter().collect(),
     }
 }

@@ -187,6 +187,15 @@ kinds! {
     SharedMemory: Note, "shared-memory-error", "an error of shared memory within the node (/dev/shm), not of RDMA";
     GlooError: Note, "gloo-error",
         "an error of Gloo, which connects over TCP and not over RDMA: GLOO_SOCKET_IFNAME selects the interface that it uses";
+    HostMemory: Failure, "host-memory-short", "the kernel had no memory left for the RDMA stack or for what uses it";
+    ModuleUnsigned: Failure, "module-unsigned", "the kernel refused a module because of its signature";
+    FirmwareMissing: Failure, "firmware-file-missing", "the driver of an adapter did not find a firmware file";
+    FirmwareMismatch: Failure, "firmware-mismatch", "the driver and the firmware of an adapter do not fit together";
+    PciRoom: Failure, "pci-room-missing", "a PCI function got no address range or bus number";
+    PciLimited: Degraded, "pci-link-limited", "the PCIe link of the adapter runs at a third of its capability or less";
+    AssignRefused: Failure, "assignment-refused", "a PCI function could not be given to a virtual machine";
+    StorageRefused: Failure, "storage-refused", "the storage target refused this host, or does not have what it asked for";
+    PeerDiffers: Failure, "peer-settings-differ", "the two ends of a connection are configured differently";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
     CollectiveTimeout: Secondary, "collective-timeout", "a collective operation timed out";
@@ -237,6 +246,13 @@ impl SymptomKind {
                 | Self::DefaultSubnetPrefix
                 | Self::BackendMissing
                 | Self::SharpUnavailable
+                | Self::HostMemory
+                | Self::ModuleUnsigned
+                | Self::FirmwareMissing
+                | Self::PciRoom
+                | Self::AssignRefused
+                | Self::StorageRefused
+                | Self::PeerDiffers
                 | Self::ComputeError
                 | Self::SharedMemory
                 | Self::GlooError

@@ -20,8 +20,11 @@ pub enum Software {
     Mpi,
     /// libfabric, and the plugin aws-ofi-nccl.
     Libfabric,
-    /// Programs that connect through `rdma_cm`: NVMe over Fabrics, iSER, Lustre, NFS.
+    /// Programs of storage in user space: SPDK, Ceph, GPFS, DAOS, Gluster.
     Storage,
+    /// Modules of the kernel for storage: NVMe over Fabrics, iSER, SRP, Lustre, NFS, SMB Direct, BeeGFS, RDS, SMC.
+    #[serde(rename = "kernel-storage")]
+    KernelStorage,
     /// perftest, and the tools of rdma-core.
     Perftest,
     /// DPDK.
@@ -48,6 +51,7 @@ const WORDS: &[(Software, &[&str])] = &[
             "failedcreatepodsandbox",
         ],
     ),
+    (Software::Storage, &["na_ofi", "daos_engine", " daos["]),
     (Software::Libfabric, &["net/ofi", "libfabric:", "ofi_", " fi_"]),
     (
         Software::Nccl,
@@ -85,20 +89,57 @@ const WORDS: &[(Software, &[&str])] = &[
     (Software::OpenMpi, &["btl_openib", "openib", "openfabrics"]),
     (Software::Mpi, &["mpid", "mvapich", "mpi_init", "mpir_"]),
     (
-        Software::Storage,
+        Software::KernelStorage,
         &[
-            "nvme",
-            "spdk",
-            "nvmf",
-            "iser",
-            "lnet",
-            "o2ib",
+            "nvme nvme",
+            "nvmet:",
+            "nvmet_rdma",
+            "lneterror",
+            "lnet:",
             "kiblnd",
+            "o2ib",
             "rpcrdma",
             "svcrdma",
+            "ib_srp",
+            "ib_isert",
+            "isert:",
+            "isert_",
+            "iser:",
+            "iser_",
+            "rds/ib",
+            "rds/rdma",
+            "smc: ",
+            "smb_direct",
+            "smbd_",
+            "beegfs: ",
+            "mount.nfs",
+            "lnetctl",
+        ],
+    ),
+    (
+        Software::Storage,
+        &[
+            "spdk",
+            "nvmf",
+            "nvme_rdma.c",
+            "nvme-fabrics",
+            "nvme",
+            "iser",
+            "lnet",
             "verbs rdma",
             "rdmastack",
-            "ib_srp",
+            "infiniband memorymanager",
+            "infiniband init",
+            "infiniband verify_prereq",
+            "gf_rdma",
+            "rpc-transport/rdma",
+            "0-rdma.",
+            "tirpc",
+            "iscsi",
+            "rdmasocket",
+            "ibvsocket",
+            "weka",
+            "rdma.c:",
         ],
     ),
     (Software::Dpdk, &["mlx5_common", "mlx5_net", "eal:", "mlx5_pci"]),
@@ -128,6 +169,16 @@ impl Software {
         row.map(|(software, _)| *software)
     }
 
+    /// Whether it stores data, so that neither pods nor GPUs are concerned.
+    pub(crate) fn is_storage(self) -> bool {
+        matches!(self, Self::Storage | Self::KernelStorage)
+    }
+
+    /// Whether it is a part of the kernel: no limit, permission, container or library of a process concerns it.
+    pub(crate) fn is_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::KernelStorage)
+    }
+
     /// What selects the GID; `None` where the cause's own text applies.
     pub(crate) fn gid_step(self) -> Option<&'static str> {
         Some(match self {
@@ -154,7 +205,12 @@ impl Software {
                 "Bind the job to the interface whose address makes the RoCE v2 IPv4 GID (FI_VERBS_IFACE, or UCX_IB_GID_INDEX if it uses UCX); \
                 show_gids lists the GIDs."
             }
-            Self::Storage | Self::Dpdk | Self::Fabric | Self::Kernel | Self::Kubernetes => GENERAL_GID_STEP,
+            Self::Storage
+            | Self::KernelStorage
+            | Self::Dpdk
+            | Self::Fabric
+            | Self::Kernel
+            | Self::Kubernetes => GENERAL_GID_STEP,
         })
     }
 

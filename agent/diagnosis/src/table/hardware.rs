@@ -9,10 +9,11 @@ use super::{FATAL, MW_BIND, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
-    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FunctionUnconfigured, GpuError,
-    GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed,
-    NoDevice, NoProvider, OpenFailed, PciFault, PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError,
-    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
+    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FirmwareMismatch,
+    FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch,
+    ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PciLimited,
+    PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, RtsRefused, SlotPower,
+    SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -140,7 +141,7 @@ pub(super) static PCI_PATH: KnownCause = KnownCause {
         &pci_link::MAX_READ_REQUEST,
     ],
     cases: &[],
-    often: &[BandwidthLow],
+    often: &[BandwidthLow, PciLimited],
     sometimes: &[LatencyHigh],
     weigh: weigh::pci_path,
 };
@@ -247,6 +248,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
     cases: &[],
     often: &[
         CommandRefused,
+        FirmwareMismatch,
         CreateRefused,
         CreateUnexplained,
         DriverCrashed,

@@ -1,12 +1,17 @@
 //! The adapter and its PCIe link, and the CPU.
 
 use rdma_health_node::infiniband::CLASS;
+use rdma_health_protocol::Errno;
 
 use super::{Case, Scales};
-use crate::symptom::SymptomKind;
+use crate::symptom::{Software, Symptom, SymptomKind};
 
 pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::DeviceFatal]).next() {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    let of_start = case.seen(&[SymptomKind::AdapterNotStarted]).next();
+    if let Some(symptom) = of_start.filter(|symptom| is_silent(symptom)) {
         scales.fits(&symptom.source, &symptom.text);
     }
     // Drivers name the function, not the RDMA device.
@@ -42,6 +47,51 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     device_present(case, scales);
 }
 
+/// Whether an adapter did not start because it, or its firmware, did not answer.
+pub(crate) fn is_silent(symptom: &Symptom) -> bool {
+    const SILENT: [Errno; 5] = [
+        Errno::ETIMEDOUT,
+        Errno::ETIME,
+        Errno::EIO,
+        Errno::ENODEV,
+        Errno::ENXIO,
+    ];
+    symptom.named.errno.is_some_and(|errno| SILENT.contains(&errno))
+}
+
+/// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.
+pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::HostMemory]).next() {
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    let ended = case.seen(&[SymptomKind::RankFailed]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["out of memory: killed", "oom-kill", "oom_kill", "oomkilled"]
+            .iter()
+            .any(|words| text.contains(words))
+    });
+    if let Some(symptom) = ended {
+        return scales.shows(&symptom.source, &symptom.text);
+    }
+    let starved = case
+        .seen(&[SymptomKind::AdapterNotStarted])
+        .any(|symptom| symptom.named.errno == Some(Errno::ENOMEM));
+    let in_kernel = case
+        .symptoms
+        .iter()
+        .all(|symptom| symptom.software.is_some_and(Software::is_kernel));
+    let lacks = [
+        SymptomKind::NoMemory,
+        SymptomKind::CreateFailed,
+        SymptomKind::RegMrNoMemory,
+    ];
+    if starved || in_kernel && case.seen(&lacks).next().is_some() {
+        scales.unseen("free memory of the node (free -g) at that time");
+    } else {
+        scales.against("log", "the kernel did not report that it had no memory");
+    }
+}
+
 /// A device that the job misses and that is there, with an active port, speaks against a fault of the hardware.
 pub(crate) fn device_present(case: &Case<'_>, scales: &mut Scales) {
     if scales.supported() || case.seen(&[SymptomKind::DeviceGone]).next().is_none() {
@@ -58,6 +108,9 @@ pub(crate) fn device_present(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn pci_path(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::PciLimited]).next() {
+        scales.shows(&symptom.source, &symptom.text);
+    }
     if scales.supported() {
         return;
     }

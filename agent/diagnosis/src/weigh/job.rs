@@ -2,7 +2,7 @@
 
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
 
-use super::{Case, Scales, fabric, probes_passed, view};
+use super::{Case, Scales, fabric, hardware::is_silent, probes_passed, view};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
@@ -74,7 +74,22 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&MISSING).next() {
         scales.fits(&symptom.source, &symptom.text);
         let text = symptom.text.to_ascii_lowercase();
-        let module = if text.contains("issm") || text.contains("umad") {
+        let named = text.split_once("module ").and_then(|(_, rest)| {
+            let (name, rest) = rest.split_once(' ')?;
+            rest.starts_with("not found in").then_some(name)
+        });
+        if let Some(module) = named {
+            scales.next_step = Some(format!(
+                "Install the package that contains the module {module} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
+                RDMA driver package built with it), run depmod -a, and load it: modprobe {module}."
+            ));
+            return;
+        }
+        let module = if text.contains("transport iser") {
+            "ib_iser"
+        } else if text.contains("transport rdma") || text.contains("nvme-fabrics") {
+            "nvme-rdma"
+        } else if text.contains("issm") || text.contains("umad") {
             "ib_umad"
         } else if symptom.kind == SymptomKind::CmUnavailable
             || text.contains("rdma_cm")
@@ -319,7 +334,14 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 12] = [
+    const KINDS: [SymptomKind; 19] = [
+        SymptomKind::ModuleUnsigned,
+        SymptomKind::FirmwareMissing,
+        SymptomKind::FirmwareMismatch,
+        SymptomKind::PciRoom,
+        SymptomKind::AssignRefused,
+        SymptomKind::StorageRefused,
+        SymptomKind::PeerDiffers,
         SymptomKind::NoListener,
         SymptomKind::ExchangeFailed,
         SymptomKind::AdapterHot,
@@ -333,7 +355,8 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::GpuStopped,
         SymptomKind::GpuLinkError,
     ];
-    if let Some(symptom) = case.seen(&KINDS).next() {
+    let of_other = |symptom: &&Symptom| symptom.kind == SymptomKind::AdapterNotStarted && is_silent(symptom);
+    if let Some(symptom) = case.seen(&KINDS).find(|symptom| !of_other(symptom)) {
         scales.fits(&symptom.source, &symptom.text);
     }
 }

@@ -43,6 +43,10 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             "info" | "debug" | "trace" | "notice" | "dbg" if marked => Some(Level::Info),
             "warn" | "warning" if marked => Some(Level::Warning),
             "error" | "err" | "fatal" | "critical" | "crit" if marked => Some(Level::Error),
+            // GPFS: `[I] VERBS RDMA started.`
+            "I" | "N" if before == Some('[') && after == Some(']') => Some(Level::Info),
+            "W" if before == Some('[') && after == Some(']') => Some(Level::Warning),
+            "E" | "X" if before == Some('[') && after == Some(']') => Some(Level::Error),
             "Normal" if place <= "Normal ".len() + 4 => Some(Level::Info),
             word if word.len() == 5 && word[1..].bytes().all(|b| b.is_ascii_digit()) => {
                 match word.as_bytes()[0] {

@@ -48,6 +48,9 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "svcrdma",
     "xprtrdma",
     "rpcrdma",
+    "ksmbd",
+    "rds/",
+    "ucxshuffle",
     "iser",
     "isert",
     "srp_",
@@ -87,6 +90,7 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "store_py",
     "multi_transport",
     "kvcache",
+    "memory registration",
     "mellanox",
     "smc-r",
     "psm2",
@@ -475,6 +479,10 @@ const HARMLESS: &[&str] = &[
     "(ignored)",
     "(expected)",
     "as expected",
+    // A server of Lustre reports what a request took.
+    "indicates the system was overloaded",
+    // The details of a PCIe error, whose first line says how grave it is.
+    "error status/mask=",
     // Memory that was corrected has a syndrome, too.
     "edac mc",
     "nvreg_registrydwords=",

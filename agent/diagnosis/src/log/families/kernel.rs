@@ -1,0 +1,111 @@
+//! Messages of the kernel, of the loader of its modules and of what gives functions to virtual machines.
+
+use super::Row;
+use crate::symptom::SymptomKind::{self as K};
+
+/// In order of the subject: start, firmware, objects, queues, modules.
+pub(super) const ROWS: &[Row] = &[
+    // Address ranges and bus numbers. Option ROMs and the bridge's own windows (BAR 6, 13 to 15) are not needed; virtual functions
+    // are asked for later.
+    (&["not enough mmio resources for sr-iov"], K::PciRoom),
+    (&["bus number out of range", "sr-iov"], K::PciRoom),
+    (&["can't enable", "vfs (bus"], K::PciRoom),
+    (&["error requesting bars"], K::PciRoom),
+    (&["pci_enable_sriov failed", "-12"], K::PciRoom),
+    (&["pci_enable_sriov failed", "-28"], K::PciRoom),
+    (&["failed to enable sr-iov", "-12"], K::PciRoom),
+    (&["64bit pref]: failed to assign"], K::PciRoom),
+    (&["64bit pref]: can't assign"], K::PciRoom),
+    (&["failed to assign [mem", "64bit pref"], K::PciRoom),
+    (&["no space for [mem", "64bit pref"], K::PciRoom),
+    (&["missing uar, aborting"], K::PciRoom),
+    (&["missing dcs, aborting"], K::PciRoom),
+    // Files of firmware.
+    (&["ddp package file was not found"], K::FirmwareMissing),
+    (&["cannot find firmware"], K::FirmwareMissing),
+    (&["unable to load firmware image"], K::FirmwareMissing),
+    // Versions.
+    (&["interface version mismatch"], K::FirmwareMismatch),
+    (&["hsi version mismatch"], K::FirmwareMismatch),
+    (
+        &["driver is not compatible with", "firmware"],
+        K::FirmwareMismatch,
+    ),
+    (
+        &["is not supported by this driver", "firmware"],
+        K::FirmwareMismatch,
+    ),
+    // Modules.
+    (&["key was rejected by service"], K::ModuleUnsigned),
+    (&["required key not available"], K::ModuleUnsigned),
+    (&["unsigned module loading is restricted"], K::ModuleUnsigned),
+    (
+        &["could not insert", "operation not permitted"],
+        K::ModuleUnsigned,
+    ),
+    (&["loading of unsigned module"], K::Unrecognised),
+    (&["loading of module with unavailable key"], K::Unrecognised),
+    (&["could not insert", "exec format error"], K::ModuleMismatch),
+    (&["could not insert", "invalid module format"], K::ModuleMismatch),
+    (&["version magic", "should be"], K::ModuleMismatch),
+    // Virtual machines.
+    (&["is not viable", "group"], K::AssignRefused),
+    (&["ineligible for iommu domain attach"], K::AssignRefused),
+    (&["failed to setup container for group"], K::AssignRefused),
+    (&["failed to get group", "vfio"], K::AssignRefused),
+    (&["no iommu group", "vfio"], K::AssignRefused),
+    (&["unknown header type 7f"], K::PciFault),
+    (
+        &["vfio_map_dma failed", "cannot allocate memory"],
+        K::RegMrNoMemory,
+    ),
+    (&["rlimit_memlock (", "exceeded"], K::MemlockWarning),
+    // Memory of the host, for which the kernel does not print a report.
+    (&["svcrdma", "failed to allocate memory"], K::HostMemory),
+    (&["give_pages", "err -12"], K::HostMemory),
+    (&["give fail -12"], K::HostMemory),
+    // Limits.
+    (&["rdmacg", "-11"], K::ResourceLimit),
+    (&["rdma msi-x vectors"], K::ResourceLimit),
+    (&["assert_var"], K::DeviceFatal),
+    (&["mlx5_cmd", "failed, status limits exceeded"], K::ResourceLimit),
+    (&["mlx5_cmd", "failed, status no resources"], K::ResourceLimit),
+    (&["mlx5_cmd", "failed, status internal error"], K::DeviceFatal),
+    (&["2rtr_qp", "failed, status bad"], K::ConnectInvalid),
+    (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
+    (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
+    (&["qplib: cmdq[", "status 0x"], K::CommandRefused),
+    (&["create_mkey", "limits exceeded"], K::ResourceLimit),
+    (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
+    // EINVAL: the group has another partition, rate or MTU than the port.
+    (&["multicast join failed", "status -22"], K::JoinRefused),
+    (&["multicast join failed"], K::NoSubnetManager),
+    (&["attach", "to multicast group"], K::JoinRefused),
+    (&["attach qp to broadcast group"], K::JoinRefused),
+    // A queue that the adapter, or a driver without one, put into the error state, in the words of each driver.
+    (&["cq error on cqn"], K::CqError),
+    (&["cq overrun on cqn"], K::CqError),
+    (&["cq access violation on cqn"], K::CqError),
+    (&["mlx5e_cq_error_event"], K::CqError),
+    (&["moved to error state", "qp"], K::QueueError),
+    (&["qp_async_event"], K::QueueError),
+    (&["overflow", "cq", "hns"], K::CqError),
+    (&["fatal error (", "on mad qp"], K::QueueError),
+    (&["local work queue catastrophic"], K::QueueError),
+    (&["invalid request local work queue"], K::QueueError),
+    (&["local access violation work queue"], K::QueueAccess),
+    // A limit on locked memory.
+    (&["failed to lock addr", "pages"], K::RegMrNoMemory),
+    (&["failed to pin", "pages"], K::RegMrNoMemory),
+    (
+        &["ib_register_peer_memory_client", "nknown symbol"],
+        K::PeerMemorySymbol,
+    ),
+    (
+        &["ib_register_peer_memory_client", "disagrees about"],
+        K::PeerMemorySymbol,
+    ),
+    (&["nvidia-peermem", "error"], K::PeerMemoryError),
+    (&["nvidia_peermem", "error"], K::PeerMemoryError),
+    (&["nv_peer_mem", "error"], K::PeerMemoryError),
+];

@@ -1,0 +1,53 @@
+//! Complaints of the kernel without a consequence: features that a device does not have, and address ranges that it does not need.
+
+use super::{entity::named, grade::Grade, line::Lower};
+
+/// Whether a line in lower case reports nothing but that something is not supported.
+pub(super) fn only_lacks_a_feature(lower: &str) -> bool {
+    const LACKS: [&str; 3] = ["not supported", "unsupported", "not available"];
+    let Some(words) = LACKS.iter().find(|words| lower.contains(*words)) else {
+        return false;
+    };
+    let rest = lower.replace(words, "");
+    !Grade::of(&Lower::of(&rest)).failing
+}
+
+/// The function whose address range the kernel could assign after all: `pci 0000:41:00.0: BAR 0 [mem 0x…-0x… 64bit pref]: assigned`.
+pub(super) fn assigned(line: &Lower<'_>) -> Option<String> {
+    let is_range = line.lower.contains(": bar ")
+        && (line.lower.contains("]: assigned") || line.lower.contains(": assigned [mem"));
+    is_range.then(|| named(line).function)?
+}
+
+/// Whether an address range that could not be assigned is one that the function works without: those of virtual functions, an option
+/// ROM, and the windows of bridges.
+pub(super) fn is_needless(lower: &str) -> bool {
+    const NEEDLESS: [&str; 11] = [
+        "vf bar ", "bar 6", "bar 7", "bar 8", "bar 9", "bar 10", "bar 11", "bar 12", "bar 13", "bar 14",
+        "bar 15",
+    ];
+    lower.contains("bar ") && NEEDLESS.iter().any(|name| lower.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_and_not_needed_is_told_from_failures() {
+        assert!(only_lacks_a_feature(
+            "bnxt_en 0000:c1:00.0: roce bonding is not supported"
+        ));
+        assert!(!only_lacks_a_feature(
+            "bnxt_en 0000:c1:00.0: failed to start: not supported"
+        ));
+        assert!(is_needless(
+            "pci 0000:18:00.0: bar 7: failed to assign [mem size 0x08000000 64bit pref]"
+        ));
+        assert!(!is_needless(
+            "pci 0000:18:00.0: bar 0: failed to assign [mem size 0x08000000 64bit pref]"
+        ));
+        let line = "pci 0000:3b:00.0: BAR 0 [mem 0x383800000000-0x383801ffffff 64bit pref]: assigned";
+        assert_eq!(assigned(&Lower::of(line)), Some("0000:3b:00.0".to_owned()));
+    }
+}

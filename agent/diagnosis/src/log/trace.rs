@@ -1,0 +1,131 @@
+//! Reports of the kernel that name what is concerned only in their call trace: memory that could not be allocated, tasks that hang.
+
+use rdma_health_kernel_log::is_adapter;
+
+use super::line::excerpt;
+use crate::symptom::SymptomKind::{self as K};
+
+/// Number of lines after the first one of a report in which its call trace follows.
+const WITHIN: u64 = 48;
+
+/// First lines of such reports in lower case, all their phrases.
+const HEADERS: &[(&[&str], K)] = &[
+    (&["page allocation failure", "order:"], K::HostMemory),
+    (&["task ", "blocked for more than", "seconds"], K::DeviceStalled),
+    (&["soft lockup", "stuck for"], K::DriverCrashed),
+    (&["self-detected stall on cpu"], K::DriverCrashed),
+    // The firmware of the host reports a PCIe error, with the function some lines below.
+    (&["[hardware error]:", "event severity: fatal"], K::PciFault),
+    (&["[hardware error]:", "event severity: recoverable"], K::PciFault),
+];
+
+/// Phrases of [`HEADERS`] that make a line worth reading.
+pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
+    HEADERS.iter().filter_map(|(phrases, _)| phrases.last().copied())
+}
+
+/// A report whose call trace is not read yet.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) kind: K,
+    pub(super) line: u64,
+    pub(super) text: String,
+}
+
+impl Report {
+    /// The report that a line begins.
+    pub(super) fn begin(text: &str, lower: &str, line: u64) -> Option<Self> {
+        let (_, kind) = HEADERS
+            .iter()
+            .find(|(phrases, _)| phrases.iter().all(|phrase| lower.contains(phrase)))?;
+        Some(Self {
+            kind: *kind,
+            line,
+            text: excerpt(text, 0),
+        })
+    }
+
+    /// Whether its call trace has ended at this line.
+    pub(super) fn has_ended(&self, line: u64) -> bool {
+        line > self.line + WITHIN
+    }
+
+    /// Whether a line of its call trace shows that RDMA is concerned. A file system over RDMA that waits does so for its server; it is not
+    /// the adapter that hangs.
+    pub(super) fn concerns_rdma(&self, bytes: &[u8]) -> bool {
+        let Ok(line) = std::str::from_utf8(bytes) else {
+            return false;
+        };
+        if self.kind == K::PciFault {
+            return line.contains("[Hardware Error]:") && line.contains("section_type: PCIe error");
+        }
+        let Some(module) = module(line) else {
+            return false;
+        };
+        is_core(module) || self.kind == K::HostMemory && is_consumer(module)
+    }
+}
+
+/// The module in a line of a call trace: ` mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]`.
+fn module(line: &str) -> Option<&str> {
+    let (call, rest) = line.trim_end().rsplit_once('[')?;
+    let module = rest.strip_suffix(']')?.split(' ').next()?;
+    call.contains("+0x").then_some(module)
+}
+
+/// Whether a module is a driver of adapters or a part of the RDMA core.
+fn is_core(module: &str) -> bool {
+    const CORE: [&str; 10] = [
+        "ib_core",
+        "ib_uverbs",
+        "ib_umad",
+        "ib_cm",
+        "iw_cm",
+        "rdma_cm",
+        "rdma_ucm",
+        "rdmavt",
+        "rdma_rxe",
+        "siw",
+    ];
+    is_adapter(module) || CORE.contains(&module)
+}
+
+/// Whether a module uses RDMA for storage.
+fn is_consumer(module: &str) -> bool {
+    const CONSUMERS: [&str; 10] = [
+        "rpcrdma",
+        "nvme_rdma",
+        "nvmet_rdma",
+        "ko2iblnd",
+        "ib_srp",
+        "ib_srpt",
+        "ib_iser",
+        "ib_isert",
+        "rds_rdma",
+        "beegfs",
+    ];
+    CONSUMERS.contains(&module)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+    use super::*;
+
+    #[test]
+    fn a_report_concerns_rdma_if_its_trace_does() {
+        let failure = "[1.1] kworker/2:1: page allocation failure: order:9, mode:0x40cc0(GFP_KERNEL)";
+        let report = Report::begin(failure, &failure.to_ascii_lowercase(), 1).unwrap();
+        assert_eq!(report.kind, K::HostMemory);
+        assert!(report.concerns_rdma(b"[1.1]  mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]"));
+        assert!(report.concerns_rdma(b"[1.1]  frwr_mr_init+0x3a5/0x8d0 [rpcrdma]"));
+        assert!(!report.concerns_rdma(b"[1.1]  amdgpu_dm_commit+0x12/0x90 [amdgpu]"));
+        assert!(!report.concerns_rdma(b"[1.1] Modules linked in: mlx5_core [last unloaded: mlx5_ib]"));
+        let hung = "INFO: task dd:77 blocked for more than 120 seconds.";
+        let report = Report::begin(hung, &hung.to_ascii_lowercase(), 1).unwrap();
+        assert!(report.concerns_rdma(b" cmd_exec+0x3c9/0x8b0 [mlx5_core]"));
+        assert!(!report.concerns_rdma(b" rpc_wait_bit_killable+0x1/0x2 [rpcrdma]"));
+        assert!(!report.has_ended(20) && report.has_ended(200));
+    }
+}

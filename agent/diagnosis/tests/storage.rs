@@ -1,0 +1,158 @@
+//! Storage over RDMA, and what surrounds an adapter in the kernel: the cause is named, and the next step is one for such a node.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
+
+use std::time::{Duration, Instant};
+
+use rdma_health_diagnosis::{Cause, Confidence, diagnose, log::LogReader};
+use rdma_health_kernel::{
+    Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_node::Node;
+use rdma_health_tests::tree::Tree;
+
+/// The healthy node of the fixtures, on which pods with GPUs run.
+fn node() -> Node {
+    let tree = Tree::fixture("h100-connectx7").unwrap().unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+/// The causes of a log, without the unlikely ones.
+fn causes(node: &Node, log: &str) -> Vec<Cause> {
+    let mut reader = LogReader::default();
+    reader.feed(log.as_bytes());
+    let causes = diagnose(node, &[], Some(&reader.finish())).causes.into_iter();
+    causes
+        .filter(|cause| cause.confidence > Confidence::Unlikely)
+        .collect()
+}
+
+#[test]
+fn the_first_cause_of_a_kernel_message_is_the_right_one() {
+    let node = node();
+    for (log, cause) in [
+        (
+            "[ 1.1] irdma: ice 0000:c4:00.0 rocep196s0: abnormal ae_id = 0x50a bool qp=1 qp_id = 213",
+            "fabric-or-peer",
+        ),
+        (
+            "[ 1.1] infiniband rocep24s0f0: abnormal ae_id = 0x108 bool qp=1 qp_id = 77",
+            "application-memory",
+        ),
+        ("[ 1.1] hns3 0000:7d:00.0 hns_0: AEQ overflow!", "device-fault"),
+        (
+            "[ 1.1] ice 0000:51:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2\n\
+          [ 1.2] ice 0000:51:00.0: The DDP package file was not found or could not be read. Entering Safe Mode",
+            "firmware-file",
+        ),
+        (
+            "[ 1.1] pci 0000:41:00.0: BAR 0 [mem size 0x02000000 64bit pref]: failed to assign\n\
+          [ 1.2] mlx5_core: probe of 0000:41:00.0 failed with error -12",
+            "pci-resources",
+        ),
+        (
+            "insmod: ERROR: could not insert module mlx5_core.ko: Key was rejected by service",
+            "module-signature",
+        ),
+        (
+            "modprobe: ERROR: could not insert 'mlx5_core': Exec format error",
+            "kernel-module-build",
+        ),
+        (
+            "[ 1.1] kworker/1:2: page allocation failure: order:9, mode:0x40cc0(GFP_KERNEL)\n\
+          [ 1.1]  mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]",
+            "host-memory",
+        ),
+        (
+            "qemu-kvm: vfio 0000:41:00.2: group 42 is not viable",
+            "device-assignment",
+        ),
+        (
+            "[ 1.1] nvme nvme1: Connect for subsystem nqn.x is not allowed, hostnqn: nqn.y",
+            "storage-access",
+        ),
+        (
+            "[ 1.1] LNetError: 1822:0:(o2iblnd_cb.c:3128:kiblnd_check_connreply()) 10.0.0.5@o2ib has incompatible queue depth 128 (<=8 wanted): rc = -71",
+            "peer-settings",
+        ),
+        ("[ 1.1] scsi host7: ib_srp: REJ reason 0x8", "no-listener"),
+        (
+            "[ 1.1] bnxt_en 0000:41:00.0 bnxt_re0: Failed to initialize RCFW: 0xffffff92\n\
+          [ 1.2] bnxt_re bnxt_en.rdma.0: probe with driver bnxt_re failed with error -110",
+            "device-fault",
+        ),
+        (
+            "[ 1.1] {1}[Hardware Error]: event severity: fatal\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
+            "pci-errors",
+        ),
+    ] {
+        let found = causes(&node, log);
+        assert_eq!(
+            found.first().map(|cause| cause.id),
+            Some(cause),
+            "{log}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn modules_of_the_kernel_get_no_advice_for_processes_and_storage_none_for_pods() {
+    let node = node();
+    for log in [
+        "[ 1.1] nvmet_rdma: failed to create_qp ret= -12",
+        "[ 1.1] LNetError: 1822:0:(o2iblnd.c:947:kiblnd_create_conn()) Can't create QP: -12, send_wr: 32634",
+        "[ 1.1] iser: iser_connect: rdma_resolve_addr failed: -19",
+        "[ 1.1] LNetError: 105-4: Error -19 starting up LNI o2ib",
+    ] {
+        let found = causes(&node, log);
+        assert!(!found.is_empty(), "{log}");
+        for cause in found {
+            assert!(
+                ![
+                    "memlock-limit",
+                    "device-not-given",
+                    "userspace-libraries",
+                    "gid-other-namespace"
+                ]
+                .contains(&cause.id),
+                "{log}: {cause:?}"
+            );
+        }
+    }
+    for log in [
+        "[2024-02-02 10:03:13.9] rdma.c:2611:nvmf_rdma_create: *ERROR*: spdk_rdma_cm_get_devices() failed: No such device (19)",
+        "2023-05-08_08:13:44.110+0200: [E] VERBS RDMA ibv_reg_mr addr 0x1801000000 size 17179869184 errno 12 (Cannot allocate memory)",
+        "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
+    ] {
+        let first = causes(&node, log).remove(0);
+        let step = first.next_step.to_ascii_lowercase();
+        assert!(
+            !["pod", "nccl", "rank"].iter().any(|word| step.contains(word)),
+            "{log}: {step}"
+        );
+    }
+}
+
+#[test]
+fn starts_of_healthy_nodes_and_other_modules_show_nothing() {
+    let node = node();
+    for log in [
+        "bnxt_en 0000:12:00.0 (unnamed net_device) (uninitialized): Device requests max timeout of 100 seconds, may trigger hung task watchdog",
+        "[ 1.1] iwlwifi 0000:02:00.0: Direct firmware load for iwlwifi-72.ucode failed with error -2",
+        "[ 1.1] pci 0000:18:00.0: VF BAR 0 [mem size 0x00800000 64bit pref]: can't assign; no space",
+        "[ 1.1] pci 0000:3b:00.0: BAR 0 [mem size 0x02000000 64bit pref]: can't assign; no space\n\
+         [ 1.2] pci 0000:3b:00.0: BAR 0 [mem 0x383800000000-0x383801ffffff 64bit pref]: assigned",
+        "vboxdrv: version magic '6.1.0-9' should be '6.1.0-13'",
+        "[ 1.1] INFO: task jbd2/sda1-8:412 blocked for more than 120 seconds.\n[ 1.1]  jbd2_commit+0x43/0x120 [jbd2]",
+        "[ 1.1] mlx5_core 0000:41:00.0:   device [15b3:1021] error status/mask=00000001/0000e000",
+        "[ 1.1] {1}[Hardware Error]: event severity: corrected\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
+        "[ 1.1] nvme nvme2: Successfully reconnected (1 attempts)",
+    ] {
+        let found = causes(&node, log);
+        assert!(found.is_empty(), "{log}: {found:?}");
+    }
+}
