@@ -11,7 +11,7 @@ use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
-    GPU_WITHIN, ended,
+    GPU_WITHIN, cluster, ended,
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
@@ -120,7 +120,13 @@ impl Default for Recogniser {
             .iter()
             .copied()
             .chain(failures())
-            .chain(settings::ANCHORS.iter().chain(grammar::ANCHORS).copied())
+            .chain(
+                settings::ANCHORS
+                    .iter()
+                    .chain(grammar::ANCHORS)
+                    .chain(cluster::ANCHORS)
+                    .copied(),
+            )
             .chain(memory::neighbours())
             .chain(marks::anchors())
             .chain(loader::ANCHORS.iter().copied())
