@@ -1,7 +1,6 @@
 //! Names of other libraries and terms of the field, as users paste them.
 //!
-//! The names are those of `rdma/fi_errno.h` (libfabric), `ucs/type/status.h` (UCX), `rdma_cma.h` and `ib_cm.h` (reasons of a rejected
-//! connection, IBTA 12.6.7.2) and `verbs.h` (asynchronous events).
+//! Each list is a file of its own. The reasons of a rejected connection are those of `rdma_cma.h` and `ib_cm.h` (IBTA 12.6.7.2).
 
 use rdma_health_protocol::Errno;
 
@@ -10,7 +9,7 @@ use crate::log::strerror;
 /// A name and what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
-    /// The name, as the library or the field writes it.
+    /// The name, as the library or the field writes it. `N` in it stands for any number.
     pub name: &'static str,
     /// What kind of name it is.
     pub kind: &'static str,
@@ -20,334 +19,165 @@ pub struct Term {
     pub see: &'static [&'static str],
 }
 
-const fn term(
-    name: &'static str,
-    kind: &'static str,
-    meaning: &'static str,
-    see: &'static [&'static str],
-) -> Term {
-    Term {
-        name,
-        kind,
-        meaning,
-        see,
-    }
+/// A name, its meaning, and what to read about next.
+type Row = (&'static str, &'static str, &'static [&'static str]);
+
+/// Defines a list of rows: `"NAME": "meaning" ["see", …];`.
+macro_rules! rows {
+    ($(#[$doc:meta])* $list:ident: $($name:literal: $meaning:literal $([$($see:literal),*])?;)*) => {
+        $(#[$doc])*
+        pub(super) static $list: &[super::Row] = &[$(($name, $meaning, &[$($($see),*)?])),*];
+    };
 }
 
-const FABRIC: &str = "error of libfabric";
-const UCX: &str = "status of UCX";
-const FIELD: &str = "term";
+mod counters;
+mod field;
+mod libraries;
+mod settings;
+mod system;
 
-/// Every term.
-pub static TERMS: &[Term] = &[
-    // libfabric's own errors; the others have the names and numbers of errno(3).
-    term(
-        "FI_EOTHER",
-        FABRIC,
-        "an error that the provider does not name; its own number follows in prov_errno",
-        &[],
+/// Every list with the kind of its names.
+static CHAPTERS: &[(&str, &[Row])] = &[
+    ("error of libfabric", libraries::FABRIC),
+    ("status of UCX", libraries::UCX),
+    ("status", libraries::STATUS),
+    ("term", field::FIELD),
+    ("term", system::SYSTEM),
+    ("state", system::STATES),
+    ("counter", counters::COUNTERS),
+    ("statistic", counters::STATISTICS),
+    ("setting", settings::SETTINGS),
+];
+
+/// Families of names whose members are not all listed: how they begin, what kind they are, and where they are described.
+static FAMILIES: &[(&str, &str, &str)] = &[
+    (
+        "NCCL_",
+        "setting",
+        "a variable of NCCL or of a program that uses it. This one is not known here; NCCL's documentation lists its variables",
     ),
-    term(
-        "FI_ETOOSMALL",
-        FABRIC,
-        "the buffer of the caller is too small",
-        &[],
+    (
+        "TORCH_NCCL_",
+        "setting",
+        "a variable of PyTorch. This one is not known here; PyTorch's documentation lists them",
     ),
-    term(
-        "FI_EOPBADSTATE",
-        FABRIC,
-        "the operation is not permitted in the state of the endpoint: it is not enabled or was shut down",
-        &["peer-failed"],
+    (
+        "RCCL_",
+        "setting",
+        "a variable of RCCL. This one is not known here; RCCL's documentation lists its variables",
     ),
-    term(
-        "FI_EAVAIL",
-        FABRIC,
-        "an error entry is waiting: the program must read it with fi_cq_readerr or fi_eq_readerr",
-        &[],
+    (
+        "UCX_",
+        "setting",
+        "a variable of UCX. This one is not known here; ucx_info -c -f lists them with their meanings",
     ),
-    term(
-        "FI_EBADFLAGS",
-        FABRIC,
-        "flags that the provider does not support",
-        &["userspace-libraries"],
+    (
+        "UCS_ERR_",
+        "status",
+        "a status of UCX. This one is not known here; ucs/type/status.h lists them",
     ),
-    term("FI_ENOEQ", FABRIC, "the endpoint has no event queue", &[]),
-    term(
-        "FI_EDOMAIN",
-        FABRIC,
-        "resources of different domains were combined",
-        &[],
+    (
+        "FI_EFA_",
+        "setting",
+        "a variable of libfabric's provider for EFA. This one is not known here; fi_info -e lists them",
     ),
-    term("FI_ENOCQ", FABRIC, "the endpoint has no completion queue", &[]),
-    term(
-        "FI_ECRC",
-        FABRIC,
-        "the checksum of a message is wrong",
-        &["link-quality"],
+    (
+        "FI_",
+        "setting",
+        "a name of libfabric. This one is not known here; fi_info -e lists its variables",
     ),
-    term(
-        "FI_ETRUNC",
-        FABRIC,
-        "the message is longer than the buffer of the receiver",
-        &["application-memory"],
+    (
+        "NVSHMEM_",
+        "setting",
+        "a variable of NVSHMEM. This one is not known here; nvshmem-info -a lists them",
     ),
-    term(
-        "FI_ENOKEY",
-        FABRIC,
-        "the key of the remote memory is not valid",
-        &["application-memory"],
+    (
+        "OMPI_MCA_",
+        "setting",
+        "a parameter of Open MPI. This one is not known here; ompi_info --all lists them",
     ),
-    term(
-        "FI_ENOAV",
-        FABRIC,
-        "the address is not in the address vector",
-        &[],
+    (
+        "I_MPI_",
+        "setting",
+        "a variable of Intel MPI. This one is not known here; impi_info lists them",
     ),
-    term(
-        "FI_EOVERRUN",
-        FABRIC,
-        "a queue overflowed, and entries are lost",
-        &["queue-error"],
+    (
+        "PSM",
+        "setting",
+        "a name of the library PSM of Omni-Path or Ethernet adapters. This one is not known here",
     ),
-    term(
-        "FI_ENORX",
-        FABRIC,
-        "the receiver has no buffer posted",
-        &["IBV_WC_RNR_RETRY_EXC_ERR"],
+    (
+        "MV2_",
+        "setting",
+        "a variable of MVAPICH2. This one is not known here; its user guide lists them",
     ),
-    term(
-        "FI_ENOMR",
-        FABRIC,
-        "the provider cannot register more memory",
-        &["memlock-limit", "hca-resources"],
+    (
+        "GLOO_",
+        "setting",
+        "a variable of Gloo. This one is not known here",
     ),
-    // UCX.
-    term(
-        "UCS_ERR_NO_RESOURCE",
-        UCX,
-        "a resource is used up for the moment; UCX tries again",
-        &[],
+    (
+        "MC_",
+        "setting",
+        "a variable of Mooncake. This one is not known here; its documentation lists them",
     ),
-    term(
-        "UCS_ERR_IO_ERROR",
-        UCX,
-        "an input or output error; the line before it names the operation",
-        &["device-fault"],
+    (
+        "MLX5_",
+        "setting",
+        "a name of the provider or driver of mlx5 adapters. This one is not known here",
     ),
-    term(
-        "UCS_ERR_NO_MEMORY",
-        UCX,
-        "memory could not be allocated or registered",
-        &["memlock-limit", "hca-resources"],
+    (
+        "RDMAV_",
+        "setting",
+        "a variable of libibverbs. This one is not known here; its man pages list them",
     ),
-    term(
-        "UCS_ERR_INVALID_PARAM",
-        UCX,
-        "a parameter is not valid",
-        &["job-settings"],
+    (
+        "IBV_",
+        "status",
+        "a name of libibverbs. This one is not known here; verbs.h of rdma-core lists them",
     ),
-    term(
-        "UCS_ERR_UNREACHABLE",
-        UCX,
-        "no transport of UCX_TLS reaches the peer from a device of UCX_NET_DEVICES",
-        &["job-settings", "device-not-given"],
-    ),
-    term(
-        "UCS_ERR_INVALID_ADDR",
-        UCX,
-        "the address of the peer is not valid",
-        &["addressing"],
-    ),
-    term(
-        "UCS_ERR_MESSAGE_TRUNCATED",
-        UCX,
-        "the message is longer than the buffer of the receiver",
-        &["application-memory"],
-    ),
-    term(
-        "UCS_ERR_NO_DEVICE",
-        UCX,
-        "no device of UCX_NET_DEVICES exists where the job runs",
-        &["job-settings", "device-not-given", "no-device"],
-    ),
-    term("UCS_ERR_BUSY", UCX, "the resource is in use", &[]),
-    term(
-        "UCS_ERR_CANCELED",
-        UCX,
-        "the request was cancelled, most often after another error",
-        &["peer-failed"],
-    ),
-    term(
-        "UCS_ERR_TIMED_OUT",
-        UCX,
-        "the operation timed out",
-        &["peer-unreachable", "fabric-or-peer"],
-    ),
-    term(
-        "UCS_ERR_EXCEEDS_LIMIT",
-        UCX,
-        "a limit of the device or of the process is exceeded",
-        &["hca-resources", "memlock-limit"],
-    ),
-    term(
-        "UCS_ERR_UNSUPPORTED",
-        UCX,
-        "the device or its library does not support the operation",
-        &["userspace-libraries"],
-    ),
-    term(
-        "UCS_ERR_REJECTED",
-        UCX,
-        "the peer rejected the connection",
-        &["connect-refused", "no-listener"],
-    ),
-    term(
-        "UCS_ERR_NOT_CONNECTED",
-        UCX,
-        "the endpoint is not connected",
-        &["peer-failed"],
-    ),
-    term(
-        "UCS_ERR_CONNECTION_RESET",
-        UCX,
-        "the peer closed the connection or ended",
-        &["peer-failed"],
-    ),
-    term(
-        "UCS_ERR_ENDPOINT_TIMEOUT",
-        UCX,
-        "the peer did not answer: transport retries are used up",
-        &["IBV_WC_RETRY_EXC_ERR", "fabric-or-peer"],
-    ),
-    // The field.
-    term(
-        "PFC",
-        FIELD,
-        "priority flow control (IEEE 802.1Qbb): a full receiver pauses one priority of the sender, so that RoCE loses no packets. \
-        Adapter, DSCP mapping and every switch must agree on the priority",
-        &[
-            "roce-flow-control",
-            "pfc-unreachable",
-            "pause-storm",
-            "flow-control",
-        ],
-    ),
-    term(
-        "ECN",
-        FIELD,
-        "explicit congestion notification: a switch marks packets instead of dropping them; the receiver answers with a CNP",
-        &["roce-flow-control", "flow-control"],
-    ),
-    term(
-        "CNP",
-        FIELD,
-        "congestion notification packet of RoCE v2: the receiver of a marked packet asks the sender to slow down (counters np_cnp_sent, \
-        rp_cnp_handled). Some are normal; many mean congestion",
-        &["roce-flow-control", "flow-control"],
-    ),
-    term(
-        "DCQCN",
-        FIELD,
-        "the congestion control of RoCE v2 adapters: ECN marks, CNPs, and a rate limit per flow",
-        &["roce-flow-control", "flow-control"],
-    ),
-    term(
-        "ACS",
-        FIELD,
-        "PCIe Access Control Services: with redirection on, a bridge sends traffic between GPU and NIC up to the root complex",
-        &["acs-redirect"],
-    ),
-    term(
-        "ATS",
-        FIELD,
-        "PCIe Address Translation Services: a device caches translations of the IOMMU",
-        &["iommu-translation"],
-    ),
-    term(
-        "IOMMU",
-        FIELD,
-        "the unit that translates the addresses of DMA. RDMA with GPUs needs passthrough (iommu=pt)",
-        &["iommu-translation", "iommu-group-translated"],
-    ),
-    term(
-        "GDR",
-        FIELD,
-        "GPUDirect RDMA: the NIC reads and writes GPU memory itself",
-        &["peer-memory-path", "gdr-disabled", "gpu-nic-distance"],
-    ),
-    term(
-        "GPUDirect",
-        FIELD,
-        "the NIC reads and writes GPU memory itself, through nvidia_peermem or DMA-BUF",
-        &["peer-memory-path", "gdr-disabled"],
-    ),
-    term(
-        "DMA-BUF",
-        FIELD,
-        "the kernel's way to share GPU memory with a NIC, without nvidia_peermem",
-        &["peer-memory-path"],
-    ),
-    term(
-        "nvidia_peermem",
-        FIELD,
-        "the module through which a NIC registers memory of NVIDIA GPUs",
-        &["peer-memory-missing", "peer-memory-install-order"],
-    ),
-    term(
-        "memlock",
-        FIELD,
-        "the limit of memory that a process may lock (RLIMIT_MEMLOCK), which registration needs",
-        &["memlock-low", "memlock-limit"],
-    ),
-    term(
-        "GID",
-        FIELD,
-        "the address of an RDMA port. On RoCE, each IP address has GIDs, and a job chooses one by its index",
-        &["gid-missing", "gid-index"],
-    ),
-    term(
-        "PKEY",
-        FIELD,
-        "the partition key of InfiniBand, which the subnet manager gives to a port",
-        &["partition-key-missing"],
-    ),
-    term(
-        "SM",
-        FIELD,
-        "the subnet manager of InfiniBand, which makes ports ACTIVE",
-        &["no-subnet-manager"],
-    ),
-    term(
-        "RNR",
-        FIELD,
-        "receiver not ready: the receiver had no buffer posted. After as many retries as the queue pair allows, the sender fails",
-        &["IBV_WC_RNR_RETRY_EXC_ERR", "peer-failed"],
-    ),
-    term(
-        "CQE",
-        FIELD,
-        "an entry of a completion queue. With an error it has a status, and on mlx5 a vendor syndrome",
-        &["IBV_WC_RETRY_EXC_ERR", "IBV_WC_LOC_PROT_ERR"],
-    ),
-    term(
-        "AER",
-        FIELD,
-        "PCIe Advanced Error Reporting",
-        &["pci-aer-errors", "pci-fault-logged"],
-    ),
-    term(
-        "REJ",
-        FIELD,
-        "the answer of rdma_cm's peer that rejects a connection; its reason says why",
-        &["connect-refused", "no-listener-answered"],
-    ),
-    term(
-        "NCCL WARN",
-        FIELD,
-        "NCCL's only level for what goes wrong. The text after it says what",
-        &[],
+    (
+        "RDMA_CM_",
+        "status",
+        "a name of librdmacm. This one is not known here; its man pages list them",
     ),
 ];
+
+/// Every term.
+pub fn terms() -> impl Iterator<Item = Term> {
+    let of_chapter = |(kind, rows): &(&'static str, &'static [Row])| {
+        let kind = *kind;
+        rows.iter().map(move |(name, meaning, see)| Term {
+            name,
+            kind,
+            meaning,
+            see,
+        })
+    };
+    CHAPTERS.iter().flat_map(of_chapter)
+}
+
+/// A name in the form in which names are compared: without the case of letters, and without what separates their parts.
+fn folded(name: &str) -> String {
+    let is_part = |c: &char| !matches!(c, ' ' | '-' | '_');
+    name.chars()
+        .filter(is_part)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
+}
+
+/// The same with `n` for each number.
+fn without_numbers(folded: &str) -> String {
+    let mut out = String::with_capacity(folded.len());
+    for c in folded.chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !out.ends_with('\u{1}') {
+            out.push('\u{1}');
+        }
+    }
+    out.replace('\u{1}', "n")
+}
 
 /// The reasons of a rejected connection (`enum ib_cm_rej_reason`).
 const REJECTIONS: &[(u64, &str, &[&str])] = &[
@@ -397,9 +227,45 @@ const REJECTIONS: &[(u64, &str, &[&str])] = &[
 ];
 
 /// The term with this name, in any case of letters.
-pub fn named(text: &str) -> Option<&'static Term> {
-    TERMS.iter().find(|term| {
-        term.name.eq_ignore_ascii_case(text) || term.name.replace('-', "_").eq_ignore_ascii_case(text)
+pub fn named(text: &str) -> Option<Term> {
+    /// More characters than any name has.
+    const LONGEST: usize = 64;
+    if text.len() > LONGEST {
+        return None;
+    }
+    let name = folded(text);
+    let of = |name: &str| terms().find(|term| folded(term.name) == name);
+    let general = || {
+        let general = without_numbers(&name);
+        (general != name)
+            .then(|| of(&general))
+            .flatten()
+            .filter(|term| term.name.contains('N'))
+    };
+    (!name.is_empty()).then(|| of(&name).or_else(general))?
+}
+
+/// The family that a name belongs to which is not listed itself.
+pub fn family(text: &str) -> Option<Term> {
+    let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let of_driver = || {
+        let begins = ["rx_", "tx_"].iter().any(|way| text.starts_with(way));
+        (begins || text.ends_with("_phy")).then_some((
+            "",
+            "statistic",
+            "a statistic of a network driver (ethtool -S DEVICE). This one is not known here; the documentation of the driver lists them",
+        ))
+    };
+    let found = FAMILIES
+        .iter()
+        .find(|(beginning, ..)| text.starts_with(beginning))
+        .copied();
+    let (name, kind, meaning) = found.or_else(of_driver).filter(|_| is_name(text))?;
+    Some(Term {
+        name,
+        kind,
+        meaning,
+        see: &[],
     })
 }
 
@@ -424,9 +290,11 @@ mod tests {
 
     #[test]
     fn terms_are_unique_and_lead_to_names_that_exist() {
-        let names: BTreeSet<_> = TERMS.iter().map(|term| term.name.to_ascii_uppercase()).collect();
-        assert_eq!(names.len(), TERMS.len());
-        let of_terms = TERMS.iter().flat_map(|term| term.see);
+        let mut names = BTreeSet::new();
+        for term in terms() {
+            assert!(names.insert(folded(term.name)), "{}", term.name);
+        }
+        let of_terms = terms().flat_map(|term| term.see);
         for name in of_terms.chain(REJECTIONS.iter().flat_map(|(.., see)| *see)) {
             let is_known = rdma_health_rules::rule(name).is_some()
                 || cause(name).is_some()

@@ -1,20 +1,20 @@
 //! Finds what a name, a number or a line that a user pastes stands for.
 
+mod words;
+
 pub use rdma_health_kernel_log::Xid;
 use rdma_health_kernel_log::{Judgement, judge, xid};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use crate::{
     glossary::{self, Term},
-    log::{
-        LogReader, efa_status, event_in_words, event_named, failed_operations, status_in, strerror,
-        vendor_error,
-    },
+    log::{LogReader, event_in_words, event_named, failed_operations, strerror},
     symptom::{
         Symptom, SymptomKind,
         completion::{of_syndrome, of_vendor_error},
     },
 };
+use words::{last_number, number, numbered, of_words};
 
 /// What a text stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Meaning {
     /// The reason of a rejected connection by its number.
     Rejection(u64, &'static str, &'static [&'static str]),
     /// A name of another library, or a term of the field.
-    Term(&'static Term),
+    Term(Term),
     /// An event or a message without a consequence.
     Harmless(String),
     /// A line of a log, with what it shows.
@@ -76,18 +76,19 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         if found.is_empty() && judge(text) == Judgement::Harmless {
             return vec![Meaning::Harmless(text.to_owned())];
         }
-        let is_known = found.iter().any(
-            |meaning| !matches!(meaning, Meaning::Line(symptom) if symptom.kind == SymptomKind::Unrecognised),
-        );
+        let is_known = found.iter().any(is_recognised);
         let words = if is_known { Vec::new() } else { of_words(text) };
         return if words.is_empty() { found } else { words };
     }
     let mut found = Vec::new();
     // `IBV_WC_RETRY_EXC_ERR(12)`, `status 12`, `errno 110`, `vendor err 129`: a label, then one word.
     let (label, value) = text.rsplit_once([' ', '=', ':']).unwrap_or(("", text));
+    if let Some(term) = of_label(label) {
+        return vec![Meaning::Term(term)];
+    }
     let label = label.trim().to_ascii_lowercase();
     let name = value.split('(').next().unwrap_or(value);
-    let is = |words: &[&str]| label.is_empty() || words.iter().any(|word| label.ends_with(word));
+    let is = |words: &[&str]| label.is_empty() || words.iter().any(|word| ends_with_word(&label, word));
     let number = number(name);
     if let Some(kind) = SymptomKind::named(name).filter(|_| is(&["status", "wc", "error", "err"])) {
         found.push(Meaning::Symptom(kind));
@@ -96,7 +97,17 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         .and_then(|number| i32::try_from(number).ok())
         .map(Errno)
         .filter(|errno| {
-            errno.name().is_some() && is(&["errno", "error", "err", "rc", "ret", "failed with", "code"])
+            errno.name().is_some()
+                && is(&[
+                    "errno",
+                    "error",
+                    "err",
+                    "rc",
+                    "ret",
+                    "failed with",
+                    "code",
+                    "strerror",
+                ])
         })
         .or_else(|| strerror::named(&name.to_ascii_uppercase()));
     found.extend(errno.map(Meaning::Errno));
@@ -141,55 +152,49 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     if found.is_empty() {
         found = of_line(text);
     }
+    let is_known = found.iter().any(is_recognised);
+    if !is_known {
+        let words = of_words(text);
+        if !words.is_empty() {
+            found = words;
+        }
+    }
     if found.is_empty() {
-        found = of_words(text);
+        found.extend(
+            glossary::family(text)
+                .or_else(|| glossary::family(&label_of(text)))
+                .map(Meaning::Term),
+        );
     }
     found
 }
 
-/// What single words of a text stand for: the status, the vendor's error and the symbols in it.
-fn of_words(text: &str) -> Vec<Meaning> {
-    let lower = text.to_ascii_lowercase();
-    let mut found = Vec::new();
-    let vendor = vendor_error(&lower);
-    found.extend(status_in(text).map(|status| Meaning::Symptom(SymptomKind::Completion(status))));
-    let status = lower
-        .split_once("status")
-        .map(|(_, rest)| rest.trim_start_matches([' ', '=', ':', '(']))
-        .map(|rest| {
-            rest.split(|c: char| !c.is_ascii_digit())
-                .next()
-                .unwrap_or_default()
-        })
-        .and_then(|digits| WcStatus::of(digits.parse::<u64>().ok()?));
-    found.extend(
-        status
-            .filter(|_| vendor.is_some())
-            .map(|status| Meaning::Symptom(SymptomKind::Completion(status)))
-            .filter(|meaning| !found.contains(meaning)),
-    );
-    found.extend(vendor.and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?))));
-    for word in text
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .take(64)
-    {
-        let is_symbol = word.len() > 2
-            && word
-                .bytes()
-                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
-        if !is_symbol {
-            continue;
-        }
-        let meaning = strerror::named(word)
-            .map(Meaning::Errno)
-            .or_else(|| SymptomKind::named(word).map(Meaning::Symptom))
-            .or_else(|| efa_status(&word.to_ascii_lowercase()).map(Meaning::Symptom))
-            .or_else(|| by_name(word).into_iter().next());
-        if let Some(meaning) = meaning.filter(|meaning| !found.contains(meaning)) {
-            found.push(meaning);
-        }
-    }
-    found
+/// Whether a meaning says more than that a line looks like a failure.
+fn is_recognised(meaning: &Meaning) -> bool {
+    !matches!(meaning, Meaning::Line(symptom) if symptom.kind == SymptomKind::Unrecognised)
+}
+
+/// The name before a value: `NCCL_IB_TIMEOUT=22`, `out_of_buffer: 17`.
+fn label_of(text: &str) -> String {
+    let end = text.find([' ', '=', ':']).unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// The term that stands before a value. A word that also labels a number of another kind is none.
+fn of_label(label: &str) -> Option<Term> {
+    let label = label.trim().trim_end_matches([':', '=']).trim_end();
+    let is_name = label.contains('_') && !label.contains(char::is_whitespace);
+    glossary::named(label).filter(|_| is_name)
+}
+
+/// Whether a text ends with a word, and not with a longer one that ends like it.
+fn ends_with_word(text: &str, word: &str) -> bool {
+    let rest = text.trim_end_matches([':', '=', ' ']).strip_suffix(word);
+    rest.is_some_and(|rest| {
+        rest.bytes()
+            .last()
+            .is_none_or(|byte| !byte.is_ascii_alphanumeric())
+    })
 }
 
 /// The status with which the firmware of an mlx5 adapter refused a command (`MLX5_CMD_STAT_*` in the kernel's
@@ -230,6 +235,17 @@ fn by_name(text: &str) -> Vec<Meaning> {
     if let Some(term) = glossary::named(text) {
         return vec![Meaning::Term(term)];
     }
+    // The kernel's names of the syndromes of completions (`MLX5_CQE_SYNDROME_*` in `include/linux/mlx5/device.h`).
+    if let Some(syndrome) = text.to_ascii_uppercase().strip_prefix("MLX5_CQE_SYNDROME_") {
+        let name = syndrome
+            .replace("LOCAL_", "LOC_")
+            .replace("REMOTE_", "REM_")
+            .replace("TRANSPORT_", "");
+        return WcStatus::named(&name)
+            .map(|status| Meaning::Symptom(SymptomKind::Completion(status)))
+            .into_iter()
+            .collect();
+    }
     if let Some(errno) = glossary::of_fabric(text) {
         return vec![Meaning::Errno(errno)];
     }
@@ -252,31 +268,6 @@ fn by_name(text: &str) -> Vec<Meaning> {
     }
 }
 
-/// The number in `Xid 79`, `Xid: 79`, `NVRM: Xid (PCI:0000:18:00): 79, …`.
-fn numbered(text: &str) -> Option<u16> {
-    let lower = text.to_ascii_lowercase();
-    let (before, rest) = lower.split_once("xid")?;
-    let is_word = before
-        .bytes()
-        .last()
-        .is_none_or(|byte| !byte.is_ascii_alphanumeric());
-    let rest = match rest.split_once("): ") {
-        Some((address, rest)) if address.starts_with(" (pci:") => rest,
-        _ => rest.trim_start_matches([' ', ':', '=', '#']),
-    };
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    rest[..digits].parse().ok().filter(|_| is_word)
-}
-
-/// The last number of a text.
-fn last_number(text: &str) -> Option<u64> {
-    let mut numbers = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    numbers
-        .rfind(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit()))?
-        .parse()
-        .ok()
-}
-
 /// What a line of a log shows.
 fn of_line(text: &str) -> Vec<Meaning> {
     let mut reader = LogReader::default();
@@ -286,15 +277,6 @@ fn of_line(text: &str) -> Vec<Meaning> {
         .into_iter()
         .map(|symptom| Meaning::Line(Box::new(symptom)))
         .collect()
-}
-
-/// A decimal or hexadecimal number, without its sign: programs print error numbers as `-110`.
-fn number(text: &str) -> Option<u64> {
-    let text = text.trim_start_matches('-');
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
 }
 
 /// A completion status by exactly its text: `transport retry counter exceeded`.
@@ -314,101 +296,4 @@ pub fn symptoms_of(errno: Errno) -> Vec<(&'static str, SymptomKind)> {
 /// The text of the C library for an error number.
 pub fn text_of(errno: Errno) -> Option<&'static str> {
     strerror::text(errno)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_numbers_texts_and_lines_are_found() {
-        let retry = Meaning::Symptom(SymptomKind::Completion(WcStatus::RetryExcErr));
-        for text in [
-            "IBV_WC_RETRY_EXC_ERR",
-            "IBV_WC_RETRY_EXC_ERR(12)",
-            "retry_exc_err",
-            "status=12",
-            "transport retry counter exceeded",
-            "Transport Retry Counter Exceeded.",
-        ] {
-            assert_eq!(lookup(text).first(), Some(&retry), "{text}");
-        }
-        for text in [
-            "ETIMEDOUT",
-            "etimedout",
-            "110",
-            "-110",
-            "errno 110",
-            "Connection timed out",
-        ] {
-            assert!(lookup(text).contains(&Meaning::Errno(Errno::ETIMEDOUT)), "{text}");
-        }
-        for text in [
-            "129",
-            "0x81",
-            "vendor err 129",
-            "vendor_err=129",
-            "vend 0x81",
-            "syndrom 0x81",
-        ] {
-            let expected = Meaning::VendorError(0x81, WcStatus::RetryExcErr);
-            assert!(lookup(text).contains(&expected), "{text}: {:?}", lookup(text));
-        }
-        let line = "h:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19";
-        let found = lookup(line);
-        let [Meaning::Line(symptom)] = &found[..] else {
-            panic!("{found:?}");
-        };
-        assert_eq!(symptom.kind, SymptomKind::ConnectNoDevice);
-        for (text, expected) in [
-            ("RNR retry counter exceeded", "IBV_WC_RNR_RETRY_EXC_ERR"),
-            ("RDMA_CM_EVENT_UNREACHABLE", "peer-unreachable"),
-            ("ADDR_ERROR", "address-unresolved"),
-            ("IBV_EVENT_PORT_ERR", "port-error"),
-            ("IBV_EVENT_DEVICE_FATAL", "device-fatal"),
-            ("IBV_EVENT_QP_ACCESS_ERR", "queue-access-error"),
-        ] {
-            let found = lookup(text);
-            let [Meaning::Symptom(kind)] = &found[..] else {
-                panic!("{text}: {found:?}");
-            };
-            assert_eq!(kind.id(), expected, "{text}");
-        }
-        for (text, expected) in [
-            ("RNR", "receiver not ready"),
-            ("pfc", "pauses one priority"),
-            ("FI_EAVAIL", "fi_cq_readerr"),
-            ("UCS_ERR_ENDPOINT_TIMEOUT", "retries"),
-            ("Xid 79", "fallen off the bus"),
-            ("Xid: 95", "uncontained"),
-            ("REJ reason 8", "invalid service id"),
-            ("RDMA_CM_EVENT_REJECTED, reason 28", "rejected it"),
-        ] {
-            let found = lookup(text);
-            let meaning = match found.first() {
-                Some(Meaning::Term(term)) => term.meaning,
-                Some(Meaning::Xid(_, Some(xid))) => xid.meaning,
-                Some(Meaning::Rejection(_, meaning, _)) => meaning,
-                other => panic!("{text}: {other:?}"),
-            };
-            assert!(meaning.contains(expected), "{text}: {meaning}");
-        }
-        assert_eq!(lookup("FI_ENOMEM"), [Meaning::Errno(Errno::ENOMEM)]);
-        assert_eq!(lookup("Xid 9999"), [Meaning::Xid(9999, None)]);
-        for harmless in [
-            "IBV_EVENT_COMM_EST",
-            "RDMA_CM_EVENT_ESTABLISHED",
-            "mlx5_core 0000:14:00.0: mlx5_cmd_out_err:838:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), syndrome (0x305684), err(-22)",
-        ] {
-            assert_eq!(lookup(harmless), [Meaning::Harmless(harmless.to_owned())]);
-        }
-        let xid = lookup("NVRM: Xid (PCI:0000:18:00): 79, pid=1, name=x, GPU has fallen off the bus.");
-        assert!(
-            matches!(&xid[..], [Meaning::Xid(79, Some(_)), Meaning::Line(_)]),
-            "{xid:?}"
-        );
-        for text in ["weather", "", "4711", "step 100 loss 2.31"] {
-            assert_eq!(lookup(text), [], "{text}");
-        }
-    }
 }

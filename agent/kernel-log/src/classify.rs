@@ -245,6 +245,8 @@ const ADAPTER: &[Row] = {
         (&["health compromised"], Some(AdapterHealth)),
         (&["health recovery failed"], Some(AdapterHealth)),
         (&["recovery failed"], Some(AdapterHealth)),
+        (&["recovery", "aborted"], Some(AdapterHealth)),
+        (&["pci reads still not working"], Some(AdapterHealth)),
         (&["failed to recover"], Some(AdapterHealth)),
         (&["handling bad device"], Some(AdapterHealth)),
         (&["assert_exit_ptr 0x00000000"], None),

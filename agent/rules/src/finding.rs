@@ -109,6 +109,10 @@ pub enum FindingCase {
     PassthroughNotActive,
     /// `iommu-cmdline-mismatch`: passthrough is active and not configured.
     PassthroughNotConfigured,
+    /// `port-module-fault`: the adapter or its module is too hot.
+    TooHot,
+    /// `port-module-fault`: the cable or transceiver is faulty.
+    ModuleFaulty,
 }
 
 /// One rule that fired, on one subject.

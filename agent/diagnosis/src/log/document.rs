@@ -31,6 +31,10 @@ pub(super) fn packed(head: &[u8]) -> Option<&'static str> {
 const SENTENCES: u32 = 3;
 /// From how many different statuses on a text that names one per line is a table of them.
 const ENTRIES: usize = 2;
+/// From how many headings on a text is a manual page.
+const HEADINGS: u32 = 2;
+/// From how many rows on lines with separators are a table.
+const ROWS: u32 = 3;
 /// The fewest words of a sentence.
 const WORDS: usize = 6;
 
@@ -56,6 +60,13 @@ pub(super) struct Style {
     explains: bool,
     /// Lines with placeholders that a program replaces before it prints them.
     has_placeholders: bool,
+    /// Headings of a manual page.
+    headings: u32,
+    /// The columns of the last row of a table, and how many rows in succession have as many.
+    columns: usize,
+    rows: u32,
+    /// The most rows of one table.
+    longest: u32,
 }
 
 impl Style {
@@ -72,6 +83,8 @@ impl Style {
         self.has_placeholders |= grade::has_conversion(&text.to_ascii_lowercase());
         self.explains |=
             self.is_defined && text.starts_with("  ") && text.split_whitespace().count() >= WORDS;
+        self.headings += u32::from(is_heading(text));
+        self.count_row(text);
         let entry = entry(text);
         self.is_defined = entry.is_some_and(|(_, alone)| alone);
         if let Some((name, _)) = entry
@@ -82,8 +95,26 @@ impl Style {
         }
     }
 
+    /// Counts the row of a table whose columns `|` separates.
+    fn count_row(&mut self, text: &str) {
+        /// The fewest separators between columns. Two columns are also a container's name and what it wrote.
+        const SEPARATORS: usize = 2;
+        let columns = text.trim().trim_matches('|').matches(" | ").count();
+        let is_row = columns >= SEPARATORS && level(text).is_none();
+        self.rows = if !is_row {
+            0
+        } else if columns == self.columns {
+            self.rows + 1
+        } else {
+            1
+        };
+        self.columns = columns;
+        self.longest = self.longest.max(self.rows);
+    }
+
     pub(super) fn is_document(&self) -> bool {
-        let is_table = self.entries.len() >= ENTRIES || self.explains;
+        let is_manual = self.headings >= HEADINGS || self.longest >= ROWS;
+        let is_table = self.entries.len() >= ENTRIES || self.explains || is_manual;
         let is_text = (self.is_framed || self.has_placeholders) && self.sentences > 0;
         !self.has_origin && (is_table || is_text || !self.of_program && self.sentences >= SENTENCES)
     }
@@ -109,6 +140,27 @@ fn without_frame(text: &str) -> (&str, bool) {
         text,
         is_section || trimmed.starts_with("```") || trimmed.starts_with("## ") || trimmed.starts_with("### "),
     )
+}
+
+/// Whether a line is a heading of a manual page.
+fn is_heading(text: &str) -> bool {
+    const HEADINGS: [&str; 14] = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "RETURN VALUE",
+        "RETURN VALUES",
+        "ERRORS",
+        "NOTES",
+        "EXAMPLES",
+        "SEE ALSO",
+        "BUGS",
+        "AUTHOR",
+        "AUTHORS",
+        "ENVIRONMENT",
+    ];
+    HEADINGS.contains(&text.trim())
 }
 
 /// Whether a sentence introduces a list of what may happen: `… can be down in any of the following scenarios:`.
@@ -180,7 +232,7 @@ fn is_sentence(text: &str) -> bool {
     let articles = [
         " the ", " a ", " that ", " is ", " this ", " are ", " you ", " these ", " may ", " can ",
     ];
-    trimmed.ends_with(['.', ':'])
+    trimmed.ends_with(['.', ':', '?'])
         && trimmed.split_whitespace().count() >= WORDS
         && articles.iter().any(|word| trimmed.contains(word))
 }
@@ -207,6 +259,10 @@ mod tests {
             "FI_EFA_ERR_OOM = 4105,\nFI_EFA_ERR_UNESTABLISHED_RECV_UNRESP = 4126,",
             "RDMA_CM_EVENT_ROUTE_ERROR\n       Generated if the attempt to resolve the route of a destination failed.",
             "## Known errors\n\nIf the job stops, look for this message.\n\n```\nNCCL WARN Call to ibv_create_qp failed\n```",
+            "NAME\n       ibv_create_qp - create a queue pair\n\nERRORS\n       ENOMEM  ibv_create_qp failed: Cannot allocate memory",
+            "Issue | Cause | Solution\nibv_create_qp failed | Limit | Raise it\nPort down | Cable | Replace it",
+            "What do I do if the message \"ibv_create_qp failed\" appears?\nThe limit of the process is too low for this job.\n\
+             What do I do if no device is found by the program?",
             "> Last week the job printed this message:\n> UCX ERROR Transport retry count exceeded on mlx5_0:1/RoCE",
             "[btl_openib:no-cpcs]\nA port cannot be used by the program on this host.\n  Local host: %s\n  ibv_open_device failed",
         ] {
@@ -222,6 +278,11 @@ mod tests {
             "> This is the log of the job.\n> 2026-11-22 10:11:12 ERROR rdma: IBV_WC_RETRY_EXC_ERR",
             "On rank 3 the job stopped with this error:\n```\n[rank3]: ibv_modify_qp failed with 110\n```",
             "IBV_WC_RETRY_EXC_ERR: 5\nIBV_WC_RNR_RETRY_EXC_ERR: 0",
+            "worker-1 | step 3 | ibv_create_qp failed: Cannot allocate memory",
+            "worker-1  | starting\nworker-1  | ibv_create_qp failed: Cannot allocate memory\nworker-2  | stopping",
+            "2026-11-22 10:11:12.001 | ERROR | rdma:connect:12 - ibv_create_qp failed\n\
+             2026-11-22 10:11:12.002 | ERROR | rdma:connect:12 - ibv_create_qp failed\n\
+             2026-11-22 10:11:12.003 | ERROR | rdma:connect:12 - ibv_create_qp failed",
             "Couldn't allocate MR with error=93\nFailed to create MR\nCouldn't create IB resources",
         ] {
             assert!(!is_document(text), "{text}");

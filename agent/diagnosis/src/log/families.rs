@@ -11,7 +11,7 @@ mod storage;
 use std::sync::LazyLock;
 
 use super::{
-    codes, fabric, grammar,
+    cluster, codes, fabric, grammar,
     phrases::{Occurrence, Phrases},
 };
 use crate::symptom::SymptomKind::{self as K};
@@ -261,15 +261,6 @@ const KUBERNETES: &[Row] = &[
     ),
     (&["avc:", "denied", "infiniband"], K::NotPermitted),
     (&["apparmor=\"denied\"", "infiniband"], K::NotPermitted),
-    (&["allocate failed", "openshift.io/"], K::ResourceUnavailable),
-    (&["allocate failed", "mellanox"], K::ResourceUnavailable),
-    (&["allocate failed", "mlnx"], K::ResourceUnavailable),
-    (&["allocate failed", "infiniband"], K::ResourceUnavailable),
-    (&["allocate failed", "roce"], K::ResourceUnavailable),
-    (&["allocate failed", "rdma"], K::ResourceUnavailable),
-    (&["allocate failed", "hca"], K::ResourceUnavailable),
-    (&["allocate failed", "sriov"], K::ResourceUnavailable),
-    (&["allocate failed", "efa"], K::ResourceUnavailable),
     (&["no devices in device pool"], K::ResourceUnavailable),
     (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
     (
@@ -280,12 +271,10 @@ const KUBERNETES: &[Row] = &[
     (&["error creating new device", "rdma"], K::ModuleMissing),
     (&["no allocatable devices"], K::ResourceUnavailable),
     (&["guid is not valid"], K::FunctionUnconfigured),
-    (&["failed to configure vf"], K::FunctionUnconfigured),
     (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
     (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
     (&["sriov-cni", "failed"], K::NetworkAttachFailed),
     (&["rdma-cni", "failed"], K::NetworkAttachFailed),
-    (&["failed to move rdma dev"], K::NetworkAttachFailed),
     (&["rdma subsystem", "namespace mode"], K::NetworkAttachFailed),
     (&["rdma system", "exclusive"], K::NetworkAttachFailed),
     (
@@ -342,7 +331,9 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         }
     }
     let of_row = best.and_then(|best| Some((ALL.get(best.index)?.1, best.start)));
-    of_row.or_else(|| grammar::find(lower))
+    of_row
+        .or_else(|| grammar::find(lower))
+        .or_else(|| cluster::find(lower))
 }
 
 /// Whether a phrase is in a line. A short one must not be a part of a longer word: `no sm` is not in `no SMC devices`.

@@ -32,7 +32,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 9] = [
+    let readers: [Reader; 8] = [
         no_device,
         not_found,
         gpu_timeout,
@@ -41,34 +41,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         build,
         transfer_status,
         ended,
-        insufficient,
     ];
     readers.iter().find_map(|read| read(lower))
-}
-
-/// `Insufficient openshift.io/eno5np0rdma`: the scheduler names a resource as a domain and a name, and this one is of RDMA.
-fn insufficient(lower: &str) -> Option<(K, usize)> {
-    const WORD: &str = "insufficient ";
-    const OF_RDMA: [&str; 10] = [
-        "rdma",
-        "openshift.io/",
-        "hca",
-        "mellanox",
-        "mlnx",
-        "sriov",
-        "infiniband",
-        "roce",
-        "efa",
-        "nvidia.com/ib",
-    ];
-    lower.match_indices(WORD).find_map(|(at, _)| {
-        let name = lower[at + WORD.len()..].split([' ', ',', ';', '"']).next()?;
-        let is_resource = name
-            .split_once('/')
-            .is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty());
-        (is_resource && OF_RDMA.iter().any(|part| name.contains(part)))
-            .then_some((K::ResourceUnavailable, at))
-    })
 }
 
 /// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.

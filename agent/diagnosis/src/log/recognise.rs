@@ -11,7 +11,7 @@ use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
-    GPU_WITHIN, codes, ended,
+    GPU_WITHIN, cluster, codes, ended,
     entity::{is_rdma_name, named},
     errors::errno,
     events::{Event, event},
@@ -131,6 +131,7 @@ impl Default for Recogniser {
                     .iter()
                     .chain(grammar::ANCHORS)
                     .chain(codes::ANCHORS)
+                    .chain(cluster::ANCHORS)
                     .copied(),
             )
             .chain(fabric::ANCHORS.iter().copied())

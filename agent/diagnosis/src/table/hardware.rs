@@ -180,8 +180,8 @@ pub(super) static ADAPTER_HOT: KnownCause = KnownCause {
     protect itself, and links flap.",
     next_step: "Check the fans, the air flow and the room's temperature. Read the temperatures: sensors, mlxlink -d ADDRESS -m or mget_temp \
     -d ADDRESS for the adapter, ethtool -m NETDEV for its module. Drain the node if they do not fall.",
-    rules: &[],
-    cases: &[],
+    rules: &[&adapter_events::MODULE_FAULT],
+    cases: &[FindingCase::TooHot],
     often: &[AdapterHot],
     sometimes: &[],
     weigh: weigh::logged,

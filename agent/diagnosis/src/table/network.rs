@@ -1,7 +1,10 @@
 //! Ports, their GIDs and addresses, and the network between nodes.
 
-use rdma_health_rules::domain::{
-    adapter_events, bond, gids, link, network, optics, pods, priorities, rails, rate, signal, trend,
+use rdma_health_rules::{
+    FindingCase,
+    domain::{
+        adapter_events, bond, gids, link, network, optics, pods, priorities, rails, rate, signal, trend,
+    },
 };
 
 use super::{LOC_LEN, REM_INV_REQ, REM_OP, RESP_TIMEOUT, RETRY_EXC, RNR_RETRY_EXC, WR_FLUSH};
@@ -201,7 +204,7 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::WIDTH_DEGRADED,
         &rate::RATE_LOW,
     ],
-    cases: &[],
+    cases: &[FindingCase::ModuleFaulty],
     often: &[
         RETRY_EXC,
         PortError,

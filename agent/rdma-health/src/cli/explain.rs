@@ -10,7 +10,7 @@ use anstyle::Style as Ansi;
 use clap::Args;
 use rdma_health_diagnosis::{
     CAUSES, KnownCause, Link, cause,
-    glossary::TERMS,
+    glossary::terms,
     lookup::{Meaning, Xid, lookup, symptoms_of, text_of},
     symptom::{Grade, Symptom, SymptomKind},
 };
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn names() -> impl Iterator<Item = &'static str> {
     let rules = CATALOGUE.iter().map(|rule| rule.id);
     let causes = CAUSES.iter().map(|cause| cause.id);
-    let terms = TERMS.iter().map(|term| term.name);
+    let terms = terms().map(|term| term.name);
     rules
         .chain(causes)
         .chain(SymptomKind::all().map(SymptomKind::id))

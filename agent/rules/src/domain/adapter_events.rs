@@ -3,7 +3,7 @@
 use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Writer,
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Writer,
     domain::logged::{Part, STARTED_AGAIN, faults},
     draft::Draft,
     policy::Exception,
@@ -151,7 +151,11 @@ pub static MODULE_FAULT: Rule = Rule {
 fn module_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::ModuleFault, EventKind::AdapterTemperature];
     adapter_faults(node, &MODULE_FAULT, &kinds, |fault, finding| {
-        Some(finding.exception(past_of(node, fault)))
+        let case = match fault.event.kind {
+            EventKind::AdapterTemperature => FindingCase::TooHot,
+            _ => FindingCase::ModuleFaulty,
+        };
+        Some(finding.exception(past_of(node, fault)).case(case))
     })
 }
 

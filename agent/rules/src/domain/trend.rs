@@ -1,7 +1,8 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
 use rdma_health_node::{
-    Node, Port, history::PortHistory, netdev::counters::FEC_UNCORRECTABLE, words::duration,
+    Node, Port, events::DeviceEvent, history::PortHistory, kmsg::EventKind,
+    netdev::counters::FEC_UNCORRECTABLE, words::duration,
 };
 
 use crate::{
@@ -28,8 +29,8 @@ pub static PORT_FLAPPING: Rule = Rule {
     },
     false_alarms: "The first half hour after boot is not counted. A port that is down now is reported by port-down. \
         Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
-        readings, a port is only judged within 12 hours of the boot, if it went down more often than a boot \
-        explains.",
+        readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and within 12 hours \
+        of the boot by its counter, if it went down more often than a boot explains.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
 };
@@ -41,9 +42,11 @@ static A_FEW_TIMES: Exception = Exception {
 
 fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let limit = expectations.thresholds.flaps_in_12_hours as usize;
+    let events = node.device_events();
     let found = node.ports().filter(|port| !port.is_lent()).filter_map(|port| {
         let past = node.past(&port);
-        let (exception, words) = went_down(node, &port, past, limit)?;
+        let logged = || logged(node, &events, &port, limit);
+        let (exception, words) = went_down(node, &port, past, limit, logged)?;
         let subject = Subject::of_port(&port);
         let message = format!("{subject} went down {words}");
         let mut finding = Draft::new(&PORT_FLAPPING, subject, message).exception(exception);
@@ -70,9 +73,12 @@ fn went_down(
     port: &Port<'_>,
     past: Option<&PortHistory>,
     limit: usize,
+    logged: impl FnOnce() -> Option<(Option<&'static Exception>, String)>,
 ) -> Option<(Option<&'static Exception>, String)> {
     let Some(past) = past else {
-        let (downs, uptime) = since_boot(node, port, limit)?;
+        let Some((downs, uptime)) = since_boot(node, port, limit) else {
+            return logged();
+        };
         let uptime = duration(uptime);
         return Some((None, format!("{downs} times since the boot {uptime} ago")));
     };
@@ -102,6 +108,51 @@ fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> 
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime < 12 * HOUR)?;
     let downs = *port.netdev.known()?.carrier_downs.known()?;
     (downs >= limit as u64 + BOOTING).then_some((downs, uptime))
+}
+
+/// How often the kernel logged that the link of an active port went down, if the last time is less than 12 hours ago.
+fn logged(
+    node: &Node,
+    events: &[DeviceEvent<'_>],
+    port: &Port<'_>,
+    limit: usize,
+) -> Option<(Option<&'static Exception>, String)> {
+    /// Changes so soon after the boot, in seconds, are those of drivers and settings.
+    const BOOTING: u64 = HOUR / 2;
+    if port.is_active() != Some(true) || port.hca.is_virtual() {
+        return None;
+    }
+    let uptime = *node.host.uptime.known()?;
+    let address = port.hca.pci_address.known()?;
+    let name = port.netdev.known().map(|netdev| netdev.name.as_str());
+    let is_alone = port.hca.ports.len() == 1;
+    let found = events.iter().find(|fault| {
+        let function = fault.function.as_ref().filter(|_| !fault.is_above);
+        fault.event.kind == EventKind::LinkDown
+            && function.is_some_and(|function| function.address == address)
+            && (is_alone || name.is_some_and(|name| fault.event.message.contains(name)))
+    })?;
+    let (first, last) = (found.event.first?, found.event.last?);
+    let (age, count) = (uptime.saturating_sub(first), found.event.count);
+    if uptime.saturating_sub(last) >= 12 * HOUR || last < BOOTING {
+        return None;
+    }
+    // The log keeps the number since the first time. If that is longer ago, the usual number in 12 hours counts.
+    let in_12_hours = if age > 12 * HOUR {
+        count * 12 * HOUR / age
+    } else {
+        count
+    };
+    let times = if count == 1 {
+        "once".into()
+    } else {
+        format!("{count} times")
+    };
+    let words = format!("{times} in the last {}, as the kernel logged", duration(age));
+    if in_12_hours >= limit as u64 && first >= BOOTING {
+        return Some((None, words));
+    }
+    (uptime.saturating_sub(last) < 6 * HOUR).then_some((Some(&A_FEW_TIMES), words))
 }
 
 fn counter(port: &Port<'_>, name: &str) -> Option<u64> {

@@ -79,6 +79,38 @@ fn counters_are_judged_by_their_rate_and_never_by_what_they_hold() {
     assert_eq!(of(&node, &patient, "counter-errors"), [""; 0]);
 }
 
+/// A node without earlier readings whose kernel logged, at these seconds before now, that the link of a port went down and came up.
+fn logged(ago: &[u64]) -> Node {
+    const UPTIME: u64 = 100 * 24 * HOUR;
+    let mut node = node("h100-connectx7", |tree| {
+        let lines = ago.iter().map(|ago| {
+            let time = (UPTIME - ago) * 1_000_000;
+            ["down", "up"]
+                .map(|state| format!("6,1,{time},-;mlx5_core 0000:33:00.0 rdma2: Link {state}\n"))
+                .concat()
+        });
+        tree.write("dev/kmsg", lines.collect::<String>()).unwrap();
+    });
+    node.host.uptime = Fact::Known(UPTIME);
+    node
+}
+
+#[test]
+fn a_port_flaps_that_the_kernel_logged_to_go_down_again_and_again() {
+    let flapping = logged(&[1200, 900, 600, 300]);
+    assert_eq!(of(&flapping, &auto(), "port-flapping"), ["mlx5_2:1 warning"]);
+    let text = message(&flapping, &auto(), "port-flapping");
+    assert!(text.contains("4 times in the last 20 minutes"), "{text}");
+    assert_eq!(of(&logged(&[HOUR]), &auto(), "port-flapping"), ["mlx5_2:1 info"]);
+    for long_ago in [&[90 * 24 * HOUR, 60 * 24 * HOUR, 7 * HOUR][..], &[24 * HOUR; 5]] {
+        assert_eq!(
+            of(&logged(long_ago), &auto(), "port-flapping"),
+            [""; 0],
+            "{long_ago:?}"
+        );
+    }
+}
+
 /// The node after its network device lost its carrier so often, the last time at the end.
 fn flapped(times: &[u64]) -> Node {
     let mut node = node("h100-connectx7", |_| {});

@@ -21,13 +21,39 @@ fn is_message_after_hash(trimmed: &str) -> bool {
 /// Whether the line is a comment, a command, a part of a patch or source code, whatever level it quotes.
 fn is_source(lower: &str) -> bool {
     const BEGINNINGS: [&str; 8] = ["#", "//", "```", "export ", "$ ", "+ ", "-  ", "| "];
-    const ENDS: [&str; 4] = [");", "{", "};", "\\n\","];
+    const ENDS: [&str; 5] = [");", "{", "};", "?;", "\\n\","];
     let trimmed = lower.trim();
     let begins = BEGINNINGS.iter().any(|beginning| trimmed.starts_with(beginning));
     begins && !is_message_after_hash(trimmed)
         || ENDS.iter().any(|end| trimmed.ends_with(end))
         || has_conversion(trimmed)
         || is_pattern(trimmed)
+        || is_markup(trimmed)
+        || is_command(trimmed)
+}
+
+/// Whether a line is of HTML: `<li>Replace the cable.</li>`.
+fn is_markup(trimmed: &str) -> bool {
+    let is_tag = |text: &str| {
+        text.split_once('>').is_some_and(|(name, _)| {
+            let name = name.split(' ').next().unwrap_or_default().trim_start_matches('/');
+            (1..=10).contains(&name.len())
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+                && name.starts_with(|c: char| c.is_ascii_lowercase())
+        })
+    };
+    let begins = trimmed.strip_prefix('<').is_some_and(is_tag);
+    begins && trimmed.rsplit_once('<').is_some_and(|(_, last)| is_tag(last)) && trimmed.contains("</")
+}
+
+/// Whether a line is a command in a manifest or a script: `command: ["sh", "-c", "ib_write_bw || echo failed"]`.
+fn is_command(trimmed: &str) -> bool {
+    let trimmed = trimmed.trim_start_matches("- ");
+    ["command: [", "args: [", "command: \"", "run: "]
+        .iter()
+        .any(|key| trimmed.starts_with(key))
 }
 
 /// Whether a line has a conversion of `printf`, `%s` or `%08lx`: a program replaces it before it prints the message.
@@ -108,6 +134,8 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
     };
     let about = || level.is_none() && LISTS.about_errors.occur(lower);
     let trimmed = lower.trim_start();
+    // A person asks. Programs do so only for an answer: `Continue? [y/n]`.
+    let asks = || level.is_none() && !origin::has(line.text) && lower.trim_end().ends_with('?');
     // perftest: `Function rdma_connect failed`.
     let is_code = |beginning: &&str| {
         trimmed.starts_with(*beginning) && (**beginning != *"function " || trimmed.contains('('))
@@ -115,5 +143,5 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
     let code = CODE.iter().any(|beginning| is_code(&beginning)) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
     let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
-    code || advice() || about() || named()
+    code || advice() || about() || named() || asks()
 }

@@ -1,0 +1,241 @@
+//! What Kubernetes, its device and network plugins and their operators report of a pod, by the form of their messages.
+//!
+//! The forms are those of kubelet and scheduler (events), Multus and the plugins that it calls (`error adding container to network`),
+//! drivers of dynamic resource allocation, Kueue and quotas (names of resources), and the start script of driver containers.
+
+use super::line::is_word;
+use crate::symptom::SymptomKind::{self as K};
+
+/// Words of the lines that [`find`] reads, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "insufficient",
+    "allocate failed",
+    "exceeded quota",
+    "error adding container to network",
+    "nodeprepareresources failed",
+    "failed to prepare dynamic resources",
+    "rdma device",
+    "rdma dev",
+    "[failed]",
+    "driver-ready",
+    "peermem module",
+    "sriov_numvfs",
+    "sr-iov is not enabled",
+    "failed to configure vf",
+];
+
+/// What a line in lower case shows, and where.
+pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    let readers: [fn(&str) -> Option<(K, usize)>; 5] = [resource, network, claim, driver, functions];
+    readers.iter().find_map(|read| read(lower))
+}
+
+/// Parts of the names of resources and networks that are of RDMA.
+const OF_RDMA: [&str; 15] = [
+    "rdma",
+    "roce",
+    "infiniband",
+    "mellanox",
+    "mlnx",
+    "mlx",
+    "sriov",
+    "sr-iov",
+    "hca",
+    "hostdev",
+    "host-device",
+    "ipoib",
+    "efa",
+    "nv-ipam",
+    "nvidia.com/ib",
+];
+
+/// Whether a text names something of RDMA. A short part is not the end of a longer word.
+fn is_of_rdma(text: &str) -> bool {
+    OF_RDMA.iter().any(|part| {
+        text.match_indices(part).any(|(at, _)| {
+            let before = at.checked_sub(1).and_then(|before| text.as_bytes().get(before));
+            part.len() > 3 || before.is_none_or(|byte| !byte.is_ascii_alphabetic())
+        })
+    })
+}
+
+/// A resource that the scheduler, the kubelet, a quota or Kueue does not have: `Insufficient rdma/hca`, `Allocate failed due to
+/// requested number of devices unavailable for nvidia.com/hostdev`, `exceeded quota: ml, requested: rdma/hca=8`.
+fn resource(lower: &str) -> Option<(K, usize)> {
+    const FORMS: [&str; 4] = [
+        "insufficient ",
+        "allocate failed",
+        "exceeded quota",
+        "insufficient unused quota",
+    ];
+    // A resource is a domain and a name; OpenShift's operator gives all of its own domain.
+    let is_resource = |word: &str| {
+        word.split_once('/').is_some_and(|(domain, name)| {
+            let is_named = domain.ends_with(|c: char| c.is_ascii_alphanumeric()) && !name.is_empty();
+            is_named && (is_of_rdma(word) || domain.ends_with("openshift.io"))
+        })
+    };
+    FORMS.iter().find_map(|form| {
+        let at = lower.find(form)?;
+        let separators = [' ', ',', ';', '"', '=', '(', ')'];
+        let names = lower[at..].split(separators).any(is_resource);
+        names.then_some((K::ResourceUnavailable, at))
+    })
+}
+
+/// A plugin that Multus called for an additional network failed. Those that set up a virtual function report its configuration.
+fn network(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("error adding container to network")?;
+    let rest = &lower[at..];
+    if rest.contains("guid is not valid") {
+        return Some((K::FunctionUnconfigured, at));
+    }
+    is_of_rdma(lower).then_some((K::NetworkAttachFailed, at))
+}
+
+/// A driver of dynamic resource allocation could not prepare a device, or could not move it into the pod.
+fn claim(lower: &str) -> Option<(K, usize)> {
+    let prepared = [
+        "nodeprepareresources failed",
+        "failed to prepare dynamic resources",
+    ];
+    if let Some(at) = prepared.iter().find_map(|form| lower.find(form)) {
+        return is_of_rdma(lower).then_some((K::NetworkAttachFailed, at));
+    }
+    let at = lower.find("rdma dev")?;
+    let moves = ["failed to move", "error moving", "cannot move", "unable to move"]
+        .iter()
+        .any(|form| lower[..at].trim_end().ends_with(form));
+    moves.then_some((K::NetworkAttachFailed, at))
+}
+
+/// The start of a driver container or of the service that loads RDMA's modules: `Loading HCA driver and Access Layer: [FAILED]`.
+fn driver(lower: &str) -> Option<(K, usize)> {
+    if let Some(at) = lower.find("[failed]") {
+        const MODULES: [&str; 9] = [
+            "hca driver",
+            "access layer",
+            "mlx",
+            "rdma",
+            "infiniband",
+            "ipoib",
+            "ib_",
+            "verbs",
+            "bnxt_re",
+        ];
+        let before = lower[..at].trim_start();
+        let names = MODULES.iter().any(|module| before.contains(module));
+        return (names && before.contains("loading") && !before.contains("unloading"))
+            .then_some((K::ModuleMissing, 0));
+    }
+    if let Some(at) = lower
+        .find("driver-ready")
+        .filter(|_| lower.contains("no such file"))
+    {
+        return Some((K::ModuleMissing, at));
+    }
+    let at = lower.find("failed to load ")?;
+    let module = lower[at..].split_whitespace().nth(3).unwrap_or_default();
+    ["nvidia-peermem", "nvidia_peermem", "nv_peer_mem"]
+        .contains(&module)
+        .then_some((K::PeerMemoryError, at))
+}
+
+/// Virtual functions that could not be made: the firmware does not permit them, or not as many.
+fn functions(lower: &str) -> Option<(K, usize)> {
+    const FORMS: [&str; 2] = ["sr-iov is not enabled", "failed to configure vf"];
+    if let Some(at) = FORMS.iter().find_map(|form| lower.find(form)) {
+        return Some((K::FunctionUnconfigured, at));
+    }
+    let at = lower.find("sriov_numvfs")?;
+    let follows = lower[at + "sriov_numvfs".len()..]
+        .bytes()
+        .next()
+        .is_none_or(|byte| !is_word(byte));
+    let fails = [
+        "error",
+        "out of range",
+        "failed",
+        "device or resource busy",
+        "invalid argument",
+        "cannot",
+    ]
+    .iter()
+    .any(|word| lower.contains(word));
+    (follows && fails).then_some((K::FunctionUnconfigured, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_the_cluster_are_read_and_those_of_other_networks_are_not() {
+        for (line, expected) in [
+            (
+                "0/64 nodes are available: 64 insufficient vpc.amazonaws.com/efa.",
+                Some(K::ResourceUnavailable),
+            ),
+            (
+                "0/4 nodes are available: 4 insufficient openshift.io/eno5np0",
+                Some(K::ResourceUnavailable),
+            ),
+            (
+                "couldn't assign flavors: insufficient quota for rdma/hca in flavor h100",
+                Some(K::ResourceUnavailable),
+            ),
+            (
+                "exceeded quota: ml, requested: rdma/hca=8, used: rdma/hca=4",
+                Some(K::ResourceUnavailable),
+            ),
+            (
+                "allocate failed due to requested number of devices unavailable for nvidia.com/hostdev.",
+                Some(K::ResourceUnavailable),
+            ),
+            (
+                "0/4 nodes are available: 4 insufficient nvidia.com/gpu, 2 insufficient memory.",
+                None,
+            ),
+            ("exceeded quota: ml, requested: cpu=8", None),
+            (
+                "error adding container to network \"rail\": failed to set up ipam plugin type \"nv-ipam\": no free addresses",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "error adding container to network \"ib\": infiniband sri-ov cni failed to configure vf \"vf ib4 guid is not valid\"",
+                Some(K::FunctionUnconfigured),
+            ),
+            (
+                "error adding container to network \"k8s-pod-network\": connection is unauthorized",
+                None,
+            ),
+            ("nodepreparesources failed", None),
+            (
+                "nodeprepareresources failed for resourceclaim rails: interface configuration is not supported for rdma-only devices",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "nodeprepareresources failed for resourceclaim gpu-0: gpu is lost",
+                None,
+            ),
+            (
+                "runpodsandbox error moving rdma device mlx5_3 to namespace",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "loading hca driver and access layer:                       [failed]",
+                Some(K::ModuleMissing),
+            ),
+            ("unloading hca driver:                       [failed]", None),
+            ("loading kernel module fuse [failed]", None),
+            ("failed to load nvidia-peermem module", Some(K::PeerMemoryError)),
+            (
+                "write /sys/bus/pci/devices/0000:5e:00.0/sriov_numvfs: numerical result out of range",
+                Some(K::FunctionUnconfigured),
+            ),
+            ("sriov_numvfs is 8", None),
+        ] {
+            assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+}

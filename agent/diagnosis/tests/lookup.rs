@@ -1,0 +1,99 @@
+//! What names, numbers and lines that a user pastes stand for.
+
+use rdma_health_diagnosis::{
+    lookup::{Meaning, lookup},
+    symptom::SymptomKind,
+};
+use rdma_health_protocol::{Errno, WcStatus};
+
+#[test]
+fn names_numbers_texts_and_lines_are_found() {
+    let retry = Meaning::Symptom(SymptomKind::Completion(WcStatus::RetryExcErr));
+    for text in [
+        "IBV_WC_RETRY_EXC_ERR",
+        "IBV_WC_RETRY_EXC_ERR(12)",
+        "retry_exc_err",
+        "status=12",
+        "transport retry counter exceeded",
+        "Transport Retry Counter Exceeded.",
+    ] {
+        assert_eq!(lookup(text).first(), Some(&retry), "{text}");
+    }
+    for text in [
+        "ETIMEDOUT",
+        "etimedout",
+        "110",
+        "-110",
+        "errno 110",
+        "Connection timed out",
+    ] {
+        assert!(lookup(text).contains(&Meaning::Errno(Errno::ETIMEDOUT)), "{text}");
+    }
+    for text in [
+        "129",
+        "0x81",
+        "vendor err 129",
+        "vendor_err=129",
+        "vend 0x81",
+        "syndrom 0x81",
+    ] {
+        let expected = Meaning::VendorError(0x81, WcStatus::RetryExcErr);
+        assert!(lookup(text).contains(&expected), "{text}: {:?}", lookup(text));
+    }
+    let line = "h:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19";
+    let found = lookup(line);
+    let [Meaning::Line(symptom)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(symptom.kind, SymptomKind::ConnectNoDevice);
+    for (text, expected) in [
+        ("RNR retry counter exceeded", "IBV_WC_RNR_RETRY_EXC_ERR"),
+        ("RDMA_CM_EVENT_UNREACHABLE", "peer-unreachable"),
+        ("ADDR_ERROR", "address-unresolved"),
+        ("IBV_EVENT_PORT_ERR", "port-error"),
+        ("IBV_EVENT_DEVICE_FATAL", "device-fatal"),
+        ("IBV_EVENT_QP_ACCESS_ERR", "queue-access-error"),
+    ] {
+        let found = lookup(text);
+        let [Meaning::Symptom(kind)] = &found[..] else {
+            panic!("{text}: {found:?}");
+        };
+        assert_eq!(kind.id(), expected, "{text}");
+    }
+    for (text, expected) in [
+        ("RNR", "receiver not ready"),
+        ("pfc", "pauses one priority"),
+        ("FI_EAVAIL", "fi_cq_readerr"),
+        ("UCS_ERR_ENDPOINT_TIMEOUT", "retries"),
+        ("Xid 79", "fallen off the bus"),
+        ("Xid: 95", "uncontained"),
+        ("REJ reason 8", "invalid service id"),
+        ("RDMA_CM_EVENT_REJECTED, reason 28", "rejected it"),
+    ] {
+        let found = lookup(text);
+        let meaning = match found.first() {
+            Some(Meaning::Term(term)) => term.meaning,
+            Some(Meaning::Xid(_, Some(xid))) => xid.meaning,
+            Some(Meaning::Rejection(_, meaning, _)) => meaning,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert!(meaning.contains(expected), "{text}: {meaning}");
+    }
+    assert_eq!(lookup("FI_ENOMEM"), [Meaning::Errno(Errno::ENOMEM)]);
+    assert_eq!(lookup("Xid 9999"), [Meaning::Xid(9999, None)]);
+    for harmless in [
+        "IBV_EVENT_COMM_EST",
+        "RDMA_CM_EVENT_ESTABLISHED",
+        "mlx5_core 0000:14:00.0: mlx5_cmd_out_err:838:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), syndrome (0x305684), err(-22)",
+    ] {
+        assert_eq!(lookup(harmless), [Meaning::Harmless(harmless.to_owned())]);
+    }
+    let xid = lookup("NVRM: Xid (PCI:0000:18:00): 79, pid=1, name=x, GPU has fallen off the bus.");
+    assert!(
+        matches!(&xid[..], [Meaning::Xid(79, Some(_)), Meaning::Line(_)]),
+        "{xid:?}"
+    );
+    for text in ["weather", "", "4711", "step 100 loss 2.31"] {
+        assert_eq!(lookup(text), [], "{text}");
+    }
+}
