@@ -90,7 +90,7 @@ fn statistics_of(netdev: String) -> DriverStatistics {
 
 /// The files of the host below the directory `host` that a container does not have, as far as the agent's readers use them. They are
 /// read at the root of the host's first process, so no directory of the host must be mounted for them, which some hosts do not have, and
-/// which SELinux would hide from a container.
+/// which `SELinux` may refuse to a container.
 ///
 /// # Errors
 /// `ENOSYS` if there is no such directory for this helper; `EACCES` for a helper that may not see the first process's root, which takes
