@@ -276,9 +276,12 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
             "{set}, which matches no active port that this container can open: {remedy}, or set it to '{value}'"
         ));
     }
-    let why = difference.map(|difference| match difference.nothing {
-        true => format!("{}; {remedy}", difference.text),
-        false => difference.text,
+    let why = difference.map(|difference| {
+        if difference.nothing {
+            format!("{}; {remedy}", difference.text)
+        } else {
+            difference.text
+        }
     });
     draft.set_unless("NCCL_IB_HCA", value, reason, why);
     let unsure: Vec<_> = rails.rails.iter().filter(|rail| rail.number.is_none()).collect();

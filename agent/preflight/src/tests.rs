@@ -8,6 +8,7 @@ use crate::{Cluster, Finding, Listed, Report, Usage, Workload, preflight};
 mod advice;
 mod attachments;
 mod environment;
+mod field;
 mod kinds;
 mod limits;
 mod pending;

@@ -1,4 +1,4 @@
-//! Locked memory, quotas and the PodSecurity level.
+//! Locked memory, quotas and the `PodSecurity` level.
 
 use super::*;
 

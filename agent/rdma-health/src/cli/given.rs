@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Mode {
     /// RDMA if it can be used, otherwise TCP with a message
     Auto,
-    /// RDMA on every device that this pod was given; fail with the reason if one cannot be used
+    /// RDMA on every device that this pod was given; fail with the reason if one cannot be used, or if a variable that is set makes NCCL use TCP
     Rdma,
     /// TCP, even if RDMA could be used
     Tcp,

@@ -285,7 +285,7 @@ fn a_file_system_that_hangs_is_reported_and_not_waited_for() {
 fn a_hangup_right_after_the_start_does_not_end_the_agent() {
     const CAPACITY: usize = 64 << 10;
     let (mut reader, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(&[b'.'; CAPACITY]).unwrap();
+    writer.write_all(&vec![b'.'; CAPACITY]).unwrap();
     let mut process = Command::new(PRODUCT)
         .args(["agent", "--no-such-flag"])
         .stdin(Stdio::null())

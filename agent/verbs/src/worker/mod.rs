@@ -185,8 +185,8 @@ impl Desk {
     fn is_beyond_bounds(&self, ask: &Ask) -> bool {
         let Some(bounds) = &self.bounds else { return false };
         !match ask {
-            Ask::Probe(request) => bounds.allow(request),
-            Ask::Offer(request) => bounds.allow_ends() && bounds.allow(&request.probe),
+            Ask::Probe(request) => Bounds::allow(request),
+            Ask::Offer(request) => bounds.allow_ends() && Bounds::allow(&request.probe),
             Ask::Connect(request) => bounds.reach(&request.to),
             _ => true,
         }
