@@ -370,7 +370,7 @@ mod tests {
         ] {
             assert!(read(other).unwrap_err().is_missing(), "{other}");
         }
-        // A file of its own comes first, such as that of a program that runs on the host.
+        // A file in the tree comes first, such as that of a program that runs on the host.
         fs::create_dir_all(tree.path().join("run/systemd/netif/lldp")).unwrap();
         assert_eq!(names(), Fact::Known(Vec::new()));
         assert!(!privileged.set_files(Err(why())), "it may be restarted");
