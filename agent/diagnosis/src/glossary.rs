@@ -1,6 +1,6 @@
 //! Names of other libraries and terms of the field, as users paste them.
 //!
-//! Each list is a file of its own. The reasons of a rejected connection are those of `rdma_cma.h` and `ib_cm.h` (IBTA 12.6.7.2).
+//! Each list has its own file. The reasons of a rejected connection are those of `rdma_cma.h` and `ib_cm.h` (IBTA 12.6.7.2).
 
 use rdma_health_protocol::Errno;
 

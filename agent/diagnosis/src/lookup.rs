@@ -80,12 +80,35 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         let words = if is_known { Vec::new() } else { of_words(text) };
         return if words.is_empty() { found } else { words };
     }
-    let mut found = Vec::new();
     // `IBV_WC_RETRY_EXC_ERR(12)`, `status 12`, `errno 110`, `vendor err 129`: a label, then one word.
     let (label, value) = text.rsplit_once([' ', '=', ':']).unwrap_or(("", text));
     if let Some(term) = of_label(label) {
         return vec![Meaning::Term(term)];
     }
+    let mut found = of_value(label, value);
+    if found.is_empty() {
+        found = of_line(text);
+    }
+    let is_known = found.iter().any(is_recognised);
+    if !is_known {
+        let words = of_words(text);
+        if !words.is_empty() {
+            found = words;
+        }
+    }
+    if found.is_empty() {
+        found.extend(
+            glossary::family(text)
+                .or_else(|| glossary::family(&label_of(text)))
+                .map(Meaning::Term),
+        );
+    }
+    found
+}
+
+/// What a value stands for behind its label, which may be empty: `status 12`, `errno 110`, `vendor err 129`.
+fn of_value(label: &str, value: &str) -> Vec<Meaning> {
+    let mut found = Vec::new();
     let label = label.trim().to_ascii_lowercase();
     let name = value.split('(').next().unwrap_or(value);
     let is = |words: &[&str]| label.is_empty() || words.iter().any(|word| ends_with_word(&label, word));
@@ -148,23 +171,6 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     }
     if found.is_empty() && label.ends_with("syndrome") {
         found.extend(number.map(Meaning::Syndrome));
-    }
-    if found.is_empty() {
-        found = of_line(text);
-    }
-    let is_known = found.iter().any(is_recognised);
-    if !is_known {
-        let words = of_words(text);
-        if !words.is_empty() {
-            found = words;
-        }
-    }
-    if found.is_empty() {
-        found.extend(
-            glossary::family(text)
-                .or_else(|| glossary::family(&label_of(text)))
-                .map(Meaning::Term),
-        );
     }
     found
 }

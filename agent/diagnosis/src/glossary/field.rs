@@ -116,7 +116,7 @@ rows! {
     "HCA": "host channel adapter: an RDMA adapter" ["no-rdma-device"];
     "RNIC": "an RDMA adapter for Ethernet" ["no-rdma-device"];
     "ICRC": "the checksum of a RoCE or InfiniBand packet that switches do not change" ["link-quality"];
-    "InfiniBand": "a network for RDMA with its own links, switches and addresses. A subnet manager configures the ports"
+    "infiniband": "a network for RDMA with its own links, switches and addresses. A subnet manager configures the ports"
         ["no-subnet-manager"];
     "IPoIB": "IP over InfiniBand: a network device (ib0) on an InfiniBand port. rdma_cm uses its address"
         ["addressing", "multicast-join-refused"];

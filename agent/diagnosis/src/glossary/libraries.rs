@@ -56,7 +56,7 @@ rows! {
     "ncclInvalidArgument": "the program gave NCCL a wrong argument";
     "ncclInvalidUsage": "the program used NCCL wrongly, such as two ranks on one GPU, or versions of NCCL differ";
     "ncclRemoteError": "another rank failed or ended first, or the network to it broke" ["job-failed", "peer-failed"];
-    "ncclInProgress": "an operation of NCCL goes on; it is no error";
+    "ncclInProgress": "an operation of NCCL goes on; this is not an error";
     "MLX5_EVENT_TYPE_WQ_CATAS_ERROR": "event of an mlx5 adapter: a queue pair failed and cannot be used" ["queue-error"];
     "MLX5_EVENT_TYPE_CQ_ERROR": "event of an mlx5 adapter: a completion queue overran or cannot be written" ["cq-error"];
     "MLX5_EVENT_TYPE_WQ_INVAL_REQ_ERROR": "event of an mlx5 adapter: a queue pair received a request that is not valid"

@@ -48,7 +48,7 @@ rows! {
     "NCCL_SOCKET_FAMILY": "IPv4 (AF_INET) or IPv6 (AF_INET6) for the bootstrap connection" ["no-socket-interface"];
     "NCCL_CROSS_NIC": "whether a ring may use different NICs (rails) on different nodes: 0 no, 1 yes, 2 if it must";
     "NCCL_P2P_DISABLE": "1: GPUs of a node do not exchange data directly (NVLink, PCIe)";
-    "NCCL_P2P_LEVEL": "how far GPUs of a node may be apart to exchange data directly" ["acs-redirect"];
+    "NCCL_P2P_LEVEL": "over which distance GPUs of a node exchange data directly: NVL, PIX, PXB, PHB, SYS" ["acs-redirect"];
     "NCCL_SHM_DISABLE": "1: GPUs of a node do not use shared memory; then they use the network";
     "NCCL_ALGO": "the algorithms that NCCL may use: Ring, Tree, CollnetDirect, NVLS";
     "NCCL_PROTO": "the protocols that NCCL may use: LL, LL128, Simple";

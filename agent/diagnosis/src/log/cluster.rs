@@ -24,9 +24,12 @@ pub(super) const ANCHORS: &[&str] = &[
     "failed to configure vf",
 ];
 
+/// Reads one form of message from a line in lower case: what it shows, and where.
+type Reader = fn(&str) -> Option<(K, usize)>;
+
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [fn(&str) -> Option<(K, usize)>; 5] = [resource, network, claim, driver, functions];
+    let readers: [Reader; 5] = [resource, network, claim, driver, functions];
     readers.iter().find_map(|read| read(lower))
 }
 

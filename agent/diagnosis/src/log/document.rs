@@ -232,7 +232,7 @@ fn is_sentence(text: &str) -> bool {
     let articles = [
         " the ", " a ", " that ", " is ", " this ", " are ", " you ", " these ", " may ", " can ",
     ];
-    trimmed.ends_with(['.', ':', '?'])
+    (trimmed.ends_with(['.', ':']) || grade::is_question(&trimmed.to_ascii_lowercase()))
         && trimmed.split_whitespace().count() >= WORDS
         && articles.iter().any(|word| trimmed.contains(word))
 }

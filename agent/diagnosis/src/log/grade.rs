@@ -13,8 +13,8 @@ use super::{
     status::is_count_of_none,
 };
 pub(super) use level::{Level, level};
-pub(super) use quoted::has_conversion;
 use quoted::is_quoted;
+pub(super) use quoted::{has_conversion, is_question};
 pub(super) use words::failures;
 use words::{FAILURES, LISTS, TOPIC_BEGINNINGS};
 

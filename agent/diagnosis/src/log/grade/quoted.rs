@@ -109,6 +109,12 @@ fn is_release_note(lower: &str) -> bool {
         .any(|beginning| text.starts_with(beginning))
 }
 
+/// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.
+pub(in crate::log) fn is_question(lower: &str) -> bool {
+    const WORDS: [&str; 8] = ["why", "how", "what", "anyone", "you", "i", "my", "we"];
+    lower.trim_end().ends_with('?') && lower.split_whitespace().any(|word| WORDS.contains(&word))
+}
+
 /// Whether the line quotes documentation, advice or source code.
 pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<usize>) -> bool {
     /// A hint follows NCCL's prefix.
@@ -134,8 +140,7 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
     };
     let about = || level.is_none() && LISTS.about_errors.occur(lower);
     let trimmed = lower.trim_start();
-    // A person asks. Programs do so only for an answer: `Continue? [y/n]`.
-    let asks = || level.is_none() && !origin::has(line.text) && lower.trim_end().ends_with('?');
+    let asks = || level.is_none() && !origin::has(line.text) && is_question(lower);
     // perftest: `Function rdma_connect failed`.
     let is_code = |beginning: &&str| {
         trimmed.starts_with(*beginning) && (**beginning != *"function " || trimmed.contains('('))
