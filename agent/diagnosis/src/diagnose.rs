@@ -19,7 +19,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use rdma_health_node::Node;
+use rdma_health_node::{Node, iommu::DomainType};
 use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Subject};
 
 use crate::{
@@ -176,7 +176,7 @@ fn is_passthrough(symptom: &Symptom, node: &Node) -> bool {
         && node.iommu.groups.unread().is_none()
         && !node
             .dma_functions()
-            .any(|function| function.dma.is_some_and(|domain| domain.is_translated()))
+            .any(|function| function.dma.is_some_and(DomainType::is_translated))
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
