@@ -321,18 +321,21 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             .or(scales.next_step)
             .unwrap_or_else(|| {
                 let of_storage = all_by(Software::is_storage).then(|| table::storage::next_step(known.id));
-                let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
-                let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
                 of_storage
                     .flatten()
-                    .or(on_host)
-                    .or_else(of_amd)
-                    .unwrap_or(known.next_step)
+                    .unwrap_or_else(|| usual_step(known, case))
                     .to_owned()
             }),
         findings: ids(&mine),
         subjects,
     })
+}
+
+/// The next step of a cause where no fact suggests another one: the table's, or that for the place where the job runs.
+fn usual_step(known: &'static KnownCause, case: &Case<'_>) -> &'static str {
+    let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
+    let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
+    on_host.or_else(of_amd).unwrap_or(known.next_step)
 }
 
 /// Of a node that may not be the one that wrote the log, facts do not refute a cause. What is not known of the other node is said once.
