@@ -19,7 +19,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use rdma_health_node::Node;
+use rdma_health_node::{Node, iommu::DomainType};
 use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Subject};
 
 use crate::{
@@ -176,7 +176,7 @@ fn is_passthrough(symptom: &Symptom, node: &Node) -> bool {
         && node.iommu.groups.unread().is_none()
         && !node
             .dma_functions()
-            .any(|function| function.dma.is_some_and(|domain| domain.is_translated()))
+            .any(|function| function.dma.is_some_and(DomainType::is_translated))
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
@@ -321,18 +321,21 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             .or(scales.next_step)
             .unwrap_or_else(|| {
                 let of_storage = all_by(Software::is_storage).then(|| table::storage::next_step(known.id));
-                let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
-                let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
                 of_storage
                     .flatten()
-                    .or(on_host)
-                    .or_else(of_amd)
-                    .unwrap_or(known.next_step)
+                    .unwrap_or_else(|| usual_step(known, case))
                     .to_owned()
             }),
         findings: ids(&mine),
         subjects,
     })
+}
+
+/// The next step of a cause where no fact suggests another one: the table's, or that for the place where the job runs.
+fn usual_step(known: &'static KnownCause, case: &Case<'_>) -> &'static str {
+    let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
+    let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
+    on_host.or_else(of_amd).unwrap_or(known.next_step)
 }
 
 /// Of a node that may not be the one that wrote the log, facts do not refute a cause. What is not known of the other node is said once.

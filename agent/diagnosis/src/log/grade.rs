@@ -20,6 +20,10 @@ use words::{FAILURES, LISTS, TOPIC_BEGINNINGS};
 
 /// What a line looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers another question about the line"
+)]
 pub(super) struct Grade {
     /// It is about RDMA.
     pub(super) about_rdma: bool,
