@@ -174,9 +174,11 @@ fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> 
 fn is_passthrough(symptom: &Symptom, node: &Node) -> bool {
     symptom.kind == SymptomKind::PassthroughMissing
         && node.iommu.groups.unread().is_none()
-        && !node
-            .dma_functions()
-            .any(|function| function.dma.is_some_and(|domain| domain.is_translated()))
+        && !node.dma_functions().any(|function| {
+            function
+                .dma
+                .is_some_and(rdma_health_node::iommu::DomainType::is_translated)
+        })
 }
 
 /// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.

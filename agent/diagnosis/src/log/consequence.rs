@@ -20,7 +20,10 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     // A program can go on without its plugin, over TCP or not at all.
     let plugin = first(Grade::Degraded, |symptom| symptom.kind == K::BackendMissing);
     let created = first(Grade::Failure, |symptom| {
-        matches!(symptom.kind, K::CreateFailed | K::ResourceLimit | K::CreateRefused)
+        matches!(
+            symptom.kind,
+            K::CreateFailed | K::ResourceLimit | K::CreateRefused
+        )
     });
     for symptom in symptoms.iter_mut() {
         let after =

@@ -20,6 +20,7 @@ use words::{FAILURES, LISTS, TOPIC_BEGINNINGS};
 
 /// What a line looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub(super) struct Grade {
     /// It is about RDMA.
     pub(super) about_rdma: bool,

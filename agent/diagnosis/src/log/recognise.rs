@@ -267,7 +267,8 @@ impl Recogniser {
         let joined = self.frame.add(text)?;
         let line = Lower::of(&joined);
         let (kind, at) = wrapped::find(&line, text)?;
-        if Grade::of(&line).quoted {
+        let grade = Grade::of(&line);
+        if grade.quoted || grade.harmless {
             return None;
         }
         Some(Found::Symptom(Box::new(symptom(

@@ -7,9 +7,9 @@ use rdma_health_rules::{
 
 use super::{GENERAL, LOC_ACCESS, LOC_PROT, REM_OP, RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    BackendFailed, BackendMissing, BandwidthLow, Corrupted, DmaBufUnsupported, GdrDisabled, GdrTooFar, GpuDoorbellFailed,
-    IommuFault, LatencyHigh, PassthroughMissing, PeerMemoryError, PeerMemorySymbol, ProbeTimedOut,
-    RegMrFailed,
+    BackendFailed, BackendMissing, BandwidthLow, Corrupted, DmaBufUnsupported, GdrDisabled, GdrTooFar,
+    GpuDoorbellFailed, IommuFault, LatencyHigh, PassthroughMissing, PeerMemoryError, PeerMemorySymbol,
+    ProbeTimedOut, RegMrFailed,
 };
 use crate::{known::KnownCause, weigh};
 

@@ -90,7 +90,13 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[NoLibrary, NoProvider, LibraryMismatch, VersionMismatch, CreateUnexplained],
+    often: &[
+        NoLibrary,
+        NoProvider,
+        LibraryMismatch,
+        VersionMismatch,
+        CreateUnexplained,
+    ],
     sometimes: &[
         BackendFailed,
         NoDevice,
