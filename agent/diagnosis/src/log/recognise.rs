@@ -364,7 +364,10 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         return None;
     }
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
-    if let Some((kind, at)) = loader::find(lower).filter(|_| !grade.harmless || lower.contains("/plugin")) {
+    // libfabric tries all of its providers, and informs about those that it cannot load.
+    let tries = lower.contains("libfabric:") && grade.level == Some(Level::Info);
+    let is_shown = !tries && (!grade.harmless || lower.contains("/plugin"));
+    if let Some((kind, at)) = loader::find(lower).filter(|_| is_shown) {
         return Some(Reading::of(kind, at));
     }
     let row = families::find(lower);
