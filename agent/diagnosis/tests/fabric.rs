@@ -26,14 +26,14 @@ fn kinds(text: &str) -> Vec<K> {
         .collect()
 }
 
-/// What a user is told about a text, with no node known.
-fn told(text: &str) -> Diagnosis {
+/// The diagnosis of a text, with no node known.
+fn diagnosed(text: &str) -> Diagnosis {
     diagnose(&Node::unknown(), &[], Some(&read(text)))
 }
 
 fn first(text: &str) -> (&'static str, String) {
-    let told = told(text);
-    let cause = told.causes.first().unwrap_or_else(|| panic!("no cause: {text}"));
+    let shown = diagnosed(text);
+    let cause = shown.causes.first().unwrap_or_else(|| panic!("no cause: {text}"));
     (cause.id, cause.next_step.clone())
 }
 

@@ -72,7 +72,7 @@ fn blame_first(symptoms: &mut Vec<Symptom>) {
     }
 }
 
-/// RCCL warns of a command line without `iommu=pt` on every start, also where the IOMMU translates nothing. The warning is no lead to a
+/// RCCL warns of a command line without `iommu=pt` on every start, also where the IOMMU translates nothing. The warning is not a lead to a
 /// failure that a translation does not cause.
 fn doubt_passthrough(symptoms: &mut [Symptom]) {
     let may_follow = |symptom: &Symptom| {

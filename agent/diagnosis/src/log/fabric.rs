@@ -106,7 +106,7 @@ fn opensm(lower: &str) -> Option<(K, usize)> {
     Some((kind, at))
 }
 
-/// What libibmad and the tools above it report of management packets: nobody answers, or they cannot be sent from here.
+/// What libibmad and the tools above it report of management packets: no node answers, or they cannot be sent from here.
 fn management(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = lower.find("is ").filter(|_| lower.contains(" loaded?")) {
         // `is ib_umad module loaded?`, `is ib_uverbs loaded?`

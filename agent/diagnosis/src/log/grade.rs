@@ -71,7 +71,7 @@ fn is_harmless(lower: &str) -> bool {
     LISTS.harmless.occur(lower) || is_capability(lower)
 }
 
-/// DPDK lists what an adapter lacks when it starts: `mlx5_net: Packet pacing is not supported.`
+/// DPDK lists what an adapter does not have when it starts: `mlx5_net: Packet pacing is not supported.`
 fn is_capability(lower: &str) -> bool {
     let trimmed = lower.trim().trim_end_matches('.');
     ["mlx5_net: ", "mlx5_common: ", "mlx5_pci: "]

@@ -1,5 +1,5 @@
 //! Marks of the place where a job runs: the maker of its GPUs, and what started it. A remedy for other GPUs, or for a pod where there is
-//! none, helps nobody.
+//! none, helps no one.
 
 use std::sync::LazyLock;
 

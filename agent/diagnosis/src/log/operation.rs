@@ -226,7 +226,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("query_port", Query),
         ("query_device", Query),
         ("query device", Query),
-        ("device attributes", Query),
+        ("query global device", Query),
         ("rdma_open_hca", Open),
         ("domain_open", Open),
         ("domain_init", Open),

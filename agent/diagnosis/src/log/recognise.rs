@@ -298,7 +298,8 @@ impl Recogniser {
         let joined = self.frame.add(text)?;
         let line = Lower::of(&joined);
         let (kind, at) = wrapped::find(&line, text)?;
-        if Grade::of(&line).quoted {
+        let grade = Grade::of(&line);
+        if grade.quoted || grade.harmless {
             return None;
         }
         Some(Found::Symptom(Box::new(symptom(
@@ -411,7 +412,10 @@ fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         return None;
     }
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
-    if let Some((kind, at)) = loader::find(lower).filter(|_| !grade.harmless || lower.contains("/plugin")) {
+    // libfabric tries all of its providers, and informs about those that it cannot load.
+    let tries = lower.contains("libfabric:") && grade.level == Some(Level::Info);
+    let is_shown = !tries && (!grade.harmless || lower.contains("/plugin"));
+    if let Some((kind, at)) = loader::find(lower).filter(|_| is_shown) {
         return Some(Reading::of(kind, at));
     }
     // What a module or its loader reports says what it is about.

@@ -112,7 +112,7 @@ pub(super) static COMMUNICATION_LIBRARY: KnownCause = KnownCause {
     id: "communication-library",
     title: "The job's communication library, a plugin of it or its GPU support does not load",
     explanation: "The program found no usable copy of the library (NCCL's network plugin, UCX, libfabric, NVSHMEM, NIXL): it is not installed, \
-    was built for a newer C library or another version of a library that it needs, or lacks support for the GPUs. The program then stops, \
+    was built for a newer C library or another version of a library that it needs, or has no support for the GPUs. The program then stops, \
     or goes on with a slower transport.",
     next_step: "In the job's image, run ldd on the library that the message names: it shows what is missing or too old. Install the version \
     that was built for this image (GLIBC: ldd --version) and check LD_LIBRARY_PATH for a second copy.",

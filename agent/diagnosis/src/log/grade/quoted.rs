@@ -145,7 +145,7 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
     let is_code = |beginning: &&str| {
         trimmed.starts_with(*beginning) && (**beginning != *"function " || trimmed.contains('('))
     };
-    let code = CODE.iter().any(|beginning| is_code(&beginning)) && !is_message_after_hash(trimmed);
+    let code = CODE.iter().any(is_code) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
     let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
     code || advice() || about() || named() || asks()

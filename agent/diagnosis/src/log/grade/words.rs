@@ -454,14 +454,14 @@ const HARMLESS: &[&str] = &[
     "unused env variable",
     // Intel MPI looks for the tuning files of other machines.
     "mpi startup(): file",
-    // DPDK lists what an adapter lacks.
+    // DPDK lists what an adapter does not have.
     "default miss action is not supported",
     "unused environment variable",
     "gdrcopy library not found",
     "initialize gdrcopy",
     "open gdr copy",
     "gdrcopy open call failed",
-    // The program chooses another way to start, or releases what nobody fetched.
+    // The program chooses another way to start, or releases what no one fetched.
     "did not find mpi-launcher",
     "releasing expired kv blocks",
     "nvlsmemory",
