@@ -223,7 +223,7 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
         let is_sign_right = positive || is_negative || before.ends_with("errno");
-        // The kernel's form: `Can't create QP: -12, …`. -1 is no error number there.
+        // The kernel's form: `Can't create QP: -12, …`. -1 is not an error number there.
         let follows_message = is_negative
             && value_of(&lower[found..]) > 1
             && lower[..found - 1].ends_with(": ")

@@ -6,7 +6,7 @@ use crate::symptom::SymptomKind::{self as K};
 /// In order of the subject: start, firmware, objects, queues, modules.
 pub(super) const ROWS: &[Row] = &[
     // Address ranges and bus numbers. Option ROMs and the bridge's own windows (BAR 6, 13 to 15) are not needed; virtual functions
-    // are asked for later.
+    // are created later.
     (&["not enough mmio resources for sr-iov"], K::PciRoom),
     (&["bus number out of range", "sr-iov"], K::PciRoom),
     (&["can't enable", "vfs (bus"], K::PciRoom),
