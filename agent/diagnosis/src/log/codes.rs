@@ -54,6 +54,17 @@ fn asynchronous_event(lower: &str) -> Option<(K, usize)> {
 /// Why a peer rejected a connection (InfiniBand Architecture Specification volume 1, 12.6.7.2, `ibcm_rej_reason_strs` of the kernel):
 /// `Connect rejected: status 8 (invalid service ID)`, `REJ reason 0x8`, `event=rejected status=8`, `rejected: invalid service ID`.
 fn reject_reason(lower: &str) -> Option<(K, usize)> {
+    const OF_RDMA: [&str; 9] = [
+        "rdma",
+        "nvme",
+        "srp",
+        "iser",
+        "o2ib",
+        "smbd",
+        "rds/",
+        "infiniband",
+        "service id",
+    ];
     const TEXTS: [(&str, u64); 9] = [
         ("invalid service id", 8),
         ("consumer defined", 28),
@@ -75,17 +86,6 @@ fn reject_reason(lower: &str) -> Option<(K, usize)> {
     .iter()
     .filter_map(|word| lower.find(word))
     .min()?;
-    const OF_RDMA: [&str; 9] = [
-        "rdma",
-        "nvme",
-        "srp",
-        "iser",
-        "o2ib",
-        "smbd",
-        "rds/",
-        "infiniband",
-        "service id",
-    ];
     if !OF_RDMA.iter().any(|word| lower.contains(word)) {
         return None;
     }
@@ -106,7 +106,8 @@ fn reject_reason(lower: &str) -> Option<(K, usize)> {
         return Some((kind, at));
     }
     let kind = match code().or_else(|| text().map(|(_, code)| *code))? {
-        3 => K::ResourceLimit,
+        // SRP targets number why they refuse a login from 0x10000 on (SRP 6.3, `SRP_LOGIN_REJ`).
+        3 | 0x0001_0000..=0x0001_0002 => K::ResourceLimit,
         4 => K::PeerUnreachable,
         8 => K::NoListener,
         10 => K::PeerClosed,
@@ -114,8 +115,6 @@ fn reject_reason(lower: &str) -> Option<(K, usize)> {
         26 => K::MtuDiffers,
         27 => K::PeerDiffers,
         28 => K::ConnectRefused,
-        // SRP targets number why they refuse a login from this value on (SRP 6.3, `SRP_LOGIN_REJ`).
-        0x0001_0000..=0x0001_0002 => K::ResourceLimit,
         0x0001_0003..=0x0001_0010 => K::StorageRefused,
         _ => return None,
     };

@@ -22,7 +22,7 @@ pub enum Software {
     Libfabric,
     /// Programs of storage in user space: SPDK, Ceph, GPFS, DAOS, Gluster.
     Storage,
-    /// Modules of the kernel for storage: NVMe over Fabrics, iSER, SRP, Lustre, NFS, SMB Direct, BeeGFS, RDS, SMC.
+    /// Modules of the kernel for storage: NVMe over Fabrics, iSER, SRP, Lustre, NFS, SMB Direct, `BeeGFS`, RDS, SMC.
     #[serde(rename = "kernel-storage")]
     KernelStorage,
     /// perftest, and the tools of rdma-core.

@@ -1,4 +1,4 @@
-//! Messages of storage over RDMA: NVMe over Fabrics, iSER, SRP, Lustre, NFS, GPFS, BeeGFS, Ceph, SMB Direct.
+//! Messages of storage over RDMA: NVMe over Fabrics, iSER, SRP, Lustre, NFS, GPFS, `BeeGFS`, Ceph, SMB Direct.
 
 use super::Row;
 use crate::symptom::SymptomKind::{self as K};

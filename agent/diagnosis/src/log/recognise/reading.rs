@@ -1,0 +1,272 @@
+//! What one line shows, by itself.
+
+use std::cell::LazyCell;
+
+use rdma_health_protocol::{Errno, WcStatus};
+
+use crate::{
+    log::{
+        entity::{is_rdma_name, named},
+        errors::errno,
+        events::{Event, event},
+        fabric, families,
+        grade::{Grade, Level},
+        grammar,
+        kernel::is_of_kernel,
+        line::{Lower, excerpt, host},
+        loader,
+        needless::is_needless,
+        operation::{Operation, operation},
+        status::{names_status, status},
+    },
+    symptom::{self, Software, Symptom, SymptomKind, Transition},
+};
+
+/// What a line shows, and where in the line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) kind: SymptomKind,
+    at: usize,
+    errno: Option<Errno>,
+    /// The message is known.
+    pub(super) known: bool,
+    /// The operation that failed without an error number in this line.
+    pub(super) operation: Option<Operation>,
+}
+
+impl Reading {
+    pub(super) fn of(kind: SymptomKind, at: usize) -> Self {
+        Self {
+            kind,
+            at,
+            errno: None,
+            known: true,
+            operation: None,
+        }
+    }
+}
+
+/// Reads a line. `None`: it is not about RDMA, shows no failure, or quotes one. An error number in a line of a driver of the
+/// kernel is not that of a call of the job.
+pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
+    let lower = line.lower.as_str();
+    let grade = Grade::of(line);
+    if grade.quoted {
+        return None;
+    }
+    // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
+    // libfabric tries all of its providers, and informs about those that it cannot load.
+    let tries = lower.contains("libfabric:") && grade.level == Some(Level::Info);
+    let is_shown = !tries && (!grade.harmless || lower.contains("/plugin"));
+    if let Some((kind, at)) = loader::find(lower).filter(|_| is_shown) {
+        return Some(Reading::of(kind, at));
+    }
+    // What a module or its loader reports says what it is about.
+    let row = families::find(lower)
+        .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind));
+    if !(grade.about_rdma || row.is_some()) || grade.harmless {
+        return None;
+    }
+    // A driver crashed in one of its functions, which is not an operation of the job.
+    if lower.contains("rip: 0010:") {
+        return Some(Reading {
+            known: false,
+            ..Reading::of(SymptomKind::DriverCrashed, 0)
+        });
+    }
+    if let Some(offer) = offer(lower) {
+        return offer.map(|kind| Reading::of(kind, 0));
+    }
+    let informs = grade.level == Some(Level::Info);
+    let number = if of_driver { None } else { errno(line) };
+    // The status of a completion says more than that something failed.
+    let completed = LazyCell::new(|| {
+        status(line).filter(|status| {
+            !informs || grade.failing && *status != WcStatus::WrFlushErr && names_status(lower)
+        })
+    });
+    let called = LazyCell::new(|| operation(lower));
+    if let Some((kind, at)) = row
+        .filter(|(_, at)| !informs || families::is_of_information(lower, *at))
+        .filter(|(kind, _)| families::is_decisive(*kind) || completed.is_none())
+    {
+        // A row of a program that names the error in the same line gives way to the operation with its error.
+        let names_operation =
+            || number.is_some() && called.is_some_and(|(operation, _)| operation != Operation::Call);
+        if families::is_decisive(kind) || !names_operation() {
+            return Some(Reading {
+                errno: number,
+                ..Reading::of(refined(kind, number), at)
+            });
+        }
+    }
+    match event(line) {
+        Some(Event::Harmless) => return None,
+        Some(Event::Symptom(kind)) if !informs => {
+            return Some(Reading {
+                errno: number,
+                ..Reading::of(refined(kind, number), 0)
+            });
+        }
+        _ => {}
+    }
+    if let Some(status) = *completed {
+        return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
+    }
+    if !grade.is_failure() {
+        return None;
+    }
+    if let Some(kind) = grammar::of_others(lower) {
+        return Some(Reading::of(kind, 0));
+    }
+    if let Some((operation, at)) = called.filter(|_| !of_driver) {
+        let mut kind = operation.failed(number)?;
+        // These programs create their queues with plain attributes: what is missing is locked memory.
+        let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
+            || lower.contains("warn call to ibv_");
+        if kind == SymptomKind::CreateUnexplained && plain {
+            kind = SymptomKind::CreateFailed;
+        }
+        if kind == SymptomKind::Unrecognised {
+            return Some(Reading {
+                errno: number,
+                known: false,
+                ..Reading::of(kind, at)
+            });
+        }
+        let awaits = number.is_none() && operation != Operation::Call;
+        return Some(Reading {
+            kind,
+            at,
+            errno: number,
+            known: operation != Operation::Call || number.is_some(),
+            operation: awaits.then_some(operation),
+        });
+    }
+    let (kind, known) = match number {
+        Some(errno) => (SymptomKind::of_call(errno), false),
+        None => (SymptomKind::Unrecognised, false),
+    };
+    Some(Reading {
+        errno: number,
+        known,
+        ..Reading::of(kind, 0)
+    })
+}
+
+/// The kind of a refused connection by the transition that failed: each sets other attributes.
+pub(in crate::log) fn by_transition(kind: SymptomKind, transition: Option<Transition>) -> SymptomKind {
+    match (kind, transition) {
+        (SymptomKind::ConnectInvalid, Some(Transition::Init)) => SymptomKind::InitRefused,
+        (SymptomKind::ConnectInvalid, Some(Transition::Rts)) => SymptomKind::RtsRefused,
+        (kind, _) => kind,
+    }
+}
+
+/// UCX's offer of other transports or devices than those that a setting names. `Some(None)`: RDMA is among them.
+#[expect(
+    clippy::option_option,
+    reason = "no offer, an offer with RDMA, or one without"
+)]
+fn offer(lower: &str) -> Option<Option<SymptomKind>> {
+    let (before, offered) = lower.split_once("one or more of")?;
+    if !["is not available", "are not available"]
+        .iter()
+        .any(|words| before.contains(words))
+    {
+        return None;
+    }
+    // UCX was built without them, or its modules for GPUs are not installed.
+    if before.contains("transport")
+        && ["'cuda", "'rocm", "'gdr_copy", "'ze_"]
+            .iter()
+            .any(|name| before.contains(name))
+    {
+        return Some(Some(SymptomKind::BackendMissing));
+    }
+    let words = || offered.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    if before.contains("transport") {
+        const TRANSPORTS: [&str; 4] = ["rc", "dc", "ud", "ib"];
+        let is_rdma = |word: &str| {
+            TRANSPORTS.iter().any(|name| {
+                word == *name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+            })
+        };
+        return Some((!words().any(is_rdma)).then_some(SymptomKind::NoDevice));
+    }
+    let has_device = words().any(is_rdma_name);
+    Some(Some(if has_device {
+        SymptomKind::SettingUnmatched
+    } else {
+        SymptomKind::NoDevice
+    }))
+}
+
+/// A kind that the error number makes more precise.
+fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
+    match (kind, errno) {
+        (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
+        // The connection manager of the peer knows no such service.
+        (
+            SymptomKind::CmFailed | SymptomKind::PeerClosed | SymptomKind::ConnectRefused,
+            Some(Errno::ECONNREFUSED),
+        ) => SymptomKind::NoListener,
+        (SymptomKind::PeerClosed, Some(Errno::ETIMEDOUT)) => SymptomKind::PeerUnreachable,
+        (
+            SymptomKind::PeerClosed,
+            Some(
+                Errno::ENETDOWN
+                | Errno::ENETUNREACH
+                | Errno::EHOSTUNREACH
+                | Errno::EADDRNOTAVAIL
+                | Errno::EACCES
+                | Errno::EPERM,
+            ),
+        ) => errno.map_or(kind, SymptomKind::of_connect),
+        (SymptomKind::OpenFailed, Some(Errno::EPERM | Errno::EACCES)) => SymptomKind::NotPermitted,
+        (SymptomKind::AddressUnresolved, Some(Errno::EADDRINUSE)) => SymptomKind::AddressInUse,
+        (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
+            SymptomKind::ConnectFailed => kind,
+            other => other,
+        },
+        (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
+        (kind, _) => kind,
+    }
+}
+
+/// Where a long line about a completion becomes interesting.
+fn place(lower: &str) -> usize {
+    ["completion", "status", "retry", "error"]
+        .iter()
+        .filter_map(|word| lower.find(word))
+        .min()
+        .unwrap_or_default()
+}
+
+pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
+    let mut named = named(line);
+    named.errno = reading.errno;
+    let kind = by_transition(reading.kind, named.transition);
+    // A program that informs and continues: NCCL falls back to TCP.
+    let goes_on = matches!(kind, SymptomKind::NoDevice | SymptomKind::BackendMissing)
+        && line.lower.contains("nccl info ")
+        || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
+    Symptom {
+        kind,
+        grade: if goes_on || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower) {
+            symptom::Grade::Degraded
+        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower) {
+            symptom::Grade::Note
+        } else {
+            kind.grade()
+        },
+        source: format!("log line {number}"),
+        line: Some(number),
+        count: 1,
+        text: excerpt(line.text, reading.at),
+        known: reading.known,
+        named,
+        software: Software::of(&line.lower).or_else(|| is_of_kernel(line.text).then_some(Software::Kernel)),
+        hosts: host(line.text).into_iter().collect(),
+    }
+}
