@@ -340,10 +340,7 @@ fn reading_of(line: &Lower<'_>, judgement: Option<&Judgement>) -> Option<Reading
         _ if of_driver && reading.is_some() && only_lacks_a_feature(&line.lower) => None,
         // An error of a driver that the table does not know.
         Some(Judgement::Event(report)) if reading.is_none() && report.kind == EventKind::DriverError => {
-            Some(Reading {
-                known: false,
-                ..Reading::of(SymptomKind::Unrecognised, 0)
-            })
+            Some(Reading::unrecognised())
         }
         _ => reading,
     }

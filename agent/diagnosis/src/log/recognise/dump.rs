@@ -11,11 +11,11 @@ use crate::{
 
 /// The dump that is being read, if any.
 #[derive(Debug, Default)]
-pub(super) struct Dump(Option<Rows>);
+pub(super) struct Dump(Option<Entry>);
 
-/// The rows of a completion queue entry read so far.
+/// A completion queue entry, as far as it was read.
 #[derive(Debug)]
-struct Rows {
+struct Entry {
     line: u64,
     text: String,
     rows: u8,
@@ -31,7 +31,7 @@ impl Dump {
         if !ends && !lower.contains("dump error cqe") {
             return false;
         }
-        self.0 = Some(Rows {
+        self.0 = Some(Entry {
             line: number,
             text: excerpt(line.text, 0),
             rows: 0,

@@ -29,12 +29,13 @@ pub(super) struct Reading {
     at: usize,
     errno: Option<Errno>,
     /// The message is known.
-    pub(super) known: bool,
+    known: bool,
     /// The operation that failed without an error number in this line.
     pub(super) operation: Option<Operation>,
 }
 
 impl Reading {
+    /// A message that is known.
     pub(super) fn of(kind: SymptomKind, at: usize) -> Self {
         Self {
             kind,
@@ -42,6 +43,14 @@ impl Reading {
             errno: None,
             known: true,
             operation: None,
+        }
+    }
+
+    /// A failure that is not recognised.
+    pub(super) fn unrecognised() -> Self {
+        Self {
+            known: false,
+            ..Self::of(SymptomKind::Unrecognised, 0)
         }
     }
 }
