@@ -7,6 +7,8 @@
 mod dump;
 mod reading;
 
+use std::sync::LazyLock;
+
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::Errno;
@@ -97,10 +99,8 @@ const OTHER_ANCHORS: &[&str] = &[
 ];
 
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Recogniser {
-    /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised.
-    anchors: Option<AhoCorasick>,
     dump: Dump,
     frame: Frame,
     /// A report of the kernel whose call trace may follow.
@@ -111,47 +111,39 @@ pub(super) struct Recogniser {
     marks: Marks,
 }
 
-impl Default for Recogniser {
-    fn default() -> Self {
-        let of_families = families::ROWS
-            .iter()
-            .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first().copied()));
-        let words = OTHER_ANCHORS
-            .iter()
-            .copied()
-            .chain(failures())
-            .chain(
-                settings::ANCHORS
-                    .iter()
-                    .chain(grammar::ANCHORS)
-                    .chain(codes::ANCHORS)
-                    .chain(cluster::ANCHORS)
-                    .copied(),
-            )
-            .chain(fabric::ANCHORS.iter().copied())
-            .chain(memory::neighbours())
-            .chain(marks::anchors())
-            .chain(loader::ANCHORS.iter().copied())
-            .chain(ended::anchors())
-            .chain([ended::LABEL])
-            .chain(trace::anchors())
-            .chain(of_families);
-        let anchors = AhoCorasickBuilder::new()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(words)
-            .ok();
-        Self {
-            anchors,
-            dump: Dump::default(),
-            frame: Frame::default(),
-            report: None,
-            gpu: None,
-            marks: Marks::default(),
-        }
-    }
-}
+/// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
+/// it has a state for each letter of each word.
+static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let of_families = families::ROWS
+        .iter()
+        .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first().copied()));
+    let of_forms = [
+        OTHER_ANCHORS,
+        settings::ANCHORS,
+        grammar::ANCHORS,
+        codes::ANCHORS,
+        cluster::ANCHORS,
+        fabric::ANCHORS,
+        loader::ANCHORS,
+        &[ended::LABEL],
+    ];
+    let words = of_forms
+        .into_iter()
+        .flatten()
+        .copied()
+        .chain(failures())
+        .chain(memory::neighbours())
+        .chain(marks::anchors())
+        .chain(ended::anchors())
+        .chain(trace::anchors())
+        .chain(of_families);
+    AhoCorasickBuilder::new()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::Standard)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(words)
+        .ok()
+});
 
 impl Recogniser {
     /// The GPU whose memory one of the lines up to `line` shows, at most `within` lines before.
@@ -174,7 +166,7 @@ impl Recogniser {
         if let Some(found) = self.wrapped(&text, number) {
             return Some(found);
         }
-        if !self.anchors.as_ref()?.is_match(bytes) {
+        if !ANCHORS.as_ref()?.is_match(bytes) {
             return None;
         }
         let line = Lower::of(&text);
