@@ -3,9 +3,9 @@
 use super::{entity::named, grade::Grade, line::Lower};
 
 /// Whether a line in lower case reports nothing but that something is not supported.
-pub(super) fn only_lacks_a_feature(lower: &str) -> bool {
-    const LACKS: [&str; 3] = ["not supported", "unsupported", "not available"];
-    let Some(words) = LACKS.iter().find(|words| lower.contains(*words)) else {
+pub(super) fn only_misses_a_feature(lower: &str) -> bool {
+    const MISSING: [&str; 3] = ["not supported", "unsupported", "not available"];
+    let Some(words) = MISSING.iter().find(|words| lower.contains(*words)) else {
         return false;
     };
     let rest = lower.replace(words, "");
@@ -35,10 +35,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_and_not_needed_is_told_from_failures() {
-        assert!(only_lacks_a_feature(
+        assert!(only_misses_a_feature(
             "bnxt_en 0000:c1:00.0: roce bonding is not supported"
         ));
-        assert!(!only_lacks_a_feature(
+        assert!(!only_misses_a_feature(
             "bnxt_en 0000:c1:00.0: failed to start: not supported"
         ));
         assert!(is_needless(

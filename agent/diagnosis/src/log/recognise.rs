@@ -30,7 +30,7 @@ use super::{
     loader,
     marks::{self, Marks},
     memory,
-    needless::{assigned, only_lacks_a_feature},
+    needless::{assigned, only_misses_a_feature},
     operation::{Operation, operation},
     settings::{self, Fact},
     trace::{self, Report},
@@ -329,7 +329,7 @@ fn reading_of(line: &Lower<'_>, judgement: Option<&Judgement>) -> Option<Reading
     }
     match judgement {
         // Drivers say of many features that a device does not have them.
-        _ if of_driver && reading.is_some() && only_lacks_a_feature(&line.lower) => None,
+        _ if of_driver && reading.is_some() && only_misses_a_feature(&line.lower) => None,
         // An error of a driver that the table does not know.
         Some(Judgement::Event(report)) if reading.is_none() && report.kind == EventKind::DriverError => {
             Some(Reading::unrecognised())

@@ -80,12 +80,12 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
         .symptoms
         .iter()
         .all(|symptom| symptom.software.is_some_and(Software::is_kernel));
-    let lacks = [
+    let short = [
         SymptomKind::NoMemory,
         SymptomKind::CreateFailed,
         SymptomKind::RegMrNoMemory,
     ];
-    if starved || in_kernel && case.seen(&lacks).next().is_some() {
+    if starved || in_kernel && case.seen(&short).next().is_some() {
         scales.unseen("free memory of the node (free -g) at that time");
     } else {
         scales.against("log", "the kernel did not report that it had no memory");

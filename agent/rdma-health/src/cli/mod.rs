@@ -234,7 +234,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Whether the command was asked for JSON.
+/// Whether the command prints JSON.
 fn wants_json(matches: &ArgMatches) -> bool {
     let mut deepest = matches;
     while let Some((_, below)) = deepest.subcommand() {
