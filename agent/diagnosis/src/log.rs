@@ -6,6 +6,7 @@
 mod cluster;
 mod codes;
 mod consequence;
+mod decoration;
 mod document;
 mod ended;
 mod entity;
@@ -242,6 +243,7 @@ impl LogReader {
         let bytes = line::strip_escapes(bytes);
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
+        let bytes = decoration::undecorated(bytes);
         let mut found = self.recogniser.recognise(&bytes, self.log.lines);
         if let Some(gpu) = self.recogniser.gpu_memory(self.log.lines, 0) {
             self.registered_gpu_memory(gpu);

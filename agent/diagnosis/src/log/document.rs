@@ -1,6 +1,7 @@
 //! Whether what was given as a log is one: compressed files and texts about errors are not.
 
 use super::{
+    decoration,
     grade::{self, level},
     origin,
 };
@@ -76,7 +77,7 @@ impl Style {
         }
         let text = String::from_utf8_lossy(bytes);
         let (text, is_framed) = without_frame(&text);
-        self.has_origin = origin::has(text);
+        self.has_origin = origin::has(text) || origin::has(&decoration::bare(text));
         self.of_program |= is_of_program(text);
         self.is_framed |= is_framed || introduces(text);
         self.sentences += u32::from(is_sentence(text));

@@ -5,7 +5,37 @@ use super::line::host;
 /// Whether the line has a time, a host with a process, a rank or a process number.
 pub(super) fn has(text: &str) -> bool {
     let trimmed = text.trim_start();
-    has_time(text) || host(text).is_some() || has_process(text) || is_since_boot(trimmed) || is_klog(trimmed)
+    has_time(text)
+        || host(text).is_some()
+        || has_process(text)
+        || is_since_boot(trimmed)
+        || is_klog(trimmed)
+        || is_event(trimmed)
+}
+
+/// An event of Kubernetes as `kubectl` lists it: `Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  …`.
+fn is_event(trimmed: &str) -> bool {
+    let mut words = trimmed.split_whitespace();
+    let mut word = || words.next().unwrap_or_default();
+    // `kubectl get events` puts the age first.
+    let first = word();
+    let (age, kind, reason) = if is_age(first) { (first, word(), word()) } else { ("", first, word()) };
+    let is_reason = reason.len() > 4
+        && reason.starts_with(|c: char| c.is_ascii_uppercase())
+        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    matches!(kind, "Warning" | "Normal") && is_reason && (!age.is_empty() || is_age(word()))
+}
+
+/// How long ago something happened: `59m`, `4m11s`, `2d3h`, `<unknown>`.
+fn is_age(word: &str) -> bool {
+    let is_time = || {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.ends_with(['s', 'm', 'h', 'd'])
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || matches!(byte, b's' | b'm' | b'h' | b'd'))
+    };
+    word == "<unknown>" || is_time()
 }
 
 /// A time of day: `10:11:12`, or `10:11` at the beginning.
@@ -89,6 +119,8 @@ mod tests {
             "mlx5_core 0000:5e:00.0: f:580:(pid 0): x",
             "[1,0]<stderr>: x",
             "sshd[812]: x",
+            "  Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  x",
+            "59m  Warning  FailedScheduling  pod/w-0  x",
         ] {
             assert!(has(line), "{line}");
         }
@@ -96,6 +128,7 @@ mod tests {
             "misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed",
             "NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4000> with status=12",
             "(section 12.7.38):",
+            "Warning FailedScheduling means that no node has room",
             "localGid fe80::13:12ff:fe6f remoteGid ::",
             "pattern: \"mlx5_core .*: poll_health.*\"",
             "",

@@ -1,0 +1,165 @@
+//! What a tool or a person adds around a line: quotes of a mail, columns of a viewer, headings and bold of Markdown, HTML.
+//!
+//! A decoration says nothing about its line. It is removed where the rest is by itself a line of a program; a comment or a row of a
+//! table in a text keeps it.
+
+use std::borrow::Cow;
+
+use super::{
+    grade::{Level, level},
+    origin,
+};
+
+/// The most decorations of one line: `> > - **…**`.
+const MOST: usize = 6;
+/// Names of the tags that editors and trackers put around and into lines.
+const TAGS: [&str; 22] = [
+    "p", "br", "br/", "pre", "code", "span", "div", "li", "ul", "ol", "td", "tr", "th", "b", "i", "strong", "em",
+    "tt", "font", "blockquote", "samp", "kbd",
+];
+/// Characters that HTML writes by name or by number.
+const ENTITIES: [(&str, &str); 9] = [
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", "\""),
+    ("&#34;", "\""),
+    ("&#39;", "'"),
+    ("&#x27;", "'"),
+    ("&apos;", "'"),
+    ("&nbsp;", " "),
+    ("&amp;", "&"),
+];
+
+/// The line of a program in a decorated line. A line without a decoration, and one that is of no program, stays as it is.
+pub(super) fn undecorated(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let begins = bytes.trim_ascii_start().first();
+    let is_decorated = matches!(begins, Some(b'>' | b'|' | b'+' | b'/' | b'#' | b'*' | b'<'))
+        || memchr::memchr2(b'&', b'|', &bytes).is_some()
+        || matches!(bytes.trim_ascii_end().last(), Some(b'>'));
+    if !is_decorated {
+        return bytes;
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let plain = bare(&text);
+    if plain == text || !is_of_program(&plain) {
+        return bytes;
+    }
+    Cow::Owned(plain.into_owned().into_bytes())
+}
+
+/// Whether the rest of a decorated line shows that a program wrote it.
+fn is_of_program(text: &str) -> bool {
+    origin::has(text) || level(text) >= Some(Level::Warning)
+}
+
+/// A line without decorations.
+pub(super) fn bare(text: &str) -> Cow<'_, str> {
+    let mut plain = without_markup(text);
+    for _ in 0..MOST {
+        let Some(inner) = without_one(&plain) else { break };
+        plain = Cow::Owned(inner);
+    }
+    plain
+}
+
+/// A line without its outermost decoration.
+fn without_one(text: &str) -> Option<String> {
+    let trimmed = text.trim();
+    if let Some(quoted) = trimmed.strip_prefix('>') {
+        return Some(quoted.trim_start().to_owned());
+    }
+    if let Some(column) = trimmed.strip_prefix("| ") {
+        return Some(column.trim_end_matches('|').trim().to_owned());
+    }
+    if trimmed.starts_with("**") && !trimmed.starts_with("***") {
+        return Some(trimmed.replace("**", ""));
+    }
+    let rest = ["+ ", "// "].iter().find_map(|mark| trimmed.strip_prefix(mark));
+    let heading = || {
+        let rest = trimmed.trim_start_matches('#');
+        // Mercury begins its own lines with `# [` and a time.
+        (rest.len() < trimmed.len() && rest.starts_with(' ') && !rest.starts_with(" [")).then_some(rest)
+    };
+    rest.or_else(heading).map(|rest| rest.trim().to_owned())
+}
+
+/// A line without the tags and names of characters of HTML.
+fn without_markup(text: &str) -> Cow<'_, str> {
+    let has_tag = text.contains('<') && TAGS.iter().any(|tag| text.contains(&format!("<{tag}")));
+    if !has_tag && !text.contains('&') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, tagged) = rest.split_at(at);
+        plain.push_str(before);
+        let end = tagged.find('>').filter(|end| is_tag(&tagged[1..*end]));
+        rest = match end {
+            Some(end) => &tagged[end + 1..],
+            None => {
+                plain.push('<');
+                &tagged[1..]
+            }
+        };
+    }
+    plain.push_str(rest);
+    for (name, character) in ENTITIES {
+        if plain.contains(name) {
+            plain = plain.replace(name, character);
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// Whether what stands between `<` and `>` is a tag: `p`, `/pre`, `span class="x"`.
+fn is_tag(inner: &str) -> bool {
+    let name = inner.trim_start_matches('/').split(' ').next().unwrap_or_default();
+    TAGS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(line: &str) -> String {
+        String::from_utf8_lossy(&undecorated(Cow::Borrowed(line.as_bytes()))).into_owned()
+    }
+
+    #[test]
+    fn a_line_of_a_program_is_the_same_within_any_decoration() {
+        let line = "n1:10:79 [0] NCCL WARN NET/IB : Got completion from peer 10.2.2.2<3> with status=12";
+        let html = line.replace('<', "&lt;").replace('>', "&gt;");
+        for decorated in [
+            format!("> {line}"),
+            format!("> > {line}"),
+            format!("| {line} |"),
+            format!("  | {line}"),
+            format!("+ {line}"),
+            format!("// {line}"),
+            format!("# {line}"),
+            format!("### {line}"),
+            format!("**{line}**"),
+            format!("> ## **{line}**"),
+            format!("<p>{html}<br></p>"),
+            format!("<span class=\"log\">{html}</span>"),
+        ] {
+            assert_eq!(plain(&decorated), line, "{decorated}");
+        }
+    }
+
+    #[test]
+    fn a_comment_a_table_and_source_code_stay() {
+        for line in [
+            "# Raise the limit if ibv_create_qp failed",
+            "// ibv_create_qp failed: the caller frees it",
+            "+ dmesg | grep mlx5",
+            "| `IBV_WC_RETRY_EXC_ERR` | The peer did not answer |",
+            "<li>Replace the cable if ibv_create_qp failed.</li>",
+            "# [1621424.1] mercury->fatal",
+            "a & b",
+        ] {
+            assert_eq!(plain(line), line);
+        }
+    }
+}
