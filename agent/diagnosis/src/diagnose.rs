@@ -20,7 +20,7 @@
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use rdma_health_node::{Node, iommu::DomainType};
-use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Subject};
+use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Subject, domain::reading};
 
 use crate::{
     known::{KnownCause, Link},
@@ -44,7 +44,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     symptoms.extend(log.into_iter().flat_map(|log| log.symptoms.iter().cloned()));
     let origin = log.map_or(Origin::Here, |log| origin::of(node, log));
     let unknown = Node::unknown();
-    let is_elsewhere = matches!(origin, Origin::Elsewhere(_));
+    let is_elsewhere = matches!(origin, Origin::Elsewhere(_) | Origin::Unread);
     let writer = if is_elsewhere { &unknown } else { node };
     // libibverbs warns of every provider that it cannot load, also where nothing fails.
     let has_failed = symptoms
@@ -129,7 +129,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         log: log.map(|log| LogSummary {
             elsewhere: match origin {
                 Origin::Elsewhere(why) => Some(why),
-                Origin::Here | Origin::Unsure => None,
+                Origin::Here | Origin::Unsure | Origin::Unread => None,
             },
             ..LogSummary::from(log)
         }),
@@ -208,6 +208,8 @@ fn sort(causes: &mut [(u32, Cause)]) {
         (
             unlikely,
             Reverse(gravity(cause)),
+            // What could not be read says less than what the log shows.
+            cause.id == reading::FACTS_UNREADABLE.id,
             Reverse(cause.confidence),
             cause.explains.is_empty(),
             Reverse(cause.score),
@@ -315,8 +317,10 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         supports: distinct(scales.supports),
         contradicts: distinct(scales.contradicts),
         unseen: scales.unseen,
-        next_step: scales
-            .insisted_step
+        next_step: of_family(known, case)
+            .filter(|_| remedy.is_none())
+            .map(str::to_owned)
+            .or(scales.insisted_step)
             .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
             .unwrap_or_else(|| {
@@ -329,6 +333,11 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         findings: ids(&mine),
         subjects,
     })
+}
+
+/// The next step with adapters that are not NVIDIA's, whose tools and settings have other names.
+fn of_family(known: &KnownCause, case: &Case<'_>) -> Option<&'static str> {
+    table::family::next_step(case.family()?, known.id)
 }
 
 /// The next step of a cause where no fact suggests another one: the table's, or that for the place where the job runs.

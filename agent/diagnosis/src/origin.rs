@@ -17,6 +17,8 @@ pub(crate) enum Origin {
     Unsure,
     /// On another node, with the reason.
     Elsewhere(String),
+    /// Unknown, and nothing of the node was read: the tree has neither the kernel's version nor a device.
+    Unread,
 }
 
 /// Where the log was written. `symptoms` are those of the log.
@@ -24,6 +26,9 @@ pub(crate) fn of(node: &Node, log: &Log) -> Origin {
     // The process that was named runs here.
     if node.job.is_some() {
         return Origin::Here;
+    }
+    if is_unread(node) {
+        return Origin::Unread;
     }
     let own = node.host.hostname.known().map(String::as_str);
     let is_own = |host: &String| own.is_some_and(|own| short(own) == short(host));
@@ -130,4 +135,9 @@ fn is_without_rdma(node: &Node) -> bool {
         && node.hcas.unread().is_none()
         && node.hcas().next().is_none()
         && !has_function()
+}
+
+/// Whether the tree has nothing of a node, such as an empty directory. What is not there was not read, and is not missing.
+fn is_unread(node: &Node) -> bool {
+    node.host.kernel.unread().is_some() && node.hcas().next().is_none() && node.functions().is_empty()
 }

@@ -4,9 +4,11 @@ use rdma_health_protocol::Errno;
 use serde::Serialize;
 
 pub(crate) mod completion;
+mod family;
 mod kind;
 mod software;
 
+pub use family::Family;
 pub use kind::{Grade, SymptomKind};
 pub(crate) use software::GENERAL_GID_STEP;
 pub use software::Software;

@@ -2,6 +2,7 @@
 
 pub(crate) mod amd;
 mod dma;
+pub(crate) mod family;
 mod hardware;
 mod helper;
 pub(crate) mod host;
@@ -36,6 +37,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &dma::ACS_REDIRECT,
     &dma::PEER_MEMORY_PATH,
     &network::PORT_DOWN,
+    &network::PORT_AUTHENTICATION,
     &network::NO_SUBNET_MANAGER,
     &network::PARTITION_KEY,
     &network::BOND_DEGRADED,
@@ -65,6 +67,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &job::OPEN_FILES,
     &hardware::MODULE_MISMATCH,
     &platform::MODULE_SIGNATURE,
+    &platform::MODULES_IN_USE,
     &platform::FIRMWARE_FILE,
     &platform::PCI_RESOURCES,
     &platform::HOST_MEMORY,

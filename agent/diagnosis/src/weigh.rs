@@ -2,6 +2,7 @@
 
 mod dma;
 mod fabric;
+mod gid;
 mod hardware;
 mod job;
 mod limits;
@@ -11,6 +12,7 @@ mod view;
 
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
+pub(crate) use gid::{gid_index, gid_missing, other_namespace};
 pub(crate) use hardware::{device_fault, device_present, host_load, host_memory, pci_path, software};
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, modules, no_device, peer_failed, settings, stalled,
@@ -19,8 +21,7 @@ pub(crate) use job::{
 pub(crate) use limits::{memlock, permission, resources};
 pub(crate) use message::{backend, pod_network, unsupported};
 pub(crate) use network::{
-    addressing, ethernet_only, fabric, gid_index, gid_missing, infiniband_member, infiniband_only,
-    link_quality, mtu, other_namespace, port_down,
+    addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };
 
 use rdma_health_node::{
@@ -30,7 +31,7 @@ use rdma_health_rules::Evidence;
 
 use crate::{
     log::Log,
-    symptom::{Gpu, Symptom, SymptomKind},
+    symptom::{Family, Gpu, Symptom, SymptomKind},
 };
 
 /// Points of a fact that shows a cause itself, is consistent with it, makes it less likely, or contradicts it.
@@ -94,17 +95,46 @@ impl<'a> Case<'a> {
         symptoms.into_iter()
     }
 
-    /// Whether the failure is about an Elastic Fabric Adapter: the node has no other, or the log speaks of it.
-    fn is_efa(&self) -> bool {
-        let mut devices = self.devices().into_iter().peekable();
-        let only_efa = devices.peek().is_some()
-            && devices.all(|hca| hca.driver.known().is_some_and(|driver| driver == "efa"));
+    /// The family of the adapters that the failure is about, if it is not NVIDIA's: the symptoms name a device of it, the log speaks of it,
+    /// or the node has no others.
+    pub(crate) fn family(&self) -> Option<Family> {
+        let names: Vec<&str> = self
+            .symptoms
+            .iter()
+            .filter_map(|symptom| symptom.named.device.as_deref())
+            .collect();
+        let of_names = names.iter().find_map(|name| Family::of(name));
+        if of_names.is_some() || names.iter().any(|name| name.starts_with("mlx")) {
+            return of_names;
+        }
+        let of_node = || {
+            let drivers = self
+                .devices()
+                .into_iter()
+                .map(|hca| hca.driver.known().map(String::as_str));
+            let mut families = drivers.map(|driver| driver.and_then(Family::of));
+            let first = families.next()??;
+            families.all(|family| family == Some(first)).then_some(first)
+        };
         let is_named = |symptom: &&Symptom| {
             let text = symptom.text.to_ascii_lowercase();
             let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
             text.contains("net/ofi") || words.any(|word| word == "efa")
         };
-        only_efa || self.symptoms.iter().any(is_named)
+        if self.symptoms.iter().any(is_named) {
+            return Some(Family::Efa);
+        }
+        self.log.and_then(|log| log.marks.family).or_else(of_node)
+    }
+
+    /// Whether the failure is about an Elastic Fabric Adapter.
+    fn is_efa(&self) -> bool {
+        self.family() == Some(Family::Efa)
+    }
+
+    /// Whether the log shows that its ports are InfiniBand.
+    fn logs_infiniband(&self) -> bool {
+        self.log.is_some_and(|log| log.marks.layers.is_infiniband())
     }
 
     /// A failed registration of GPU memory, as far as the log shows.

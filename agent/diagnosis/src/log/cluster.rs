@@ -22,6 +22,12 @@ pub(super) const ANCHORS: &[&str] = &[
     "sriov_numvfs",
     "sr-iov is not enabled",
     "failed to configure vf",
+    "is in use",
+    "failed to unload",
+    "openibd",
+    "eap-failure",
+    "802.1x",
+    "authentication failed",
 ];
 
 /// Reads one form of message from a line in lower case: what it shows, and where.
@@ -29,7 +35,15 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 5] = [resource, network, claim, driver, functions];
+    let readers: [Reader; 7] = [
+        resource,
+        network,
+        claim,
+        unload,
+        driver,
+        functions,
+        authentication,
+    ];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -110,6 +124,54 @@ fn claim(lower: &str) -> Option<(K, usize)> {
         .iter()
         .any(|form| lower[..at].trim_end().ends_with(form));
     moves.then_some((K::NetworkAttachFailed, at))
+}
+
+/// Modules that a restart of the driver could not unload: `rmmod: ERROR: Module ib_core is in use by: rdma_cm`, `Unloading rdma_cm [FAILED]`,
+/// `Error: Failed to restart openibd`.
+fn unload(lower: &str) -> Option<(K, usize)> {
+    const MODULES: [&str; 11] = [
+        "rdma",
+        "mlx",
+        "ib_",
+        "iw_",
+        "iser",
+        "isert",
+        "srp",
+        "bnxt_re",
+        "efa",
+        "ipoib",
+        "hca driver",
+    ];
+    let names = |text: &str| MODULES.iter().any(|module| text.contains(module));
+    if let Some(at) = lower.find(" is in use") {
+        let module = lower[..at].rsplit("module ").next().unwrap_or_default();
+        let is_one = lower[..at].contains("module ") && names(module);
+        return is_one.then_some((K::ModuleInUse, lower[..at].rfind("module ").unwrap_or_default()));
+    }
+    if let Some(at) = lower.find("unloading ").filter(|_| lower.contains("[failed]")) {
+        return names(&lower[at..]).then_some((K::ModuleInUse, at));
+    }
+    lower
+        .find("failed to unload driver modules")
+        .map(|at| (K::ModuleInUse, at))
+}
+
+/// A switch admits an RDMA port only after 802.1X: `rdma4: CTRL-EVENT-EAP-FAILURE EAP authentication failed`, `authentication failed for
+/// interface rdma4`.
+fn authentication(lower: &str) -> Option<(K, usize)> {
+    const FORMS: [&str; 4] = [
+        "eap-failure",
+        "eap authentication failed",
+        "802.1x authentication failed",
+        "authentication failed for interface",
+    ];
+    let at = FORMS.iter().find_map(|form| lower.find(form))?;
+    let is_rdma = ["rdma", "roce", "mlx", "oci-cn-auth", "ib"].iter().any(|word| {
+        lower
+            .match_indices(word)
+            .any(|(at, _)| at == 0 || !is_word(lower.as_bytes()[at - 1]))
+    });
+    is_rdma.then_some((K::PortUnauthorised, at))
 }
 
 /// The start of a driver container or of the service that loads RDMA's modules: `Loading HCA driver and Access Layer: [FAILED]`.

@@ -156,6 +156,14 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
         "siw",
         "umad",
     ];
+    // The device plugin for virtual functions finds a function without an RDMA device.
+    const FORMS: [&str; 2] = [
+        "are rdma modules loaded",
+        "no rdma devices available for rdma capable device",
+    ];
+    if let Some(at) = FORMS.iter().find_map(|form| lower.find(form)) {
+        return Some((K::ModuleMissing, at));
+    }
     let at = lower.find("module ")?;
     let (name, rest) = lower[at + "module ".len()..].split_once(' ')?;
     let is_of_rdma = PARTS.iter().any(|part| name.contains(part)) || is_adapter(name);

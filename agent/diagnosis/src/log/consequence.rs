@@ -28,6 +28,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             K::CreateFailed | K::ResourceLimit | K::CreateRefused
         )
     });
+    let unfit = first(Grade::Degraded, |symptom| symptom.kind == K::GidUnusable);
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
     for symptom in symptoms.iter_mut() {
         let after =
@@ -36,6 +37,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
+            || is_without_device(symptom.kind) && after(unfit)
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created);

@@ -227,9 +227,21 @@ fn counters(lower: &str) -> Option<(K, usize)> {
     })
 }
 
-/// The state in a list of ports: ibstat's `State: Down`, libibverbs' `state: PORT_DOWN (1)`, `link mlx5_0/1 state DOWN …` of rdma.
+/// The state in a list of ports: ibstat's `State: Down`, libibverbs' `state: PORT_DOWN (1)`, `link mlx5_0/1 state DOWN …` of rdma,
+/// and what ibdev2netdev prints.
 fn state(lower: &str) -> Option<(&str, usize)> {
     let trimmed = lower.trim();
+    if let Some((port, rest)) = trimmed.split_once(" ==> ") {
+        // ibdev2netdev: `mlx5_0 port 1 ==> ens1f0np0 (Down)`.
+        let at = lower.rfind('(')?;
+        let (_, number) = port.rsplit_once(" port ")?;
+        let is_port = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        return match rest.rsplit_once('(')?.1 {
+            "down)" if is_port => Some(("down", at)),
+            "up)" if is_port => Some(("active", at)),
+            _ => None,
+        };
+    }
     let value = if let Some(rest) = trimmed.strip_prefix("state:") {
         // ibstatus numbers them: `1: DOWN`.
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || c == ':')

@@ -114,6 +114,7 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["not a mlx5 device"], K::UnsupportedAdapter),
     (&["not an mlx5 device"], K::UnsupportedAdapter),
     (&["device is not supported by", "rdma"], K::UnsupportedAdapter),
+    (&["gid index", "has no associated network device"], K::GidUnusable),
     (&["gid is null"], K::NoGid),
     (&["no gid", "found"], K::NoGid),
     (&["destination is unreachable"], K::PeerUnreachable),
@@ -134,6 +135,7 @@ const MPI: &[Row] = &[
     (&["no active ports were detected"], K::PortNotActive),
     (&["no active ports detected"], K::PortNotActive),
     (&["no active port"], K::PortNotActive),
+    (&["have any active port"], K::PortNotActive),
     (&["there are no active ports"], K::PortNotActive),
     (&["allocate some locked memory"], K::MemlockWarning),
     (&["locked memory", "limit"], K::MemlockWarning),
@@ -263,6 +265,7 @@ const KUBERNETES: &[Row] = &[
     (&["apparmor=\"denied\"", "infiniband"], K::NotPermitted),
     (&["no devices in device pool"], K::ResourceUnavailable),
     (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
+    (&["ifaddr of", "not found"], K::InterfaceHidden),
     (
         &["incorrect rdma subsystem network namespace"],
         K::NetworkAttachFailed,

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::phrases::Phrases;
+use super::{line::number, phrases::Phrases};
+use crate::symptom::Family;
 
 /// What lines of a log show of the place, whatever else they say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -14,6 +15,28 @@ pub struct Marks {
     pub amd: bool,
     /// Slurm started the job.
     pub slurm: bool,
+    /// Transfers between the adapter and GPU memory are set up, so that the adapter could register that memory.
+    pub gpu_direct: bool,
+    /// The link layers of the ports that it names.
+    pub layers: Layers,
+    /// The family of the adapters, if it is not the one that most texts are about.
+    pub family: Option<Family>,
+}
+
+/// Link layers that a log names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Layers {
+    /// A port is InfiniBand.
+    pub infiniband: bool,
+    /// A port is Ethernet.
+    pub ethernet: bool,
+}
+
+impl Layers {
+    /// Whether every port that the log names is InfiniBand.
+    pub(crate) fn is_infiniband(self) -> bool {
+        self.infiniband && !self.ethernet
+    }
 }
 
 /// One of the marks.
@@ -21,6 +44,12 @@ pub struct Marks {
 enum Mark {
     Amd,
     Slurm,
+    GpuDirect,
+    InfiniBand,
+    Ethernet,
+    /// A LID follows. RoCE has none, and prints 0.
+    Lid,
+    Family(Family),
 }
 
 /// Words, in lower case.
@@ -47,6 +76,47 @@ const WORDS: &[(&str, Mark)] = &[
     ("slurmstepd:", Mark::Slurm),
     ("srun: ", Mark::Slurm),
     ("slurm_", Mark::Slurm),
+    ("/gdrdma", Mark::GpuDirect),
+    (":1/ib", Mark::InfiniBand),
+    (":1/roce", Mark::Ethernet),
+    ("link layer: infiniband", Mark::InfiniBand),
+    ("link_layer: infiniband", Mark::InfiniBand),
+    ("link_layer:\t\tinfiniband", Mark::InfiniBand),
+    ("link layer: ethernet", Mark::Ethernet),
+    ("link_layer: ethernet", Mark::Ethernet),
+    ("link_layer:\t\tethernet", Mark::Ethernet),
+    (" lid: ", Mark::Lid),
+    (" lid 0x", Mark::Lid),
+    ("habana", Mark::Family(Family::Gaudi)),
+    ("hbldv_", Mark::Family(Family::Gaudi)),
+    ("hcl_ibverbs", Mark::Family(Family::Gaudi)),
+    ("hlthunk", Mark::Family(Family::Gaudi)),
+    ("gaudi", Mark::Family(Family::Gaudi)),
+    ("habanalabs", Mark::Family(Family::Gaudi)),
+    // Only `hccn_tool -link -g` writes it so, and only what it prints first makes the line worth reading.
+    ("hccn_tool", Mark::Family(Family::Ascend)),
+    ("hccl_", Mark::Family(Family::Ascend)),
+    ("hccl(", Mark::Family(Family::Ascend)),
+    ("hcclall", Mark::Family(Family::Ascend)),
+    ("torch_npu", Mark::Family(Family::Ascend)),
+    ("npu-smi", Mark::Family(Family::Ascend)),
+    ("ei0006:", Mark::Family(Family::Ascend)),
+    ("ei0009:", Mark::Family(Family::Ascend)),
+    ("ej0002:", Mark::Family(Family::Ascend)),
+    ("srd_iface", Mark::Family(Family::Efa)),
+    ("rdmap", Mark::Family(Family::Efa)),
+    (" efa_", Mark::Family(Family::Efa)),
+    ("::efa:", Mark::Family(Family::Efa)),
+    ("provider efa", Mark::Family(Family::Efa)),
+    ("provider is efa", Mark::Family(Family::Efa)),
+    ("-p efa", Mark::Family(Family::Efa)),
+    ("efa devices", Mark::Family(Family::Efa)),
+    ("aws-ofi-nccl", Mark::Family(Family::Efa)),
+    ("efa-k8s-device-plugin", Mark::Family(Family::Efa)),
+    ("ionic_", Mark::Family(Family::Ionic)),
+    ("libionic", Mark::Family(Family::Ionic)),
+    ("ionicdv", Mark::Family(Family::Ionic)),
+    ("bnxt_re", Mark::Family(Family::Broadcom)),
 ];
 
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
@@ -63,6 +133,19 @@ impl Marks {
             match WORDS.get(found.index) {
                 Some((_, Mark::Amd)) => self.amd = true,
                 Some((_, Mark::Slurm)) => self.slurm = true,
+                Some((_, Mark::GpuDirect)) => self.gpu_direct = true,
+                Some((_, Mark::InfiniBand)) => {
+                    let follows = lower.as_bytes().get(found.end);
+                    self.layers.infiniband |= !follows.is_some_and(u8::is_ascii_alphanumeric);
+                }
+                Some((_, Mark::Ethernet)) => self.layers.ethernet = true,
+                Some((_, Mark::Lid)) => {
+                    // 65535 is what a port has that no subnet manager has configured.
+                    self.layers.infiniband |=
+                        number(&lower[found.end..]).is_some_and(|lid| (1..0xffff).contains(&lid));
+                }
+                // The first that is named.
+                Some((_, Mark::Family(family))) => self.family = self.family.or(Some(*family)),
                 None => {}
             }
         }

@@ -36,7 +36,7 @@ use super::{
     trace::{self, Report},
     wrapped::{self, Frame},
 };
-use crate::symptom::{self, Gpu, Software, Symptom, SymptomKind};
+use crate::symptom::{self, Family, Gpu, Software, Symptom, SymptomKind};
 
 /// The content of a recognised line.
 #[derive(Debug)]
@@ -203,7 +203,9 @@ impl Recogniser {
         {
             return found;
         }
-        let reading = reading_of(&line, judgement.as_ref())?;
+        let reading = self
+            .of_family(&line.lower)
+            .or_else(|| reading_of(&line, judgement.as_ref()))?;
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         if matches!(
@@ -217,6 +219,19 @@ impl Recogniser {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// What a line shows in the words of the tools of one family of adapters: `hccn_tool -link -g` prints only the state, and Gaudi's ports
+    /// refuse a queue pair while they are down.
+    fn of_family(&self, lower: &str) -> Option<Reading> {
+        let at = match self.marks.family? {
+            Family::Ascend => lower.find("link status: down")?,
+            Family::Gaudi => lower
+                .find("hbldv_modify_qp(")
+                .filter(|_| lower.contains("failed: 22"))?,
+            _ => return None,
+        };
+        Some(Reading::of(SymptomKind::PortNotActive, at))
     }
 
     /// What a message shows that began in the line before, within the frame of a help text.

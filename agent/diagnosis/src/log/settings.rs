@@ -91,9 +91,17 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
         }
     }
     // A failure that names an index is read as a failure.
-    let fails = ["fail", "error", "invalid", "warn", "unable", "not found"]
-        .iter()
-        .any(|word| lower.contains(word));
+    let fails = [
+        "fail",
+        "error",
+        "invalid",
+        "warn",
+        "unable",
+        "not found",
+        "has no ",
+    ]
+    .iter()
+    .any(|word| lower.contains(word));
     gid_index(lower).filter(|_| !fails).map(Fact::GidIndex)
 }
 

@@ -57,6 +57,7 @@ const LABELS: &[(&str, &[&str])] = &[
             "wc",
             "cqe",
             "work request",
+            "work item",
             "poll_cq",
             "poll cq",
             "on cq",

@@ -113,6 +113,11 @@ kinds! {
     ExchangeFailed: Failure, "exchange-failed", "the two ends could not exchange their addresses over TCP";
     ConnectFailed: Failure, "connect-failed", "a queue pair could not be connected";
     NoGid: Failure, "no-gid", "a port has no usable GID";
+    GidUnusable: Failure, "gid-unusable", "the GID at the index that the job was configured to use cannot be used";
+    InterfaceHidden: Degraded, "interface-not-visible",
+        "the network device of an RDMA port, or its address, is not visible where the program runs";
+    ModuleInUse: Failure, "module-in-use", "a kernel module of the RDMA stack could not be unloaded, because it is in use";
+    PortUnauthorised: Failure, "port-unauthorised", "the switch did not admit the port: its 802.1X authentication failed";
     DeviceAbsent: Failure, "device-absent", "an RDMA device or its file is not there (ENODEV, ENXIO, ENOENT)";
     ModuleMissing: Failure, "module-missing", "a kernel module of RDMA is not loaded";
     ModuleMismatch: Failure, "module-mismatch", "a kernel module was built for other RDMA modules than those that are loaded";
@@ -231,6 +236,10 @@ impl SymptomKind {
                 | Self::PeerMemorySymbol
                 | Self::MemlockWarning
                 | Self::ModuleMismatch
+                | Self::ModuleInUse
+                | Self::PortUnauthorised
+                | Self::InterfaceHidden
+                | Self::GidUnusable
                 | Self::VersionMismatch
                 | Self::UnsupportedAdapter
                 | Self::TooManyFiles

@@ -12,10 +12,10 @@ use crate::symptom::SymptomKind::{
     AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout,
     ConnectFailed, ConnectIncompatible, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused,
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
-    GuidDuplicated, InitRefused, JoinRefused, LatencyHigh, LinkDegraded, ManagerNotStarted, ModuleFault,
-    MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager, PeerClosed, PeerUnreachable,
-    PkeyMissing, PortError, PortInitializing, PortNotActive, ProbeTimedOut, QueueFull, RouteUnresolved,
-    SharpUnavailable, SocketFallback,
+    GidUnusable, GuidDuplicated, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh, LinkDegraded,
+    ManagerNotStarted, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager,
+    PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing, PortNotActive, PortUnauthorised,
+    ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -47,6 +47,18 @@ pub(super) static PORT_DOWN: KnownCause = KnownCause {
         GidChanged,
     ],
     weigh: weigh::port_down,
+};
+
+pub(super) static PORT_AUTHENTICATION: KnownCause = KnownCause {
+    id: "port-authentication",
+    title: "The switch does not admit the port: its 802.1X authentication fails",
+    explanation: "Some RDMA networks, such as cluster networks of clouds, let a port send only after 802.1X: wpa_supplicant presents the node's     certificate to the switch. Until then the link is up, but no packet passes.",
+    next_step: "Run journalctl -u wpa_supplicant and that of the service that starts it (oci-cn-auth on OCI), and check the certificate that it uses:     that it has not expired, and that the clock is right (timedatectl). Renew it, restart the service, and check that wpa_cli -i NETDEV status shows     Authorized.",
+    rules: &[],
+    cases: &[],
+    often: &[PortUnauthorised],
+    sometimes: &[],
+    weigh: weigh::logged,
 };
 
 pub(super) static NO_SUBNET_MANAGER: KnownCause = KnownCause {
@@ -127,7 +139,7 @@ pub(super) static GID_INDEX: KnownCause = KnownCause {
     it to the index of the RoCE v2 IPv4 GID, and make that index the same on all devices.",
     rules: &[&gids::GID_INDEX_DIFFERS],
     cases: &[],
-    often: &[ConnectFailed, ConnectInvalid, ConnectNoData, NoGid],
+    often: &[ConnectFailed, ConnectInvalid, ConnectNoData, NoGid, GidUnusable],
     sometimes: &[
         ConnectTimedOut,
         ConnectUnreachable,
@@ -149,7 +161,7 @@ pub(super) static GID_OTHER_NAMESPACE: KnownCause = KnownCause {
     restrict the job to the devices that it has: NCCL_IB_HCA, UCX_NET_DEVICES.",
     rules: &[],
     cases: &[],
-    often: &[ConnectNoDevice],
+    often: &[ConnectNoDevice, InterfaceHidden],
     sometimes: &[
         ConnectInvalid,
         ConnectNoData,

@@ -111,6 +111,18 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
 const OF_LIMITS: [Errno; 3] = [Errno::ENOSPC, Errno::ERANGE, Errno::EIO];
 
 pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
+    // The adapter registers GPU memory before the first transfer.
+    if case.log.is_some_and(|log| log.marks.gpu_direct)
+        && case
+            .symptoms
+            .iter()
+            .all(|symptom| matches!(symptom.kind, SymptomKind::Completion(_)))
+    {
+        scales.against(
+            "log",
+            "transfers between the adapter and GPU memory were set up (GDRDMA)",
+        );
+    }
     if case.is_amd() {
         return peer_memory_of_amd(case, scales);
     }

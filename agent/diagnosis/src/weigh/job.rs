@@ -222,6 +222,14 @@ fn selects(wanted: &str, names: &[&str]) -> bool {
 }
 
 pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
+    // A node whose own facts are not known has the devices that its log names.
+    let named = |symptom: &&&Symptom| symptom.named.device.is_some();
+    if case.node.hcas.known().is_none()
+        && let Some(symptom) = case.symptoms.iter().find(named)
+        && let Some(device) = &symptom.named.device
+    {
+        return scales.against(&symptom.source, format!("it names {device}"));
+    }
     match (case.node.hcas().count(), case.node.hcas.unread()) {
         (_, Some(unread)) => scales.unseen(format!("RDMA devices of the node: {unread}")),
         (0, None) => scales.shows(CLASS, "no RDMA device"),
@@ -334,7 +342,10 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 19] = [
+    const KINDS: [SymptomKind; 22] = [
+        SymptomKind::ModuleInUse,
+        SymptomKind::PortUnauthorised,
+        SymptomKind::SharpUnavailable,
         SymptomKind::ModuleUnsigned,
         SymptomKind::FirmwareMissing,
         SymptomKind::FirmwareMismatch,

@@ -1,15 +1,15 @@
 //! Ports, GIDs and the network between nodes.
 
 use rdma_health_node::{
-    DeviceEvent, Port,
+    DeviceEvent,
     infiniband::{CLASS, LinkLayer},
     kmsg::EventKind,
     words::count_of,
 };
-use rdma_health_protocol::{Errno, Gid, WcStatus};
+use rdma_health_protocol::{Errno, WcStatus};
 
-use super::{Case, Scales, fabric as tools, only_probed, probes_passed, view};
-use crate::symptom::{GENERAL_GID_STEP, Software, SymptomKind};
+use super::{Case, Scales, fabric as tools, only_probed, probes_passed};
+use crate::symptom::{Software, SymptomKind};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     // The port may be up again: what the log reports is not contradicted by the present state.
@@ -74,7 +74,7 @@ fn losses_in_words(link: &DeviceEvent<'_>) -> String {
 }
 
 /// The number of ports with this link layer on the devices to consider; `None` if one could not be read.
-fn layers(case: &Case<'_>, layer: &LinkLayer) -> Option<usize> {
+pub(super) fn layers(case: &Case<'_>, layer: &LinkLayer) -> Option<usize> {
     let mut count = 0;
     for port in case.ports() {
         count += usize::from(port.link_layer.known()? == layer);
@@ -82,7 +82,7 @@ fn layers(case: &Case<'_>, layer: &LinkLayer) -> Option<usize> {
     Some(count)
 }
 
-fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
+pub(super) fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
     match layers(case, layer) {
         Some(0) if case.node.hcas().next().is_some() => scales.against(
             format!("{CLASS}/*/ports/*/link_layer"),
@@ -158,148 +158,8 @@ pub(crate) fn ethernet_only(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// The active RoCE ports of the devices to consider, with the GID table entries in use. Empty if no table could be read.
-fn tables<'a>(case: &Case<'a>) -> Vec<(Port<'a>, &'a [Gid])> {
-    let roce = |port: &Port<'_>| port.is_ethernet() && port.is_active() != Some(false);
-    let ports = case.ports().into_iter().filter(roce);
-    ports.filter_map(|port| Some((port, port.gids()?))).collect()
-}
-
-/// Whether the log names no device and the job may use InfiniBand, so that nothing about the RoCE ports concerns it for certain.
-fn may_use_infiniband(case: &Case<'_>) -> bool {
-    let infiniband = |port: &Port<'_>| {
-        port.link_layer.known() == Some(&LinkLayer::InfiniBand) && port.is_active() == Some(true)
-    };
-    case.named().is_empty() && case.ports().iter().any(infiniband)
-}
-
-/// Whether the GID in a log line is an empty entry, which NCCL prints as `::`.
-fn is_zero(gid: &str) -> bool {
-    gid.parse::<std::net::Ipv6Addr>()
-        .is_ok_and(|gid| gid.is_unspecified())
-}
-
-pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
-    let empty = case
-        .symptoms
-        .iter()
-        .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
-    if let Some(symptom) = empty {
-        scales.shows(&symptom.source, "the local GID is ::, an empty entry");
-    }
-    if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
-        return scales.against(
-            format!("{CLASS}/*/ports/*/link_layer"),
-            "no RoCE port; an InfiniBand port always has a GID",
-        );
-    }
-    let tables = tables(case);
-    if tables.is_empty() {
-        return match case.node.verbs.unread() {
-            Some(unread) => scales.unseen(format!("GID tables: {unread}")),
-            None => scales.unseen("GID tables: libibverbs was not queried"),
-        };
-    }
-    if may_use_infiniband(case) {
-        return scales.doubts(
-            format!("{CLASS}/*/ports/*/link_layer"),
-            "active InfiniBand ports, which the job may use instead of the RoCE port",
-        );
-    }
-    let without: Vec<_> = tables
-        .iter()
-        .filter(|(_, gids)| !gids.iter().any(Gid::is_routable))
-        .collect();
-    match without.as_slice() {
-        [] if empty.is_none() => scales.against(
-            "GID tables",
-            format!("all {} RoCE ports have a RoCE v2 IPv4 GID", tables.len()),
-        ),
-        [(port, _), ..] if !scales.supported() => {
-            scales.shows(format!("GID table of {port}"), "no RoCE v2 IPv4 GID");
-        }
-        _ => {}
-    }
-}
-
-/// The next step about the GID in the words of the software that failed, if it is not NCCL.
-fn gid_step(case: &Case<'_>) -> Option<String> {
-    let failed = case.symptoms.iter().find(|symptom| symptom.line.is_some())?;
-    let step = match failed.software {
-        Some(software) => software.gid_step()?,
-        None => GENERAL_GID_STEP,
-    };
-    Some(step.to_owned())
-}
-
-pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
-    scales.insisted_step = gid_step(case);
-    let shown = case
-        .symptoms
-        .iter()
-        .find_map(|symptom| Some((symptom.source.clone(), symptom.named.gid_index?)));
-    let set = || {
-        const SETTINGS: [&str; 4] = [
-            "NCCL_IB_GID_INDEX",
-            "UCX_IB_GID_INDEX",
-            "NVSHMEM_IB_GID_INDEX",
-            "MC_GID_INDEX",
-        ];
-        let log = case.log?;
-        let setting = SETTINGS.iter().find_map(|name| {
-            Some((
-                format!("{name} in the log"),
-                log.settings.get(*name)?.parse().ok()?,
-            ))
-        });
-        setting.or_else(|| {
-            log.gid_index
-                .map(|(line, index)| (format!("log line {line}"), index))
-        })
-    };
-    if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
-        return scales.against(
-            format!("{CLASS}/*/ports/*/link_layer"),
-            "no RoCE port, so the GID index does not matter",
-        );
-    }
-    if may_use_infiniband(case) {
-        return scales.unseen("device of the job: the node has InfiniBand and RoCE ports");
-    }
-    let Some((source, index)) = shown.or_else(set).or_else(|| view::gid_index(case)) else {
-        return scales.unseen("GID index of the job (NCCL_IB_GID_INDEX)");
-    };
-    let tables = tables(case);
-    if tables.is_empty() {
-        return scales.unseen(format!("GID at index {index}: libibverbs was not queried"));
-    }
-    let at = |gids: &[Gid]| {
-        gids.iter()
-            .find(|gid| gid.index == index)
-            .map(|gid| (gid.is_routable(), gid.kind, gid.gid))
-    };
-    let wrong = tables
-        .iter()
-        .find(|(_, gids)| !at(gids).is_some_and(|(routable, ..)| routable));
-    match wrong {
-        Some((port, gids)) => {
-            let what = at(gids).map_or_else(
-                || "an empty entry".to_owned(),
-                |(_, kind, gid)| format!("{gid} ({})", kind.name()),
-            );
-            scales.shows(source, format!("GID index {index}; {port} has {what} there"));
-        }
-        None => scales.against(
-            "GID tables",
-            format!("every RoCE port has a RoCE v2 IPv4 GID at index {index}"),
-        ),
-    }
-}
-
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
-    if case.is_efa() {
-        scales.insisted_step = Some(EFA_STEP.to_owned());
-    } else if let Some(step) = tools::unanswered(case) {
+    if let Some(step) = tools::unanswered(case) {
         scales.insisted_step = Some(step.to_owned());
     }
     if let Some(symptom) = case.symptoms.iter().find(|symptom| symptom.line.is_none()) {
@@ -325,11 +185,6 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         ));
     }
 }
-
-/// EFA has neither GIDs to choose from nor RC queue pairs; its commonest fault is a security group.
-const EFA_STEP: &str = "Allow all traffic between the nodes in their security group: an inbound and an outbound rule whose source and destination \
-    is the group itself. Then test the path: fi_pingpong -p efa on one node, fi_pingpong -p efa ADDRESS on the other. Run rdma-health check on \
-    the peer, too.";
 
 pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
@@ -378,6 +233,15 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         );
         scales.fits(&symptom.source, &symptom.text);
     }
+    if case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .any(|symptom| symptom.software == Some(Software::OpenMpi))
+    {
+        scales.insisted_step = Some(
+            "Use UCX in place of the old openib BTL: mpirun --mca pml ucx --mca btl ^openib (ompi_info | grep ucx shows whether Open MPI has it). With             openib, a RoCE port needs an IP address and --mca btl_openib_cpc_include rdmacm."
+                .into(),
+        );
+    }
     only(case, scales, &LinkLayer::Ethernet);
     if scales.contradicts.is_empty() {
         scales.unseen("routes and rules for the peer's address (ip route get)");
@@ -400,54 +264,4 @@ pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
         );
     }
     scales.unseen("MTU of the peer and of the switches");
-}
-
-/// The adapter works on the host, but the process got ENODEV: its network namespace has no network device for the GID.
-pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(symptom) = only_probed(case) {
-        return scales.against(&symptom.source, "the probe runs in the host's network namespace");
-    }
-    only(case, scales, &LinkLayer::Ethernet);
-    if !scales.contradicts.is_empty() {
-        return;
-    }
-    if view::namespace(case, scales) {
-        // The entry reads as :: where its network device is not visible.
-        let empty = case
-            .symptoms
-            .iter()
-            .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
-        if let Some(symptom) = empty.filter(|_| scales.supported()) {
-            scales.fits(&symptom.source, "the local GID is ::, an empty entry");
-        }
-        return;
-    }
-    let active = case
-        .ports()
-        .into_iter()
-        .find(|port| port.is_active() == Some(true));
-    let no_device = case
-        .seen(&[SymptomKind::AddressUnresolved])
-        .any(|symptom| symptom.named.errno == Some(Errno::ENODEV));
-    let refused = no_device || case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
-    let software = case.symptoms.iter().find_map(|symptom| symptom.software);
-    if let Some(setting) = software.and_then(Software::device_setting) {
-        let place = if case.containers {
-            "In the pod"
-        } else {
-            "Where the job runs"
-        };
-        scales.next_step = Some(format!(
-            "{place}, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
-            listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
-            or restrict the job to the devices that it has: {setting}."
-        ));
-    }
-    if let Some(port) = active.filter(|_| refused) {
-        scales.fits(
-            port.file("state"),
-            "4: ACTIVE on the host, so the device itself is there",
-        );
-    }
-    scales.unseen("network devices and GIDs in the job's network namespace");
 }

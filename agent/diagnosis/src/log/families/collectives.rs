@@ -9,6 +9,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["peermem is not supported", "dma-buf"], K::GdrDisabled),
     // RCCL reads /proc/cmdline.
     (&["missing \"iommu=pt\""], K::PassthroughMissing),
+    // Ranks with different libraries or settings.
+    (&["mismatched nccl version detected"], K::PeerDiffers),
+    (&["message truncated", "received", "instead of"], K::PeerDiffers),
     // aws-ofi-nccl.
     (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
     // MSCCL++ and others name the interface that a setting selects.

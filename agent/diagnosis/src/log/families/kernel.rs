@@ -48,6 +48,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["could not insert", "exec format error"], K::ModuleMismatch),
     (&["could not insert", "invalid module format"], K::ModuleMismatch),
     (&["version magic", "should be"], K::ModuleMismatch),
+    // The core of another package has another interface than the driver was built for.
+    (
+        &["warning: ", "infiniband/core/", "ib_register_device"],
+        K::ModuleMismatch,
+    ),
     // Virtual machines.
     (&["is not viable", "group"], K::AssignRefused),
     (&["ineligible for iommu domain attach"], K::AssignRefused),

@@ -1,0 +1,266 @@
+//! The GIDs of RoCE ports: whether there is one, whether the job uses the right one, and whether its network namespace has it.
+
+use rdma_health_node::{
+    Port,
+    infiniband::{CLASS, LinkLayer},
+};
+use rdma_health_protocol::{Errno, Gid};
+
+use super::{
+    Case, Scales,
+    network::{layers, only},
+    only_probed, view,
+};
+use crate::symptom::{GENERAL_GID_STEP, Software, Symptom, SymptomKind};
+
+/// The active RoCE ports of the devices to consider, with the GID table entries in use. Empty if no table could be read.
+fn tables<'a>(case: &Case<'a>) -> Vec<(Port<'a>, &'a [Gid])> {
+    let roce = |port: &Port<'_>| port.is_ethernet() && port.is_active() != Some(false);
+    let ports = case.ports().into_iter().filter(roce);
+    ports.filter_map(|port| Some((port, port.gids()?))).collect()
+}
+
+/// Whether the log names no device and the job may use InfiniBand, so that nothing about the RoCE ports concerns it for certain.
+fn may_use_infiniband(case: &Case<'_>) -> bool {
+    let infiniband = |port: &Port<'_>| {
+        port.link_layer.known() == Some(&LinkLayer::InfiniBand) && port.is_active() == Some(true)
+    };
+    case.named().is_empty() && case.ports().iter().any(infiniband)
+}
+
+/// Why no GID index matters.
+const INFINIBAND: &str = "the ports that it names are InfiniBand, which always have a GID";
+
+/// Whether the GID in a log line is an empty entry, which NCCL prints as `::`.
+fn is_zero(gid: &str) -> bool {
+    gid.parse::<std::net::Ipv6Addr>()
+        .is_ok_and(|gid| gid.is_unspecified())
+}
+
+/// Whether a GID is the link-local one of an Ethernet port, which contains its MAC address (RFC 4291, appendix A). That of an InfiniBand
+/// port has the same prefix and the port's GUID.
+fn is_of_mac(gid: &str) -> bool {
+    gid.parse::<std::net::Ipv6Addr>().is_ok_and(|gid| {
+        let bytes = gid.octets();
+        gid.is_unicast_link_local() && bytes[11..13] == [0xff, 0xfe]
+    })
+}
+
+/// What the log itself shows of a GID that cannot be used: the line, the index and the GID there.
+fn unusable<'a>(case: &Case<'a>) -> Option<(&'a Symptom, u32, String)> {
+    case.symptoms.iter().find_map(|symptom| {
+        let index = symptom.named.gid_index?;
+        let gid = symptom.named.local_gid.as_deref();
+        let what = match gid {
+            Some(gid) if is_zero(gid) => "an empty entry".to_owned(),
+            Some(gid) if is_of_mac(gid) => format!("{gid}, a link-local address"),
+            None if symptom.kind == SymptomKind::GidUnusable => "no usable GID".to_owned(),
+            _ => return None,
+        };
+        Some((*symptom, index, what))
+    })
+}
+
+/// The index of the GID that the job was configured to use, with the name of the setting in the log.
+fn configured_index(case: &Case<'_>) -> Option<(String, u32)> {
+    const SETTINGS: [&str; 4] = [
+        "NCCL_IB_GID_INDEX",
+        "UCX_IB_GID_INDEX",
+        "NVSHMEM_IB_GID_INDEX",
+        "MC_GID_INDEX",
+    ];
+    let log = case.log?;
+    SETTINGS.iter().find_map(|name| {
+        Some((
+            format!("{name} in the log"),
+            log.settings.get(*name)?.parse().ok()?,
+        ))
+    })
+}
+
+pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
+    if case.logs_infiniband() {
+        return scales.against("log", INFINIBAND);
+    }
+    let empty = case
+        .symptoms
+        .iter()
+        .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
+    match empty {
+        // Another index may have one.
+        Some(symptom) if configured_index(case).is_some() => {
+            scales.fits(&symptom.source, "the local GID is ::, an empty entry");
+        }
+        Some(symptom) => scales.shows(&symptom.source, "the local GID is ::, an empty entry"),
+        None => {}
+    }
+    if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
+        return scales.against(
+            format!("{CLASS}/*/ports/*/link_layer"),
+            "no RoCE port; an InfiniBand port always has a GID",
+        );
+    }
+    let tables = tables(case);
+    if tables.is_empty() {
+        return match case.node.verbs.unread() {
+            Some(unread) => scales.unseen(format!("GID tables: {unread}")),
+            None => scales.unseen("GID tables: libibverbs was not queried"),
+        };
+    }
+    if may_use_infiniband(case) {
+        return scales.doubts(
+            format!("{CLASS}/*/ports/*/link_layer"),
+            "active InfiniBand ports, which the job may use instead of the RoCE port",
+        );
+    }
+    let without: Vec<_> = tables
+        .iter()
+        .filter(|(_, gids)| !gids.iter().any(Gid::is_routable))
+        .collect();
+    match without.as_slice() {
+        [] if empty.is_none() => scales.against(
+            "GID tables",
+            format!("all {} RoCE ports have a RoCE v2 IPv4 GID", tables.len()),
+        ),
+        [(port, _), ..] if !scales.supported() => {
+            scales.shows(format!("GID table of {port}"), "no RoCE v2 IPv4 GID");
+        }
+        _ => {}
+    }
+}
+
+/// The next step about the GID in the words of the software that failed, if it is not NCCL.
+fn gid_step(case: &Case<'_>) -> Option<String> {
+    let failed = case.symptoms.iter().find(|symptom| symptom.line.is_some())?;
+    let step = match failed.software {
+        Some(software) => software.gid_step()?,
+        None => GENERAL_GID_STEP,
+    };
+    Some(step.to_owned())
+}
+
+pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
+    scales.insisted_step = gid_step(case);
+    let shown = case
+        .symptoms
+        .iter()
+        .find_map(|symptom| Some((symptom.source.clone(), symptom.named.gid_index?)));
+    let set = || {
+        configured_index(case).or_else(|| {
+            let (line, index) = case.log?.gid_index?;
+            Some((format!("log line {line}"), index))
+        })
+    };
+    if case.logs_infiniband() {
+        return scales.against("log", INFINIBAND);
+    }
+    if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
+        return scales.against(
+            format!("{CLASS}/*/ports/*/link_layer"),
+            "no RoCE port, so the GID index does not matter",
+        );
+    }
+    if may_use_infiniband(case) {
+        return scales.unseen("device of the job: the node has InfiniBand and RoCE ports");
+    }
+    let Some((source, index)) = shown.or_else(set).or_else(|| view::gid_index(case)) else {
+        return scales.unseen("GID index of the job (NCCL_IB_GID_INDEX)");
+    };
+    let tables = tables(case);
+    let by_log = unusable(case).filter(|(symptom, ..)| {
+        configured_index(case).is_some()
+            || symptom.kind == SymptomKind::GidUnusable
+            || symptom.named.local_gid.as_deref().is_some_and(is_of_mac)
+    });
+    let has_gid = |(_, gids): &(Port<'_>, &[Gid])| gids.iter().any(Gid::is_routable);
+    if let Some((symptom, index, what)) = by_log.filter(|_| tables.iter().all(has_gid)) {
+        scales.shows(&symptom.source, format!("GID index {index}: {what}"));
+        if tables.is_empty() {
+            return;
+        }
+    }
+    if tables.is_empty() {
+        return scales.unseen(format!("GID at index {index}: libibverbs was not queried"));
+    }
+    let at = |gids: &[Gid]| {
+        gids.iter()
+            .find(|gid| gid.index == index)
+            .map(|gid| (gid.is_routable(), gid.kind, gid.gid))
+    };
+    let wrong = tables
+        .iter()
+        .find(|(_, gids)| !at(gids).is_some_and(|(routable, ..)| routable));
+    match wrong {
+        Some((port, gids)) => {
+            let what = at(gids).map_or_else(
+                || "an empty entry".to_owned(),
+                |(_, kind, gid)| format!("{gid} ({})", kind.name()),
+            );
+            scales.shows(source, format!("GID index {index}; {port} has {what} there"));
+        }
+        None => scales.against(
+            "GID tables",
+            format!("every RoCE port has a RoCE v2 IPv4 GID at index {index}"),
+        ),
+    }
+}
+
+/// The adapter works on the host, but the process got ENODEV: its network namespace has no network device for the GID.
+pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = only_probed(case) {
+        return scales.against(&symptom.source, "the probe runs in the host's network namespace");
+    }
+    only(case, scales, &LinkLayer::Ethernet);
+    if case.logs_infiniband() {
+        scales.against("log", INFINIBAND);
+    }
+    if !scales.contradicts.is_empty() {
+        return;
+    }
+    if view::namespace(case, scales) {
+        // The entry reads as :: where its network device is not visible.
+        let empty = case
+            .symptoms
+            .iter()
+            .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
+        if let Some(symptom) = empty.filter(|_| scales.supported()) {
+            scales.fits(&symptom.source, "the local GID is ::, an empty entry");
+        }
+        return;
+    }
+    let active = case
+        .ports()
+        .into_iter()
+        .find(|port| port.is_active() == Some(true));
+    let no_device = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .any(|symptom| symptom.named.errno == Some(Errno::ENODEV));
+    let refused = no_device || case.seen(&[SymptomKind::ConnectNoDevice]).next().is_some();
+    let software = case.symptoms.iter().find_map(|symptom| symptom.software);
+    if let Some(setting) = software.and_then(Software::device_setting) {
+        let place = if case.containers {
+            "In the pod"
+        } else {
+            "Where the job runs"
+        };
+        scales.next_step = Some(format!(
+            "{place}, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
+            listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
+            or restrict the job to the devices that it has: {setting}."
+        ));
+    }
+    let hidden = case.symptoms.iter().find(|symptom| {
+        symptom.kind == SymptomKind::InterfaceHidden
+            || symptom.kind == SymptomKind::AddressUnresolved && symptom.named.errno == Some(Errno::ENODEV)
+    });
+    if let Some(symptom) = hidden {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    if let Some(port) = active.filter(|_| refused) {
+        scales.fits(
+            port.file("state"),
+            "4: ACTIVE on the host, so the device itself is there",
+        );
+    }
+    scales.unseen("network devices and GIDs in the job's network namespace");
+}
