@@ -14,6 +14,7 @@ mod errors;
 mod events;
 mod fabric;
 mod families;
+mod foreign;
 mod grade;
 mod grammar;
 mod kernel;
@@ -120,6 +121,8 @@ pub struct LogReader {
     channels: (bool, bool),
     /// Whether a tool listed an active port.
     active_port: bool,
+    /// The last line that shows that the job goes on after an event.
+    went_on: Option<u64>,
 }
 
 impl LogReader {
@@ -185,6 +188,7 @@ impl LogReader {
                 }
             }
         }
+        consequence::outlive(&mut self.log.symptoms, self.went_on);
         consequence::settle(&mut self.log.symptoms);
         self.log
     }
@@ -244,6 +248,10 @@ impl LogReader {
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
         let bytes = decoration::undecorated(bytes);
+        let has_event = |symptom: &Symptom| symptom.kind == SymptomKind::GidChanged;
+        if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
+            self.went_on = Some(self.log.lines);
+        }
         let mut found = self.recogniser.recognise(&bytes, self.log.lines);
         if let Some(gpu) = self.recogniser.gpu_memory(self.log.lines, 0) {
             self.registered_gpu_memory(gpu);

@@ -89,6 +89,21 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     if found.is_empty() {
         found = of_line(text);
     }
+    // A code that begins a message, without the message: `EI0006`.
+    if found.is_empty() && label.is_empty() {
+        let read = of_line(&format!("{text}: failed"));
+        found.extend(
+            read.into_iter()
+                .filter(is_of_message)
+                .map(|meaning| match meaning {
+                    Meaning::Line(mut symptom) => {
+                        text.clone_into(&mut symptom.text);
+                        Meaning::Line(symptom)
+                    }
+                    other => other,
+                }),
+        );
+    }
     let is_known = found.iter().any(is_recognised);
     if !is_known {
         let words = of_words(text);
@@ -106,6 +121,11 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     found
 }
 
+/// Whether a line shows a message that is known, and not only an error of its words.
+fn is_of_message(meaning: &Meaning) -> bool {
+    matches!(meaning, Meaning::Line(symptom) if symptom.known && is_recognised(meaning))
+}
+
 /// What a value stands for behind its label, which may be empty: `status 12`, `errno 110`, `vendor err 129`.
 fn of_value(label: &str, value: &str) -> Vec<Meaning> {
     let mut found = Vec::new();
@@ -121,6 +141,7 @@ fn of_value(label: &str, value: &str) -> Vec<Meaning> {
         .map(Errno)
         .filter(|errno| {
             errno.name().is_some()
+                && !label.contains("vend")
                 && is(&[
                     "errno",
                     "error",
@@ -165,7 +186,7 @@ fn of_value(label: &str, value: &str) -> Vec<Meaning> {
     if found.is_empty() && is(&["vendor", "vendor err", "vendor_err", "vendor error", "vend"]) {
         let code = number.and_then(|number| u32::try_from(number).ok());
         found.extend(
-            code.filter(|code| VENDOR_ERRORS.contains(code))
+            code.filter(|code| VENDOR_ERRORS.contains(code) || is_hexadecimal)
                 .map(Meaning::UnlistedVendorError),
         );
     }

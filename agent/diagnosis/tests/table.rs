@@ -35,6 +35,7 @@ fn every_symptom_but_the_rarest_has_a_cause() {
         // Not of RDMA.
         "compute-error",
         "shared-memory-error",
+        "tcp-error",
         "gloo-error",
         // A line without a known meaning has no known cause.
         "unrecognised",

@@ -23,6 +23,9 @@ rows! {
     "DMA-BUF": "the kernel's way to share GPU memory with a NIC, without nvidia_peermem" ["peer-memory-path"];
     "nvidia_peermem": "the module through which a NIC registers memory of NVIDIA GPUs"
         ["peer-memory-missing", "peer-memory-install-order"];
+    "ib_register_peer_memory_client": "the function of ib_core in NVIDIA's RDMA driver package with which nvidia_peermem registers itself. \
+        The kernel's own ib_core does not have it: build the GPU driver after the RDMA driver package, or use DMA-BUF"
+        ["peer-memory-symbol", "peer-memory-path"];
     "memlock": "the limit of memory that a process may lock (RLIMIT_MEMLOCK), which registration needs"
         ["memlock-low", "memlock-limit"];
     "GID": "the address of an RDMA port. On RoCE, each IP address has GIDs, and a job chooses one by its index"

@@ -8,7 +8,7 @@ use super::line::{after, number};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads and that no other list has, in lower case.
-pub(super) const ANCHORS: &[&str] = &["available pcie bandwidth, limited", ": assigned"];
+pub(super) const ANCHORS: &[&str] = &["error code is", "available pcie bandwidth, limited", ": assigned"];
 
 /// What a code in a line in lower case means, and where it stands.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
@@ -18,6 +18,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         firmware_file,
         pci_bandwidth,
         missing_module,
+        hccl_result,
     ];
     readers.iter().find_map(|read| read(lower))
 }
@@ -47,6 +48,19 @@ fn asynchronous_event(lower: &str) -> Option<(K, usize)> {
         Some(0x520) => K::ResourceLimit,
         Some(0x701) => K::DeviceFatal,
         _ => K::QueueError,
+    };
+    Some((kind, at))
+}
+
+/// `HcclAllreduce, error code is 9`: what a collective of Huawei's HCCL returned (`HcclResult` of its `hccl_types.h`).
+fn hccl_result(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("hccl")?;
+    let kind = match number(after(&lower[at..], "error code is")?)? {
+        9 => K::CollectiveTimeout,
+        // No connection, or a transfer failed, over RoCE. The same over TCP has 11 and 13.
+        12 | 14 | 19 => K::PeerUnreachable,
+        21 => K::PeerClosed,
+        _ => K::JobFailed,
     };
     Some((kind, at))
 }

@@ -2,7 +2,22 @@
 
 use rdma_health_protocol::WcStatus;
 
+use super::ended;
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
+
+/// Lowers an event that the job outlived: it counted its steps after it, and nothing else failed.
+pub(super) fn outlive(symptoms: &mut [Symptom], went_on: Option<u64>) {
+    let is_event = |symptom: &Symptom| symptom.kind == K::GidChanged;
+    let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
+    if symptoms.iter().any(fails) {
+        return;
+    }
+    for symptom in symptoms.iter_mut().filter(|symptom| is_event(symptom)) {
+        if went_on > symptom.line {
+            symptom.grade = Grade::Note;
+        }
+    }
+}
 
 /// Marks the failures that follow from an earlier line: the first independent one decides.
 pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
@@ -43,6 +58,40 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || symptom.kind == K::CreateUnexplained && after(created);
         if is_consequence && symptom.grade > Grade::Secondary {
             symptom.grade = Grade::Secondary;
+        }
+    }
+    excuse(symptoms);
+}
+
+/// Lowers what programs report in general after an error that is not of RDMA, if nothing shows a failure of RDMA besides.
+fn excuse(symptoms: &mut [Symptom]) {
+    /// An exception may come some lines before its reason.
+    const BEFORE: u64 = 3;
+    let is_other = |symptom: &Symptom| match symptom.kind {
+        K::ComputeError | K::SharedMemory | K::TcpError => true,
+        K::RankFailed => ended::is_own_error(&symptom.text.to_ascii_lowercase()),
+        _ => false,
+    };
+    let roots = symptoms.iter().filter(|symptom| is_other(symptom));
+    let Some((line, kind)) = roots.map(|root| (root.line, root.kind)).min() else {
+        return;
+    };
+    let is_general = |symptom: &Symptom| {
+        let over_tcp = kind == K::TcpError
+            && is_seen_by_peer(symptom.kind)
+            && !matches!(symptom.kind, K::Completion(_))
+            && symptom.named.device.is_none();
+        matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout) || over_tcp
+    };
+    let follows = |symptom: &Symptom| {
+        symptom.line.map(|line| line + BEFORE) >= line && (is_general(symptom) || is_other(symptom))
+    };
+    if symptoms
+        .iter()
+        .all(|symptom| symptom.grade <= Grade::Note || follows(symptom))
+    {
+        for symptom in symptoms {
+            symptom.grade = symptom.grade.min(Grade::Note);
         }
     }
 }

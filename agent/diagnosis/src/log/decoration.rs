@@ -14,8 +14,28 @@ use super::{
 const MOST: usize = 6;
 /// Names of the tags that editors and trackers put around and into lines.
 const TAGS: [&str; 22] = [
-    "p", "br", "br/", "pre", "code", "span", "div", "li", "ul", "ol", "td", "tr", "th", "b", "i", "strong", "em",
-    "tt", "font", "blockquote", "samp", "kbd",
+    "p",
+    "br",
+    "br/",
+    "pre",
+    "code",
+    "span",
+    "div",
+    "li",
+    "ul",
+    "ol",
+    "td",
+    "tr",
+    "th",
+    "b",
+    "i",
+    "strong",
+    "em",
+    "tt",
+    "font",
+    "blockquote",
+    "samp",
+    "kbd",
 ];
 /// Characters that HTML writes by name or by number.
 const ENTITIES: [(&str, &str); 9] = [
@@ -41,15 +61,25 @@ pub(super) fn undecorated(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
     let text = String::from_utf8_lossy(&bytes);
     let plain = bare(&text);
-    if plain == text || !is_of_program(&plain) {
+    if plain == text || !is_of_program(&text, &plain) {
         return bytes;
     }
     Cow::Owned(plain.into_owned().into_bytes())
 }
 
-/// Whether the rest of a decorated line shows that a program wrote it.
-fn is_of_program(text: &str) -> bool {
-    origin::has(text) || level(text) >= Some(Level::Warning)
+/// Whether the rest of a decorated line shows that a program wrote it. Lines of a patch, of a page and of source code name levels, too, but
+/// do not begin with one.
+fn is_of_program(decorated: &str, rest: &str) -> bool {
+    /// A level within so many letters begins a line.
+    const BEGINNING: usize = 16;
+    let is_foreign_text = ["+", "/", "<"]
+        .iter()
+        .any(|mark| decorated.trim_start().starts_with(mark));
+    let head = match rest.char_indices().nth(BEGINNING) {
+        Some((end, _)) if is_foreign_text => &rest[..end],
+        _ => rest,
+    };
+    origin::has(rest) || level(head) >= Some(Level::Warning)
 }
 
 /// A line without decorations.
@@ -114,7 +144,11 @@ fn without_markup(text: &str) -> Cow<'_, str> {
 
 /// Whether what stands between `<` and `>` is a tag: `p`, `/pre`, `span class="x"`.
 fn is_tag(inner: &str) -> bool {
-    let name = inner.trim_start_matches('/').split(' ').next().unwrap_or_default();
+    let name = inner
+        .trim_start_matches('/')
+        .split(' ')
+        .next()
+        .unwrap_or_default();
     TAGS.contains(&name)
 }
 

@@ -139,8 +139,21 @@ fn without_frame(text: &str) -> (&str, bool) {
     });
     (
         text,
-        is_section || trimmed.starts_with("```") || trimmed.starts_with("## ") || trimmed.starts_with("### "),
+        is_section || trimmed.starts_with("```") || is_title(trimmed),
     )
+}
+
+/// Whether a line is a heading of Markdown: `## Known errors`. One `#` is also the prompt of a shell and a comment.
+fn is_title(trimmed: &str) -> bool {
+    let title = trimmed.trim_start_matches('#');
+    let begins = title.trim_start().starts_with(|c: char| c.is_ascii_uppercase());
+    let is_short =
+        (2..=8).contains(&title.split_whitespace().count()) && !title.contains(['.', ':', '=', '/', '(']);
+    match trimmed.len() - title.len() {
+        0 => false,
+        1 => title.starts_with(' ') && begins && is_short,
+        _ => title.starts_with(' ') && trimmed.len() - title.len() <= 3,
+    }
 }
 
 /// Whether a line is a heading of a manual page.
@@ -236,6 +249,8 @@ fn is_sentence(text: &str) -> bool {
     (trimmed.ends_with(['.', ':']) || grade::is_question(&trimmed.to_ascii_lowercase()))
         && trimmed.split_whitespace().count() >= WORDS
         && articles.iter().any(|word| trimmed.contains(word))
+        // `Warning  FailedScheduling  … 0/12 nodes are available.` is a message.
+        && level(trimmed.trim_start_matches(['>', '#', ' '])).is_none()
 }
 
 #[cfg(test)]

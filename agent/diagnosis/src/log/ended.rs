@@ -111,6 +111,18 @@ fn exception(lower: &str) -> Option<usize> {
     (is_rank && is_known && !of_communication).then(|| lower.len() - rest.len())
 }
 
+/// Whether a process ended by an error in its own program or on its GPU, which a line in lower case shows.
+pub(super) fn is_own_error(lower: &str) -> bool {
+    const OWN: [&str; 5] = [
+        "cuda out of memory",
+        "hip out of memory",
+        "outofmemoryerror",
+        "illegal memory access",
+        "device-side assert",
+    ];
+    OWN.iter().any(|text| lower.contains(text)) || exception(lower.trim_start()).is_some()
+}
+
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
 
 /// The texts, which make a line worth reading.

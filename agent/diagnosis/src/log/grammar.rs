@@ -140,7 +140,11 @@ pub(super) fn no_transport(lower: &str) -> Option<(K, usize)> {
     let begins = lower[..at].rfind("no ")?;
     let is_ucx = lower[..begins].contains("ucx") && at - begins < 60;
     let transports = || lower[at..].split([' ', ',']).filter(|word| word.contains('/'));
-    transports().next()?;
+    // None of those that the settings allow can do what is needed, wherever the peer is.
+    if transports().next().is_none() {
+        let is_none = is_ucx && lower[at..].contains("unsupported operation");
+        return is_none.then_some((K::NoDevice, begins));
+    }
     let has_rdma = transports().any(|word| RDMA.iter().any(|name| word.starts_with(name)));
     let kind = if has_rdma { K::PeerUnreachable } else { K::NoDevice };
     is_ucx.then_some((kind, begins))

@@ -19,7 +19,11 @@ fn is_event(trimmed: &str) -> bool {
     let mut word = || words.next().unwrap_or_default();
     // `kubectl get events` puts the age first.
     let first = word();
-    let (age, kind, reason) = if is_age(first) { (first, word(), word()) } else { ("", first, word()) };
+    let (age, kind, reason) = if is_age(first) {
+        (first, word(), word())
+    } else {
+        ("", first, word())
+    };
     let is_reason = reason.len() > 4
         && reason.starts_with(|c: char| c.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -34,6 +34,10 @@ pub(super) fn of_words(text: &str) -> Vec<Meaning> {
     );
     found.extend(vendor.and_then(|code| Some(Meaning::VendorError(code, of_vendor_error(code)?))));
     let is_short = text.split_whitespace().count() <= FEW;
+    // `hbldv_modify_qp(INIT) failed`: the state of a queue pair is an argument there, not what the line is about.
+    let is_argument = |meaning: &Meaning| {
+        matches!(meaning, Meaning::Term(term) if term.kind == "state") && text.split_whitespace().count() > 2
+    };
     for word in parts(text) {
         let is_name = word.contains('_');
         let is_symbol = word.len() > 2
@@ -54,7 +58,7 @@ pub(super) fn of_words(text: &str) -> Vec<Meaning> {
                 .then(|| glossary::named(word).map(Meaning::Term))
                 .flatten()
         };
-        if let Some(meaning) = meaning.filter(|meaning| !found.contains(meaning)) {
+        if let Some(meaning) = meaning.filter(|meaning| !found.contains(meaning) && !is_argument(meaning)) {
             found.push(meaning);
         }
     }

@@ -188,8 +188,9 @@ kinds! {
     DmaBufUnsupported: Failure, "dma-buf-unsupported", "GPU memory cannot be exported as DMA-BUF, or the library was built without it";
     BackendFailed: Failure, "backend-failed", "the library that the job communicates with failed, and the line does not say why";
     SharpUnavailable: Degraded, "sharp-unavailable", "the switches do not take part in collective operations (SHARP): the job goes on without";
-    ComputeError: Note, "compute-error", "an error of CUDA or ROCm, not of RDMA";
+    ComputeError: Note, "compute-error", "an error of CUDA or ROCm, or of how the job uses its GPUs, not of RDMA";
     SharedMemory: Note, "shared-memory-error", "an error of shared memory within the node (/dev/shm), not of RDMA";
+    TcpError: Note, "tcp-error", "an error of a connection over TCP, not of RDMA";
     GlooError: Note, "gloo-error",
         "an error of Gloo, which connects over TCP and not over RDMA: GLOO_SOCKET_IFNAME selects the interface that it uses";
     HostMemory: Failure, "host-memory-short", "the kernel had no memory left for the RDMA stack or for what uses it";
@@ -264,6 +265,7 @@ impl SymptomKind {
                 | Self::PeerDiffers
                 | Self::ComputeError
                 | Self::SharedMemory
+                | Self::TcpError
                 | Self::GlooError
                 | Self::Unrecognised
         )

@@ -56,7 +56,7 @@ pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
 
 pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
     id: "job-settings",
-    title: "The job's own settings disable RDMA",
+    title: "The job's own settings disable RDMA or name what does not exist",
     explanation: "NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_NET select what NCCL uses. If they name a device \
     that does not exist on the node, NCCL finds none.",
     next_step: "Run the job with NCCL_DEBUG=INFO and compare NCCL_IB_HCA and NCCL_SOCKET_IFNAME with the names on this node.",

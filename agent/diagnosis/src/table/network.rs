@@ -217,20 +217,14 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::RATE_LOW,
     ],
     cases: &[FindingCase::ModuleFaulty],
-    often: &[
-        RETRY_EXC,
-        PortError,
-        BandwidthLow,
-        GidChanged,
-        ModuleFault,
-        LinkDegraded,
-    ],
+    often: &[RETRY_EXC, PortError, BandwidthLow, ModuleFault, LinkDegraded],
     sometimes: &[
         WR_FLUSH,
         LatencyHigh,
         CollectiveTimeout,
         PeerUnreachable,
         AdapterHot,
+        GidChanged,
     ],
     weigh: weigh::link_quality,
 };

@@ -27,10 +27,6 @@ const SIMILAR: f64 = 0.7;
 const SUGGESTIONS: usize = 8;
 /// The most characters of a text that an error repeats.
 const REPEATED: usize = 80;
-/// Shorter words of a line are like many names.
-const MEANINGFUL: usize = 5;
-/// The most words of a line for which names are suggested.
-const WORDS: usize = 16;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -83,28 +79,47 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// What the text stands for, or an error with the most similar names.
 fn known(text: &str) -> Result<Vec<Subject>, String> {
     let subjects = subjects(text);
+    let is_of_part = |subject: &Subject| matches!(subject, Subject::Term(_, name, ..) if !name.eq_ignore_ascii_case(text.trim()));
+    // Only a part of the text is known, and the whole is a misspelled name.
+    if let Some(near) = misspelled(text).filter(|_| subjects.iter().all(is_of_part)) {
+        return Err(format!(
+            "no rule, cause or error has this name{} (rdma-health rules lists all rules)",
+            hint(&[near])
+        ));
+    }
     if !subjects.is_empty() {
         return Ok(subjects);
     }
-    if text.split_whitespace().nth(2).is_some() {
-        let mut near: Vec<_> = text
-            .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'))
-            .filter(|word| word.len() > MEANINGFUL)
-            .take(WORDS)
-            .flat_map(suggestions)
-            .collect();
-        near.sort_unstable();
-        near.dedup();
+    if text.split_whitespace().nth(1).is_some() {
         return Err(format!(
-            "no RDMA failure is recognised in '{}'{}; rdma-health check --log FILE reads a whole log",
-            printable(&text.chars().take(REPEATED).collect::<String>()),
-            hint(&near)
+            "no RDMA failure is recognised in '{}'; rdma-health check --log FILE reads a whole log",
+            printable(&text.chars().take(REPEATED).collect::<String>())
         ));
     }
     let hint = hint(&suggestions(text));
     Err(format!(
         "no rule, cause or error has this name{hint} (rdma-health rules lists all rules)"
     ))
+}
+
+/// The name that a single word misspells by one letter, or by two if it is long.
+fn misspelled(text: &str) -> Option<&'static str> {
+    /// The fewest letters of a name that is not like another one by chance.
+    const LONG: usize = 8;
+    let name = text.trim().to_lowercase();
+    let is_name = (LONG..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    // Names in a row differ in their numbers: rx_prio0_discards, rx_prio1_discards.
+    let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let is_near = |known: &str| {
+        let known = known.to_lowercase();
+        let distance = strsim::damerau_levenshtein(&known, &name);
+        let most = if name.len() >= 2 * LONG { 2 } else { 1 };
+        (1..=most).contains(&distance) && letters(&known) != letters(&name)
+    };
+    is_name.then(|| names().find(|known| is_near(known)))?
 }
 
 /// A question about the names that may be meant.

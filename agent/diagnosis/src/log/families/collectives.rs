@@ -16,6 +16,15 @@ pub(super) const ROWS: &[Row] = &[
     (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
     // MSCCL++ and others name the interface that a setting selects.
     (&["no interface named"], K::NoSocketInterface),
+    // Two ranks of a job on one GPU, and what NCCL says of a wrong call.
+    (&["duplicate gpu detected"], K::ComputeError),
+    (&["nccl error", "invalid usage"], K::JobFailed),
+    (&["ncclinvalidusage"], K::JobFailed),
+    (&["cudahostregister", "iomemory"], K::GpuDoorbellFailed),
+    (
+        &["namespace awareness mode", "expecting it to be"],
+        K::NetworkAttachFailed,
+    ),
     // Gloo connects over TCP.
     (&["unable to find address for", "gloo"], K::GlooError),
     (&["unable to find interface for", "gloo"], K::GlooError),
@@ -27,6 +36,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["connection reset by peer", "gloo"], K::GlooError),
     // Huawei's HCCL and HCCP.
     (&["ej0002:"], K::PortNotActive),
+    // A port of TCP is in use.
+    (&["ej0003:"], K::TcpError),
     (&["ra rdma init failed"], K::OpenFailed),
     (&["rdma init fail"], K::OpenFailed),
     (

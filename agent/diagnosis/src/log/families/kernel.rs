@@ -20,6 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["no space for [mem", "64bit pref"], K::PciRoom),
     (&["missing uar, aborting"], K::PciRoom),
     (&["missing dcs, aborting"], K::PciRoom),
+    (&["erdma", "device init done failed"], K::AdapterNotStarted),
     // Files of firmware.
     (&["ddp package file was not found"], K::FirmwareMissing),
     (&["cannot find firmware"], K::FirmwareMissing),

@@ -145,8 +145,13 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
     let is_code = |beginning: &&str| {
         trimmed.starts_with(*beginning) && (**beginning != *"function " || trimmed.contains('('))
     };
+    // `ncclSystemError: System call (e.g. socket, malloc) or external library call failed`.
+    let is_error = trimmed
+        .split_whitespace()
+        .next()
+        .is_some_and(|word| word.len() > "error:".len() && word.ends_with("error:"));
     let code = CODE.iter().any(is_code) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
     let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
-    code || advice() || about() || named() || asks()
+    code || !is_error && advice() || about() || named() || asks()
 }

@@ -42,6 +42,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "kiblnd",
     "o2ib",
     "o2iblnd",
+    // Verbs of Intel Gaudi.
+    "hbldv",
     "lnet",
     "nvmf",
     "nvme_rdma",

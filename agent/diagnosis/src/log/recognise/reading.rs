@@ -9,7 +9,7 @@ use crate::{
         entity::{is_rdma_name, named},
         errors::errno,
         events::{Event, event},
-        fabric, families,
+        fabric, families, foreign,
         grade::{Grade, Level},
         grammar,
         kernel::is_of_kernel,
@@ -72,9 +72,13 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     }
     // What a module or its loader reports says what it is about.
     let row = families::find(lower)
-        .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind));
+        .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind))
+        .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
     if !(grade.about_rdma || row.is_some()) || grade.harmless {
         return None;
+    }
+    if foreign::is_tcp_of_ucx(lower) {
+        return grade.is_failure().then(|| Reading::of(SymptomKind::TcpError, 0));
     }
     // A driver crashed in one of its functions, which is not an operation of the job.
     if lower.contains("rip: 0010:") {

@@ -1,0 +1,119 @@
+//! What stands around a message, and failures of others than RDMA, decide nothing about it.
+
+use rdma_health_diagnosis::{
+    log::{Log, LogReader},
+    lookup::{Meaning, lookup},
+    symptom::{Grade, SymptomKind as K},
+};
+
+fn read(text: &str) -> Log {
+    let mut reader = LogReader::default();
+    reader.feed(text.as_bytes());
+    reader.finish()
+}
+
+/// The kinds that make a log one of a failure.
+fn failures(text: &str) -> Vec<K> {
+    let symptoms = read(text).symptoms;
+    let grave = symptoms.iter().filter(|symptom| symptom.grade > Grade::Note);
+    grave.map(|symptom| symptom.kind).collect()
+}
+
+#[test]
+fn one_decorated_line_in_a_log_is_read() {
+    let line = "n1:7:9 [0] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory";
+    let event = "Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  0/12 nodes are available: 12 Insufficient rdma/hca.";
+    for (line, kind) in [(line, K::CreateFailed), (event, K::ResourceUnavailable)] {
+        for decorated in [
+            format!("| {line} |"),
+            format!("  | 2025-05-16T16:39:51.208-07:00 | {line}"),
+            format!("+ {line}"),
+            format!("// {line}"),
+            format!("### Error: {line}"),
+            format!("> > {line}"),
+            format!("**{line}**"),
+            format!("<p>{line}<br></p>"),
+        ] {
+            let text = format!("step 1 loss 2.4\n{decorated}\nstep 2 loss 2.3\n");
+            assert_eq!(failures(&text), [kind], "{decorated}");
+        }
+    }
+}
+
+#[test]
+fn a_page_about_errors_stays_silent() {
+    let page = "# Troubleshooting of large jobs\n\nThis page explains what the messages mean.\n\n\
+                - `NCCL WARN NET/IB : Got completion with error 12` usually means that a NIC is not reached.\n\
+                For example, our cluster passes all of these checks.\n";
+    assert!(read(page).document, "{page}");
+}
+
+#[test]
+fn failures_of_others_than_rdma_are_no_alarm() {
+    for text in [
+        "OSError: We couldn't connect to 'https://huggingface.co' to load this file",
+        "mlflow: couldn't connect to server: Connection refused",
+        "[1749803291.5] [n1:70:0] tcp_ep.c:1260 UCX  ERROR tcp_ep 0x3c (state=CONNECTED): send(110) failed: Input/output error\n\
+         W0613 08:28:11.555796 7053 ucx_utils.cpp:43] Unexpected UCX error: Endpoint timeout",
+        "n1:7:9 [0] NCCL WARN NET/IB : mlx5_1:1 Got async event : GID table changed\nstep 2 loss 2.4",
+        "n1:7:9 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-b, error: No space left on device (28)\n\
+         torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled system error, NCCL version 2.18.1",
+        "n1:7:9 [0] init.cc:959 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000\n\
+         torch.distributed.DistBackendError: NCCL error in: x.cpp:1, invalid usage (run with NCCL_DEBUG=WARN for details)",
+        "[rank5]: ValueError: bad sample 81277\n\
+         [rank2]:[E626 05:06:30.9 x.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+    ] {
+        assert!(failures(text).is_empty(), "{text}: {:?}", failures(text));
+    }
+    for (text, kind) in [
+        ("Couldn't connect to 10.0.0.4:18515", K::ExchangeFailed),
+        (
+            "n1:7:9 [0] NCCL WARN NET/IB : mlx5_1:1 Got async event : GID table changed\nTraining stopped",
+            K::GidChanged,
+        ),
+        (
+            "n1:7:9 [0] NCCL WARN Cuda failure 'out of memory'\n\
+             n1:7:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<3> with status=12 opcode=0 len=0 vendor err 129",
+            K::Completion(rdma_health_protocol::WcStatus::RetryExcErr),
+        ),
+    ] {
+        assert!(failures(text).contains(&kind), "{text}: {:?}", failures(text));
+    }
+}
+
+#[test]
+fn a_line_is_explained_as_check_reads_it() {
+    for (text, kind) in [
+        (
+            "ncclSystemError: System call (e.g. socket, malloc) or external library call failed",
+            K::JobFailed,
+        ),
+        (
+            "UCX ERROR no active messages transport to <no debug data>: Unsupported operation",
+            K::NoDevice,
+        ),
+        ("EI0006", K::PeerUnreachable),
+        ("HcclAllreduce, error code is 9", K::CollectiveTimeout),
+        ("HcclAllreduce, error code is 6", K::JobFailed),
+        ("HcclAllreduce, error code is 12", K::PeerUnreachable),
+        (
+            "cudaHostRegister with IoMemory failed with error=800",
+            K::GpuDoorbellFailed,
+        ),
+        (
+            "erdma 0000:00:07.0: wait device init done failed.",
+            K::AdapterNotStarted,
+        ),
+    ] {
+        let found = lookup(text);
+        let line = |meaning: &Meaning| matches!(meaning, Meaning::Line(symptom) if symptom.kind == kind);
+        assert!(found.first().is_some_and(line), "{text}: {found:?}");
+    }
+    // A state in brackets is not what a line is about, and the vendor's error is not the C library's.
+    assert!(
+        lookup("hbldv_modify_qp(INIT) failed: 22")
+            .iter()
+            .all(|found| !matches!(found, Meaning::Term(_)))
+    );
+    assert_eq!(lookup("vendor_err 0xd"), [Meaning::UnlistedVendorError(13)]);
+}
