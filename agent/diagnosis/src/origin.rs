@@ -139,5 +139,7 @@ fn is_without_rdma(node: &Node) -> bool {
 
 /// Whether the tree has nothing of a node, such as an empty directory. What is not there was not read, and is not missing.
 fn is_unread(node: &Node) -> bool {
-    node.host.kernel.unread().is_some() && node.hcas().next().is_none() && node.functions().is_empty()
+    node.host.kernel.unread().is_some()
+        && node.hcas().next().is_none()
+        && node.pci.functions.known().is_none()
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use rdma_health_diagnosis::{Confidence, Diagnosis, diagnose, log::LogReader};
+use rdma_health_diagnosis::{Cause, Confidence, Diagnosis, diagnose, log::LogReader};
 use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
@@ -87,6 +87,154 @@ fn the_facts_of_another_node_neither_support_nor_refute_a_cause() {
         assert_eq!(unlikely, [""; 0], "{log}");
         assert!(!left.contains(&"memlock-limit"), "{log}: {left:?}");
         assert!(diagnosis.log.unwrap().elsewhere.is_some(), "{log}");
+    }
+}
+
+/// A directory without anything of a node.
+fn unread() -> Node {
+    let mut tree = Tree::default();
+    tree.write("README", "a log from another machine\n").unwrap();
+    node(&tree)
+}
+
+#[test]
+fn a_tree_without_a_node_is_no_evidence_and_the_log_decides() {
+    let unread = unread();
+    for (log, first) in [
+        (
+            "node7:1:2 [0] NCCL INFO NET/IB : No device found.\n",
+            "device-not-given",
+        ),
+        (
+            "node7:1:2 [0] NCCL WARN NET/IB : Unable to open device mlx5_bond_0\n",
+            "device-not-given",
+        ),
+        (
+            "libibverbs: Warning: couldn't open '/dev/infiniband/uverbs0': Permission denied\n\
+             node7:1:2 [0] NCCL WARN NET/IB : Unable to open device mlx5_0\n",
+            "device-permission",
+        ),
+        (
+            "libibverbs: Warning: couldn't load driver 'libionic-rdmav34.so': libionic-rdmav34.so: cannot open shared object file\n\
+             No IB devices found\n",
+            "userspace-libraries",
+        ),
+        (
+            "\t\tState: Initializing\nnode7:1:2 [3] NCCL INFO NET/IB : No device found.\n",
+            "no-subnet-manager",
+        ),
+        (
+            "node7:1:2 [0] NCCL INFO Channel 00/0 : 0[4c000] -> 1[4c000] [send] via NET/IB/0/GDRDMA\n\
+             node7:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.20.0.4<33914> with error 4, opcode 0, len 0, vendor err 81 (Send)\n",
+            "iommu-translation",
+        ),
+        (
+            "node7:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n",
+            "peer-memory-path",
+        ),
+    ] {
+        let diagnosis = diagnosed(&unread, log);
+        let (left, _) = causes(&diagnosis);
+        assert_eq!(left.first(), Some(&first), "{log}: {left:?}");
+        let of_tree = |cause: &&Cause| cause.supports.iter().any(|fact| fact.source.starts_with('/'));
+        let of_tree: Vec<_> = diagnosis
+            .causes
+            .iter()
+            .filter(|cause| !cause.explains.is_empty())
+            .filter(of_tree)
+            .map(|cause| cause.id)
+            .collect();
+        assert_eq!(of_tree, [""; 0], "{log}");
+        assert_eq!(
+            diagnosis.log.unwrap().elsewhere,
+            None,
+            "said once, by the verdict"
+        );
+    }
+}
+
+#[test]
+fn the_remedy_is_for_the_family_of_adapters_that_the_log_names() {
+    let unread = unread();
+    for (log, first, words) in [
+        (
+            "# hccn_tool -i 3 -link -g\nlink status: DOWN\n[rank3]: EI0009: Transport init error\n",
+            "port-down",
+            "hccn_tool",
+        ),
+        (
+            "[ERROR] HCCL(27,python3): [hccl_socket.cc:778] wait socket establish timeout, role[1] rank[12] timeout[120]\n\
+             EI0006: Getting socket times out. Reason: Remote Rank did not send the data in time.\n",
+            "fabric-or-peer",
+            "HCCL_CONNECT_TIMEOUT",
+        ),
+        (
+            "hcl_ibverbs.cpp::295(create_qp): The condition [ rc == 0 ] failed. hbldv_modify_qp(INIT) failed: 22, nic: 0\n",
+            "port-down",
+            "manage_network_ifs.sh",
+        ),
+        (
+            "srd_iface.c:221  UCX  ERROR send completion[0] with error on rdmap132s0/0x55: response timeout error, vendor_err 0xe\n",
+            "fabric-or-peer",
+            "security group",
+        ),
+        (
+            "libibverbs: Warning: couldn't load driver 'libionic-rdmav34.so': libionic-rdmav34.so: cannot open shared object file\n\
+             No IB devices found\n",
+            "userspace-libraries",
+            "libionic",
+        ),
+    ] {
+        let diagnosis = diagnosed(&unread, log);
+        let cause = diagnosis.first().unwrap();
+        assert_eq!(cause.id, first, "{log}");
+        assert!(cause.next_step.contains(words), "{log}: {}", cause.next_step);
+        for other in ["ib_write_bw", "mlx5", "mellanox", "show_gids"] {
+            assert!(!cause.next_step.contains(other), "{log}: {}", cause.next_step);
+        }
+    }
+}
+
+#[test]
+fn the_setting_and_the_gid_in_the_log_come_before_a_missing_gid() {
+    let unread = unread();
+    let modify = |index: u8, gid: &str| {
+        format!(
+            "n1:1:2 [1] NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_1:1, curr state INIT, next state RTR, \
+             local GID index {index}, local GID {gid}, remote GID ::\n"
+        )
+    };
+    let set = "n1:1:2 [1] NCCL INFO NCCL_IB_GID_INDEX set by environment to 7.\n";
+    let infiniband =
+        "RDMA device: mlx5_0, LID: 31, GID: (GID_Index 0) fe:80:00:00:00:00:00:00:a0:88:c2:03:00:2a:13:92\n";
+    for (log, first) in [
+        (format!("{set}{}", modify(7, "::")), "gid-index"),
+        (modify(3, "::"), "gid-missing"),
+        (modify(0, "fe80::ba3f:d2ff:fe11:2233"), "gid-index"),
+        (
+            format!("{infiniband}{}", modify(0, "fe80::a088:c203:2a:1392")),
+            "mtu",
+        ),
+        (
+            "rdma_context.cpp:588] User-specified GID index 0 on mlx5_8/ has no associated network device, may not be optimal for RDMA \
+             operations\nE0115 rdma_context.cpp:81] Failed to open device mlx5_8 on port  with GID 0\n"
+                .to_owned(),
+            "gid-index",
+        ),
+        (
+            "cma event RDMA_CM_EVENT_ADDR_ERROR, error -19\n".to_owned(),
+            "gid-other-namespace",
+        ),
+        (
+            "  what():  a work item failed: status 12 (Ib failure: Cannot allocate memory)\n".to_owned(),
+            "fabric-or-peer",
+        ),
+    ] {
+        let diagnosis = diagnosed(&unread, &log);
+        let (left, _) = causes(&diagnosis);
+        assert_eq!(left.first(), Some(&first), "{log}: {left:?}");
+        let step = diagnosis.next_step.unwrap();
+        assert!(!log.contains("LID: 31") || !step.contains("IP address"), "{step}");
     }
 }
 

@@ -291,7 +291,21 @@ mod tests {
                 "loading hca driver and access layer:                       [failed]",
                 Some(K::ModuleMissing),
             ),
-            ("unloading hca driver:                       [failed]", None),
+            (
+                "unloading hca driver:                       [failed]",
+                Some(K::ModuleInUse),
+            ),
+            ("unloading kernel module fuse [failed]", None),
+            (
+                "rmmod: error: module ib_core is in use by: rdma_cm ib_cm",
+                Some(K::ModuleInUse),
+            ),
+            ("rmmod: error: module nvidia is in use by: nvidia_uvm", None),
+            (
+                "rdma4: ctrl-event-eap-failure eap authentication failed",
+                Some(K::PortUnauthorised),
+            ),
+            ("wlan0: ctrl-event-eap-failure eap authentication failed", None),
             ("loading kernel module fuse [failed]", None),
             ("failed to load nvidia-peermem module", Some(K::PeerMemoryError)),
             (

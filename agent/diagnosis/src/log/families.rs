@@ -192,6 +192,8 @@ const TOOLS: &[Row] = &[
     (&["couldn't get context for the device"], K::OpenFailed),
     (&["failed to open device"], K::OpenFailed),
     (&["couldn't listen to port"], K::ExchangeFailed),
+    // perftest counts the events of rdma_cm before it gives up.
+    (&["times addr_error"], K::AddressUnresolved),
     (&["missing master sm"], K::NoSubnetManager),
     // What ibstat prints of a port.
     (&["state: initializing"], K::PortInitializing),

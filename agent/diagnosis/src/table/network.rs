@@ -52,8 +52,11 @@ pub(super) static PORT_DOWN: KnownCause = KnownCause {
 pub(super) static PORT_AUTHENTICATION: KnownCause = KnownCause {
     id: "port-authentication",
     title: "The switch does not admit the port: its 802.1X authentication fails",
-    explanation: "Some RDMA networks, such as cluster networks of clouds, let a port send only after 802.1X: wpa_supplicant presents the node's     certificate to the switch. Until then the link is up, but no packet passes.",
-    next_step: "Run journalctl -u wpa_supplicant and that of the service that starts it (oci-cn-auth on OCI), and check the certificate that it uses:     that it has not expired, and that the clock is right (timedatectl). Renew it, restart the service, and check that wpa_cli -i NETDEV status shows     Authorized.",
+    explanation: "Some RDMA networks, such as cluster networks of clouds, let a port send only after 802.1X: wpa_supplicant presents the \
+    node's certificate to the switch. Until then the link is up, but no packet passes.",
+    next_step: "Run journalctl -u wpa_supplicant and that of the service that starts it (oci-cn-auth on OCI), and check the certificate that \
+    it uses: that it has not expired, and that the clock is right (timedatectl). Renew it, restart the service, and check that \
+    wpa_cli -i NETDEV status shows Authorized.",
     rules: &[],
     cases: &[],
     often: &[PortUnauthorised],

@@ -48,8 +48,12 @@ pub(super) static MODULE_SIGNATURE: KnownCause = KnownCause {
 pub(super) static MODULES_IN_USE: KnownCause = KnownCause {
     id: "modules-in-use",
     title: "Modules of the RDMA stack are in use and cannot be replaced",
-    explanation: "A restart of the driver (openibd, the driver container of the Network Operator) unloads the RDMA modules first. Storage modules, mounted     file systems and programs that have an RDMA device open keep them loaded, so the old driver stays or only a part of it is left.",
-    next_step: "Unload what uses them first: the lines name it. Stop storage over RDMA (umount NFS and Lustre, nvme disconnect-all), then modprobe -r     nvme_rdma rpcrdma ib_isert and restart the driver. In the Network Operator, set UNLOAD_STORAGE_MODULES=true for the driver container and     drain the node first. fuser -v /dev/infiniband/* shows programs that use a device.",
+    explanation: "A restart of the driver (openibd, the driver container of the Network Operator) unloads the RDMA modules first. Storage \
+    modules, mounted file systems and programs that have an RDMA device open keep them loaded, so the old driver stays or only a \
+    part of it is left.",
+    next_step: "Unload first what uses them, which the lines name. Stop storage over RDMA (umount NFS and Lustre, nvme disconnect-all), then \
+    modprobe -r nvme_rdma rpcrdma ib_isert and restart the driver. In the Network Operator, set UNLOAD_STORAGE_MODULES=true for \
+    the driver container and drain the node first. fuser -v /dev/infiniband/* shows programs that use a device.",
     rules: &[],
     cases: &[],
     often: &[ModuleInUse],

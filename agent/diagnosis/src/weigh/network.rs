@@ -238,7 +238,8 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         .any(|symptom| symptom.software == Some(Software::OpenMpi))
     {
         scales.insisted_step = Some(
-            "Use UCX in place of the old openib BTL: mpirun --mca pml ucx --mca btl ^openib (ompi_info | grep ucx shows whether Open MPI has it). With             openib, a RoCE port needs an IP address and --mca btl_openib_cpc_include rdmacm."
+            "Use UCX in place of the old openib BTL: mpirun --mca pml ucx --mca btl ^openib (ompi_info | grep ucx shows whether \
+            Open MPI has it). With openib, a RoCE port needs an IP address and --mca btl_openib_cpc_include rdmacm."
                 .into(),
         );
     }
@@ -253,6 +254,13 @@ pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
         return scales.against(
             &symptom.source,
             "both ends of a loopback have the same MTU, and it is not low",
+        );
+    }
+    if case.logs_infiniband() {
+        scales.next_step = Some(
+            "Compare link layer, active MTU, LID and subnet prefix of the two devices that are to be connected: ibv_devinfo -v on both nodes. Only \
+            ports of one fabric can be connected; restrict the job to pairs of them."
+                .into(),
         );
     }
     // Both ends refuse what the other sends: they cut messages into packets of different sizes.

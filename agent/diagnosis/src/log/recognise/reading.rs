@@ -261,8 +261,11 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
     named.errno = reading.errno;
     let kind = by_transition(reading.kind, named.transition);
     // A program that informs and continues: NCCL falls back to TCP.
-    let goes_on = matches!(kind, SymptomKind::NoDevice | SymptomKind::BackendMissing)
-        && line.lower.contains("nccl info ")
+    // The job goes on without this part of Open MPI.
+    let is_disabled = kind == SymptomKind::AddressUnresolved && line.lower.contains("no openfabrics");
+    let goes_on = is_disabled
+        || matches!(kind, SymptomKind::NoDevice | SymptomKind::BackendMissing)
+            && line.lower.contains("nccl info ")
         || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
     Symptom {
         kind,
