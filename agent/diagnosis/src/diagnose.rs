@@ -51,8 +51,11 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         .iter()
         .any(|symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::NoProvider);
     let user = if has_failed { writer } else { node };
+    let names_adapter = symptoms.iter().any(names_adapter);
     for symptom in &mut symptoms {
         if is_optional_provider(symptom, user)
+            || !names_adapter && is_of_other_bridge(symptom, writer)
+            || origin == Origin::Here && is_of_start(symptom, node)
             || is_of_another_function(symptom, node, writer)
             || origin == Origin::Here && is_passthrough(symptom, node)
         {
@@ -168,6 +171,46 @@ fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> 
     let is_here = symptom.hosts.is_empty() && node.pci.has(function) == Some(true)
         || writer.pci.has(function) == Some(true);
     !symptom.known && (is_here || function.starts_with("0000:00:"))
+}
+
+/// Whether a line names an adapter or a GPU, and not only a port of PCIe.
+fn names_adapter(symptom: &Symptom) -> bool {
+    symptom.named.device.is_some()
+        || symptom.line.is_some() && symptom.kind != SymptomKind::PciFault
+        || !is_of_port(symptom)
+}
+
+/// Whether a line is one of the PCI core about a port of PCIe: `pcieport 0000:00:00.0: AER: device recovery failed`.
+fn is_of_port(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::PciFault && symptom.text.contains("pcieport ")
+}
+
+/// Whether a fault of a port of PCIe says nothing about RDMA: it is not known to be above an adapter or a GPU.
+fn is_of_other_bridge(symptom: &Symptom, writer: &Node) -> bool {
+    let Some(function) = symptom.named.function.as_ref().filter(|_| is_of_port(symptom)) else {
+        return false;
+    };
+    // Ports above an adapter or a GPU are among them.
+    let is_of_ours = writer.functions().iter().any(|known| known.address == *function);
+    let is_itself = symptom.text.contains(&format!("pcieport {function}"));
+    !is_of_ours && (is_itself || writer.pci.has(function) == Some(true))
+}
+
+/// Whether a link went down while the node started, and all ports are active now.
+fn is_of_start(symptom: &Symptom, node: &Node) -> bool {
+    /// When a link that goes down belongs to the start of the node, in seconds after boot.
+    const START: f64 = 600.0;
+    let seconds = || {
+        let (_, rest) = symptom.text.split_once('[')?;
+        rest.split_once(']')?.0.trim().parse::<f64>().ok()
+    };
+    let mut ports = node.hcas().flat_map(|hca| hca.ports.values()).peekable();
+    symptom.kind == SymptomKind::PortError
+        && symptom.count == 1
+        && symptom.software == Some(Software::Kernel)
+        && seconds().is_some_and(|seconds| seconds < START)
+        && ports.peek().is_some()
+        && ports.all(|port| port.is_active() == Some(true))
 }
 
 /// Whether a library warns of a command line without `iommu=pt` on a node whose IOMMU translates for no adapter and no GPU.

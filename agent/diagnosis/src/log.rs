@@ -5,6 +5,7 @@
 
 mod cluster;
 mod codes;
+mod connection;
 mod consequence;
 mod decoration;
 mod document;
@@ -267,6 +268,7 @@ impl LogReader {
                 self.awaiting = Some((operation, symptom, ERROR_WITHIN));
             }
             Some(Found::Recovered(device)) => self.recover(&device),
+            Some(Found::Reconnected(name)) => self.reconnect(&name),
             None => {}
         }
         is_symptom
@@ -280,6 +282,19 @@ impl LogReader {
                 || symptom.named.device.as_ref() == Some(&name);
             let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
             if (is_down || symptom.kind == SymptomKind::PciRoom) && is_its {
+                symptom.grade = Grade::Note;
+            }
+        }
+    }
+
+    /// A connection that was lost once is there again. One that is lost again and again is not.
+    fn reconnect(&mut self, name: &str) {
+        for symptom in &mut self.log.symptoms {
+            let is_lost = matches!(
+                symptom.kind,
+                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable
+            );
+            if is_lost && symptom.count == 1 && symptom.text.to_ascii_lowercase().contains(name) {
                 symptom.grade = Grade::Note;
             }
         }
@@ -309,7 +324,7 @@ impl LogReader {
             None => false,
             Some(Found::Symptom(other)) => other.kind != SymptomKind::Unrecognised,
             Some(Found::Incomplete(..)) => !is_repeated,
-            Some(Found::Fact(_) | Found::Recovered(_)) => true,
+            Some(Found::Fact(_) | Found::Recovered(_) | Found::Reconnected(_)) => true,
         };
         if is_repeated && *left > 0 {
             symptom.count += 1;
@@ -381,10 +396,17 @@ impl LogReader {
                     unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
                 } else {
                     known.named.device == symptom.named.device
+                        // What the PCI core says of a port is not what it says of an adapter.
+                        && (symptom.kind != SymptomKind::PciFault
+                            || known.text.contains("pcieport ") == symptom.text.contains("pcieport "))
                 }
         };
         if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
             known.count += 1;
+            // What was lost and came back is lost again.
+            if matches!(known.kind, SymptomKind::PeerClosed | SymptomKind::PeerUnreachable) {
+                known.grade = known.grade.max(symptom.grade);
+            }
             for host in symptom.hosts {
                 if known.hosts.len() < MAX_NAMES && !known.hosts.contains(&host) {
                     known.hosts.push(host);

@@ -76,7 +76,7 @@ fn missing_function<'a>(node: &Node, log: &'a Log) -> Option<&'a str> {
     let named = log
         .symptoms
         .iter()
-        .filter(|symptom| symptom.grade > Grade::Note && !may_be_gone(symptom));
+        .filter(|symptom| symptom.grade > Grade::Note && !may_be_gone(symptom) && !is_of_platform(symptom));
     let mut functions = named.filter_map(|symptom| symptom.named.function.as_deref());
     functions.find(|address| node.pci.has(address) == Some(false))
 }
@@ -122,6 +122,19 @@ fn may_be_gone(symptom: &Symptom) -> bool {
             | SymptomKind::PciFault
             | SymptomKind::Unrecognised
     )
+}
+
+/// Whether the line may name a part of the chipset or of the platform: the IOMMU names the function of any driver, a switch between GPUs is a
+/// function beside the GPUs. What was read of the node may not have these.
+fn is_of_platform(symptom: &Symptom) -> bool {
+    let of_chipset = || {
+        symptom
+            .named
+            .function
+            .as_deref()
+            .is_some_and(|function| function.starts_with("0000:00:"))
+    };
+    symptom.kind == SymptomKind::GpuLinkError || symptom.kind == SymptomKind::IommuFault && of_chipset()
 }
 
 /// Whether nothing on this node is about RDMA: no device, no adapter, and no GPU that would need one.

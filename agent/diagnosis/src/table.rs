@@ -68,6 +68,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::MODULE_MISMATCH,
     &platform::MODULE_SIGNATURE,
     &platform::MODULES_IN_USE,
+    &platform::TOOL_ACCESS,
     &platform::FIRMWARE_FILE,
     &platform::PCI_RESOURCES,
     &platform::HOST_MEMORY,

@@ -354,8 +354,8 @@ fn the_failing_call_and_its_error_decide() {
             ),
             (
                 "[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
-                "fabric-or-peer",
-                "peer",
+                "addressing",
+                "MAC address",
                 "",
             ),
             (

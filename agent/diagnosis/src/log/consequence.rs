@@ -23,6 +23,8 @@ pub(super) fn outlive(symptoms: &mut [Symptom], went_on: Option<u64>) {
 pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     blame_first(symptoms);
     doubt_passthrough(symptoms);
+    follow_device(symptoms);
+    end_by_limit(symptoms);
     let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
@@ -145,6 +147,70 @@ fn doubt_passthrough(symptoms: &mut [Symptom]) {
     }
 }
 
+/// What an adapter reports after a fault of its own, of its module or of its power follows from that fault: its link goes down, its driver
+/// waits in vain, its firmware gives up in the heat.
+fn follow_device(symptoms: &mut [Symptom]) {
+    let roots: Vec<(K, Option<u64>, Option<String>)> = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade > Grade::Secondary && symptom.line.is_some())
+        .map(|symptom| (symptom.kind, symptom.line, symptom.named.function.clone()))
+        .collect();
+    for symptom in symptoms {
+        let is_root = |kind: K| match symptom.kind {
+            K::PortError => matches!(
+                kind,
+                K::DeviceFatal
+                    | K::DeviceStalled
+                    | K::AdapterHot
+                    | K::SlotPower
+                    | K::PciFault
+                    | K::ModuleFault
+            ),
+            K::DriverCrashed => matches!(kind, K::DeviceFatal | K::DeviceStalled),
+            K::QueueError | K::QueueAccess => kind == K::Completion(WcStatus::FatalErr),
+            // The same report of the adapter's health names the heat.
+            K::DeviceFatal => kind == K::AdapterHot,
+            _ => false,
+        };
+        let follows = roots.iter().any(|(kind, line, function)| {
+            let same = match (function, &symptom.named.function) {
+                (Some(one), Some(other)) => one == other,
+                _ => true,
+            };
+            is_root(*kind) && same && *line < symptom.line
+        });
+        if follows && symptom.grade > Grade::Secondary {
+            symptom.grade = Grade::Secondary;
+        }
+    }
+}
+
+/// A warning of a low memlock limit is the reason where the program then ends and nothing else in the log says why.
+fn end_by_limit(symptoms: &mut [Symptom]) {
+    let has_other = symptoms
+        .iter()
+        .any(|symptom| symptom.grade == Grade::Failure && !follows(symptom));
+    let last = symptoms
+        .iter()
+        .filter(|symptom| {
+            let text = symptom.text.to_ascii_lowercase();
+            let ends = ["assert", "abort", "terminat", "exit"]
+                .iter()
+                .any(|word| text.contains(word));
+            symptom.kind == K::JobFailed || symptom.kind == K::Unrecognised && ends
+        })
+        .filter_map(|symptom| symptom.line)
+        .max();
+    if has_other {
+        return;
+    }
+    for symptom in symptoms {
+        if symptom.kind == K::MemlockWarning && symptom.line < last {
+            symptom.grade = Grade::Failure;
+        }
+    }
+}
+
 /// Whether two symptoms can be about one device.
 fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
     match (&one.named.device, &other.named.device) {
@@ -173,6 +239,7 @@ fn is_seen_by_peer(kind: K) -> bool {
                 | WcStatus::WrFlushErr
         ) | K::PeerUnreachable
             | K::PeerClosed
+            | K::ExchangeFailed
             | K::ConnectRefused
             | K::CollectiveTimeout
             | K::NoListener

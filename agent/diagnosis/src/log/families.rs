@@ -137,7 +137,8 @@ const MPI: &[Row] = &[
     (&["no active port"], K::PortNotActive),
     (&["have any active port"], K::PortNotActive),
     (&["there are no active ports"], K::PortNotActive),
-    (&["allocate some locked memory"], K::MemlockWarning),
+    // Open MPI ends its transport with it.
+    (&["allocate some locked memory"], K::RegMrNoMemory),
     (&["locked memory", "limit"], K::MemlockWarning),
     (&["rlimit_memlock is"], K::MemlockWarning),
     (&["for rdma to work properly", "memlock"], K::MemlockWarning),
@@ -239,6 +240,7 @@ const TOOLS: &[Row] = &[
         K::ExchangeFailed,
     ),
     (&["couldn't read remote address"], K::PeerClosed),
+    (&["unable to read to socket/rdma_cm"], K::PeerClosed),
     (&["unable to init the socket connection"], K::ExchangeFailed),
     (&["can't open umad port"], K::OpenFailed),
     (&["stat of ib device"], K::NoDevice),

@@ -271,7 +271,23 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
         "cuda out of memory",
         "cuda driver version is insufficient",
     ];
-    const SHARED: [&str; 4] = ["/dev/shm", "shared memory segment", "shmutils", "ncclshm"];
+    // System V and POSIX shared memory, and UCX's transports over them.
+    const SHARED: [&str; 14] = [
+        "/dev/shm",
+        "shared memory segment",
+        "shmutils",
+        "ncclshm",
+        "shmget(",
+        "shmat(",
+        "shm_open(",
+        "shm_open ",
+        "mm_sysv.c",
+        "mm_posix.c",
+        "using md sysv",
+        "using md posix",
+        "with mm for",
+        "(name=mm_",
+    ];
     if GPU.iter().any(|words| lower.contains(words)) {
         return Some(K::ComputeError);
     }

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use rdma_health_kernel_log::{Device, EventKind, Judgement};
-use rdma_health_protocol::Errno;
+use rdma_health_protocol::{Errno, WcStatus};
 
 pub(super) use self::reading::by_transition;
 use self::{
@@ -19,7 +19,7 @@ use self::{
     reading::{Reading, read, symptom},
 };
 use super::{
-    GPU_WITHIN, cluster, codes, ended,
+    GPU_WITHIN, cluster, codes, connection, ended,
     entity::is_rdma_name,
     errors::errno,
     fabric, families,
@@ -47,6 +47,8 @@ pub(super) enum Found {
     Fact(Fact),
     /// The kernel reports that the link of this device is up.
     Recovered(Device),
+    /// A connection to this peer, or of this controller, is there again.
+    Reconnected(String),
 }
 
 /// Other words of lines that matter, in lower case.
@@ -109,6 +111,8 @@ pub(super) struct Recogniser {
     gpu: Option<(u64, Gpu)>,
     /// What the lines so far show of the place where the job runs.
     marks: Marks,
+    /// The last line that ends a connection on purpose.
+    ended: Option<u64>,
 }
 
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
@@ -125,6 +129,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         cluster::ANCHORS,
         fabric::ANCHORS,
         loader::ANCHORS,
+        connection::ANCHORS,
         &[ended::LABEL],
     ];
     let words = of_forms
@@ -193,6 +198,12 @@ impl Recogniser {
         if self.dump.begins(&line, number) {
             return None;
         }
+        if let Some(name) = connection::restored(&line.lower) {
+            return Some(Found::Reconnected(name.to_owned()));
+        }
+        if connection::is_ended(&line.lower) {
+            self.ended = Some(number);
+        }
         if let Some(function) = assigned(&line) {
             return Some(Found::Recovered(Device::Pci(function)));
         }
@@ -214,6 +225,11 @@ impl Recogniser {
         ) {
             let near = self.gpu_memory(number, GPU_WITHIN);
             symptom.named.gpu = memory::of_registration(&line.lower).or(near);
+        }
+        // Who ends a connection flushes what is still posted.
+        let was_ended = self.ended.is_some_and(|at| at + connection::WITHIN >= number);
+        if was_ended && symptom.kind == SymptomKind::Completion(WcStatus::WrFlushErr) {
+            symptom.grade = symptom::Grade::Note;
         }
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),

@@ -179,6 +179,7 @@ kinds! {
     DriverCrashed: Failure, "driver-crashed", "the kernel crashed in a module of the RDMA stack";
     BackendMissing: Failure, "backend-missing",
         "the library that the job communicates with, its plugin or its GPU support is missing, too old or does not load";
+    ToolNoAccess: Degraded, "tool-no-access", "a tool for the adapter's firmware has no access to the adapter";
     PkeyMissing: Failure, "pkey-missing", "a port does not have the partition key that the program uses";
     PassthroughMissing: Degraded, "passthrough-missing", "the library finds no iommu=pt on the kernel command line";
     GuidDuplicated: Failure, "guid-duplicated", "two devices of the InfiniBand fabric have the same GUID";
@@ -256,6 +257,7 @@ impl SymptomKind {
                 | Self::DefaultSubnetPrefix
                 | Self::BackendMissing
                 | Self::SharpUnavailable
+                | Self::ToolNoAccess
                 | Self::HostMemory
                 | Self::ModuleUnsigned
                 | Self::FirmwareMissing

@@ -12,8 +12,8 @@ use crate::symptom::SymptomKind::{
     DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FirmwareMismatch,
     FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch,
     ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PciLimited,
-    PeerMemoryError, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, RtsRefused, SlotPower,
-    SocketFallback, VersionMismatch,
+    PeerMemoryError, PostRefused, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, RtsRefused,
+    SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -170,7 +170,7 @@ pub(super) static SLOT_POWER: KnownCause = KnownCause {
     cases: &[],
     often: &[SlotPower],
     sometimes: &[],
-    weigh: weigh::nothing,
+    weigh: weigh::logged,
 };
 
 pub(super) static ADAPTER_HOT: KnownCause = KnownCause {
@@ -253,6 +253,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         CreateUnexplained,
         DriverCrashed,
         CqError,
+        PostRefused,
     ],
     sometimes: &[
         InitRefused,

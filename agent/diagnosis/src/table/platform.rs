@@ -4,7 +4,7 @@ use crate::{
     known::KnownCause,
     symptom::SymptomKind::{
         AdapterNotStarted, AssignRefused, CreateFailed, FirmwareMissing, FunctionUnconfigured, HostMemory,
-        ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed, RegMrNoMemory,
+        ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed, RegMrNoMemory, ToolNoAccess,
     },
     weigh,
 };
@@ -28,6 +28,21 @@ pub(super) static HOST_MEMORY: KnownCause = KnownCause {
         AdapterNotStarted,
     ],
     weigh: weigh::host_memory,
+};
+
+pub(super) static TOOL_ACCESS: KnownCause = KnownCause {
+    id: "firmware-tool-access",
+    title: "A tool for the adapter's firmware cannot reach the adapter",
+    explanation: "mstflint and the tools of MFT read the adapter over its PCI configuration space or over the modules of mst. With kernel lockdown, \
+    which Secure Boot switches on, the first is forbidden; without the modules, /dev/mst is empty. RDMA itself is not affected.",
+    next_step: "With MFT, load its modules and list the devices: mst start; mst status -v. Then give the tool the name or PCI address that it \
+    lists. Under lockdown (cat /sys/kernel/security/lockdown), use signed modules of mst, or devlink dev info and devlink dev flash, which go \
+    through the driver, or switch Secure Boot off for the update.",
+    rules: &[],
+    cases: &[],
+    often: &[ToolNoAccess],
+    sometimes: &[],
+    weigh: weigh::logged,
 };
 
 pub(super) static MODULE_SIGNATURE: KnownCause = KnownCause {

@@ -297,6 +297,15 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.gpu_registration() {
         scales.doubts(&symptom.source, "the memory is a GPU's");
     }
+    let is_of_service = |symptom: &&&Symptom| {
+        symptom.kind == SymptomKind::PostRefused && symptom.software.is_some_and(Software::is_storage)
+    };
+    if let Some(symptom) = case.symptoms.iter().find(is_of_service) {
+        scales.doubts(
+            &symptom.source,
+            "a storage service sends the same requests over other adapters",
+        );
+    }
     if probes_passed(case) {
         scales.fits(
             "probe",
@@ -342,10 +351,12 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 22] = [
+    const KINDS: [SymptomKind; 24] = [
         SymptomKind::ModuleInUse,
         SymptomKind::PortUnauthorised,
         SymptomKind::SharpUnavailable,
+        SymptomKind::SlotPower,
+        SymptomKind::ToolNoAccess,
         SymptomKind::ModuleUnsigned,
         SymptomKind::FirmwareMissing,
         SymptomKind::FirmwareMismatch,

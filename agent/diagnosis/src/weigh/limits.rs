@@ -56,6 +56,10 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
         }
         return;
     }
+    // The program read its own limit.
+    if let Some(symptom) = case.seen(&[SymptomKind::MemlockWarning]).next() {
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     // A probe runs under the helper's limit. A helper that the agent starts inherits the agent's limit.
     let probed = case
         .seen(&[SymptomKind::RegMrNoMemory, SymptomKind::CreateFailed])

@@ -9,7 +9,7 @@ use rdma_health_node::{
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{Case, Scales, fabric as tools, only_probed, probes_passed};
-use crate::symptom::{Software, SymptomKind};
+use crate::symptom::{Software, SymptomKind, Transition};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     // The port may be up again: what the log reports is not contradicted by the present state.
@@ -187,7 +187,14 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
+    if let Some(symptom) = case.seen(&[SymptomKind::ModuleFault]).next() {
+        scales.next_step = Some(
+            "Reseat the cable or transceiver that the message names (module 0 is port 1 of a function with one port). If the message comes again, \
+            replace it, then try another port of the switch: mlxlink -d ADDRESS -m, ethtool -m NETDEV."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+    } else if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
         scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
@@ -221,6 +228,19 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
         return scales.fits(&symptom.source, &symptom.text);
+    }
+    // In this transition the kernel looks up the hardware address of the peer (`ib_modify_qp` resolves the destination MAC address).
+    let unanswered = case
+        .seen(&[SymptomKind::ConnectTimedOut])
+        .find(|symptom| symptom.named.transition == Some(Transition::Rtr));
+    if let Some(symptom) = unanswered {
+        scales.next_step = Some(
+            "Moving a queue pair to RTR on RoCE looks up the peer's MAC address, and no one answered: ip neigh show dev NETDEV shows FAILED or \
+            INCOMPLETE. Check that the two GIDs are of one subnet or have a route (ip route get PEER from LOCAL), and that ping -I NETDEV PEER \
+            gets an answer: port, VLAN and address of the peer."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
     }
     let not_local = case
         .seen(&[SymptomKind::AddressUnresolved])

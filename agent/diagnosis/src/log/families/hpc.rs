@@ -7,6 +7,7 @@ use crate::symptom::SymptomKind::{self as K};
 pub(super) const ROWS: &[Row] = &[
     // PSM2, PSM3 and libfabric's opx.
     (&["psm", "and driver version mismatch"], K::VersionMismatch),
+    (&["psm", " state = inactive"], K::PortNotActive),
     (&["user major version", "driver major"], K::VersionMismatch),
     (&["pkey", "please use psm"], K::PkeyMissing),
     (&["can't get a valid pkey"], K::PkeyMissing),
@@ -71,7 +72,17 @@ pub(super) const ROWS: &[Row] = &[
     (&["not found (required by", "libmlx4"], K::LibraryMismatch),
     (&["not found (required by", "ibverbs_"], K::LibraryMismatch),
     (&["not found (required by", "rdmacm_"], K::LibraryMismatch),
+    // The component that a setting selects, in the words of Open MPI's help text.
+    (&["component: ucx"], K::BackendMissing),
+    (&["component: ofi"], K::BackendMissing),
     // Tools of adapters, and the start of the driver.
+    (&["direct pci access is restricted"], K::ToolNoAccess),
+    (&["-e- failed to open the device"], K::ToolNoAccess),
+    (&["-e- failed to open device"], K::ToolNoAccess),
+    (&["-e- failed to identify the device"], K::ToolNoAccess),
+    (&["-e- cannot open device"], K::ToolNoAccess),
+    (&["cannot open device: /dev/mst"], K::ToolNoAccess),
+    (&["mst pci module is not loaded"], K::ToolNoAccess),
     (&["livefish"], K::AdapterNotStarted),
     (&["belong to kernel which is not a part of"], K::ModuleMismatch),
     (&["loading", "hca driver", "[failed]"], K::ModuleMismatch),

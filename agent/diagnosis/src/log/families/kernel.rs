@@ -1,5 +1,7 @@
 //! Messages of the kernel, of the loader of its modules and of what gives functions to virtual machines.
 
+use rdma_health_protocol::WcStatus;
+
 use super::Row;
 use crate::symptom::SymptomKind::{self as K};
 
@@ -98,6 +100,15 @@ pub(super) const ROWS: &[Row] = &[
     (&["overflow", "cq", "hns"], K::CqError),
     (&["fatal error (", "on mad qp"], K::QueueError),
     (&["local work queue catastrophic"], K::QueueError),
+    // hns names the queue between the words: the adapter could not go on with it (`IB_EVENT_QP_FATAL`).
+    (
+        &["local work queue", "catas error"],
+        K::Completion(WcStatus::FatalErr),
+    ),
+    (
+        &["local work queue", "catast error"],
+        K::Completion(WcStatus::FatalErr),
+    ),
     (&["invalid request local work queue"], K::QueueError),
     (&["local access violation work queue"], K::QueueAccess),
     // A limit on locked memory.

@@ -1,0 +1,49 @@
+//! Connections that end on purpose, and connections that are there again. Neither is a failure.
+
+/// Number of lines after the end of a connection in which its requests are flushed.
+pub(super) const WITHIN: u64 = 16;
+
+/// Words of the lines that this module reads, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "rpcrdma: connection to",
+    "successfully reconnected",
+    "removing ctrl",
+];
+
+/// The peer or controller whose connection is there again: `rpcrdma: connection to 10.3.0.1:20049 on mlx5_0, memreg 'frwr', …`, `nvme nvme0:
+/// Successfully reconnected (1 attempts)`.
+pub(super) fn restored(lower: &str) -> Option<&str> {
+    if let Some((_, rest)) = lower.split_once("rpcrdma: connection to ") {
+        let (peer, rest) = rest.split_once(' ')?;
+        return rest.starts_with("on ").then_some(peer);
+    }
+    let (before, _) = lower.split_once(": successfully reconnected")?;
+    before.rsplit(' ').next().filter(|name| name.starts_with("nvme"))
+}
+
+/// Whether the kernel ends a connection because it was asked to: `nvme nvme0: Removing ctrl: NQN "…"`.
+pub(super) fn is_ended(lower: &str) -> bool {
+    lower.contains("nvme") && lower.contains(": removing ctrl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_there_again_is_told_from_one_that_closed() {
+        let line = "[ 9231.119] rpcrdma: connection to 10.3.0.1:20049 on mlx5_0, memreg 'frwr', 128 credits";
+        assert_eq!(restored(line), Some("10.3.0.1:20049"));
+        assert_eq!(
+            restored("[ 9231.0] rpcrdma: connection to 10.3.0.1:20049 closed (-103)"),
+            None
+        );
+        assert_eq!(
+            restored("[  99.1] nvme nvme0: successfully reconnected (1 attempts)"),
+            Some("nvme0")
+        );
+        assert!(is_ended(
+            "nvme nvme0: removing ctrl: nqn \"nqn.2014-08.org.nvmexpress.discovery\""
+        ));
+    }
+}
