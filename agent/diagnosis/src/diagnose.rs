@@ -205,7 +205,9 @@ fn is_of_start(symptom: &Symptom, node: &Node) -> bool {
         rest.split_once(']')?.0.trim().parse::<f64>().ok()
     };
     let mut ports = node.hcas().flat_map(|hca| hca.ports.values()).peekable();
+    let function = symptom.named.function.as_deref();
     symptom.kind == SymptomKind::PortError
+        && function.is_some_and(|function| node.pci.has(function) == Some(true))
         && symptom.count == 1
         && symptom.software == Some(Software::Kernel)
         && seconds().is_some_and(|seconds| seconds < START)

@@ -36,6 +36,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &job::MEMLOCK_LIMIT,
     &dma::ACS_REDIRECT,
     &dma::PEER_MEMORY_PATH,
+    &network::LINK_TYPE,
     &network::PORT_DOWN,
     &network::PORT_AUTHENTICATION,
     &network::NO_SUBNET_MANAGER,

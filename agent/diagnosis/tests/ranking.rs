@@ -354,6 +354,13 @@ fn the_failing_call_and_its_error_decide() {
             ),
             (
                 "[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
+                "fabric-or-peer",
+                "peer",
+                "",
+            ),
+            // On RoCE the kernel looks up the peer's MAC address in this transition.
+            (
+                "link_layer: Ethernet (RoCE)\n[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
                 "addressing",
                 "MAC address",
                 "",

@@ -85,6 +85,7 @@ const WORDS: &[(&str, Mark)] = &[
     ("link layer: ethernet", Mark::Ethernet),
     ("link_layer: ethernet", Mark::Ethernet),
     ("link_layer:\t\tethernet", Mark::Ethernet),
+    ("roce detected", Mark::Ethernet),
     (" lid: ", Mark::Lid),
     (" lid 0x", Mark::Lid),
     ("habana", Mark::Family(Family::Gaudi)),

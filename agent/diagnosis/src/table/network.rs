@@ -64,6 +64,20 @@ pub(super) static PORT_AUTHENTICATION: KnownCause = KnownCause {
     weigh: weigh::logged,
 };
 
+pub(super) static LINK_TYPE: KnownCause = KnownCause {
+    id: "link-type",
+    title: "A port has the link type InfiniBand where the others have Ethernet, or the reverse",
+    explanation: "Adapters for both link types (VPI) keep the type in their firmware settings, which a reset of these settings, an update or \
+    a replacement changes. The port then finds no partner of its type: it stays down, or waits for a subnet manager.",
+    next_step: "Set the link type of the port to that of the others (1 is InfiniBand, 2 is Ethernet) and reset the adapter: mlxconfig -d ADDRESS \
+    set LINK_TYPE_P1=TYPE.",
+    rules: &[&rails::LINK_TYPE_DIFFERS],
+    cases: &[],
+    often: &[],
+    sometimes: &[],
+    weigh: weigh::nothing,
+};
+
 pub(super) static NO_SUBNET_MANAGER: KnownCause = KnownCause {
     id: "no-subnet-manager",
     title: "No subnet manager has configured an InfiniBand port",

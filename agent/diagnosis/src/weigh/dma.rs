@@ -55,6 +55,9 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
                 format!(", the same for {} more", others.len())
             };
             scales.against(type_path(*number), format!("{}{more}", domain.as_str()));
+            if let Some(symptom) = case.seen(&[SymptomKind::IommuFault]).next() {
+                scales.insisted_step = Some(blocked(symptom));
+            }
         }
         (None, []) if case.node.hcas().next().is_some() && scales.unseen.is_empty() => {
             scales.against(
@@ -64,6 +67,19 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
         }
         _ => {}
     }
+}
+
+/// What to do about a transfer that the IOMMU blocked although it passes the addresses of adapters and GPUs through.
+fn blocked(symptom: &Symptom) -> String {
+    let function = symptom.named.function.as_deref();
+    let (of, show) = function.map_or((String::new(), "lspci -k".to_owned()), |function| {
+        (format!(" {function}"), format!("lspci -k -s {function}"))
+    });
+    format!(
+        "Passthrough is on, so iommu=pt changes nothing. The function{of} accessed an address that its driver had not mapped, or had unmapped \
+        already: {show} shows which driver it is. Look for what the driver logged just before, update driver and firmware of that device, and \
+        reset it."
+    )
 }
 
 pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {

@@ -232,7 +232,8 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     // In this transition the kernel looks up the hardware address of the peer (`ib_modify_qp` resolves the destination MAC address).
     let unanswered = case
         .seen(&[SymptomKind::ConnectTimedOut])
-        .find(|symptom| symptom.named.transition == Some(Transition::Rtr));
+        .find(|symptom| symptom.named.transition == Some(Transition::Rtr))
+        .filter(|_| case.log.is_some_and(|log| log.marks.layers.ethernet));
     if let Some(symptom) = unanswered {
         scales.next_step = Some(
             "Moving a queue pair to RTR on RoCE looks up the peer's MAC address, and no one answered: ip neigh show dev NETDEV shows FAILED or \

@@ -338,7 +338,9 @@ pub static FIRMWARE_MIXED: Rule = Rule {
         "Drain the node, because this cuts every connection. Update all adapters to one version (mlxfwmanager, \
         mlxup, or the tool of the vendor) and reset them or reboot.",
     ),
-    false_alarms: "Only adapters with the same driver and board id are compared. Virtual functions are not.",
+    false_alarms: "Only adapters with the same driver and board id are compared. Virtual functions are not. For information on a node of \
+        which nothing is expected: vendors support releases side by side, replaced adapters come with newer ones, and the first number of a \
+        version is that of the adapter's generation, which is the same for one board.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: firmware_mixed,
 };

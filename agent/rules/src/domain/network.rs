@@ -11,7 +11,6 @@ use rdma_health_node::{Fact, Node, Port, network::Arp};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer,
     draft::Draft,
-    policy::Exception,
     remedy::{resolve, sysctl},
 };
 
@@ -19,7 +18,7 @@ use crate::{
 pub static SAME_SUBNET_ARP: Rule = Rule {
     id: "same-subnet-arp",
     domain: Domain::Network,
-    policy: Policy::of(Severities::WARNING).except(&[&ONLY_REVERSE_PATH]),
+    policy: Policy::of(Severities::WARNING),
     title: "RDMA network devices share a subnet without ARP settings for it",
     explanation: "Linux answers an ARP request for any of its addresses on any device (arp_ignore 0), and asks with \
         any of them (arp_announce 0). With several devices in one subnet, peers learn the MAC address of one device \
@@ -38,11 +37,6 @@ pub static SAME_SUBNET_ARP: Rule = Rule {
         own. Silent if the settings are not visible in the network namespace of rdma-health.",
     inputs: &[Writer::HostRoot],
     judge: same_subnet_arp,
-};
-
-static ONLY_REVERSE_PATH: Exception = Exception {
-    condition: "if only rp_filter is strict and ARP is set",
-    severities: Severities::INFO,
 };
 
 fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
@@ -64,9 +58,7 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
                 "{netdevs_in_words} share subnet {address}/{prefix} with {}",
                 settings.join(", ")
             );
-            let only_reverse_path = wrong.iter().all(|setting| setting.name == "rp_filter");
             let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(netdevs[0]), message)
-                .exception(only_reverse_path.then_some(&ONLY_REVERSE_PATH))
                 .written_remedy(set_here(node, &wrong))
                 .evidence(
                     &node.network.source,

@@ -53,6 +53,25 @@ pub(super) fn usual_link_layer<'a>(peers: &Peers<'a>) -> Option<&'a LinkLayer> {
         .map(|(layer, _)| layer)
 }
 
+/// The ports that `link-type-differs` reports.
+pub(super) fn of_other_link_type(node: &Node) -> BTreeSet<Subject> {
+    let mut found = BTreeSet::new();
+    for peers in node.peers() {
+        let Some(usual) = usual_link_layer(&peers) else {
+            continue;
+        };
+        let is_usual = |port: &Port<'_>| Some(port.link_layer.known()? == usual);
+        let all: Vec<_> = peers.ports.iter().collect();
+        let Some(exceptions) = exceptions(&all, is_usual) else {
+            continue;
+        };
+        let without = exceptions.without.iter();
+        let judged = without.filter(|port| peers.serve_gpus || port.is_active() != Some(true));
+        found.extend(judged.map(|port| Subject::of_port(port)));
+    }
+    found
+}
+
 fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut findings = Vec::new();
     for peers in node.peers() {

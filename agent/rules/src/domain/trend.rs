@@ -1,5 +1,7 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
+use std::collections::BTreeMap;
+
 use rdma_health_node::{
     Node, Port, events::DeviceEvent, history::PortHistory, kmsg::EventKind,
     netdev::counters::FEC_UNCORRECTABLE, words::duration,
@@ -29,8 +31,9 @@ pub static PORT_FLAPPING: Rule = Rule {
     },
     false_alarms: "The first half hour after boot is not counted. A port that is down now is reported by port-down. \
         Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
-        readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and within 12 hours \
-        of the boot by its counter, if it went down more often than a boot explains.",
+        readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and by its counter \
+        since the boot: within 12 hours of the boot if it went down more often than a boot explains, later if it went down more often \
+        than the limit on average, without the first 30 times (maintenance).",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
 };
@@ -76,7 +79,8 @@ fn went_down(
     logged: impl FnOnce() -> Option<(Option<&'static Exception>, String)>,
 ) -> Option<(Option<&'static Exception>, String)> {
     let Some(past) = past else {
-        let Some((downs, uptime)) = since_boot(node, port, limit) else {
+        let counted = since_boot(node, port, limit).or_else(|| steadily_since_boot(node, port, limit));
+        let Some((downs, uptime)) = counted else {
             return logged();
         };
         let uptime = duration(uptime);
@@ -108,6 +112,18 @@ fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> 
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime < 12 * HOUR)?;
     let downs = *port.netdev.known()?.carrier_downs.known()?;
     (downs >= limit as u64 + BOOTING).then_some((downs, uptime))
+}
+
+/// The same for a node that runs for longer: since the boot, the port went down so often that a part of the uptime must have had too many.
+/// Virtual functions go down with each pod.
+fn steadily_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
+    /// Days of maintenance, with all tries of that day.
+    const MAINTENANCE: u64 = 30;
+    let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
+    let downs = *port.netdev.known()?.carrier_downs.known()?;
+    let in_12_hours = downs.saturating_sub(MAINTENANCE).saturating_mul(12 * HOUR) / uptime;
+    (in_12_hours >= limit as u64 && !port.hca.is_virtual() && !port.hca.is_software())
+        .then_some((downs, uptime))
 }
 
 /// How often the kernel logged that the link of an active port went down, if the last time is less than 12 hours ago.
@@ -180,8 +196,10 @@ pub static COUNTER_ERRORS: Rule = Rule {
         host: "mlxlink -d DEVICE -c -e; InfiniBand: perfquery; Ethernet: ethtool -S NETDEV",
         ..Remedy::all("")
     },
-    false_alarms: "Only the rise of a counter is judged, never its value, so the rule is silent without an earlier \
-        reading. A counter that fell was reset. A counter that cannot be read is not judged.",
+    false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and rests is no finding. Without one, \
+        a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
+        be three. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
+        queue pairs counts less. A counter that fell was reset. A counter that cannot be read is not judged.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: counter_errors,
 };
@@ -207,7 +225,7 @@ fn limits(thresholds: &Thresholds) -> [Limit; 10] {
 
 fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let limits = limits(&expectations.thresholds);
-    let found = node.ports().filter_map(|port| {
+    let rises = node.ports().filter_map(|port| {
         let past = node.past(&port)?;
         let rises: Vec<_> = limits
             .iter()
@@ -226,7 +244,67 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 .fold(finding, |finding, rise| finding.evidence(&rise.file, rise.value)),
         )
     });
-    found.collect()
+    rises.chain(above_equals(node)).collect()
+}
+
+/// Counters of packets that were lost on the way or damaged.
+const OF_LOSS: [&str; 6] = [
+    "local_ack_timeout_err",
+    "packet_seq_err",
+    "out_of_sequence",
+    "port_rcv_errors",
+    "symbol_error",
+    "rx_icrc_encapsulated",
+];
+
+/// Ports without an earlier reading that counted far more lost packets than each of their equals.
+fn above_equals(node: &Node) -> Vec<Draft> {
+    /// One failed job counts less.
+    const LEAST: u64 = 100_000;
+    const TIMES: u64 = 100;
+    const FEWEST: usize = 3;
+    let mut findings = BTreeMap::new();
+    if node.history.is_some() {
+        return Vec::new();
+    }
+    for peers in node.peers() {
+        for name in OF_LOSS {
+            let all: Vec<_> = peers
+                .ports
+                .iter()
+                .filter(|port| !port.hca.is_virtual() && !port.hca.is_software() && !port.is_lent())
+                .filter_map(|port| Some((port, counter(port, name)?)))
+                .collect();
+            let Some((port, value)) = all.iter().max_by_key(|(_, value)| *value) else {
+                continue;
+            };
+            let most = all
+                .iter()
+                .map(|(_, other)| *other)
+                .filter(|other| other != value)
+                .max();
+            let is_alone = all.iter().filter(|(_, other)| other == value).count() == 1;
+            let most = most.unwrap_or_default();
+            if all.len() <= FEWEST || !is_alone || *value < LEAST || *value < most.saturating_mul(TIMES) {
+                continue;
+            }
+            let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
+            let directory = if is_standard { "counters" } else { "hw_counters" };
+            let subject = Subject::of_port(port);
+            let words = format!("{name} {value} (equal ports at most {most})");
+            let file = port.file(&format!("{directory}/{name}"));
+            let known = findings.remove(&subject);
+            let finding = if let Some(mut known) = known {
+                Draft::extend_message(&mut known, &format!(", {words}"));
+                known
+            } else {
+                let message = format!("{subject} counted far more lost packets than equal ports: {words}");
+                Draft::new(&COUNTER_ERRORS, subject.clone(), message)
+            };
+            findings.insert(subject, finding.evidence(file, value));
+        }
+    }
+    findings.into_values().collect()
 }
 
 /// A counter that rose faster than its limit.

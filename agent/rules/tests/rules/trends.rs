@@ -172,6 +172,36 @@ fn a_port_that_goes_down_again_and_again_flaps() {
 }
 
 #[test]
+fn without_history_a_counter_far_above_that_of_equal_ports_is_found() {
+    let with = |value: u64, other: u64| {
+        let mut node = node("infiniband-ndr", |_| {});
+        with_port(&mut node, "mlx5_1", |port| count(port, "symbol_error", value));
+        with_port(&mut node, "mlx5_0", |port| count(port, "symbol_error", other));
+        node
+    };
+    assert_eq!(
+        of(&with(918_221, 0), &auto(), "counter-errors"),
+        ["mlx5_1:1 warning"]
+    );
+    assert_eq!(
+        of(&with(50_000, 0), &auto(), "counter-errors"),
+        [""; 0],
+        "one failed job"
+    );
+    assert_eq!(
+        of(&with(918_221, 20_000), &auto(), "counter-errors"),
+        [""; 0],
+        "an equal port counts, too"
+    );
+    let mut watched = with(918_221, 0);
+    let mut history = History::default();
+    history.record(&watched, START);
+    watched.time = START + 600;
+    watched.history = Some(Arc::new(history));
+    assert_eq!(of(&watched, &auto(), "counter-errors"), [""; 0], "it rests");
+}
+
+#[test]
 fn without_history_flapping_is_only_found_on_a_recently_booted_node() {
     let with = |downs: &str, uptime: &str| {
         node("h100-connectx7", |tree| {
@@ -192,6 +222,11 @@ fn without_history_flapping_is_only_found_on_a_recently_booted_node() {
         of(&with("9", "864000.00 1.00"), &auto(), "port-flapping"),
         [""; 0],
         "within ten days"
+    );
+    assert_eq!(
+        of(&with("214", "864000.00 1.00"), &auto(), "port-flapping"),
+        ["mlx5_2:1 warning"],
+        "ten times a day"
     );
 }
 

@@ -623,6 +623,53 @@ pub(super) const CHANGES: &[Change] = &[
     },
     Change {
         fault: tree(
+            "t-same-subnet-strict",
+            "two ports are in 192.168.1.0/24, ARP is set for it, and the reverse path filter is strict",
+            "same-subnet-arp",
+            &[],
+        ),
+        make: |tree| {
+            let tables = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                ens1f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+                ens2f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
+            for (name, value) in [("arp_ignore", "1"), ("arp_announce", "2"), ("rp_filter", "1")] {
+                set(tree, &format!("proc/sys/net/ipv4/conf/all/{name}"), value)?;
+            }
+            set(tree, "proc/net/route", tables)
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-lost-packets",
+            "mlx5_1 counted 900000 missing acknowledgements, its three equals none",
+            "counter-errors",
+            &[],
+        ),
+        make: |tree| {
+            let port = BRANCHES[1].port();
+            set(tree, &format!("{port}/hw_counters/local_ack_timeout_err"), "918221")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-flapping-long",
+            "mlx5_1 lost its carrier 214 times since boot, ten days ago",
+            "port-flapping",
+            &["counter-errors"],
+        ),
+        make: |tree| {
+            let net = BRANCHES[1].net();
+            set(tree, "proc/uptime", "864000.00 3000000.00")?;
+            set(tree, &format!("{net}/carrier_up_count"), "215")?;
+            set(tree, &format!("{net}/carrier_down_count"), "214")?;
+            set(tree, &format!("{net}/carrier_changes"), "429")
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
             "t-flow-control",
             "no priority of mlx5_1 has flow control or congestion notification",
             "roce-flow-control",
