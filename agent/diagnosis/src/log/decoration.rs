@@ -125,12 +125,11 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         let (before, tagged) = rest.split_at(at);
         plain.push_str(before);
         let end = tagged.find('>').filter(|end| is_tag(&tagged[1..*end]));
-        rest = match end {
-            Some(end) => &tagged[end + 1..],
-            None => {
-                plain.push('<');
-                &tagged[1..]
-            }
+        rest = if let Some(end) = end {
+            &tagged[end + 1..]
+        } else {
+            plain.push('<');
+            &tagged[1..]
         };
     }
     plain.push_str(rest);
