@@ -15,7 +15,7 @@ pub(super) const ANCHORS: &[&str] = &[
 pub(super) fn restored(lower: &str) -> Option<&str> {
     if let Some((_, rest)) = lower.split_once("rpcrdma: connection to ") {
         let (peer, rest) = rest.split_once(' ')?;
-        return rest.starts_with("on ").then_some(peer);
+        return (rest.starts_with("on ") && rest.contains("memreg")).then_some(peer);
     }
     let (before, _) = lower.split_once(": successfully reconnected")?;
     before.rsplit(' ').next().filter(|name| name.starts_with("nvme"))
