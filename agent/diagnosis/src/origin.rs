@@ -125,7 +125,7 @@ fn may_be_gone(symptom: &Symptom) -> bool {
 }
 
 /// Whether the line may name a part of the chipset or of the platform: the IOMMU names the function of any driver, a switch between GPUs is a
-/// function beside the GPUs. What was read of the node may not have these.
+/// function between them. What was read of the node may not have these.
 fn is_of_platform(symptom: &Symptom) -> bool {
     let of_chipset = || {
         symptom

@@ -147,7 +147,7 @@ fn doubt_passthrough(symptoms: &mut [Symptom]) {
     }
 }
 
-/// What an adapter reports after a fault of its own, of its module or of its power follows from that fault: its link goes down, its driver
+/// What an adapter reports after a fault in it, in its module or in its power supply follows from that fault: its link goes down, its driver
 /// waits in vain, its firmware gives up in the heat.
 fn follow_device(symptoms: &mut [Symptom]) {
     let roots: Vec<(K, Option<u64>, Option<String>)> = symptoms

@@ -117,6 +117,15 @@ fn completions_of_ucx_perftest_and_libmlx5_are_read() {
         (dump.kind, dump.named.device.as_deref()),
         (SymptomKind::Completion(WcStatus::LocProtErr), Some("mlx5_3"))
     );
+    // The kernel warns of the kind of queue first, and of the syndrome in the same line or in the next.
+    let warning = "infiniband mlx5_0: mlx5_poll_one:530:(pid 0): Requestor error cqe on cqn 0x406:";
+    for end in [" ", "\ninfiniband mlx5_0: mlx5_poll_one:532:(pid 0): "] {
+        assert_eq!(
+            kind(&format!("{warning}{end}syndrome 0x15, vendor syndrome 0x81")),
+            SymptomKind::Completion(WcStatus::RetryExcErr),
+            "{end:?}"
+        );
+    }
 }
 
 #[test]

@@ -196,7 +196,7 @@ pub static COUNTER_ERRORS: Rule = Rule {
         host: "mlxlink -d DEVICE -c -e; InfiniBand: perfquery; Ethernet: ethtool -S NETDEV",
         ..Remedy::all("")
     },
-    false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and rests is no finding. Without one, \
+    false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and does not rise is not reported. Without one, \
         a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
         be three. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
         queue pairs counts less. A counter that fell was reset. A counter that cannot be read is not judged.",

@@ -436,8 +436,6 @@ const HARMLESS: &[&str] = &[
     "infiniband ports on a device",
     "no preset parameters were found",
     "btl_openib_allow_ib",
-    // The heading of a completion that mlx5 dumps; its status follows.
-    "error cqe on cqn",
     // Changes that the subnet manager or the administrator makes; programs continue.
     "client reregistration",
     "client_reregister",
