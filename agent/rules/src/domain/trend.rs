@@ -18,7 +18,7 @@ const HOUR: u64 = 3600;
 pub static PORT_FLAPPING: Rule = Rule {
     id: "port-flapping",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING).except(&[&A_FEW_TIMES]),
+    policy: Policy::of(Severities::WARNING).except(&[&A_FEW_TIMES, &PERHAPS_LONG_AGO]),
     title: "A port goes down repeatedly",
     explanation: "The link went down several times within 12 hours (expect.thresholds.flaps_in_12_hours). Each time, \
         all connections over it break and jobs fail with IBV_WC_RETRY_EXC_ERR(12). Usual causes are a bad cable or \
@@ -32,14 +32,19 @@ pub static PORT_FLAPPING: Rule = Rule {
     false_alarms: "The first half hour after boot is not counted. A port that is down now is reported by port-down. \
         Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
         readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and by its counter \
-        since the boot: within 12 hours of the boot if it went down more often than a boot explains, later if it went down more often \
-        than the limit on average, without the first 30 times (maintenance).",
+        since the boot: within 12 hours of the boot if it went down more often than a boot explains. Later, the counter does not say when, and is \
+        information only.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
 };
 
 static A_FEW_TIMES: Exception = Exception {
     condition: "if it went down less often, the last time within six hours, and is ACTIVE again",
+    severities: Severities::INFO,
+};
+
+static PERHAPS_LONG_AGO: Exception = Exception {
+    condition: "if only the counter of a node that runs for longer than 12 hours shows it",
     severities: Severities::INFO,
 };
 
@@ -79,12 +84,16 @@ fn went_down(
     logged: impl FnOnce() -> Option<(Option<&'static Exception>, String)>,
 ) -> Option<(Option<&'static Exception>, String)> {
     let Some(past) = past else {
-        let counted = since_boot(node, port, limit).or_else(|| steadily_since_boot(node, port, limit));
-        let Some((downs, uptime)) = counted else {
-            return logged();
-        };
-        let uptime = duration(uptime);
-        return Some((None, format!("{downs} times since the boot {uptime} ago")));
+        let words = |(downs, uptime)| format!("{downs} times since the boot {} ago", duration(uptime));
+        return since_boot(node, port, limit)
+            .map(|counted| (None, words(counted)))
+            .or_else(logged)
+            .or_else(|| {
+                Some((
+                    Some(&PERHAPS_LONG_AGO),
+                    words(long_since_boot(node, port, limit)?),
+                ))
+            });
     };
     let since = |seconds| past.downs_within(seconds, node.time);
     let recent = since(12 * HOUR);
@@ -114,10 +123,9 @@ fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> 
     (downs >= limit as u64 + BOOTING).then_some((downs, uptime))
 }
 
-/// The same for a node that runs for longer: since the boot, the port went down so often that a part of the uptime must have had too many.
-/// Virtual functions go down with each pod.
-fn steadily_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
-    /// Days of maintenance, with all tries of that day.
+/// The same for a node that runs for longer, if the port went down more often than the limit on average, without the first times of
+/// maintenance. Virtual functions go down with each pod.
+fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
     const MAINTENANCE: u64 = 30;
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
     let downs = *port.netdev.known()?.carrier_downs.known()?;

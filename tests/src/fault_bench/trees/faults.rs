@@ -654,22 +654,6 @@ pub(super) const CHANGES: &[Change] = &[
     },
     Change {
         fault: tree(
-            "t-flapping-long",
-            "mlx5_1 lost its carrier 214 times since boot, ten days ago",
-            "port-flapping",
-            &["counter-errors"],
-        ),
-        make: |tree| {
-            let net = BRANCHES[1].net();
-            set(tree, "proc/uptime", "864000.00 3000000.00")?;
-            set(tree, &format!("{net}/carrier_up_count"), "215")?;
-            set(tree, &format!("{net}/carrier_down_count"), "214")?;
-            set(tree, &format!("{net}/carrier_changes"), "429")
-        },
-        config: "",
-    },
-    Change {
-        fault: tree(
             "t-flow-control",
             "no priority of mlx5_1 has flow control or congestion notification",
             "roce-flow-control",
