@@ -23,10 +23,11 @@ pub(super) static STORAGE_ACCESS: KnownCause = KnownCause {
 pub(super) static PEER_SETTINGS: KnownCause = KnownCause {
     id: "peer-settings",
     title: "The two ends of a connection are configured differently",
-    explanation: "The peer answered and refused what this end proposed: the version of a protocol, the depth of a queue, the number of fragments or \
-    the size of a message.",
-    next_step: "Compare the settings that the message names on both ends, and make them the same. For Lustre: lnetctl net show -v (peer_credits, \
-    map_on_demand, conns_per_peer) and the options in /etc/modprobe.d of ko2iblnd. Update the older end if the versions differ.",
+    explanation: "The peer answered and refused what this end proposed: the version of a protocol or library, the depth of a queue, the number of \
+    fragments or the size of a message.",
+    next_step: "Compare on both ends what the message names, and make it the same; update the older end if the versions differ. The ranks of a job need \
+    the same image, the same versions of NCCL and its plugins, and the same NCCL_ variables. For Lustre: lnetctl net show -v (peer_credits, \
+    map_on_demand, conns_per_peer) and the options in /etc/modprobe.d of ko2iblnd.",
     rules: &[],
     cases: &[],
     often: &[PeerDiffers],
