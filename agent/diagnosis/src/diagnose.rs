@@ -19,16 +19,17 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use rdma_health_node::{Node, iommu::DomainType};
+use rdma_health_node::Node;
 use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Subject, domain::reading};
 
 use crate::{
+    concern,
     known::{KnownCause, Link},
     log::Log,
     observed,
     origin::{self, Origin},
     outcome::{Cause, Confidence, Diagnosis, LogSummary},
-    symptom::{Grade, Software, Symptom, SymptomKind},
+    symptom::{Grade, Software, Symptom},
     table::{self, CAUSES, is_usual},
     weigh::{Case, Scales},
 };
@@ -46,22 +47,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let unknown = Node::unknown();
     let is_elsewhere = matches!(origin, Origin::Elsewhere(_) | Origin::Unread);
     let writer = if is_elsewhere { &unknown } else { node };
-    // libibverbs warns of every provider that it cannot load, also where nothing fails.
-    let has_failed = symptoms
-        .iter()
-        .any(|symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::NoProvider);
-    let user = if has_failed { writer } else { node };
-    let names_adapter = symptoms.iter().any(names_adapter);
-    for symptom in &mut symptoms {
-        if is_optional_provider(symptom, user)
-            || !names_adapter && is_of_other_bridge(symptom, writer)
-            || origin == Origin::Here && is_of_start(symptom, node)
-            || is_of_another_function(symptom, node, writer)
-            || origin == Origin::Here && is_passthrough(symptom, node)
-        {
-            symptom.grade = Grade::Note;
-        }
-    }
+    concern::lower_others(&mut symptoms, node, writer, origin == Origin::Here);
     // A secondary failure is not evidence for a cause, unless there are no other symptoms.
     let has_primary = symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary);
     let least = if has_primary {
@@ -155,94 +141,6 @@ fn unexplained(symptoms: &[Symptom]) -> Option<String> {
         rdma-health check on the other nodes of the job."
             .into()
     })
-}
-
-/// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.
-/// Otherwise it is another function of the node, or a part of the chipset, which is on the first bus.
-fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> bool {
-    let Some(function) = &symptom.named.function else {
-        return false;
-    };
-    if symptom.kind != SymptomKind::IommuFault || symptom.known {
-        return false;
-    }
-    let functions = writer.pci.functions.known();
-    symptom.known = functions.is_some_and(|functions| functions.contains_key(function));
-    let is_here = symptom.hosts.is_empty() && node.pci.has(function) == Some(true)
-        || writer.pci.has(function) == Some(true);
-    !symptom.known && (is_here || function.starts_with("0000:00:"))
-}
-
-/// Whether a line names an adapter or a GPU, and not only a port of PCIe.
-fn names_adapter(symptom: &Symptom) -> bool {
-    symptom.named.device.is_some()
-        || symptom.line.is_some() && symptom.kind != SymptomKind::PciFault
-        || !is_of_port(symptom)
-}
-
-/// Whether a line is one of the PCI core about a port of PCIe: `pcieport 0000:00:00.0: AER: device recovery failed`.
-fn is_of_port(symptom: &Symptom) -> bool {
-    symptom.kind == SymptomKind::PciFault && symptom.text.contains("pcieport ")
-}
-
-/// Whether a fault of a port of PCIe says nothing about RDMA: it is not known to be above an adapter or a GPU.
-fn is_of_other_bridge(symptom: &Symptom, writer: &Node) -> bool {
-    let Some(function) = symptom.named.function.as_ref().filter(|_| is_of_port(symptom)) else {
-        return false;
-    };
-    // Ports above an adapter or a GPU are among them.
-    let is_of_ours = writer.functions().iter().any(|known| known.address == *function);
-    let is_itself = symptom.text.contains(&format!("pcieport {function}"));
-    !is_of_ours && (is_itself || writer.pci.has(function) == Some(true))
-}
-
-/// Whether a link went down while the node started, and all ports are active now.
-fn is_of_start(symptom: &Symptom, node: &Node) -> bool {
-    /// When a link that goes down belongs to the start of the node, in seconds after boot.
-    const START: f64 = 600.0;
-    let seconds = || {
-        let (_, rest) = symptom.text.split_once('[')?;
-        rest.split_once(']')?.0.trim().parse::<f64>().ok()
-    };
-    let mut ports = node.hcas().flat_map(|hca| hca.ports.values()).peekable();
-    let function = symptom.named.function.as_deref();
-    symptom.kind == SymptomKind::PortError
-        && function.is_some_and(|function| node.pci.has(function) == Some(true))
-        && symptom.count == 1
-        && symptom.software == Some(Software::Kernel)
-        && seconds().is_some_and(|seconds| seconds < START)
-        && ports.peek().is_some()
-        && ports.all(|port| port.is_active() == Some(true))
-}
-
-/// Whether a library warns of a command line without `iommu=pt` on a node whose IOMMU translates for no adapter and no GPU.
-fn is_passthrough(symptom: &Symptom, node: &Node) -> bool {
-    symptom.kind == SymptomKind::PassthroughMissing
-        && node.iommu.groups.unread().is_none()
-        && !node
-            .dma_functions()
-            .any(|function| function.dma.is_some_and(DomainType::is_translated))
-}
-
-/// Whether libibverbs misses the provider of an adapter that the node does not have. It looks for every provider that is configured.
-fn is_optional_provider(symptom: &Symptom, node: &Node) -> bool {
-    let Some((_, library)) = symptom
-        .text
-        .split_once("load driver 'lib")
-        .filter(|_| symptom.kind == SymptomKind::NoProvider)
-    else {
-        return false;
-    };
-    let provider = library.split('-').next().unwrap_or_default();
-    // The driver's name begins with the provider's: mlx5_core, bnxt_re, irdma. hfi1 has the provider hfi1verbs.
-    let is_of = |driver: &str| driver.starts_with(provider.trim_end_matches("verbs"));
-    let mut drivers = node
-        .functions()
-        .into_iter()
-        .filter_map(|function| function.driver)
-        .peekable();
-    let is_read = drivers.peek().is_some() || node.hcas.unread().is_none();
-    is_read && !drivers.any(is_of) && !node.hcas().any(|hca| is_of(&hca.name))
 }
 
 /// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod concern;
 mod diagnose;
 pub mod glossary;
 mod job_view;
