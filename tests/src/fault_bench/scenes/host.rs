@@ -120,8 +120,8 @@ const UVERBS_MISSING: Injection = Injection {
         PROBE,
     )
     .known_miss(
-        Some("device-permission"),
-        "no cause of the diagnosis is a missing device node; `device-permission` mentions it only in its explanation",
+        Some("device-not-given"),
+        "no cause of the diagnosis is a device node that the node does not have; `device-not-given` is about the place where the job runs",
     ),
     inject: "mv /dev/infiniband/uverbs1 /dev/uverbs1.away",
     restore: "mv /dev/uverbs1.away /dev/infiniband/uverbs1",
