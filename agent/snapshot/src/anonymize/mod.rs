@@ -45,14 +45,23 @@ pub fn anonymize(snapshot: &mut Snapshot) -> bool {
     pseudonyms.host_stays
 }
 
-/// Pseudonyms that know the name of the host, unless the kernel or its drivers use the same word.
+/// Pseudonyms that know the name of the host, unless the kernel or its drivers use the same word, and the GIDs of its ports.
 fn pseudonyms(recording: &Recording) -> Pseudonyms {
-    let Some(name) = recording.file(HOST_NAME) else {
-        return Pseudonyms::default();
+    let mut pseudonyms = match recording.file(HOST_NAME) {
+        Some(name) => Pseudonyms::of_host(&String::from_utf8_lossy(name), |name| {
+            log::is_word(name) || DAEMONS.contains(&name) || recording.iter().any(|answer| uses(answer, name))
+        }),
+        None => Pseudonyms::default(),
     };
-    Pseudonyms::of_host(&String::from_utf8_lossy(name), |name| {
-        log::is_word(name) || DAEMONS.contains(&name) || recording.iter().any(|answer| uses(answer, name))
-    })
+    pseudonyms.keep_order(recording.iter().filter_map(|(question, answer)| {
+        let (Question::Read(path), Answer::Bytes(gid)) = (question, answer) else {
+            return None;
+        };
+        let is_gid = path.contains("/ports/") && path.rsplit('/').nth(1) == Some("gids");
+        let gid = is_gid.then(|| std::str::from_utf8(gid).ok())??;
+        gid.trim().parse().ok()
+    }));
+    pseudonyms
 }
 
 /// Whether a question or answer contains the word `name` other than as the name of a host: replacing it would change the

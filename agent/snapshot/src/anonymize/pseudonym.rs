@@ -5,12 +5,13 @@
 //!   same for every form of address, so that a MAC, its GUID and its link-local GID still match.
 //! - IPv4 addresses and global IPv6 prefixes keep common prefixes: addresses of one subnet stay in one subnet of the same
 //!   size (like Crypto-PAn). The first byte stays, and the whole part that makes an address private, link-local or
-//!   IPv4-mapped.
+//!   IPv4-mapped. The addresses of ports keep their order, which shows that two of them were swapped.
 //!
 //! The key is random and not stored.
 
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     hash::{BuildHasher, RandomState},
     net::{Ipv4Addr, Ipv6Addr},
 };
@@ -23,6 +24,8 @@ pub(super) struct Pseudonyms {
     host: Vec<String>,
     /// Whether a name of the host stays, because it is a word that others use.
     pub(super) host_stays: bool,
+    /// What [`Pseudonyms::prefix`] replaces of addresses whose order stays, by its width.
+    ordered: BTreeSet<(u32, u64)>,
 }
 
 impl Pseudonyms {
@@ -117,13 +120,31 @@ impl Pseudonyms {
         }
     }
 
+    /// Makes the pseudonyms of these addresses keep their order.
+    pub(super) fn keep_order(&mut self, addresses: impl Iterator<Item = Ipv6Addr>) {
+        let ordered = addresses.map(|address| match address.to_ipv4_mapped() {
+            Some(mapped) => (32, u64::from(mapped.to_bits())),
+            None => (64, halves(address).0),
+        });
+        self.ordered.extend(ordered);
+    }
+
     /// The leading `width` bits of `value`, with the bits after the first `kept` replaced: whether a bit flips depends on
-    /// all bits before it, so that common prefixes stay common.
+    /// all bits before it, so that common prefixes stay common. A bit that tells the order of two known addresses stays.
     fn prefix(&self, value: u64, width: u32, kept: u32) -> u64 {
         (kept..width).fold(value, |found, bit| {
-            let before = value >> (width - bit);
+            let place = width - 1 - bit;
+            let (before, tells) = (value >> place >> 1, 1 << place);
+            let lowest = (before << 1) << place;
+            let is_known = |from: u64| {
+                let range = (width, from)..=(width, from | (tells - 1));
+                self.ordered.range(range).next().is_some()
+            };
+            if is_known(lowest) && is_known(lowest | tells) {
+                return found;
+            }
             let flip = self.hash("prefix", (width, bit, before)) & 1;
-            found ^ flip << (width - 1 - bit)
+            found ^ flip << place
         })
     }
 
@@ -247,6 +268,25 @@ mod tests {
                 prop_assert_eq!(class(a).is_link_local(), class(mapped[0]).is_link_local());
                 prop_assert_eq!(class(a).is_unspecified(), class(mapped[0]).is_unspecified());
                 prop_assert_eq!((a ^ b).leading_zeros(), (mapped[0] ^ mapped[1]).leading_zeros());
+            }
+        }
+
+        #[test]
+        fn known_addresses_keep_their_order_and_their_common_prefixes(known: Vec<u32>, a: u32, b: u32) {
+            let mut pseudonyms = Pseudonyms::default();
+            let mapped = |bits: u32| Ipv4Addr::from_bits(bits).to_ipv6_mapped();
+            let global = |bits: u32| Ipv6Addr::from_bits(0xfd00_u128 << 112 | u128::from(bits) << 72);
+            let near = |bits: u32| [bits, bits ^ 1, bits ^ 0x300, bits.wrapping_add(1)];
+            let known: Vec<_> = known.into_iter().flat_map(near).collect();
+            for of in [mapped, global] {
+                pseudonyms.keep_order(known.iter().map(|bits| of(*bits)));
+                for pair in known.windows(2) {
+                    let found = [pair[0], pair[1]].map(|bits| pseudonyms.gid(of(bits)));
+                    prop_assert_eq!(found[0].cmp(&found[1]), pair[0].cmp(&pair[1]));
+                }
+                let found = [a, b].map(|bits| pseudonyms.gid(of(bits)).to_bits());
+                let common = (of(a).to_bits() ^ of(b).to_bits()).leading_zeros();
+                prop_assert_eq!(common, (found[0] ^ found[1]).leading_zeros());
             }
         }
 
