@@ -296,16 +296,17 @@ fn awaits_subnet_manager(port: &Port<'_>) -> bool {
 
 fn no_subnet_manager(node: &Node, _: &Expectations) -> Vec<Draft> {
     // A port that should be Ethernet needs no subnet manager.
-    let of_other_type = of_other_link_type(node);
+    let others = of_other_link_type(node);
+    let of_other_type: Vec<_> = others.iter().map(|other| Subject::of_port(&other.port)).collect();
     let found = node.ports().filter_map(|port| {
-        if of_other_type.contains(&Subject::of_port(&port)) {
+        let subject = Subject::of_port(&port);
+        if of_other_type.contains(&subject) {
             return None;
         }
         if port.hca.is_virtual() && port.hca.node_guid.known().is_some_and(|guid| guid.0 == 0) {
             return None;
         }
         let state = port.state.known()?;
-        let subject = Subject::of_port(&port);
         let lost = port.is_infiniband() && state.code == PortCode::ACTIVE && port.sm_lid.known() == Some(&0);
         let (message, file, value, exception) = if awaits_subnet_manager(&port) {
             let message = format!(

@@ -53,58 +53,54 @@ pub(super) fn usual_link_layer<'a>(peers: &Peers<'a>) -> Option<&'a LinkLayer> {
         .map(|(layer, _)| layer)
 }
 
+/// A port with another link type than equal ports.
+pub(super) struct OtherLinkType<'a> {
+    pub(super) port: Port<'a>,
+    /// What the others have.
+    usual: &'a LinkLayer,
+    /// How many of them: `7 of 8`.
+    share: String,
+}
+
 /// The ports that `link-type-differs` reports.
-pub(super) fn of_other_link_type(node: &Node) -> BTreeSet<Subject> {
-    let mut found = BTreeSet::new();
+pub(super) fn of_other_link_type(node: &Node) -> Vec<OtherLinkType<'_>> {
+    let mut found = Vec::new();
     for peers in node.peers() {
         let Some(usual) = usual_link_layer(&peers) else {
             continue;
         };
-        let is_usual = |port: &Port<'_>| Some(port.link_layer.known()? == usual);
-        let all: Vec<_> = peers.ports.iter().collect();
-        let Some(exceptions) = exceptions(&all, is_usual) else {
+        let is_usual = |port: Port<'_>| Some(port.link_layer.known()? == usual);
+        let Some(exceptions) = exceptions(&peers.ports, is_usual) else {
             continue;
         };
-        let without = exceptions.without.iter();
+        let share = exceptions.share();
+        let without = exceptions.without.into_iter();
         let judged = without.filter(|port| peers.serve_gpus || port.is_active() != Some(true));
-        found.extend(judged.map(|port| Subject::of_port(port)));
+        found.extend(judged.map(|port| OtherLinkType {
+            port,
+            usual,
+            share: share.clone(),
+        }));
     }
     found
 }
 
 fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let mut findings = Vec::new();
-    for peers in node.peers() {
-        let Some(usual) = usual_link_layer(&peers) else {
-            continue;
+    let draft = |OtherLinkType { port, usual, share }: OtherLinkType<'_>| {
+        let subject = Subject::of_port(&port);
+        let layer = port.link_layer.known().map_or("", LinkLayer::name);
+        let value = match usual {
+            LinkLayer::InfiniBand => "1",
+            LinkLayer::Ethernet | LinkLayer::Other(_) => "2",
         };
-        let is_usual = |port: &Port<'_>| Some(port.link_layer.known()? == usual);
-        let all: Vec<_> = peers.ports.iter().collect();
-        let Some(found) = exceptions(&all, is_usual) else {
-            continue;
-        };
-        let share = found.share();
-        for port in found.without {
-            if !peers.serve_gpus && port.is_active() == Some(true) {
-                continue;
-            }
-            let subject = Subject::of_port(port);
-            let layer = port.link_layer.known().map_or("", LinkLayer::name);
-            let value = match usual {
-                LinkLayer::InfiniBand => "1",
-                LinkLayer::Ethernet | LinkLayer::Other(_) => "2",
-            };
-            let usual = usual.name();
-            let message = format!("{subject} has link type {layer}; {share} equal ports have {usual}");
-            findings.push(
-                Draft::new(&LINK_TYPE_DIFFERS, subject, message)
-                    .fill("TYPE", value)
-                    .evidence(port.file("link_layer"), layer)
-                    .evidence("link type of equal ports", format!("{share} have {usual}")),
-            );
-        }
-    }
-    findings
+        let usual = usual.name();
+        let message = format!("{subject} has link type {layer}; {share} equal ports have {usual}");
+        Draft::new(&LINK_TYPE_DIFFERS, subject, message)
+            .fill("TYPE", value)
+            .evidence(port.file("link_layer"), layer)
+            .evidence("link type of equal ports", format!("{share} have {usual}"))
+    };
+    of_other_link_type(node).into_iter().map(draft).collect()
 }
 
 /// `partition-key-missing`.
@@ -275,7 +271,7 @@ fn swapped(peers: &Peers<'_>) -> Option<Draft> {
     let mut rails: Vec<_> = peers
         .ports
         .iter()
-        .filter_map(|port| Some((port, port.routable_gid()?.gid)))
+        .filter_map(|port| Some((port, place(port.routable_gid()?.gid))))
         .collect();
     if rails.len() < FEWEST || rails.len() < peers.ports.len() {
         return None;
@@ -289,22 +285,30 @@ fn swapped(peers: &Peers<'_>) -> Option<Draft> {
     if !same(one) || !same(other) {
         return None;
     }
-    let v4 = |gid: Ipv6Addr| {
+    let shown = |gid: Ipv6Addr| {
         gid.to_ipv4_mapped()
-            .map_or_else(|| gid.to_string(), |v4| v4.to_string())
+            .map_or_else(|| format!("{gid}/64"), |v4| v4.to_string())
     };
     let message = format!(
         "{one} has {} and {other} has {}: they seem to be swapped; the addresses of {} equal ports rise in the order of the ports",
-        v4(its),
-        v4(others),
+        shown(its),
+        shown(others),
         rails.len() - 2
     );
     Some(
         Draft::new(&RAIL_ADDRESSES, Subject::of_port(one), message)
             .exception(&SWAPPED)
-            .evidence(one.file("gids"), v4(its))
-            .evidence(other.file("gids"), v4(others)),
+            .evidence(one.file("gids"), shown(its))
+            .evidence(other.file("gids"), shown(others)),
     )
+}
+
+/// What an address tells of the rail: the second half of an IPv6 address is often made from the MAC address.
+fn place(address: Ipv6Addr) -> Ipv6Addr {
+    match address.to_ipv4_mapped() {
+        Some(_) => address,
+        None => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64),
+    }
 }
 
 /// The only two entries that are not in rising order, if exchanging them makes it so.
