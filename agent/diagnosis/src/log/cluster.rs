@@ -129,13 +129,12 @@ fn claim(lower: &str) -> Option<(K, usize)> {
 /// Modules that a restart of the driver could not unload: `rmmod: ERROR: Module ib_core is in use by: rdma_cm`, `Unloading rdma_cm [FAILED]`,
 /// `Error: Failed to restart openibd`.
 fn unload(lower: &str) -> Option<(K, usize)> {
-    const MODULES: [&str; 11] = [
+    const MODULES: [&str; 10] = [
         "rdma",
         "mlx",
         "ib_",
         "iw_",
         "iser",
-        "isert",
         "srp",
         "bnxt_re",
         "efa",

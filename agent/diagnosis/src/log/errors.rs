@@ -225,7 +225,7 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         let is_sign_right = positive || is_negative || before.ends_with("errno");
         // The kernel's form: `Can't create QP: -12, …`. -1 is not an error number there.
         let follows_message = is_negative
-            && value_of(&lower[found..]) > 1
+            && number(&lower[found..]).is_some_and(|value| value > 1)
             && lower[..found - 1].ends_with(": ")
             && before
                 .as_bytes()
@@ -239,10 +239,6 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
     }
     None
-}
-
-fn value_of(text: &str) -> u64 {
-    number(text).unwrap_or_default()
 }
 
 /// Whether a text ends with the name of a call of libibverbs or librdmacm.

@@ -28,6 +28,11 @@ fn logged(tree: &mut Tree, message: &str) -> anyhow::Result<()> {
     )
 }
 
+/// The routing table of a node with two ports in 192.168.1.0/24.
+const ONE_SUBNET: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+    ens1f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+    ens2f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
+
 /// Every change, one fault each.
 pub(super) const CHANGES: &[Change] = &[
     Change {
@@ -613,12 +618,7 @@ pub(super) const CHANGES: &[Change] = &[
             "same-subnet-arp",
             &[],
         ),
-        make: |tree| {
-            let tables = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-                ens1f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
-                ens2f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
-            set(tree, "proc/net/route", tables)
-        },
+        make: |tree| set(tree, "proc/net/route", ONE_SUBNET),
         config: "",
     },
     Change {
@@ -629,13 +629,10 @@ pub(super) const CHANGES: &[Change] = &[
             &[],
         ),
         make: |tree| {
-            let tables = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-                ens1f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
-                ens2f0np0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
             for (name, value) in [("arp_ignore", "1"), ("arp_announce", "2"), ("rp_filter", "1")] {
                 set(tree, &format!("proc/sys/net/ipv4/conf/all/{name}"), value)?;
             }
-            set(tree, "proc/net/route", tables)
+            set(tree, "proc/net/route", ONE_SUBNET)
         },
         config: "",
     },
