@@ -117,8 +117,10 @@ impl Node {
 
     /// Joins an event with its function; `None` if it is about something else than an adapter or a GPU.
     fn device_event<'a>(&'a self, event: &'a Event, functions: &[Function<'a>]) -> Option<DeviceEvent<'a>> {
+        // Of the adapter below a software RDMA device only what ends its transfers: its driver knows no RDMA.
+        let of_any_adapter = event.kind == EventKind::IommuFault;
         let is_of_interest = |function: &&Function<'_>| match function.role {
-            Role::Rdma => !function.is_software,
+            Role::Rdma => !function.is_software || of_any_adapter,
             Role::Capable | Role::Gpu => true,
             Role::Bridge => false,
         };
