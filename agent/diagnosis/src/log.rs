@@ -249,7 +249,7 @@ impl LogReader {
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
         let bytes = decoration::undecorated(bytes);
-        let has_event = |symptom: &Symptom| symptom.kind == SymptomKind::GidChanged;
+        let has_event = |symptom: &Symptom| consequence::can_go_on(symptom.kind);
         if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
             self.went_on = Some(self.log.lines);
         }

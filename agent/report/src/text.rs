@@ -199,7 +199,14 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
         }
     }
     if parts.is_empty() {
-        parts.push("no problem found".into());
+        let others = number_of(diagnosis, |symptom| symptom.kind.is_of_other());
+        parts.push(match others {
+            0 => "no problem found".into(),
+            _ => format!(
+                "no problem of RDMA found, {} of other kinds in the log",
+                count(others, "error")
+            ),
+        });
     }
     let cause = diagnosis
         .first()

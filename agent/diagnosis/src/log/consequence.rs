@@ -2,18 +2,27 @@
 
 use rdma_health_protocol::WcStatus;
 
-use super::ended;
+use super::{
+    ended,
+    grade::{Level, level},
+};
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
 
-/// Lowers an event that the job outlived: it counted its steps after it, and nothing else failed.
+/// Whether a program can go on after it: a GID was added, or a function that newer libraries have is missing.
+pub(super) fn can_go_on(kind: K) -> bool {
+    matches!(kind, K::GidChanged | K::LibraryMismatch)
+}
+
+/// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
 pub(super) fn outlive(symptoms: &mut [Symptom], went_on: Option<u64>) {
-    let is_event = |symptom: &Symptom| symptom.kind == K::GidChanged;
+    let is_event = |symptom: &Symptom| can_go_on(symptom.kind);
     let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
     if symptoms.iter().any(fails) {
         return;
     }
     for symptom in symptoms.iter_mut().filter(|symptom| is_event(symptom)) {
-        if went_on > symptom.line {
+        let is_mentioned = symptom.kind == K::GidChanged && level(&symptom.text) == Some(Level::Info);
+        if went_on > symptom.line || is_mentioned {
             symptom.grade = Grade::Note;
         }
     }
@@ -45,6 +54,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             K::CreateFailed | K::ResourceLimit | K::CreateRefused
         )
     });
+    let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
     let unfit = first(Grade::Degraded, |symptom| symptom.kind == K::GidUnusable);
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
     for symptom in symptoms.iter_mut() {
@@ -57,7 +67,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_device(symptom.kind) && after(unfit)
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
-            || symptom.kind == K::CreateUnexplained && after(created);
+            || symptom.kind == K::CreateUnexplained && after(created)
+            // Queue pairs like it worked until then.
+            || symptom.kind == K::CreateRefused && after(connected);
         if is_consequence && symptom.grade > Grade::Secondary {
             symptom.grade = Grade::Secondary;
         }

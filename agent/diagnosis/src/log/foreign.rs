@@ -59,9 +59,10 @@ pub(super) fn is_tcp_of_ucx(lower: &str) -> bool {
     TCP.iter().any(|source| lower.contains(source)) && !lower.contains("rdma")
 }
 
-/// Whether a line shows that the job goes on: a step of a training with its loss, or its end.
+/// Whether a line shows that the job goes on: NCCL's communicator, a step of a training with its loss, or its end.
 pub(super) fn goes_on(bytes: &[u8]) -> bool {
-    const ENDS: [&str; 4] = [
+    const ENDS: [&str; 5] = [
+        "init complete",
         "training finished",
         "training complete",
         "finished training",

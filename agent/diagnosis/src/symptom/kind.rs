@@ -273,6 +273,14 @@ impl SymptomKind {
         )
     }
 
+    /// Whether it is an error of something else than RDMA, which a program that uses RDMA reports.
+    pub fn is_of_other(self) -> bool {
+        matches!(
+            self,
+            Self::ComputeError | Self::SharedMemory | Self::TcpError | Self::GlooError
+        )
+    }
+
     /// The kind for an error number of a failed connection attempt.
     pub(crate) fn of_connect(errno: Errno) -> Self {
         match errno {

@@ -34,7 +34,7 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
         };
         let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"')) && !matches!(after, Some('_' | '.'));
         let found = match word {
-            "INFO" | "DEBUG" | "TRACE" | "DIAG" | "REQ" => Some(Level::Info),
+            "INFO" | "NOTICE" | "DEBUG" | "TRACE" | "DIAG" | "REQ" => Some(Level::Info),
             // NCCL has no other level for what goes wrong.
             "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
             "Fatal" if after == Some(':') => Some(Level::Error),
