@@ -31,6 +31,7 @@ macro_rules! rows {
 }
 
 mod counters;
+mod efa;
 mod field;
 mod libraries;
 mod settings;
@@ -39,6 +40,7 @@ mod system;
 /// Every list with the kind of its names.
 static CHAPTERS: &[(&str, &[Row])] = &[
     ("error of libfabric", libraries::FABRIC),
+    ("error of libfabric's provider for EFA", efa::ERRORS),
     ("status of UCX", libraries::UCX),
     ("status", libraries::STATUS),
     ("term", field::FIELD),
@@ -273,6 +275,25 @@ pub fn family(text: &str) -> Option<Term> {
 pub(crate) fn of_fabric(text: &str) -> Option<Errno> {
     let upper = text.to_ascii_uppercase();
     strerror::named(upper.strip_prefix("FI_")?)
+}
+
+/// An error of libfabric's provider for EFA by its number: `prov_errno: 4116`, `4116`. The numbers below are the statuses of completions.
+pub(crate) fn of_efa(lower: &str) -> Option<Term> {
+    /// The number of the first row.
+    const FIRST: usize = 4096;
+    let label = lower.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number: usize = lower[label.len()..].parse().ok()?;
+    let label = label
+        .trim_end_matches([' ', ':', '=', '('])
+        .trim_start_matches(['-', ' ']);
+    let is_label = label.is_empty() || label.ends_with("prov_errno") || label.ends_with("prov errno");
+    let (name, meaning, see) = efa::ERRORS.get(number.checked_sub(FIRST)?).filter(|_| is_label)?;
+    Some(Term {
+        name,
+        kind: "error of libfabric's provider for EFA",
+        meaning,
+        see,
+    })
 }
 
 /// The reason of a rejected connection by its number: what it means and what to read next.

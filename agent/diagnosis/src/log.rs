@@ -30,6 +30,7 @@ mod phrases;
 mod recognise;
 mod settings;
 mod status;
+mod success;
 mod trace;
 mod wrapped;
 
@@ -164,32 +165,11 @@ impl LogReader {
         if self.log.nodes.is_none() && self.channels == (true, false) {
             self.log.nodes = Some(1);
         }
-        // Within one node NCCL uses NVLink, PCIe or shared memory, whatever network it would have used.
-        if self.log.nodes == Some(1) {
-            for symptom in &mut self.log.symptoms {
-                if matches!(
-                    symptom.kind,
-                    SymptomKind::NoDevice
-                        | SymptomKind::SocketFallback
-                        | SymptomKind::RdmaDisabled
-                        | SymptomKind::NoLibrary
-                        | SymptomKind::NoProvider
-                        | SymptomKind::GdrDisabled
-                ) && symptom.grade <= Grade::Degraded
-                {
-                    symptom.grade = Grade::Note;
-                }
-            }
-        }
-        // A port without a cable is normal where the same list shows active ones.
-        if self.active_port {
-            for symptom in &mut self.log.symptoms {
-                if symptom.kind == SymptomKind::PortNotActive && symptom.grade == Grade::Degraded {
-                    symptom.grade = Grade::Note;
-                }
-            }
-        }
-        consequence::outlive(&mut self.log.symptoms, self.went_on);
+        let mut successes = self.recogniser.successes();
+        successes.went_on = self.went_on;
+        successes.active_port = self.active_port;
+        successes.one_node = self.log.nodes == Some(1);
+        successes.excuse(&mut self.log.symptoms);
         consequence::settle(&mut self.log.symptoms);
         self.log
     }
@@ -249,7 +229,7 @@ impl LogReader {
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
         let bytes = decoration::undecorated(bytes);
-        let has_event = |symptom: &Symptom| consequence::can_go_on(symptom.kind);
+        let has_event = |symptom: &Symptom| success::can_go_on(symptom.kind);
         if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
             self.went_on = Some(self.log.lines);
         }

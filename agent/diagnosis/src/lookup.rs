@@ -285,8 +285,14 @@ fn by_name(text: &str) -> Vec<Meaning> {
     {
         return vec![Meaning::Rejection(number, meaning, see)];
     }
+    if let Some(term) = glossary::of_efa(&lower) {
+        return vec![Meaning::Term(term)];
+    }
+    // `RDMA_CM_EVENT_UNREACHABLE, error -110`: the event says more than its error number.
     if words.len() > 1 {
-        return Vec::new();
+        let first = words[0].trim_end_matches([',', ':', ';']).to_ascii_lowercase();
+        let is_event = first.contains("event_") && event_named(&first).is_some();
+        return if is_event { of_line(text) } else { Vec::new() };
     }
     match event_named(&lower) {
         Some(Some(kind)) => vec![Meaning::Symptom(kind)],

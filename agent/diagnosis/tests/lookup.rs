@@ -96,4 +96,31 @@ fn names_numbers_texts_and_lines_are_found() {
     for text in ["weather", "", "4711", "step 100 loss 2.31"] {
         assert_eq!(lookup(text), [], "{text}");
     }
+    for (text, name) in [
+        ("prov_errno: 4116", "FI_EFA_ERR_READ_POST"),
+        ("4127", "FI_EFA_ERR_PEER_ABORTED"),
+        ("rx_prio3_pause", "rx_prioN_pause"),
+    ] {
+        assert!(
+            matches!(&lookup(text)[..], [Meaning::Term(term)] if term.name == name),
+            "{text}: {:?}",
+            lookup(text)
+        );
+    }
+    for (text, kind) in [
+        (
+            "RDMA_CM_EVENT_UNREACHABLE, error -110",
+            SymptomKind::PeerUnreachable,
+        ),
+        (
+            "RDMA_CM_EVENT_ADDR_ERROR, error -19",
+            SymptomKind::AddressUnresolved,
+        ),
+    ] {
+        assert!(
+            matches!(&lookup(text)[..], [Meaning::Line(symptom)] if symptom.kind == kind),
+            "{text}: {:?}",
+            lookup(text)
+        );
+    }
 }

@@ -117,3 +117,66 @@ fn a_line_is_explained_as_check_reads_it() {
     );
     assert_eq!(lookup("vendor_err 0xd"), [Meaning::UnlistedVendorError(13)]);
 }
+
+/// What a program reports while it tries, and what shows that it got there.
+#[test]
+fn a_later_success_makes_a_complaint_void() {
+    let hmem = "libfabric:771:1761000000::core:core:ofi_hmem_init():676<warn> Failed to initialize hmem iface FI_HMEM_ROCR: No data available\n";
+    let provider = "libfabric:771:1761000000::core:core:ofi_reg_dl_prov():675<warn> dlopen(libpsm3-fi.so): libpsm3-fi.so: cannot open \
+                    shared object file: No such file or directory\n";
+    let selected =
+        "n1:771:800 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)\n";
+    let skipped = "2024/04/03 18:59:23 error creating new device: \"missing RDMA device spec for device 0000:3b:00.0, RDMA device \
+                   \\\"issm\\\" not found\"\n";
+    let exposed = "2024/04/03 18:59:23 exposing \"63\" devices\n";
+    let module =
+        "modprobe: FATAL: Module nvidia_peermem not found in directory /lib/modules/6.8.0-1029-azure\n";
+    let direct = "n1:61:141 [0] NCCL INFO NET/IB : GPU Direct RDMA (DMABUF) Enabled for HCA 0 'mlx5_0'\n";
+    for text in [
+        hmem.to_owned(),
+        [hmem, provider, selected].concat(),
+        [skipped, exposed].concat(),
+        [module, direct].concat(),
+    ] {
+        assert_eq!(failures(&text), [], "{text}");
+    }
+    for (text, kind) in [
+        (provider.to_owned(), K::BackendMissing),
+        ([selected, provider].concat(), K::BackendMissing),
+        (
+            [skipped, "2024/04/03 18:59:23 exposing \"0\" devices\n"].concat(),
+            K::ModuleMissing,
+        ),
+        (module.to_owned(), K::GdrDisabled),
+    ] {
+        assert_eq!(failures(&text), [kind], "{text}");
+    }
+}
+
+#[test]
+fn a_number_that_no_call_returned_and_a_failure_of_another_layer_are_no_alarm() {
+    for text in [
+        "2026-02-19T23:31:52.698027970Z\tLEVEL(-2)\tsriov/sriov.go:354\tcreateVFs(): configure VFs for RDMA device\t{\"count\": 1}",
+        "[rank-2] rdma store connection opened (-2)",
+        "rdma0: class priority: -5, weight=-3",
+        "Warning  Failed  30s (x3 over 2m)  kubelet  Failed to pull image \"registry.local/rdma-bench:1.2\": not found",
+        "Warning  BackOff  30s (x3 over 2m)  kubelet  Back-off restarting failed container rdma-perf in pod rdma-perf-0",
+        "E0804 05:20:44.874174 1321649 store_py.cpp:495] Failed to allocate buffer for put_parts operation, key: a",
+        "E0619 08:11:01.100000 1100 tcp_transport.cpp:213] Session::writeBody failed. Error: Bad address\n\
+         Decode transfer failed with exception KVTransferError: Failed to get kvcache from prefill instance, it might be dead",
+        "n1:7:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n\
+         n1:7:9 [3] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 6291456 bytes",
+        "n1:7:9 [0] init.cc:981 NCCL WARN Invalid rank requested : 1/1\n\
+         RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:514, invalid argument, NCCL version 2.7.8",
+        "[rank8]:[E1012 03:11:09.101 ProcessGroupNCCL.cpp:629] [Rank 8] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4412) ran\n\
+         a\nb\nc\nd\n[rank3]: FileNotFoundError: [Errno 2] No such file or directory: '/mnt/ds/shard-00991.tar'",
+    ] {
+        assert_eq!(failures(text), [], "{text}");
+    }
+    assert_eq!(
+        failures(
+            "2026-02-19T23:32:12.98Z\tERROR\tsriov/sriov.go:657\tconfigSriovVFDevices(): VF link is not ready"
+        ),
+        [K::FunctionUnconfigured]
+    );
+}

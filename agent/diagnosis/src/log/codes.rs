@@ -180,6 +180,12 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
     }
     let at = lower.find("module ")?;
     let (name, rest) = lower[at + "module ".len()..].split_once(' ')?;
+    let is_peer_memory = ["peermem", "peer_mem", "peer-mem"]
+        .iter()
+        .any(|part| name.contains(part));
+    if is_peer_memory && rest.starts_with("not found in") {
+        return Some((K::GdrDisabled, at));
+    }
     let is_of_rdma = PARTS.iter().any(|part| name.contains(part)) || is_adapter(name);
     (is_of_rdma && rest.starts_with("not found in")).then_some((K::ModuleMissing, at))
 }
@@ -240,6 +246,10 @@ mod tests {
             (
                 "modprobe: fatal: module nvme-rdma not found in directory /lib/modules/6.1",
                 Some(K::ModuleMissing),
+            ),
+            (
+                "modprobe: fatal: module nvidia_peermem not found in directory /lib/modules/6.1",
+                Some(K::GdrDisabled),
             ),
             (
                 "modprobe: fatal: module vboxdrv not found in directory /lib/modules/6.1",

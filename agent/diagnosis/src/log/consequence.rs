@@ -2,34 +2,15 @@
 
 use rdma_health_protocol::WcStatus;
 
-use super::{
-    ended,
-    grade::{Level, level},
-};
+use super::ended;
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
-
-/// Whether a program can go on after it: a GID was added, or a function that newer libraries have is missing.
-pub(super) fn can_go_on(kind: K) -> bool {
-    matches!(kind, K::GidChanged | K::LibraryMismatch)
-}
-
-/// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
-pub(super) fn outlive(symptoms: &mut [Symptom], went_on: Option<u64>) {
-    let is_event = |symptom: &Symptom| can_go_on(symptom.kind);
-    let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
-    if symptoms.iter().any(fails) {
-        return;
-    }
-    for symptom in symptoms.iter_mut().filter(|symptom| is_event(symptom)) {
-        let is_mentioned = symptom.kind == K::GidChanged && level(&symptom.text) == Some(Level::Info);
-        if went_on > symptom.line || is_mentioned {
-            symptom.grade = Grade::Note;
-        }
-    }
-}
 
 /// Marks the failures that follow from an earlier line: the first independent one decides.
 pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
+    // The end of a process that no failure follows is left out.
+    if is_excused(symptoms) {
+        return;
+    }
     blame_first(symptoms);
     doubt_passthrough(symptoms);
     follow_device(symptoms);
@@ -74,11 +55,10 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             symptom.grade = Grade::Secondary;
         }
     }
-    excuse(symptoms);
 }
 
-/// Lowers what programs report in general after an error that is not of RDMA, if nothing shows a failure of RDMA besides.
-fn excuse(symptoms: &mut [Symptom]) {
+/// Lowers what programs report in general after an error that is not of RDMA, if nothing shows a failure of RDMA besides; whether it does.
+fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
     /// An exception may come some lines before its reason.
     const BEFORE: u64 = 3;
     let is_other = |symptom: &Symptom| match symptom.kind {
@@ -88,26 +68,38 @@ fn excuse(symptoms: &mut [Symptom]) {
     };
     let roots = symptoms.iter().filter(|symptom| is_other(symptom));
     let Some((line, kind)) = roots.map(|root| (root.line, root.kind)).min() else {
-        return;
+        return false;
     };
     let is_general = |symptom: &Symptom| {
         let over_tcp = kind == K::TcpError
             && is_seen_by_peer(symptom.kind)
             && !matches!(symptom.kind, K::Completion(_))
             && symptom.named.device.is_none();
-        matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout) || over_tcp
+        // What the other ranks see of PyTorch's store, which is in the process that ended.
+        let of_store = kind == K::RankFailed && symptom.text.contains("c10d");
+        matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout) || over_tcp || of_store
+    };
+    // Ranks write at the same time, each into its own part of the log: those that wait come first where the log is sorted by rank.
+    let rank = |symptom: &Symptom| ended::rank(&symptom.text.to_ascii_lowercase());
+    let of_rank = symptoms.iter().find(|root| root.line == line).and_then(rank);
+    let is_elsewhere = |symptom: &Symptom| {
+        let other = rank(symptom);
+        other.is_some() && of_rank.is_some() && other != of_rank
     };
     let follows = |symptom: &Symptom| {
-        symptom.line.map(|line| line + BEFORE) >= line && (is_general(symptom) || is_other(symptom))
+        let is_after = symptom.line.map(|line| line + BEFORE) >= line;
+        (is_after || is_elsewhere(symptom)) && (is_general(symptom) || is_other(symptom))
     };
-    if symptoms
+    let is_excused = symptoms
         .iter()
-        .all(|symptom| symptom.grade <= Grade::Note || follows(symptom))
-    {
+        .all(|symptom| symptom.grade <= Grade::Note || follows(symptom));
+    if is_excused {
+        symptoms.retain(|symptom| symptom.kind != K::RankFailed);
         for symptom in symptoms {
             symptom.grade = symptom.grade.min(Grade::Note);
         }
     }
+    is_excused
 }
 
 /// A process or adapter that failed is the reason why its peers wait in vain: what the log reports of it earlier comes first. The end of a

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::phrases::Phrases;
+use super::{line::number, phrases::Phrases};
 
 /// Texts of `PyTorch`, the kernel and launchers, in lower case.
 const TEXTS: &[&str] = &[
@@ -30,6 +30,10 @@ const TEXTS: &[&str] = &[
     "device-side assert triggered",
     "uncorrectable ecc error encountered",
     "nccl error: unhandled cuda error",
+    // The program calls NCCL wrongly.
+    "invalid rank requested",
+    "duplicate gpu detected",
+    "is not a valid pointer",
     // The batch system, the launcher or the cluster ended the job.
     "cancelled at ",
     "death signal, shutting down",
@@ -111,9 +115,17 @@ fn exception(lower: &str) -> Option<usize> {
     (is_rank && is_known && !of_communication).then(|| lower.len() - rest.len())
 }
 
+/// The rank that a line in lower case begins with: `[rank5]: `, `[rank5]:[E1012 …`.
+pub(super) fn rank(lower: &str) -> Option<u64> {
+    number(lower.trim_start().strip_prefix("[rank")?)
+}
+
 /// Whether a process ended by an error in its own program or on its GPU, which a line in lower case shows.
 pub(super) fn is_own_error(lower: &str) -> bool {
-    const OWN: [&str; 5] = [
+    const OWN: [&str; 8] = [
+        "invalid rank requested",
+        "duplicate gpu detected",
+        "is not a valid pointer",
         "cuda out of memory",
         "hip out of memory",
         "outofmemoryerror",

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use rdma_health_protocol::Errno;
 
 use super::{
+    grade::fails_before,
     line::{Lower, is_word, number},
-    operation::operation,
     phrases::Phrases,
 };
 
@@ -145,7 +145,7 @@ fn is_of_user_space(lower: &str) -> bool {
         "kernel: ",
     ];
     !KERNEL.iter().any(|word| lower.contains(word))
-        && (operation(lower).is_some() || lower.contains("libfabric:"))
+        && (super::operation::operation(lower).is_some() || lower.contains("libfabric:"))
 }
 
 /// An error by its symbol, as a separate word.
@@ -223,6 +223,8 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
         let is_sign_right = positive || is_negative || before.ends_with("errno");
+        // `LEVEL(-2)`, `[rank-2]`, `priority: -5` are numbers of other kinds.
+        let is_behind_failure = || fails_before(&lower[..found]);
         // The kernel's form: `Can't create QP: -12, …`. -1 is not an error number there.
         let follows_message = is_negative
             && number(&lower[found..]).is_some_and(|value| value > 1)
@@ -231,8 +233,8 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
                 .as_bytes()
                 .last()
                 .is_some_and(|byte| is_word(*byte) || matches!(byte, b')'));
-        let is_one =
-            follows_message || is_sign_right && is_labelled || (is_enclosed && is_negative) || is_returned;
+        let is_plain = follows_message || is_enclosed && is_negative;
+        let is_one = is_sign_right && is_labelled || is_returned || is_plain && is_behind_failure();
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
             return Some(errno);
@@ -310,6 +312,14 @@ mod tests {
             ),
             ("mlx5_12 port 1 has 22 GIDs", None),
             ("ERROR: the job ended", None),
+            (
+                "LEVEL(-2) sriov/sriov.go:354 configure VFs for device, failed before",
+                None,
+            ),
+            ("[rank-2] store connection opened (-2)", None),
+            ("the class of rdma0 has priority: -5", None),
+            ("ibv_query_port (-19)", Some(Errno::ENODEV)),
+            ("mlx5_0 could not be opened. The level is (-2)", None),
         ] {
             assert_eq!(errno(&Lower::of(line)), expected, "{line}");
         }

@@ -21,8 +21,42 @@ const OTHERS: [&str; 16] = [
     "redis",
     "etcd",
 ];
-/// Sources of UCX's transport over TCP, in lower case.
-const TCP: [&str; 4] = ["tcp_ep", "tcp_iface", "tcp_sockcm", "tcp_cm.c"];
+/// Sources of transports over TCP, of UCX and of Mooncake, in lower case.
+const TCP: [&str; 6] = [
+    "tcp_ep",
+    "tcp_iface",
+    "tcp_sockcm",
+    "tcp_cm.c",
+    "tcp_transport.cpp",
+    "tcptransport",
+];
+/// What Kubernetes and its runtimes say of images, and stores of their space, in lower case: all words of a row.
+const OTHER_LAYERS: [&[&str]; 10] = [
+    &["pull image"],
+    &["pulling image"],
+    &["image pull"],
+    &["errimagepull"],
+    &["imagepullbackoff"],
+    &["pull and unpack image"],
+    &["allocate buffer for put"],
+    &["no_available_handle"],
+    &["store", "object not found"],
+    &["store", "object_not_found"],
+];
+/// Words of what runs containers, in lower case: names of jobs follow.
+const RUNTIMES: [&str; 11] = [
+    "helm",
+    "pod/",
+    "probe failed",
+    "kubelet",
+    "container",
+    "pod ",
+    "pods ",
+    "back-off",
+    "job ",
+    "deployment",
+    "daemonset",
+];
 /// What perftest prints before an address and its port.
 const CONNECT: &str = "couldn't connect to ";
 
@@ -54,9 +88,57 @@ pub(super) fn is_other_connection(lower: &str, kind: K) -> bool {
     is_other || to_none
 }
 
-/// Whether a line in lower case is of UCX's transport over TCP.
-pub(super) fn is_tcp_of_ucx(lower: &str) -> bool {
+/// Whether a line in lower case is of a transport over TCP.
+pub(super) fn is_of_tcp(lower: &str) -> bool {
     TCP.iter().any(|source| lower.contains(source)) && !lower.contains("rdma")
+}
+
+/// Whether a line in lower case reports a failure of another layer, whatever names stand in it: of an image, or of the space of a store.
+pub(super) fn is_of_other_layer(lower: &str) -> bool {
+    OTHER_LAYERS
+        .iter()
+        .any(|row| row.iter().all(|words| lower.contains(words)))
+}
+
+/// A line in lower case without what people name: images and files in quotes, and where a line is of what runs containers the names of
+/// jobs and pods (`rdma-bench-0`). A source file is what wrote the line, and a device file is one of RDMA.
+pub(super) fn without_names(lower: &str) -> String {
+    // The name of a claim says what it claims.
+    let is_of_runtime = RUNTIMES.iter().any(|word| lower.contains(word)) && !lower.contains("claim");
+    let is_path = |word: &str| {
+        word.contains('/')
+            // A command, or a sentence.
+            && !word.contains(' ')
+            && !["/dev/", "/sys/", "bin/", "init.d/", ".so", ".c", ".h", ".py"]
+                .iter()
+                .any(|part| word.contains(part))
+    };
+    let is_job = |word: &str| {
+        const PARTS: [&str; 9] = [
+            "sr-iov",
+            "sriov-",
+            "rdma-core",
+            "rdma-cni",
+            "device-plugin",
+            "peer-mem",
+            "peermem",
+            "mlnx-",
+            "rdma/",
+        ];
+        is_of_runtime && word.contains('-') && !PARTS.iter().any(|part| word.contains(part))
+    };
+    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let mut out = String::with_capacity(lower.len());
+    for (place, part) in lower.split(['"', '\'']).enumerate() {
+        if place % 2 == 1 && is_path(part) {
+            continue;
+        }
+        for word in part.split_inclusive(|c| !of_name(c)) {
+            out.push_str(if is_job(word) { " " } else { word });
+        }
+        out.push(' ');
+    }
+    out
 }
 
 /// Whether a line shows that the job goes on: NCCL's communicator, a step of a training with its loss, or its end.
@@ -96,12 +178,45 @@ mod tests {
         ] {
             assert!(!is_other_connection(line, K::ExchangeFailed), "{line}");
         }
-        assert!(is_tcp_of_ucx(
+        assert!(is_of_tcp(
             "tcp_ep.c:1260 ucx  error tcp_ep 0x3c: send(110) failed"
         ));
-        assert!(!is_tcp_of_ucx(
+        assert!(is_of_tcp(
+            "tcp_transport.cpp:213] session::writebody failed. error: bad address"
+        ));
+        assert!(!is_of_tcp(
             "ib_mlx5_log.c:171 ucx  error transport retry count exceeded"
         ));
+    }
+
+    #[test]
+    fn a_failure_beside_a_name_is_not_one_of_what_it_is_named_after() {
+        for line in [
+            "warning  failed  kubelet  failed to pull image \"registry.local/rdma-bench:1.2\": not found",
+            "store_py.cpp:495] failed to allocate buffer for put_parts operation",
+        ] {
+            assert!(is_of_other_layer(line), "{line}");
+        }
+        for line in [
+            "warning  backoff  kubelet  back-off restarting failed container rdma-perf in pod rdma-perf-0",
+            "error: cannot open \"/etc/rdma/job.yaml\"",
+            "container job-mlx5-test exited",
+            "back-off 5m0s restarting failed container=trainer pod=rdma-train-0_ml(1a2b)",
+            "helm: release \"rdma-shared-dev-plugin\" failed to upgrade",
+        ] {
+            let rest = without_names(line);
+            assert!(!rest.contains("rdma") && !rest.contains("mlx5"), "{rest}");
+        }
+        for line in [
+            "failed to open \"/dev/infiniband/uverbs0\"",
+            "error in container: rdma device not found",
+            "'/x/ibrc/ibrc.cpp': rdma failed",
+            "command \"/usr/sbin/rdma system show\" failed",
+            "kubelet: unable to get information for resourceclaim worker-0-rdma-h4lpr",
+        ] {
+            let rest = without_names(line);
+            assert!(rest.contains("rdma") || rest.contains("infiniband"), "{rest}");
+        }
     }
 
     #[test]

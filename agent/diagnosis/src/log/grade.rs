@@ -9,6 +9,7 @@ mod words;
 
 use super::{
     line::{Lower, is_word},
+    operation::operation,
     phrases::Occurrence,
     status::is_count_of_none,
 };
@@ -70,7 +71,16 @@ impl Grade {
 fn is_harmless(lower: &str) -> bool {
     // The heading of a completion that mlx5 dumps: its status is in the next line, or in this one.
     let is_heading = lower.contains("error cqe on cqn") && !lower.contains("syndrome");
-    LISTS.harmless.occur(lower) || is_capability(lower) || is_heading
+    LISTS.harmless.occur(lower) || is_capability(lower) || is_heading || tries_memory(lower)
+}
+
+/// Whether libfabric's core tries the kinds of GPU memory, as it does at each start, whatever the job uses:
+/// `libfabric:812:1760000000::core:core:ofi_hmem_init():676<warn> Failed to initialize hmem iface FI_HMEM_ZE: No data available`.
+fn tries_memory(lower: &str) -> bool {
+    let function = || lower.split_once(":core:core:")?.1.split_once("():");
+    function().is_some_and(|(name, _)| {
+        name.ends_with("dl_init") || name.contains("hmem") && (name.contains("init") || name.contains("open"))
+    })
 }
 
 /// DPDK lists what an adapter does not have when it starts: `mlx5_net: Packet pacing is not supported.`
@@ -103,6 +113,20 @@ fn is_ipoib(word: &str) -> bool {
     number.is_some_and(|number| {
         (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
     })
+}
+
+/// Whether the last clause of a text in lower case has a word of failure, or names a call: a number behind it is what it returned.
+pub(super) fn fails_before(lower: &str) -> bool {
+    let clause = [". ", "; ", "\t"].iter().fold(lower, |rest, end| {
+        let at = rest.rfind(end).map_or(0, |at| at + end.len());
+        &rest[at..]
+    });
+    // How a connection ends: `closed (-111)`.
+    let is_ended = ["closed", "ended", "reset"]
+        .iter()
+        .any(|end| clause.trim_end_matches(['(', '[', '-', ' ', ':']).ends_with(end));
+    let has_word = || LISTS.failures.find(clause).any(|found| is_failure(clause, found));
+    is_ended || has_word() || operation(clause).is_some()
 }
 
 /// Whether a word of failure stands alone and is neither negated nor the name of a setting or of a counter.
@@ -139,7 +163,14 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
         .iter()
         .any(|sign| rest.starts_with(sign));
     let value = rest.trim_start_matches([' ', '=', ':']);
-    let is_nothing = assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
+    // `failed tasks: 0`.
+    let counted = rest
+        .trim_start()
+        .split_once([':', '='])
+        .filter(|(noun, _)| rest.starts_with(' ') && noun.bytes().all(|byte| byte.is_ascii_lowercase()));
+    let counts_none = counted.is_some_and(|(_, value)| begins_with_word(value.trim_start(), "0"));
+    let is_nothing =
+        counts_none || assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
     // `timeout=20`, `timeout set to 20` are settings.
     let is_timeout = FAILURES.get(index) == Some(&"timeout");
     let is_setting = is_timeout
@@ -203,6 +234,9 @@ fn failing_symbol(text: &str) -> Option<usize> {
 /// A negative number where programs print the error number of a call: `ibv_poll_cq: -5`, `returned -71`, `rc=-22`.
 fn negative_code(lower: &str) -> Option<usize> {
     const BEFORE: [&str; 9] = [":", "=", "(", "[", "returned", "ret", "rc", "code", "with"];
+    const RETURNED: [&str; 10] = [
+        "returned", "ret", "rc", "code", "with", "rc=", "ret=", "rc:", "ret:", "code=",
+    ];
     let bytes = lower.as_bytes();
     memchr::memchr_iter(b'-', bytes).take(64).find(|at| {
         let digits = &bytes[at + 1..];
@@ -216,11 +250,14 @@ fn negative_code(lower: &str) -> Option<usize> {
         let follows = *at == 0 || !is_word(bytes[at - 1]);
         // `pref = -2` of MPICH is a choice.
         let is_choice = before.ends_with("pref =") || before.ends_with("score =");
+        // `LEVEL(-2)`, `[rank-2]`, `priority: -5` are numbers of other kinds.
+        let is_returned = || RETURNED.iter().any(|word| before.ends_with(word)) || fails_before(before);
         follows
             && ends
             && !is_choice
             && (2..=133).contains(&code)
             && BEFORE.iter().any(|word| before.ends_with(word))
+            && is_returned()
     })
 }
 

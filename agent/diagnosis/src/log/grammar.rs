@@ -260,7 +260,8 @@ fn ended(lower: &str) -> Option<(K, usize)> {
 
 /// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.
 pub(super) fn of_others(lower: &str) -> Option<K> {
-    const GPU: [&str; 9] = [
+    const GPU: [&str; 10] = [
+        "failed to cuda ",
         "cuda failure",
         "hip failure",
         "cuda error",

@@ -33,6 +33,7 @@ use super::{
     needless::{assigned, only_misses_a_feature},
     operation::{Operation, operation},
     settings::{self, Fact},
+    success::{self, Successes},
     trace::{self, Report},
     wrapped::{self, Frame},
 };
@@ -111,6 +112,8 @@ pub(super) struct Recogniser {
     gpu: Option<(u64, Gpu)>,
     /// What the lines so far show of the place where the job runs.
     marks: Marks,
+    /// What the lines so far show to have worked.
+    successes: Successes,
     /// The last line that ends a connection on purpose.
     ended: Option<u64>,
 }
@@ -139,6 +142,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .chain(failures())
         .chain(memory::neighbours())
         .chain(marks::anchors())
+        .chain(success::anchors())
         .chain(ended::anchors())
         .chain(trace::anchors())
         .chain(of_families);
@@ -162,6 +166,11 @@ impl Recogniser {
         self.marks
     }
 
+    /// What the lines so far show to have worked.
+    pub(super) fn successes(&self) -> Successes {
+        self.successes
+    }
+
     /// What a line shows.
     pub(super) fn recognise(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
         if let Some(found) = self.dump.row(bytes).or_else(|| self.traced(bytes, number)) {
@@ -176,6 +185,7 @@ impl Recogniser {
         }
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
+        self.successes.add(&line.lower, number);
         if let Some(report) = Report::begin(&text, &line.lower, number) {
             self.report = Some(report);
             return None;

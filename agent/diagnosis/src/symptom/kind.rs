@@ -311,7 +311,6 @@ impl SymptomKind {
             Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Self::ConnectRefused,
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
             Errno::EFAULT => Self::RegMrFailed,
-            Errno::ENODATA => Self::ConnectNoData,
             _ => Self::Unrecognised,
         }
     }

@@ -29,6 +29,8 @@ fn may_use_infiniband(case: &Case<'_>) -> bool {
 }
 
 /// Why no GID index matters.
+const NOT_ROCE: &str = "EFA, which has no GIDs of RoCE";
+/// Why no GID index matters.
 const INFINIBAND: &str = "the ports that it names are InfiniBand, which always have a GID";
 
 /// Whether the GID in a log line is an empty entry, which NCCL prints as `::`.
@@ -79,6 +81,9 @@ fn configured_index(case: &Case<'_>) -> Option<(String, u32)> {
 }
 
 pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
+    if case.is_efa() {
+        return scales.against("adapters", NOT_ROCE);
+    }
     if case.logs_infiniband() {
         return scales.against("log", INFINIBAND);
     }
@@ -140,6 +145,9 @@ fn gid_step(case: &Case<'_>) -> Option<String> {
 }
 
 pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
+    if case.is_efa() {
+        return scales.against("adapters", NOT_ROCE);
+    }
     scales.insisted_step = gid_step(case);
     let shown = case
         .symptoms
@@ -207,6 +215,9 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
 
 /// The adapter works on the host, but the process got ENODEV: its network namespace has no network device for the GID.
 pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
+    if case.is_efa() {
+        return scales.against("adapters", NOT_ROCE);
+    }
     if let Some(symptom) = only_probed(case) {
         return scales.against(&symptom.source, "the probe runs in the host's network namespace");
     }

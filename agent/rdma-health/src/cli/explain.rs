@@ -10,7 +10,7 @@ use anstyle::Style as Ansi;
 use clap::Args;
 use rdma_health_diagnosis::{
     CAUSES, KnownCause, Link, cause,
-    glossary::terms,
+    glossary::{self, terms},
     lookup::{Meaning, Xid, lookup, symptoms_of, text_of},
     symptom::{Grade, Symptom, SymptomKind},
 };
@@ -81,7 +81,9 @@ fn known(text: &str) -> Result<Vec<Subject>, String> {
     let subjects = subjects(text);
     let is_of_part = |subject: &Subject| matches!(subject, Subject::Term(_, name, ..) if !name.eq_ignore_ascii_case(text.trim()));
     // Only a part of the text is known, and the whole is a misspelled name.
-    if let Some(near) = misspelled(text).filter(|_| subjects.iter().all(is_of_part)) {
+    // `rx_prio3_pause` is one of `rx_prioN_pause`.
+    let is_whole = glossary::named(text.trim()).is_some();
+    if let Some(near) = misspelled(text).filter(|_| !is_whole && subjects.iter().all(is_of_part)) {
         return Err(format!(
             "no rule, cause or error has this name{} (rdma-health rules lists all rules)",
             hint(&[near])

@@ -34,6 +34,12 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
         };
         let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"')) && !matches!(after, Some('_' | '.'));
         let found = match word {
+            // zap's name for a level of verbosity: `LEVEL(-2)`.
+            "LEVEL" | "Level" | "level" if after == Some('(') && head[place..].starts_with('-') => {
+                Some(Level::Info)
+            }
+            // logrus shortens the names of its levels.
+            "DEBU" | "TRAC" if after == Some('[') => Some(Level::Info),
             "INFO" | "NOTICE" | "DEBUG" | "TRACE" | "DIAG" | "REQ" => Some(Level::Info),
             // NCCL has no other level for what goes wrong.
             "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),

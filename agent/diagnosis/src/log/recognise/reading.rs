@@ -74,11 +74,14 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let row = families::find(lower)
         .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind))
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
-    if !(grade.about_rdma || row.is_some()) || grade.harmless {
+    if grade.harmless || foreign::is_of_other_layer(lower) {
         return None;
     }
-    if foreign::is_tcp_of_ucx(lower) {
+    if foreign::is_of_tcp(lower) {
         return grade.is_failure().then(|| Reading::of(SymptomKind::TcpError, 0));
+    }
+    if !(grade.about_rdma || row.is_some()) {
+        return None;
     }
     // A driver crashed in one of its functions, which is not an operation of the job.
     if lower.contains("rip: 0010:") {
@@ -156,13 +159,14 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
             operation: awaits.then_some(operation),
         });
     }
-    let (kind, known) = match number {
-        Some(errno) => (SymptomKind::of_call(errno), false),
-        None => (SymptomKind::Unrecognised, false),
-    };
+    // The words of RDMA may stand in a name only.
+    if !Grade::of(&Lower::of(&foreign::without_names(lower))).about_rdma {
+        return None;
+    }
+    let kind = number.map_or(SymptomKind::Unrecognised, SymptomKind::of_call);
     Some(Reading {
         errno: number,
-        known,
+        known: false,
         ..Reading::of(kind, 0)
     })
 }

@@ -1,0 +1,185 @@
+//! What lines of a log show to have worked, and the complaints that it makes void.
+//!
+//! Programs complain while they try: of a provider that does not load before they select another one, of a module that they then do without,
+//! of an adapter that they leave out. Such a complaint counts unless a later line shows that its purpose was reached.
+
+use std::sync::LazyLock;
+
+use super::{
+    grade::{Level, level},
+    line::number,
+    phrases::Phrases,
+};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
+
+/// What worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Success {
+    /// libfabric, or a library over it, has a provider.
+    Provider,
+    /// A device plugin offers devices to the kubelet.
+    Plugin,
+    /// A device plugin has no devices to offer, so that what it says of the kubelet is no success.
+    NoPlugin,
+    /// The adapter reaches GPU memory.
+    GpuMemory,
+}
+
+/// Words, in lower case.
+const WORDS: &[(&str, Success)] = &[
+    ("selected provider is ", Success::Provider),
+    ("using network aws libfabric", Success::Provider),
+    ("using network libfabric", Success::Provider),
+    ("provider: efa", Success::Provider),
+    ("provider: verbs", Success::Provider),
+    ("provider: psm", Success::Provider),
+    ("provider: cxi", Success::Provider),
+    ("provider: opx", Success::Provider),
+    ("via net/libfabric", Success::Provider),
+    ("via net/aws libfabric", Success::Provider),
+    ("gets registered successfully at kubelet", Success::Plugin),
+    ("registered device plugin", Success::Plugin),
+    ("new resource server is created", Success::Plugin),
+    ("exposing \"", Success::Plugin),
+    ("exposing devices:", Success::Plugin),
+    ("no devices in device pool", Success::NoPlugin),
+    ("no rdma devices were found for resource", Success::NoPlugin),
+    ("/gdrdma", Success::GpuMemory),
+    ("(dmabuf) enabled", Success::GpuMemory),
+    ("dma-buf is available", Success::GpuMemory),
+    ("dma-buf support is enabled", Success::GpuMemory),
+    ("dmabuf is supported", Success::GpuMemory),
+];
+
+static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
+
+/// The words, which make a line worth reading.
+pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
+    WORDS.iter().map(|(word, _)| *word)
+}
+
+/// The last lines that show each success.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Successes {
+    provider: Option<u64>,
+    plugin: Option<u64>,
+    no_plugin: bool,
+    gpu_memory: Option<u64>,
+    /// The job counted its steps, or ended as it should.
+    pub(super) went_on: Option<u64>,
+    /// A tool listed an active port.
+    pub(super) active_port: bool,
+    /// The job has one node only.
+    pub(super) one_node: bool,
+}
+
+impl Successes {
+    /// Adds what a line in lower case shows.
+    pub(super) fn add(&mut self, lower: &str, line: u64) {
+        for found in FOUND.find(lower) {
+            let rest = &lower[found.end..];
+            match WORDS.get(found.index) {
+                Some((_, Success::Provider)) => self.provider = Some(line),
+                // `exposing "0" devices`, `exposing devices:  []`.
+                Some((_, Success::Plugin))
+                    if number(rest) == Some(0) || rest.trim_start().starts_with("[]") =>
+                {
+                    self.no_plugin = true;
+                }
+                Some((_, Success::Plugin)) => self.plugin = Some(line),
+                Some((_, Success::NoPlugin)) => self.no_plugin = true,
+                Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
+                None => {}
+            }
+        }
+    }
+
+    /// Lowers the complaints that a success makes void.
+    pub(super) fn excuse(self, symptoms: &mut [Symptom]) {
+        for symptom in symptoms.iter_mut() {
+            if self.voids(symptom) {
+                symptom.grade = Grade::Note;
+            }
+        }
+        self.outlive(symptoms);
+    }
+
+    fn voids(self, symptom: &Symptom) -> bool {
+        let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
+        let is_mild = symptom.grade <= Grade::Degraded;
+        match symptom.kind {
+            // Within one node NCCL uses NVLink, PCIe or shared memory, whatever network it would have used.
+            K::NoDevice
+            | K::SocketFallback
+            | K::RdmaDisabled
+            | K::NoLibrary
+            | K::NoProvider
+            | K::GdrDisabled
+                if self.one_node && is_mild =>
+            {
+                true
+            }
+            // A port without a cable is normal where the same list shows active ones.
+            K::PortNotActive => self.active_port && symptom.grade == Grade::Degraded,
+            // libfabric tries all of its providers, and all kinds of memory.
+            K::BackendMissing | K::NoLibrary | K::NoDevice | K::Unrecognised
+                if symptom.software == Some(Software::Libfabric) && tries(symptom) =>
+            {
+                before(self.provider)
+            }
+            // It leaves out an adapter without RDMA.
+            K::ModuleMissing | K::CmUnavailable | K::NoDevice if is_of_plugin(symptom) => {
+                before(self.plugin) && !self.no_plugin
+            }
+            // Without the module, memory of GPUs is registered through DMA-BUF.
+            K::GdrDisabled if names_module(symptom) => self.gpu_memory.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
+    fn outlive(self, symptoms: &mut [Symptom]) {
+        let is_event = |symptom: &Symptom| can_go_on(symptom.kind);
+        let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
+        if symptoms.iter().any(fails) {
+            return;
+        }
+        for symptom in symptoms.iter_mut().filter(|symptom| is_event(symptom)) {
+            let is_mentioned = symptom.kind == K::GidChanged && level(&symptom.text) == Some(Level::Info);
+            if self.went_on > symptom.line || is_mentioned {
+                symptom.grade = Grade::Note;
+            }
+        }
+    }
+}
+
+/// Whether a program can go on after it: a GID was added, or a function that newer libraries have is missing.
+pub(super) fn can_go_on(kind: K) -> bool {
+    matches!(kind, K::GidChanged | K::LibraryMismatch)
+}
+
+/// Whether the core of libfabric complains, or what loads a provider, and not a provider about a call of the job.
+fn tries(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    lower.contains(":core:") || lower.contains("dlopen")
+}
+
+/// Whether a device plugin of Kubernetes reports it.
+fn is_of_plugin(symptom: &Symptom) -> bool {
+    const FORMS: [&str; 4] = [
+        "creating new device",
+        "are rdma modules loaded",
+        "no rdma devices available for rdma capable device",
+        "missing rdma device spec",
+    ];
+    let lower = symptom.text.to_ascii_lowercase();
+    FORMS.iter().any(|form| lower.contains(form))
+}
+
+/// Whether it is about a module of the kernel, and not about an adapter.
+fn names_module(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    ["peermem", "peer_mem", "peer-mem"]
+        .iter()
+        .any(|name| lower.contains(name))
+}
