@@ -40,7 +40,7 @@ mod system;
 /// Every list with the kind of its names.
 static CHAPTERS: &[(&str, &[Row])] = &[
     ("error of libfabric", libraries::FABRIC),
-    ("error of libfabric's provider for EFA", efa::ERRORS),
+    ("error of EFA", efa::ERRORS),
     ("status of UCX", libraries::UCX),
     ("status", libraries::STATUS),
     ("term", field::FIELD),
@@ -290,7 +290,7 @@ pub(crate) fn of_efa(lower: &str) -> Option<Term> {
     let (name, meaning, see) = efa::ERRORS.get(number.checked_sub(FIRST)?).filter(|_| is_label)?;
     Some(Term {
         name,
-        kind: "error of libfabric's provider for EFA",
+        kind: "error of EFA",
         meaning,
         see,
     })

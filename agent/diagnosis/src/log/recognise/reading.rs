@@ -159,13 +159,15 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
             operation: awaits.then_some(operation),
         });
     }
-    // The words of RDMA may stand in a name only.
-    if !Grade::of(&Lower::of(&foreign::without_names(lower))).about_rdma {
-        return None;
-    }
-    let kind = number.map_or(SymptomKind::Unrecognised, SymptomKind::of_call);
-    Some(Reading {
-        errno: number,
+    unknown(lower, number)
+}
+
+/// What a failure shows that names neither a known message nor a call. `None` if words of RDMA stand in names only.
+fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
+    let rest = foreign::without_names(lower);
+    let kind = errno.map_or(SymptomKind::Unrecognised, SymptomKind::of_call);
+    Grade::of(&Lower::of(&rest)).about_rdma.then(|| Reading {
+        errno,
         known: false,
         ..Reading::of(kind, 0)
     })
