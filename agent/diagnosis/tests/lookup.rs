@@ -96,6 +96,10 @@ fn names_numbers_texts_and_lines_are_found() {
     for text in ["weather", "", "4711", "step 100 loss 2.31"] {
         assert_eq!(lookup(text), [], "{text}");
     }
+}
+
+#[test]
+fn a_number_of_a_library_and_an_event_with_its_error_are_found() {
     for (text, name) in [
         ("prov_errno: 4116", "FI_EFA_ERR_READ_POST"),
         ("4127", "FI_EFA_ERR_PEER_ABORTED"),
