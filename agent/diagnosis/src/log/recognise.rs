@@ -130,7 +130,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         fabric::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,
-        &[ended::LABEL],
+        &[ended::LABEL, wrapped::COUNTED],
     ];
     let words = of_forms
         .into_iter()
@@ -176,6 +176,10 @@ impl Recogniser {
         }
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
+        if let Some(counted) = wrapped::counted(&line.lower) {
+            let reading = counted.map(|(kind, at)| Reading::of(kind, at));
+            return reading.map(|reading| Found::Symptom(Box::new(symptom(&line, reading, number))));
+        }
         if let Some(report) = Report::begin(&text, &line.lower, number) {
             self.report = Some(report);
             return None;
@@ -217,6 +221,10 @@ impl Recogniser {
         let reading = self
             .of_family(&line.lower)
             .or_else(|| reading_of(&line, judgement.as_ref()))?;
+        // The rest of a help text explains what it reported.
+        if reading.kind == SymptomKind::Unrecognised && self.frame.is_known() {
+            return None;
+        }
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         if matches!(
@@ -250,20 +258,13 @@ impl Recogniser {
         Some(Reading::of(SymptomKind::PortNotActive, at))
     }
 
-    /// What a message shows that began in the line before, within the frame of a help text.
+    /// What a sentence of a help text shows that began in a line before.
     fn wrapped(&mut self, text: &str, number: u64) -> Option<Found> {
         let joined = self.frame.add(text)?;
         let line = Lower::of(&joined);
-        let (kind, at) = wrapped::find(&line, text)?;
-        let grade = Grade::of(&line);
-        if grade.quoted || grade.harmless {
-            return None;
-        }
-        Some(Found::Symptom(Box::new(symptom(
-            &line,
-            Reading::of(kind, at),
-            number,
-        ))))
+        let reading = read(&line, false).filter(|reading| reading.kind != SymptomKind::Unrecognised)?;
+        self.frame.recognised();
+        Some(Found::Symptom(Box::new(symptom(&line, reading, number))))
     }
 
     /// The error number that an earlier line announced: `Error: Cannot allocate memory`.

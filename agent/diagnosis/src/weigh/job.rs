@@ -119,6 +119,16 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
 
 pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
+        if symptom.software == Some(Software::Mpi) {
+            scales.shows(&symptom.source, &symptom.text);
+            scales.next_step = Some(
+                "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
+                only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
+                --mca btl_openib_allow_ib 1."
+                    .into(),
+            );
+            return;
+        }
         scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
         scales.next_step = Some(
             "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
