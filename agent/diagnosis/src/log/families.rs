@@ -153,10 +153,6 @@ const MPI: &[Row] = &[
     // rdma_cm needs an address on the port.
     (&["no openfabrics connection schemes"], K::AddressUnresolved),
     (&["nonexistent openfabrics"], K::SettingUnmatched),
-    // Open MPI 4 leaves InfiniBand to UCX, and says so whether UCX is there or not.
-    (&["infiniband ports", "not used by default"], K::RdmaDisabled),
-    (&["setting the btl_openib_allow_ib"], K::RdmaDisabled),
-    (&["set the btl_openib_allow_ib"], K::RdmaDisabled),
     (&["default subnet gid prefix"], K::DefaultSubnetPrefix),
     (&["mpidi_ofi", "no data available"], K::NoDevice),
     (&["addrinfo() failed", "no data available"], K::NoDevice),

@@ -115,8 +115,7 @@ fn untagged(text: &str) -> &str {
 fn sentence_end(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     (from..bytes.len()).find_map(|at| {
-        let ends = matches!(bytes[at], b'.' | b'!')
-            || bytes[at] == b':' && at + 1 == bytes.len();
+        let ends = matches!(bytes[at], b'.' | b'!') || bytes[at] == b':' && at + 1 == bytes.len();
         // `i.e.` and `etc.` may be followed by a small letter.
         let follows = text[at..].strip_prefix(['.', '!', ':']).unwrap_or_default();
         let next = follows.trim_start();
@@ -169,6 +168,81 @@ const TOPICS: &[(&str, K)] = &[
     ("rdma cm device removal", K::DeviceGone),
 ];
 
+/// What sentences of Open MPI's help texts show, in lower case; `None` is nothing that RDMA fails for. They read like documentation, and are
+/// not.
+const SENTENCES: &[(&str, Option<K>)] = &[
+    (
+        "\"receiver not ready\" retry count",
+        Some(K::Completion(WcStatus::RnrRetryExcErr)),
+    ),
+    // Open MPI 4 leaves InfiniBand to UCX, and says so whether UCX is there or not.
+    (
+        "the intent is to use ucx for these devices",
+        Some(K::RdmaDisabled),
+    ),
+    ("policy by setting the btl_openib_allow_ib", Some(K::RdmaDisabled)),
+    ("btl will be deactivated for this run", Some(K::RdmaDisabled)),
+    (
+        "btl will therefore be deactivated for this run",
+        Some(K::RdmaDisabled),
+    ),
+    ("deactivating the openib btl", Some(K::RdmaDisabled)),
+    ("deactivating the openfabrics btl", Some(K::RdmaDisabled)),
+    (
+        "there was an error initializing an openfabrics device",
+        Some(K::OpenFailed),
+    ),
+    ("failed to open an openfabrics device", Some(K::OpenFailed)),
+    ("failed to query an openfabrics device", Some(K::OpenFailed)),
+    ("was unable to open an endpoint", Some(K::OpenFailed)),
+    (
+        "failed to initialize while trying to create an internal queue",
+        Some(K::CreateFailed),
+    ),
+    ("a process failed to create a queue pair", Some(K::CreateFailed)),
+    ("the rdma cm returned an event error", Some(K::CmFailed)),
+    (
+        "two different openfabrics transport types",
+        Some(K::ConnectIncompatible),
+    ),
+    (
+        "receive queue configuration for the openfabrics devices on two nodes are incompatible",
+        Some(K::PeerDiffers),
+    ),
+    ("no openfabrics devices of the right type", Some(K::NoDevice)),
+    ("cuda gpu direct rdma support but this ofed", Some(K::GdrDisabled)),
+    (
+        "cuda gpu direct rdma support but the open mpi",
+        Some(K::BackendMissing),
+    ),
+    ("failed an ofi libfabric library call", Some(K::BackendFailed)),
+    ("open mpi failed to register your buffer", Some(K::RegMrFailed)),
+    ("multiple nics on the system but cannot select", None),
+    ("in parsing the openfabrics (openib) btl parameter file", None),
+    ("was unable to find or read an ini file", None),
+    ("an invalid mca parameter value was found", None),
+];
+
+/// The first letters of sentences that a line outside a frame can hold whole.
+pub(super) const WHOLE: &[&str] = &[
+    "not ready\" retry",
+    "intent is to use ucx",
+    "btl_openib",
+    "openib",
+    "openfabrics",
+];
+
+/// What a sentence of a help text in lower case shows.
+#[expect(
+    clippy::option_option,
+    reason = "no help text, one that reports no failure, or one that does"
+)]
+pub(super) fn told(lower: &str) -> Option<Option<(K, usize)>> {
+    SENTENCES
+        .iter()
+        .find_map(|(words, kind)| Some(kind.zip(Some(lower.find(words)?))))
+}
+
 /// What marks the line that counts a help text.
 pub(super) const COUNTED: &str = "sent help message ";
 
@@ -199,8 +273,14 @@ mod tests {
         for (line, expected) in [
             (rule.as_str(), None),
             ("The retry count has been", None),
-            ("exceeded.  \"Retry count\" is", Some("The retry count has been exceeded.")),
-            ("defined in i.e. the book.", Some("\"Retry count\" is defined in i.e. the book.")),
+            (
+                "exceeded.  \"Retry count\" is",
+                Some("The retry count has been exceeded."),
+            ),
+            (
+                "defined in i.e. the book.",
+                Some("\"Retry count\" is defined in i.e. the book."),
+            ),
             ("  Local host: n1", None),
             ("Another sentence", None),
             ("[1,0]<stderr>:goes on", Some("Another sentence goes on")),
