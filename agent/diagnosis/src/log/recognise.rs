@@ -179,9 +179,9 @@ impl Recogniser {
         }
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
-        if let Some(told) = wrapped::counted(&line.lower).or_else(|| wrapped::told(&line.lower)) {
+        if let Some(said) = wrapped::counted(&line.lower).or_else(|| wrapped::said(&line.lower)) {
             self.frame.recognised();
-            let reading = told.map(|(kind, at)| Reading::of(kind, at));
+            let reading = said.map(|(kind, at)| Reading::of(kind, at));
             return reading.map(|reading| Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
         if let Some(report) = Report::begin(&text, &line.lower, number) {
@@ -274,7 +274,7 @@ impl Recogniser {
     fn wrapped(&mut self, text: &str, number: u64) -> Option<Found> {
         let joined = self.frame.add(text)?;
         let line = Lower::of(&joined);
-        let known = match wrapped::told(&line.lower) {
+        let known = match wrapped::said(&line.lower) {
             Some(None) => {
                 self.frame.recognised();
                 return None;

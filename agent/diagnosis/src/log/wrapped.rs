@@ -237,7 +237,7 @@ pub(super) const WHOLE: &[&str] = &[
     clippy::option_option,
     reason = "no help text, one that reports no failure, or one that does"
 )]
-pub(super) fn told(lower: &str) -> Option<Option<(K, usize)>> {
+pub(super) fn said(lower: &str) -> Option<Option<(K, usize)>> {
     SENTENCES
         .iter()
         .find_map(|(words, kind)| Some(kind.zip(Some(lower.find(words)?))))

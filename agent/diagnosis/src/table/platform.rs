@@ -50,7 +50,7 @@ pub(super) static FIRMWARE_TOOL: KnownCause = KnownCause {
     id: "firmware-tool-refused",
     title: "The adapter's firmware could not be written, or a setting of it not changed",
     explanation: "An image belongs to one PSID, the number of a board and its maker: an adapter of a computer maker (Lenovo, Dell, HPE) needs that \
-    maker's images. Signed firmware accepts only images of its own key, and older versions may be forbidden. The adapter goes on with the \
+    maker's images. Signed firmware accepts only images with its key, and older versions may be forbidden. The adapter goes on with the \
     firmware and the settings that it has.",
     next_step: "Compare the PSID and version of the adapter with those of the image: flint -d DEVICE query, flint -i IMAGE query. Take the image for \
     this PSID from the maker of the adapter or of the computer. mlxconfig -d DEVICE query lists the settings that its firmware has. Do not change \
