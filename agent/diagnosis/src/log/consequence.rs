@@ -57,16 +57,13 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
     let unfit = first(Grade::Degraded, |symptom| symptom.kind == K::GidUnusable);
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
-    let unfit_adapter = first(Grade::Failure, |symptom| symptom.kind == K::UnsupportedAdapter).is_some();
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
         let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
             || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || follows(symptom) && after(root)
-            || is_without_device(symptom.kind) && symptom.kind != K::UnsupportedAdapter && after(setup)
-            // The library says first that it cannot open the adapter, and then why.
-            || unfit_adapter && symptom.kind == K::OpenFailed
+            || is_without_device(symptom.kind) && after(setup)
             // Open MPI goes on without this device, for a reason in an earlier text.
             || symptom.kind == K::OpenFailed && symptom.text.contains("error initializing an OpenFabrics")
             || is_without_device(symptom.kind) && after(unfit)
