@@ -122,9 +122,13 @@ fn a_message_that_a_help_text_wraps_is_read_as_one() {
 
 #[test]
 fn a_help_text_is_read_wherever_it_breaks() {
-    let retry = ["The InfiniBand retry count between two MPI processes has been exceeded.  \"Retry count\" is defined in the InfiniBand spec 1.2"];
-    let receiver = ["The OpenFabrics \"receiver not ready\" retry count on a per-peer connection between two MPI processes has been exceeded.  In general, \
-                     this should not happen because Open MPI uses flow control on per-peer connections."];
+    let retry = [
+        "The InfiniBand retry count between two MPI processes has been exceeded.  \"Retry count\" is defined in the InfiniBand spec 1.2",
+    ];
+    let receiver = [
+        "The OpenFabrics \"receiver not ready\" retry count on a per-peer connection between two MPI processes has been exceeded.  In general, \
+                     this should not happen because Open MPI uses flow control on per-peer connections.",
+    ];
     for (text, kind) in [
         (retry, K::Completion(WcStatus::RetryExcErr)),
         (receiver, K::Completion(WcStatus::RnrRetryExcErr)),
@@ -137,9 +141,11 @@ fn a_help_text_is_read_wherever_it_breaks() {
         }
     }
     // Other processes print the same text, which Open MPI only counts.
-    let counted = "[n1:21344] 3 more processes have sent help message help-mpi-btl-openib.txt / pp retry exceeded";
+    let counted =
+        "[n1:21344] 3 more processes have sent help message help-mpi-btl-openib.txt / pp retry exceeded";
     assert_eq!(kinds(counted), [K::Completion(WcStatus::RetryExcErr)]);
-    let sound = "[n1:21344] 1 more process has sent help message help-mpi-btl-openib.txt / no device params found";
+    let sound =
+        "[n1:21344] 1 more process has sent help message help-mpi-btl-openib.txt / no device params found";
     assert_eq!(kinds(sound), []);
 }
 
