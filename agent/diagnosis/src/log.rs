@@ -18,6 +18,7 @@ mod families;
 mod foreign;
 mod grade;
 mod grammar;
+mod install;
 mod kernel;
 mod line;
 mod loader;

@@ -70,6 +70,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &platform::MODULE_SIGNATURE,
     &platform::MODULES_IN_USE,
     &platform::TOOL_ACCESS,
+    &platform::FIRMWARE_TOOL,
     &platform::FIRMWARE_FILE,
     &platform::PCI_RESOURCES,
     &platform::HOST_MEMORY,

@@ -8,6 +8,7 @@ use rdma_health_diagnosis::{
     symptom::{Grade, SymptomKind as K},
 };
 use rdma_health_node::Node;
+use rdma_health_protocol::WcStatus;
 
 const FRAME: &str = "--------------------------------------------------------------------------";
 
@@ -120,8 +121,64 @@ fn a_message_that_a_help_text_wraps_is_read_as_one() {
 }
 
 #[test]
+fn a_help_text_is_read_wherever_it_breaks() {
+    let retry = [
+        "The InfiniBand retry count between two MPI processes has been exceeded.  \"Retry count\" is defined in the InfiniBand spec 1.2",
+    ];
+    let receiver = [
+        "The OpenFabrics \"receiver not ready\" retry count on a per-peer connection between two MPI processes has been exceeded.  In general, \
+                     this should not happen because Open MPI uses flow control on per-peer connections.",
+    ];
+    for (text, kind) in [
+        (retry, K::Completion(WcStatus::RetryExcErr)),
+        (receiver, K::Completion(WcStatus::RnrRetryExcErr)),
+    ] {
+        let words: Vec<&str> = text[0].split(' ').collect();
+        for width in 4..words.len() {
+            let lines: Vec<String> = words.chunks(width).map(|line| line.join(" ")).collect();
+            let boxed = format!("{FRAME}\n{}\n\n  Local host:   n1\n{FRAME}\n", lines.join("\n"));
+            assert_eq!(kinds(&boxed), [kind], "{boxed}");
+        }
+    }
+    // Other processes print the same text, which Open MPI only counts.
+    let counted =
+        "[n1:21344] 3 more processes have sent help message help-mpi-btl-openib.txt / pp retry exceeded";
+    assert_eq!(kinds(counted), [K::Completion(WcStatus::RetryExcErr)]);
+    let sound =
+        "[n1:21344] 1 more process has sent help message help-mpi-btl-openib.txt / no device params found";
+    assert_eq!(kinds(sound), []);
+}
+
+#[test]
 fn remedies_are_those_of_what_was_pasted() {
     for (text, cause, words) in [
+        (
+            "By default, for Open MPI 4.0 and later, infiniband ports on a device\nare not used by default.  The intent is to use UCX for these \
+             devices.\nYou can override this policy by setting the btl_openib_allow_ib MCA parameter\nto true.",
+            "job-settings",
+            "--mca pml ucx",
+        ),
+        (
+            "Consult /var/lib/dkms/mlnx-ofed-kernel/24.04/build/make.log for more information.",
+            "kernel-module-build",
+            "linux-headers",
+        ),
+        (
+            "-E- PSID mismatch. The PSID on flash (LNV0000000025) differs from the PSID in the given image (MT_0000000158).",
+            "firmware-tool-refused",
+            "maker of the adapter",
+        ),
+        (
+            "mlx5_common: No Verbs device matches PCI device 0000:c3:00.2, are kernel drivers loaded?",
+            "rdma-modules",
+            "mlx5_core/bind",
+        ),
+        (
+            "[  121.3] mlx5_core 0000:03:00.0: mlx5_function_setup:1236:(pid 182): Firmware over 120000 MS in pre-initializing state, aborting\n\
+             [  121.4] mlx5_core 0000:03:00.0: init_one:1812:(pid 182): mlx5_load_one failed with error code -16",
+            "device-fault",
+            "reset the adapter",
+        ),
         (
             "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1) for device bnxt_re0\nNo IB devices found",
             "userspace-libraries",

@@ -177,6 +177,7 @@ const ADAPTER: &[Row] = {
         (&["probe", "failed"], Some(ProbeFailed)),
         (&["failed to probe"], Some(ProbeFailed)),
         (&["init_one failed"], Some(ProbeFailed)),
+        (&["load_one failed"], Some(ProbeFailed)),
         (&["failed to load the driver"], Some(ProbeFailed)),
         (&["failed to register", "device"], Some(ProbeFailed)),
         (&["failed to add interface"], Some(ProbeFailed)),

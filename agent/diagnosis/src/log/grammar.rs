@@ -2,7 +2,10 @@
 //!
 //! The [rows](super::families) hold fixed phrases. Here are the forms that many programs share, and those whose meaning is in a value.
 
-use super::line::{after, is_word, number};
+use super::{
+    install,
+    line::{after, is_word, number},
+};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads, in lower case.
@@ -11,6 +14,9 @@ pub(super) const ANCHORS: &[&str] = &[
     "deep_ep",
     "lag map",
     "dkms",
+    "mlnx",
+    "ofed",
+    "-e- ",
     "(slave ",
     "nixl_err",
     "device found",
@@ -32,13 +38,14 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 8] = [
+    let readers: [Reader; 9] = [
         no_device,
         not_found,
         gpu_timeout,
         lag,
         bond,
-        build,
+        install::build,
+        install::firmware_tool,
         transfer_status,
         ended,
     ];
@@ -192,42 +199,6 @@ fn bond(lower: &str) -> Option<(K, usize)> {
     (lower.contains("slave") || lower.contains("interface")).then_some((K::BondMemberDown, at))
 }
 
-/// DKMS could not build a module of the RDMA stack for the kernel. Its messages name the module in a path or before a version.
-fn build(lower: &str) -> Option<(K, usize)> {
-    const MODULES: [&str; 15] = [
-        "mlnx",
-        "mlx",
-        "ofed",
-        "doca",
-        "efa",
-        "irdma",
-        "bnxt",
-        "nvidia-peermem",
-        "nvidia_peermem",
-        "nv_peer_mem",
-        "nv-peer-mem",
-        "peermem",
-        "gdrdrv",
-        "knem",
-        "iser",
-    ];
-    const FAILS: [&str; 6] = [
-        "make.log",
-        "bad return status",
-        "bad exit status",
-        "failed",
-        "error!",
-        "errors",
-    ];
-    let at = lower.find("dkms")?;
-    let names = MODULES.iter().any(|module| {
-        lower
-            .match_indices(module)
-            .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric())
-    });
-    (names && FAILS.iter().any(|word| lower.contains(word))).then_some((K::ModuleMismatch, at))
-}
-
 /// The statuses of NIXL (`nixl_status_t`), which its Python errors repeat. Most of them say only that the library below it failed.
 fn transfer_status(lower: &str) -> Option<(K, usize)> {
     const MISSING: [&str; 3] = ["not found", "unsupported", "failed to load"];
@@ -351,16 +322,6 @@ mod tests {
                 "mlx5_core 0000:5e:00.0: lag map port 1:1 port 2:2 shared_fdb:0",
                 None,
             ),
-            (
-                "consult /var/lib/dkms/mlnx-ofed-kernel/24.07/build/make.log for more information.",
-                Some(K::ModuleMismatch),
-            ),
-            (
-                "dkms autoinstall on 6.8.0-45 failed for efa(10)",
-                Some(K::ModuleMismatch),
-            ),
-            ("dkms autoinstall on 6.8.0-45 failed for virtualbox(10)", None),
-            ("dkms: efa 2.10 installed", None),
             (
                 "nixl._bindings.nixlbackenderror: nixl_err_backend",
                 Some(K::BackendFailed),

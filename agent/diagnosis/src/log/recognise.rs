@@ -23,7 +23,7 @@ use super::{
     entity::is_rdma_name,
     errors::errno,
     fabric, families,
-    grade::{Grade, failures},
+    grade::failures,
     grammar,
     kernel::{User, is_of_interest, kernel, of_event, user_of},
     line::Lower,
@@ -116,6 +116,8 @@ pub(super) struct Recogniser {
     successes: Successes,
     /// The last line that ends a connection on purpose.
     ended: Option<u64>,
+    /// The last line in which perftest shows a GID of zeros.
+    empty_gid: Option<u64>,
 }
 
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
@@ -133,7 +135,8 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         fabric::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,
-        &[ended::LABEL],
+        wrapped::WHOLE,
+        &[ended::LABEL, wrapped::COUNTED, PERFTEST_GID],
     ];
     let words = of_forms
         .into_iter()
@@ -186,6 +189,11 @@ impl Recogniser {
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
+        if let Some(said) = wrapped::counted(&line.lower).or_else(|| wrapped::said(&line.lower)) {
+            self.frame.recognised();
+            let reading = said.map(|(kind, at)| Reading::of(kind, at));
+            return reading.map(|reading| Found::Symptom(Box::new(symptom(&line, reading, number))));
+        }
         if let Some(report) = Report::begin(&text, &line.lower, number) {
             self.report = Some(report);
             return None;
@@ -211,6 +219,10 @@ impl Recogniser {
         if let Some(name) = connection::restored(&line.lower) {
             return Some(Found::Reconnected(name.to_owned()));
         }
+        if is_empty_gid(&line.lower) {
+            self.empty_gid = Some(number);
+            return None;
+        }
         if connection::is_ended(&line.lower) {
             self.ended = Some(number);
         }
@@ -227,6 +239,10 @@ impl Recogniser {
         let reading = self
             .of_family(&line.lower)
             .or_else(|| reading_of(&line, judgement.as_ref()))?;
+        // The rest of a help text explains what it reported.
+        if reading.kind == SymptomKind::Unrecognised && self.frame.is_known() {
+            return None;
+        }
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         if matches!(
@@ -235,6 +251,10 @@ impl Recogniser {
         ) {
             let near = self.gpu_memory(number, GPU_WITHIN);
             symptom.named.gpu = memory::of_registration(&line.lower).or(near);
+        }
+        if self.empty_gid.is_some_and(|at| at + EMPTY_WITHIN >= number) && symptom.kind.is_of_connecting() {
+            symptom.named.local_gid.get_or_insert_with(|| "::".to_owned());
+            symptom.software.get_or_insert(Software::Perftest);
         }
         // Who ends a connection flushes what is still posted.
         let was_ended = self.ended.is_some_and(|at| at + connection::WITHIN >= number);
@@ -260,20 +280,21 @@ impl Recogniser {
         Some(Reading::of(SymptomKind::PortNotActive, at))
     }
 
-    /// What a message shows that began in the line before, within the frame of a help text.
+    /// What a sentence of a help text shows that began in a line before.
     fn wrapped(&mut self, text: &str, number: u64) -> Option<Found> {
         let joined = self.frame.add(text)?;
         let line = Lower::of(&joined);
-        let (kind, at) = wrapped::find(&line, text)?;
-        let grade = Grade::of(&line);
-        if grade.quoted || grade.harmless {
-            return None;
-        }
-        Some(Found::Symptom(Box::new(symptom(
-            &line,
-            Reading::of(kind, at),
-            number,
-        ))))
+        let known = match wrapped::said(&line.lower) {
+            Some(None) => {
+                self.frame.recognised();
+                return None;
+            }
+            Some(Some((kind, at))) => Some(Reading::of(kind, at)),
+            None => read(&line, false).filter(|reading| reading.kind != SymptomKind::Unrecognised),
+        };
+        let found = symptom(&line, known?, number);
+        self.frame.recognised();
+        Some(Found::Symptom(Box::new(found)))
     }
 
     /// The error number that an earlier line announced: `Error: Cannot allocate memory`.
@@ -304,6 +325,20 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// What begins a line of perftest with the GID of an end.
+const PERFTEST_GID: &str = "gid: ";
+/// Number of lines after an empty GID in which the connection may fail.
+const EMPTY_WITHIN: u64 = 8;
+
+/// Whether perftest shows that an end has an empty GID: ` GID: 00:00:…:00`.
+fn is_empty_gid(lower: &str) -> bool {
+    /// The bytes of a GID.
+    const BYTES: usize = 16;
+    lower.trim().strip_prefix(PERFTEST_GID).is_some_and(|gid| {
+        gid.split(':').count() == BYTES && gid.bytes().all(|byte| matches!(byte, b'0' | b':'))
+    })
 }
 
 /// What the kernel's own words decide about a line.

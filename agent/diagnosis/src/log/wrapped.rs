@@ -1,63 +1,293 @@
 //! Messages that a program wraps over several lines: Open MPI prints its help texts in a frame of dashes.
+//!
+//! A sentence of such a text is read as one line, wherever it breaks. Open MPI prints each text once, and then only counts it:
+//! `3 more processes have sent help message help-mpi-btl-openib.txt / pp retry exceeded`.
 
-use super::{families, line::Lower};
-use crate::symptom::SymptomKind;
+use super::line::after;
+use crate::symptom::SymptomKind::{self as K};
+use rdma_health_protocol::WcStatus;
 
 /// The dashes of a frame: Open MPI prints 74. Tables have other lengths.
 const DASHES: std::ops::RangeInclusive<usize> = 70..=80;
 /// The most lines in a frame; after them it is not one.
-const LINES: u8 = 40;
-/// The most bytes of a line that are kept for the next one.
-const KEPT: usize = 200;
+const LINES: u8 = 60;
+/// The most bytes of a sentence that are kept for the next line.
+const KEPT: usize = 600;
 
 /// The frame that the last lines are in.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    /// The line before, and how many lines the frame may still have; `None` outside a frame.
-    open: Option<(String, u8)>,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// The sentence so far.
+    sentence: String,
+    /// Whether it has a line of text.
+    has_text: bool,
+    /// Whether one of its sentences was recognised.
+    is_known: bool,
+    /// How many lines the frame may still have.
+    left: u8,
 }
 
 impl Frame {
-    /// Adds a line. Returns the text of the line before and of this one, if this one continues a message.
+    /// Adds a line. Returns the sentence that continues in this line, from its beginning as far as it is known.
     pub(super) fn add(&mut self, text: &str) -> Option<String> {
-        let trimmed = text.trim();
+        let trimmed = untagged(text).trim();
         if DASHES.contains(&trimmed.len()) && trimmed.bytes().all(|byte| byte == b'-') {
             // Two frames in a row have a line each: the second one opens again.
-            let is_closing = self.open.as_ref().is_some_and(|(before, _)| !before.is_empty());
-            self.open = (!is_closing).then(|| (String::new(), LINES));
+            let is_closing = self.open.as_ref().is_some_and(|open| open.has_text);
+            self.open = (!is_closing).then(|| Open {
+                sentence: String::new(),
+                has_text: false,
+                is_known: false,
+                left: LINES,
+            });
             return None;
         }
-        let (before, left) = self.open.as_mut()?;
-        let joined = (!before.is_empty() && !trimmed.is_empty() && !is_value(before) && !is_value(trimmed))
-            .then(|| format!("{before} {trimmed}"));
-        *left -= 1;
-        if *left == 0 {
+        let open = self.open.as_mut()?;
+        open.left -= 1;
+        if open.left == 0 {
             self.open = None;
-        } else if trimmed.is_empty() {
+            return None;
+        }
+        if trimmed.is_empty() {
             // A blank line separates the text from the values below it, not two messages.
-        } else {
-            let mut end = trimmed.len().min(KEPT);
-            while !trimmed.is_char_boundary(end) {
-                end -= 1;
-            }
-            trimmed[..end].clone_into(before);
+            return None;
+        }
+        open.has_text = true;
+        if is_value(trimmed) {
+            open.sentence.clear();
+            return None;
+        }
+        let continues = !open.sentence.is_empty();
+        if continues {
+            open.sentence.push(' ');
+        }
+        let begin = open.sentence.len();
+        open.sentence.push_str(trimmed);
+        // The first end of a sentence in this line, and what follows the last one.
+        let end = sentence_end(&open.sentence, begin);
+        let joined = continues.then(|| open.sentence[..end.unwrap_or(open.sentence.len())].to_owned());
+        let mut rest = end;
+        while let Some(end) = rest {
+            open.sentence.drain(..end);
+            let spaces = open.sentence.len() - open.sentence.trim_start().len();
+            open.sentence.drain(..spaces);
+            rest = sentence_end(&open.sentence, 0);
+        }
+        if open.sentence.len() > KEPT {
+            open.sentence.clear();
         }
         joined
     }
+
+    /// The sentence was recognised: what follows in the frame explains it.
+    pub(super) fn recognised(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.is_known = true;
+            open.sentence.clear();
+        }
+    }
+
+    /// Whether the lines are in a frame one sentence of which was recognised.
+    pub(super) fn is_known(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.is_known)
+    }
+}
+
+/// The line without what a launcher puts before it: `[1,0]<stderr>:`.
+fn untagged(text: &str) -> &str {
+    let is_tag = |tag: &str| tag.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
+    let tagged = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let Some((_, rest)) = tagged.filter(|(tag, _)| is_tag(tag)) else {
+        return text;
+    };
+    ["<stderr>:", "<stdout>:", "<stddiag>:"]
+        .iter()
+        .find_map(|stream| rest.strip_prefix(stream))
+        .unwrap_or(text)
+}
+
+/// Where the first sentence ends whose end is at `from` or later: after a full stop or a colon that white space or nothing follows.
+fn sentence_end(text: &str, from: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    (from..bytes.len()).find_map(|at| {
+        let ends = matches!(bytes[at], b'.' | b'!') || bytes[at] == b':' && at + 1 == bytes.len();
+        // `i.e.` and `etc.` may be followed by a small letter.
+        let follows = text[at..].strip_prefix(['.', '!', ':']).unwrap_or_default();
+        let next = follows.trim_start();
+        let is_apart = follows.len() != next.len() || next.is_empty();
+        let begins = next.is_empty() || next.starts_with(|c: char| !c.is_ascii_lowercase());
+        (ends && is_apart && begins).then_some(at + 1)
+    })
 }
 
 /// Whether a line has a name and its value: `Local host: n1`. `WARNING: …` begins a sentence.
 fn is_value(line: &str) -> bool {
     const WORDS: usize = 3;
-    line.split_once(':').is_some_and(|(name, _)| {
-        name.split_whitespace().count() <= WORDS && name.bytes().any(|byte| byte.is_ascii_lowercase())
+    line.split_once(':').is_some_and(|(name, value)| {
+        !value.trim().is_empty()
+            && name.split_whitespace().count() <= WORDS
+            && name.bytes().any(|byte| byte.is_ascii_lowercase())
     })
 }
 
-/// What a message that begins in the line before shows, if neither line shows it alone.
-pub(super) fn find(joined: &Lower<'_>, line: &str) -> Option<(SymptomKind, usize)> {
-    let line = line.trim().to_ascii_lowercase();
-    let before = joined.lower.strip_suffix(&line)?;
-    let found = families::find(&joined.lower)?;
-    (families::find(&line).is_none() && families::find(before).is_none()).then_some(found)
+/// The files of help texts that are about RDMA, in lower case.
+const FILES: [&str; 7] = [
+    "openib",
+    "mtl-ofi",
+    "common-ofi",
+    "mtl-psm",
+    "common-verbs",
+    "pml-ucx",
+    "common-ucx",
+];
+
+/// What topics of the help texts show.
+const TOPICS: &[(&str, K)] = &[
+    ("srq rnr retry exceeded", K::Completion(WcStatus::RnrRetryExcErr)),
+    ("pp rnr retry exceeded", K::Completion(WcStatus::RnrRetryExcErr)),
+    ("pp retry exceeded", K::Completion(WcStatus::RetryExcErr)),
+    ("init-fail-no-mem", K::RegMrNoMemory),
+    ("init-fail-create-q", K::CreateFailed),
+    ("no active ports found", K::PortNotActive),
+    ("default subnet prefix", K::DefaultSubnetPrefix),
+    ("nonexistent port", K::SettingUnmatched),
+    ("reg mem limit low", K::ResourceLimit),
+    ("ib port not selected", K::RdmaDisabled),
+    ("no cpcs for port", K::AddressUnresolved),
+    ("ibv_create_qp failed", K::CreateFailed),
+    ("ibv_open_device fail", K::OpenFailed),
+    ("modex failed", K::PeerClosed),
+    ("buffer memory registration failed", K::RegMrFailed),
+    ("conflicting transport types", K::ConnectIncompatible),
+    ("rdma cm event error", K::CmFailed),
+    ("rdma cm device removal", K::DeviceGone),
+];
+
+/// What sentences of Open MPI's help texts show, in lower case; `None` is nothing that RDMA fails for. They read like documentation, and are
+/// not.
+const SENTENCES: &[(&str, Option<K>)] = &[
+    (
+        "\"receiver not ready\" retry count",
+        Some(K::Completion(WcStatus::RnrRetryExcErr)),
+    ),
+    // Open MPI 4 leaves InfiniBand to UCX, and says so whether UCX is there or not.
+    (
+        "the intent is to use ucx for these devices",
+        Some(K::RdmaDisabled),
+    ),
+    ("policy by setting the btl_openib_allow_ib", Some(K::RdmaDisabled)),
+    ("btl will be deactivated for this run", Some(K::RdmaDisabled)),
+    (
+        "btl will therefore be deactivated for this run",
+        Some(K::RdmaDisabled),
+    ),
+    ("deactivating the openib btl", Some(K::RdmaDisabled)),
+    ("deactivating the openfabrics btl", Some(K::RdmaDisabled)),
+    (
+        "there was an error initializing an openfabrics device",
+        Some(K::OpenFailed),
+    ),
+    ("failed to open an openfabrics device", Some(K::OpenFailed)),
+    ("failed to query an openfabrics device", Some(K::OpenFailed)),
+    ("was unable to open an endpoint", Some(K::OpenFailed)),
+    (
+        "failed to initialize while trying to create an internal queue",
+        Some(K::CreateFailed),
+    ),
+    ("a process failed to create a queue pair", Some(K::CreateFailed)),
+    ("the rdma cm returned an event error", Some(K::CmFailed)),
+    (
+        "two different openfabrics transport types",
+        Some(K::ConnectIncompatible),
+    ),
+    (
+        "receive queue configuration for the openfabrics devices on two nodes are incompatible",
+        Some(K::PeerDiffers),
+    ),
+    ("no openfabrics devices of the right type", Some(K::NoDevice)),
+    ("cuda gpu direct rdma support but this ofed", Some(K::GdrDisabled)),
+    (
+        "cuda gpu direct rdma support but the open mpi",
+        Some(K::BackendMissing),
+    ),
+    ("failed an ofi libfabric library call", Some(K::BackendFailed)),
+    ("open mpi failed to register your buffer", Some(K::RegMrFailed)),
+    ("multiple nics on the system but cannot select", None),
+    ("in parsing the openfabrics (openib) btl parameter file", None),
+    ("was unable to find or read an ini file", None),
+    ("an invalid mca parameter value was found", None),
+];
+
+/// The first letters of sentences that a line outside a frame can hold whole.
+pub(super) const WHOLE: &[&str] = &[
+    "not ready\" retry",
+    "intent is to use ucx",
+    "btl_openib",
+    "openib",
+    "openfabrics",
+];
+
+/// What a sentence of a help text in lower case shows.
+#[expect(
+    clippy::option_option,
+    reason = "no help text, one that reports no failure, or one that does"
+)]
+pub(super) fn said(lower: &str) -> Option<Option<(K, usize)>> {
+    SENTENCES
+        .iter()
+        .find_map(|(words, kind)| Some(kind.zip(Some(lower.find(words)?))))
+}
+
+/// What marks the line that counts a help text.
+pub(super) const COUNTED: &str = "sent help message ";
+
+/// What a line in lower case counts: `Some(None)` is a help text that reports no failure of RDMA.
+#[expect(
+    clippy::option_option,
+    reason = "no count, a count of something else, or of a failure"
+)]
+pub(super) fn counted(lower: &str) -> Option<Option<(K, usize)>> {
+    let rest = after(lower, COUNTED)?;
+    let (file, topic) = rest.split_once(" / ")?;
+    if !FILES.iter().any(|name| file.contains(name)) {
+        return Some(None);
+    }
+    let kind = TOPICS.iter().find(|(name, _)| topic.starts_with(name));
+    Some(kind.map(|(_, kind)| (*kind, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_joined_wherever_it_breaks() {
+        let mut frame = Frame::default();
+        assert_eq!(frame.add("text outside"), None);
+        let rule = "-".repeat(74);
+        for (line, expected) in [
+            (rule.as_str(), None),
+            ("The retry count has been", None),
+            (
+                "exceeded.  \"Retry count\" is",
+                Some("The retry count has been exceeded."),
+            ),
+            (
+                "defined in i.e. the book.",
+                Some("\"Retry count\" is defined in i.e. the book."),
+            ),
+            ("  Local host: n1", None),
+            ("Another sentence", None),
+            ("[1,0]<stderr>:goes on", Some("Another sentence goes on")),
+            (rule.as_str(), None),
+            ("after the frame", None),
+        ] {
+            assert_eq!(frame.add(line).as_deref(), expected, "{line}");
+        }
+    }
 }

@@ -180,6 +180,7 @@ kinds! {
     BackendMissing: Failure, "backend-missing",
         "the library that the job communicates with, its plugin or its GPU support is missing, too old or does not load";
     ToolNoAccess: Degraded, "tool-no-access", "a tool for the adapter's firmware has no access to the adapter";
+    FirmwareRefused: Degraded, "firmware-refused", "a tool for the adapter's firmware refused an image or a setting, or could not write it";
     PkeyMissing: Failure, "pkey-missing", "a port does not have the partition key that the program uses";
     PassthroughMissing: Degraded, "passthrough-missing", "the library finds no iommu=pt on the kernel command line";
     GuidDuplicated: Failure, "guid-duplicated", "two devices of the InfiniBand fabric have the same GUID";
@@ -258,6 +259,7 @@ impl SymptomKind {
                 | Self::BackendMissing
                 | Self::SharpUnavailable
                 | Self::ToolNoAccess
+                | Self::FirmwareRefused
                 | Self::HostMemory
                 | Self::ModuleUnsigned
                 | Self::FirmwareMissing
@@ -296,6 +298,14 @@ impl SymptomKind {
             Errno::EIO => Self::DeviceGone,
             _ => Self::ConnectFailed,
         }
+    }
+
+    /// Whether a queue pair could not be connected, for a reason that the GID of an end may be.
+    pub(crate) fn is_of_connecting(self) -> bool {
+        matches!(
+            self,
+            Self::ConnectFailed | Self::ConnectInvalid | Self::ConnectNoData | Self::ConnectTimedOut
+        )
     }
 
     /// The kind for an error number of a call or of an unknown program's line about RDMA. EIO alone does not show a fault of the

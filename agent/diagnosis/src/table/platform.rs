@@ -3,8 +3,9 @@
 use crate::{
     known::KnownCause,
     symptom::SymptomKind::{
-        AdapterNotStarted, AssignRefused, CreateFailed, FirmwareMissing, FunctionUnconfigured, HostMemory,
-        ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed, RegMrNoMemory, ToolNoAccess,
+        AdapterNotStarted, AssignRefused, CreateFailed, FirmwareMissing, FirmwareRefused,
+        FunctionUnconfigured, HostMemory, ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed,
+        RegMrNoMemory, ToolNoAccess,
     },
     weigh,
 };
@@ -41,6 +42,22 @@ pub(super) static TOOL_ACCESS: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[ToolNoAccess],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
+pub(super) static FIRMWARE_TOOL: KnownCause = KnownCause {
+    id: "firmware-tool-refused",
+    title: "The adapter's firmware could not be written, or a setting of it not changed",
+    explanation: "An image belongs to one PSID, the number of a board and its maker: an adapter of a computer maker (Lenovo, Dell, HPE) needs that \
+    maker's images. Signed firmware accepts only images with its key, and older versions may be forbidden. The adapter goes on with the \
+    firmware and the settings that it has.",
+    next_step: "Compare the PSID and version of the adapter with those of the image: flint -d DEVICE query, flint -i IMAGE query. Take the image for \
+    this PSID from the maker of the adapter or of the computer. mlxconfig -d DEVICE query lists the settings that its firmware has. Do not change \
+    the PSID (-allow_psid_change) unless the maker says so: a wrong image can leave the adapter without firmware.",
+    rules: &[],
+    cases: &[],
+    often: &[FirmwareRefused],
     sometimes: &[],
     weigh: weigh::logged,
 };

@@ -80,6 +80,16 @@ fn configured_index(case: &Case<'_>) -> Option<(String, u32)> {
     })
 }
 
+/// Whether perftest chose the index of an empty GID itself: it takes 0 where it finds no GID.
+fn found_none(case: &Case<'_>) -> bool {
+    let is_empty = |symptom: &&Symptom| {
+        symptom.software == Some(Software::Perftest)
+            && symptom.named.local_gid.as_deref().is_some_and(is_zero)
+    };
+    let selected = case.log.and_then(|log| log.gid_index);
+    case.symptoms.iter().any(|symptom| is_empty(&&**symptom)) && selected.is_none_or(|(_, index)| index == 0)
+}
+
 pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
@@ -170,6 +180,9 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     }
     if may_use_infiniband(case) {
         return scales.unseen("device of the job: the node has InfiniBand and RoCE ports");
+    }
+    if found_none(case) && configured_index(case).is_none() {
+        return scales.unseen("GID tables where the job runs: it found no GID at all");
     }
     let Some((source, index)) = shown.or_else(set).or_else(|| view::gid_index(case)) else {
         return scales.unseen("GID index of the job (NCCL_IB_GID_INDEX)");
@@ -266,6 +279,14 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     });
     if let Some(symptom) = hidden {
         scales.fits(&symptom.source, &symptom.text);
+    }
+    let seen = tables(case);
+    let all_have = !seen.is_empty() && seen.iter().all(|(_, gids)| gids.iter().any(Gid::is_routable));
+    if found_none(case) && all_have {
+        scales.fits(
+            "GID tables",
+            "the node's ports have GIDs, and the job found none: their network devices are not visible where it runs",
+        );
     }
     if let Some(port) = active.filter(|_| refused) {
         scales.fits(

@@ -49,14 +49,17 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
 
 /// Whether an adapter did not start because it, or its firmware, did not answer.
 pub(crate) fn is_silent(symptom: &Symptom) -> bool {
-    const SILENT: [Errno; 5] = [
+    // mlx5 before Linux 5.17 returns EBUSY where it waited in vain for the firmware.
+    const SILENT: [Errno; 6] = [
+        Errno::EBUSY,
         Errno::ETIMEDOUT,
         Errno::ETIME,
         Errno::EIO,
         Errno::ENODEV,
         Errno::ENXIO,
     ];
-    symptom.named.errno.is_some_and(|errno| SILENT.contains(&errno))
+    let waited = || symptom.text.to_ascii_lowercase().contains("initializing state");
+    symptom.named.errno.is_some_and(|errno| SILENT.contains(&errno)) || waited()
 }
 
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.

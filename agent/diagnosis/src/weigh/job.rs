@@ -2,7 +2,7 @@
 
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
 
-use super::{Case, Scales, fabric, hardware::is_silent, probes_passed, view};
+use super::{Case, Scales, fabric, hardware::is_silent, message, probes_passed, view};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
@@ -39,7 +39,26 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         active.join(", ")
     };
     let value = format!("active on the node: {names}");
-    if none_seen {
+    let by_program = case.symptoms.iter().find(|symptom| {
+        let is_of_cluster = matches!(
+            symptom.software,
+            Some(Software::Mpi | Software::OpenMpi | Software::Dpdk)
+        );
+        symptom.line.is_some() && is_of_cluster
+    });
+    if by_program.is_some() {
+        scales.next_step = Some(
+            "Where the job runs, run ls -l /dev/infiniband and ibv_devinfo. If they list the devices, check which one the program selects \
+            (MV2_IBA_HCA, UCX_NET_DEVICES, the PCI address for DPDK). If they list none, the job runs without the node's devices: a pod needs the \
+            RDMA resource, another container /dev/infiniband, and Slurm may exclude devices (ConstrainDevices in cgroup.conf)."
+                .into(),
+        );
+    }
+    // A function that DPDK names and that is not here shows nothing about the devices that are.
+    let of_absent = by_program
+        .and_then(|symptom| symptom.named.function.as_deref())
+        .is_some_and(|function| case.node.pci.has(function) == Some(false));
+    if none_seen && !of_absent {
         scales.fits(CLASS, value);
     }
     if case.node.modules.exclusive_namespaces.known() == Some(&true) {
@@ -70,6 +89,9 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             module belongs to the running kernel."
         ));
         return scales.shows("/proc/modules", format!("{card} is loaded, {rdma} is not"));
+    }
+    if message::unbound(case, scales) {
+        return;
     }
     if let Some(symptom) = case.seen(&MISSING).next() {
         scales.fits(&symptom.source, &symptom.text);
@@ -119,6 +141,16 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
 
 pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
+        if !symptom.text.to_ascii_lowercase().contains("nccl_ib_disable") {
+            scales.shows(&symptom.source, &symptom.text);
+            scales.next_step = Some(
+                "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
+                only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
+                --mca btl_openib_allow_ib 1, with a parameter that the message names corrected."
+                    .into(),
+            );
+            return;
+        }
         scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
         scales.next_step = Some(
             "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
@@ -351,7 +383,8 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 24] = [
+    const KINDS: [SymptomKind; 25] = [
+        SymptomKind::FirmwareRefused,
         SymptomKind::ModuleInUse,
         SymptomKind::PortUnauthorised,
         SymptomKind::SharpUnavailable,
@@ -380,5 +413,6 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
     let of_other = |symptom: &&Symptom| symptom.kind == SymptomKind::AdapterNotStarted && is_silent(symptom);
     if let Some(symptom) = case.seen(&KINDS).find(|symptom| !of_other(symptom)) {
         scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = message::build_step(symptom).map(Into::into);
     }
 }

@@ -3,11 +3,19 @@
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales};
-use crate::symptom::{Software, SymptomKind};
+use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
+        if symptom.text.to_ascii_lowercase().contains("verbs nic") {
+            scales.next_step = Some(
+                "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
+                where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \
+                /dev/infiniband where the job runs, and name an adapter that it supports: PSM3_NIC."
+                    .into(),
+            );
+        }
         return scales.fits(&symptom.source, &symptom.text);
     }
     let created = [SymptomKind::CreateRefused, SymptomKind::CreateUnexplained];
@@ -91,4 +99,43 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+}
+
+/// The step where a package of modules could not be built on the node.
+pub(super) fn build_step(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    let is_build = symptom.kind == SymptomKind::ModuleMismatch
+        && [
+            "dkms",
+            "installation failed",
+            "failed to install",
+            "failed to build",
+            "add_kernel_support",
+        ]
+        .iter()
+        .any(|words| text.contains(words));
+    is_build.then_some(
+        "Read why the build failed: /var/lib/dkms/PACKAGE/VERSION/build/make.log, or the log that the installer names. Install the headers of the \
+        running kernel (linux-headers-$(uname -r), kernel-devel-$(uname -r)) and the compiler that built it, or a release of the driver package that \
+        supports this kernel. Then build again (dkms autoinstall, or install the package again), and restart.",
+    )
+}
+
+/// DPDK found a function without an RDMA device. Returns whether it did.
+pub(super) fn unbound(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let found = case.seen(&[SymptomKind::NoDevice]).find(|symptom| {
+        symptom
+            .text
+            .to_ascii_lowercase()
+            .contains("are kernel drivers loaded")
+    });
+    let Some(symptom) = found else { return false };
+    let function = symptom.named.function.as_deref().unwrap_or("ADDRESS");
+    scales.fits(&symptom.source, &symptom.text);
+    scales.next_step = Some(format!(
+        "On the host, show the driver of the function: ls -l /sys/bus/pci/devices/{function}/driver. DPDK's mlx5 works through the kernel's driver, \
+        not vfio-pci: bind the function to mlx5_core (echo {function} > /sys/bus/pci/drivers/mlx5_core/bind), and load mlx5_ib and ib_uverbs. Then \
+        ls /sys/bus/pci/devices/{function}/infiniband names the RDMA device. In a container, the program also needs /dev/infiniband."
+    ));
+    true
 }

@@ -81,7 +81,8 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         // A port of another kind than those that have one may serve a bridge or the management network.
         let equal_ports_have_one = port.kind().is_some_and(|kind| with.contains(&kind));
         let share = behind.get(&Subject::of_port(&port));
-        let exception = if equal_ports_have_one || probe_failed || share.is_some() {
+        let only_v1 = has_only_v1(&port, gids);
+        let exception = if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
             None
         } else if nowhere && !has_ipv6(gids) {
             Some(&NO_PORT_HAS_ONE)
@@ -93,14 +94,35 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             .map(|netdev| format!(" ({} has none)", netdev.name))
             .unwrap_or_default();
         let message = match share {
+            _ if only_v1 => format!("{port} has RoCE v1 GIDs only: its IPv4 address has no GID of RoCE v2"),
             Some(share) => format!("{port} has no routed RoCE v2 GID{netdev}; {share} equal ports have one"),
             None => format!("{port} has no RoCE v2 GID with an IPv4 address{netdev}"),
         };
-        let finding = Draft::new(&GID_MISSING, Subject::of_port(&port), message).exception(exception);
+        let remedy = if only_v1 { RESTORE_V2 } else { GID_MISSING.remedy };
+        let finding = Draft::new(&GID_MISSING, Subject::of_port(&port), message)
+            .exception(exception)
+            .remedy(remedy);
         Some(finding.evidence(port.file("gids"), table(gids)))
     });
     found.chain(without_vlan(node)).collect()
 }
+
+/// Whether a port has a GID for its IPv4 address with RoCE v1 and none with RoCE v2, although its adapter has both. ConnectX-3 has only v1.
+fn has_only_v1(port: &Port<'_>, gids: &[Gid]) -> bool {
+    let of_ipv4 = |kind: GidType| gids.iter().any(|gid| gid.kind == kind && gid.is_ipv4_mapped());
+    let is_mlx4 = port
+        .hca
+        .driver
+        .known()
+        .is_some_and(|driver| driver.starts_with("mlx4"));
+    of_ipv4(GidType::RoceV1) && !of_ipv4(GidType::RoceV2) && !is_mlx4
+}
+
+const RESTORE_V2: Remedy = Remedy {
+    any: "The address is there: what is missing is RoCE v2. Find out why the adapter offers RoCE v1 only: its firmware settings \
+        (mlxconfig -d DEVICE query | grep -i roce), an old driver, or a bond or a switchdev mode that does not support it.",
+    ..Remedy::all("")
+};
 
 /// Ports without a RoCE v2 GID of more than a link-local address, IPv4 or IPv6, although most equal ports have one, with the
 /// share that has.

@@ -71,6 +71,10 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let is_unregistered = node.modules.peermem_registered() == Some(false);
     let (remedy, modules) = match (is_efa, is_unregistered) {
         (true, _) => (ON_EFA, "no efa_nv_peermem"),
+        _ if is_without_symbol(node) => (
+            WITHOUT_SYMBOL,
+            "neither nvidia_peermem nor nv_peer_mem, and not the RDMA modules of MLNX_OFED or DOCA-OFED (no mlx_compat)",
+        ),
         (_, true) => (
             PEER_MEMORY_INSTALL_ORDER.remedy,
             "nvidia_peermem is loaded, but is not among the users of ib_core: it did not register",
@@ -108,6 +112,27 @@ fn load_here(node: &Node) -> Option<String> {
     let commands = load_module::commands(&["nvidia_peermem"], platform)?;
     Some(format!("{}\n{commands}", PEER_MEMORY_MISSING.remedy.any))
 }
+
+/// Whether the kernel's own RDMA modules have no `ib_register_peer_memory_client`, which `nvidia_peermem` needs: only those of MLNX_OFED and
+/// DOCA-OFED have it, and kernels of Ubuntu.
+fn is_without_symbol(node: &Node) -> bool {
+    let is_upstream = match node.platform().distribution {
+        Some(distribution) => matches!(distribution, Distribution::RedHat | Distribution::Suse),
+        None => node
+            .host
+            .kernel
+            .known()
+            .is_some_and(|kernel| kernel.contains(".el")),
+    };
+    node.modules.is_ofed() == Some(false) && is_upstream
+}
+
+/// What to do where `nvidia_peermem` cannot load.
+const WITHOUT_SYMBOL: Remedy = Remedy {
+    any: "nvidia_peermem cannot load: it needs ib_register_peer_memory_client, which the RDMA modules of this kernel do not have. Install \
+        DOCA-OFED or MLNX_OFED and then the GPU driver again, or use Linux 5.12 or later with the open GPU kernel module, which offers DMA-BUF.",
+    ..Remedy::all("")
+};
 
 /// What to do where all adapters are Elastic Fabric Adapters.
 const ON_EFA: Remedy = Remedy {

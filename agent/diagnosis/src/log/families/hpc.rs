@@ -11,6 +11,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["user major version", "driver major"], K::VersionMismatch),
     (&["pkey", "please use psm"], K::PkeyMissing),
     (&["can't get a valid pkey"], K::PkeyMissing),
+    (&["unable to initialize verbs nic"], K::UnsupportedAdapter),
+    (&["ofi endpoint open failed"], K::OpenFailed),
     (&["network down", "hfi1"], K::PortError),
     (&["network down", "psm"], K::PortError),
     (&["driver initialization failure on /dev/hfi"], K::OpenFailed),

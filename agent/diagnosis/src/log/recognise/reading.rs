@@ -11,7 +11,7 @@ use crate::{
         events::{Event, event},
         fabric, families, foreign,
         grade::{Grade, Level},
-        grammar,
+        grammar, install,
         kernel::is_of_kernel,
         line::{Lower, excerpt, host},
         loader,
@@ -72,7 +72,10 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     }
     // What a module or its loader reports says what it is about.
     let row = families::find(lower)
-        .filter(|(kind, _)| grade.about_rdma || of_driver || !families::needs_topic(*kind))
+        .filter(|(kind, _)| {
+            let is_named = || grade.about_rdma || of_driver || install::names_package(lower);
+            !families::needs_topic(*kind) || is_named()
+        })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
     if grade.harmless || foreign::is_of_other_layer(lower) {
         return None;
@@ -224,6 +227,8 @@ fn offer(lower: &str) -> Option<Option<SymptomKind>> {
 /// A kind that the error number makes more precise.
 fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
+        // The kernel's storage clients return EIO for any refusal of the other end.
+        (SymptomKind::ConnectFailed, Some(Errno::EIO)) => kind,
         (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
         // The connection manager of the peer knows no such service.
         (
@@ -245,7 +250,8 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
         (SymptomKind::OpenFailed, Some(Errno::EPERM | Errno::EACCES)) => SymptomKind::NotPermitted,
         (SymptomKind::AddressUnresolved, Some(Errno::EADDRINUSE)) => SymptomKind::AddressInUse,
         (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
-            SymptomKind::ConnectFailed => kind,
+            // The kernel's storage clients return EIO for any refusal of the other end.
+            SymptomKind::ConnectFailed | SymptomKind::DeviceGone => kind,
             other => other,
         },
         (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
