@@ -14,6 +14,12 @@ pub(super) const ANCHORS: &[&str] = &[
     "(slave ",
     "nixl_err",
     "device found",
+    "gid found",
+    "gids found",
+    "gid available",
+    "find a gid",
+    "devices present",
+    "device present",
     "devices found",
     "hca",
     "rdma",
@@ -32,8 +38,9 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 8] = [
+    let readers: [Reader; 9] = [
         no_device,
+        no_gid,
         not_found,
         gpu_timeout,
         lag,
@@ -50,13 +57,14 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
     const NOUNS: [&str; 10] = [
         "device", "devices", "hca", "hcas", "nic", "nics", "rnic", "rnics", "adapter", "adapters",
     ];
-    const OF_RDMA: [&str; 12] = [
+    const OF_RDMA: [&str; 13] = [
         "ib",
         "rdma",
         "infiniband",
         "roce",
         "efa",
         "verbs",
+        "ibverbs",
         "openfabrics",
         "iwarp",
         "hca",
@@ -96,6 +104,46 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
     None
 }
 
+/// `No suitable GID found on mlx5_1/1`, `no usable RoCE v2 GIDs available`.
+fn no_gid(lower: &str) -> Option<(K, usize)> {
+    /// The most words between `no` and what is counted.
+    const BETWEEN: usize = 4;
+    const KINDS: [&str; 13] = [
+        "suitable",
+        "usable",
+        "valid",
+        "matching",
+        "routable",
+        "active",
+        "available",
+        "such",
+        "roce",
+        "rocev2",
+        "v2",
+        "ipv4",
+        "ib",
+    ];
+    places(lower, &["no "])
+        .find(|at| {
+            let words = || {
+                lower[*at..]
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .skip(1)
+                    .filter(|word| !word.is_empty())
+            };
+            let Some(noun) = words()
+                .take(BETWEEN + 1)
+                .position(|word| matches!(word, "gid" | "gids"))
+            else {
+                return false;
+            };
+            let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
+            let rest = || words().skip(noun + 1).take(2);
+            is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
+        })
+        .map(|at| (K::NoGid, at))
+}
+
 /// Where one of the words begins a word.
 fn places<'a>(lower: &'a str, words: &'a [&str]) -> impl Iterator<Item = usize> + 'a {
     words.iter().flat_map(move |word| {
@@ -123,9 +171,11 @@ fn not_found(lower: &str) -> Option<(K, usize)> {
             .filter(|word| !word.is_empty())
             .take(WITHIN)
     };
-    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce"));
+    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce" | "gid"));
     let kind = words().find_map(|word| match word {
         "device" | "devices" | "hca" | "nic" => Some(K::NoDevice),
+        // UCX_IB_ROCE_SUBNET_LIST and its like select by the address.
+        "gid" if lower.contains("subnet list") => Some(K::SettingUnmatched),
         "gid" => Some(K::NoGid),
         _ => None,
     })?;
@@ -225,7 +275,7 @@ fn build(lower: &str) -> Option<(K, usize)> {
             .match_indices(module)
             .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric())
     });
-    (names && FAILS.iter().any(|word| lower.contains(word))).then_some((K::ModuleMismatch, at))
+    (names && FAILS.iter().any(|word| lower.contains(word))).then_some((K::DriverNotBuilt, at))
 }
 
 /// The statuses of NIXL (`nixl_status_t`), which its Python errors repeat. Most of them say only that the library below it failed.
@@ -324,6 +374,16 @@ mod tests {
                 Some(K::NoDevice),
             ),
             ("mypmd: no active hca found", Some(K::NoDevice)),
+            (
+                "[enforce fail] list_. no ibverbs devices present",
+                Some(K::NoDevice),
+            ),
+            ("no suitable gid found on rocep153s0/1", Some(K::NoGid)),
+            ("no change of the gid was found", None),
+            (
+                "failed to find a gid which matches/unmatches the following subnet list: 192.168.40.0/24",
+                Some(K::SettingUnmatched),
+            ),
             ("no block device found", None),
             ("casino rdma device found", None),
             (
@@ -352,11 +412,11 @@ mod tests {
             ),
             (
                 "consult /var/lib/dkms/mlnx-ofed-kernel/24.07/build/make.log for more information.",
-                Some(K::ModuleMismatch),
+                Some(K::DriverNotBuilt),
             ),
             (
                 "dkms autoinstall on 6.8.0-45 failed for efa(10)",
-                Some(K::ModuleMismatch),
+                Some(K::DriverNotBuilt),
             ),
             ("dkms autoinstall on 6.8.0-45 failed for virtualbox(10)", None),
             ("dkms: efa 2.10 installed", None),

@@ -3,8 +3,9 @@
 use crate::{
     known::KnownCause,
     symptom::SymptomKind::{
-        AdapterNotStarted, AssignRefused, CreateFailed, FirmwareMissing, FunctionUnconfigured, HostMemory,
-        ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed, RegMrNoMemory, ToolNoAccess,
+        AdapterNotStarted, AssignRefused, CreateFailed, DriverNotReady, FirmwareMissing,
+        FunctionUnconfigured, HostMemory, ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed,
+        RegMrNoMemory, ToolNoAccess,
     },
     weigh,
 };
@@ -72,7 +73,7 @@ pub(super) static MODULES_IN_USE: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[ModuleInUse],
-    sometimes: &[],
+    sometimes: &[DriverNotReady],
     weigh: weigh::logged,
 };
 
