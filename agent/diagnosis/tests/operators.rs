@@ -37,7 +37,8 @@ fn a_driver_that_cannot_be_built_is_named_with_what_it_needs() {
             "entitlement",
         ),
         (
-            "[24-Jul-25_11:00:31] Command \"apt-get -yq install linux-headers-6.8.0-1029\" failed with exit code: 100",
+            "[24-Jul-25_11:00:30] No OFED driver found for kernel 6.8.0-1029\n\
+             [24-Jul-25_11:00:31] Command \"apt-get -yq install linux-headers-6.8.0-1029\" failed with exit code: 100",
             "kernel-module-build",
             "linux-headers",
         ),

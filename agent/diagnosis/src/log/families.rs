@@ -35,6 +35,9 @@ const NCCL: &[Row] = &[
     (&["ei0013"], K::PeerUnreachable),
     (&["hccl", "socket establish timeout"], K::PeerUnreachable),
     (&["provider verbs output empty list"], K::NoDevice),
+    // The address of the peer is not one that the device can reach.
+    (&["into address vector"], K::PeerUnreachable),
+    (&["fi_av_insert"], K::PeerUnreachable),
     // NCCL's failover between the devices of a rank.
     (&["net/ib", "failed devices out of"], K::PeerUnreachable),
     (

@@ -48,7 +48,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 6] = [headers, build, not_ready, claim, functions, modules];
+    let readers: [Reader; 5] = [build, not_ready, claim, functions, modules];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -71,7 +71,7 @@ fn fails(lower: &str) -> bool {
 
 /// The packages with which a module is built, of the kernel that runs: `Unable to locate package linux-headers-6.8.0-1029-azure`, `No package
 /// kernel-devel-5.14.0 available`, `Your kernel headers for kernel 6.8 cannot be found`.
-fn headers(lower: &str) -> Option<(K, usize)> {
+fn headers(lower: &str) -> Option<usize> {
     const PACKAGES: [&str; 6] = [
         "linux-headers-",
         "kernel-devel-",
@@ -94,11 +94,7 @@ fn headers(lower: &str) -> Option<(K, usize)> {
         "nothing provides",
     ];
     let at = PACKAGES.iter().find_map(|package| lower.find(package))?;
-    // The headers of another driver's build.
-    let of_other = ["falco", "sysdig", "virtualbox", "zfs"]
-        .iter()
-        .any(|name| lower.contains(name));
-    (!of_other && MISSING.iter().any(|words| lower.contains(words))).then_some((K::DriverNotBuilt, at))
+    MISSING.iter().any(|words| lower.contains(words)).then_some(at)
 }
 
 /// The build of a driver package and the start of a driver container: `Failed to build mlnx-nvme DEB`, `Failed to install
@@ -276,9 +272,22 @@ impl Policy {
             "temporary failure resolving",
             "unable to find a match",
         ];
-        self.builds |= BEGINS.iter().any(|words| lower.contains(words));
-        let at = FAILS.iter().find_map(|words| lower.find(words))?;
-        self.builds.then_some(at)
+        const PARTS: [&str; 8] = [
+            "mofed",
+            "mlnx",
+            "ofed",
+            "doca",
+            "nicclusterpolicy",
+            "irdma",
+            "mlx5",
+            "efa",
+        ];
+        self.builds |= BEGINS.iter().chain(&PARTS).any(|words| lower.contains(words));
+        let at = FAILS
+            .iter()
+            .find_map(|words| lower.find(words))
+            .or_else(|| headers(lower));
+        at.filter(|_| self.builds)
     }
 
     /// Whether this line, with the one before it, shows that the driver is not ready.
@@ -300,23 +309,6 @@ mod tests {
     #[test]
     fn forms_of_operators_are_read_and_those_of_other_drivers_are_not() {
         for (line, expected) in [
-            (
-                "e: unable to locate package linux-headers-6.8.0-1029-azure",
-                Some(K::DriverNotBuilt),
-            ),
-            (
-                "error! your kernel headers for kernel 6.8.0-45-generic cannot be found at /lib/modules/6.8.0-45-generic/build",
-                Some(K::DriverNotBuilt),
-            ),
-            (
-                "no match for argument: kernel-devel-5.14.0-284.40.1.el9_2.x86_64",
-                Some(K::DriverNotBuilt),
-            ),
-            (
-                "selecting previously unselected package linux-headers-6.11.0-1003",
-                None,
-            ),
-            ("installing linux kernel headers...", None),
             ("failed to build mlnx-ofed-kernel deb", Some(K::DriverNotBuilt)),
             ("failed to install mlnx-nvme rpm", Some(K::DriverNotBuilt)),
             ("failed to build the docker image of the trainer", None),
@@ -358,6 +350,31 @@ mod tests {
             ),
         ] {
             assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn packages_of_the_kernel_count_where_an_rdma_driver_is_built() {
+        for (line, expected) in [
+            ("e: unable to locate package linux-headers-6.8.0-1029-azure", true),
+            (
+                "error! your kernel headers for kernel 6.8.0-45-generic cannot be found at /lib/modules/6.8.0-45-generic/build",
+                true,
+            ),
+            (
+                "no match for argument: kernel-devel-5.14.0-284.40.1.el9_2.x86_64",
+                true,
+            ),
+            (
+                "selecting previously unselected package linux-headers-6.11.0-1003",
+                false,
+            ),
+            ("installing linux kernel headers...", false),
+        ] {
+            let mut policy = Policy::default();
+            assert_eq!(policy.package(line), None, "{line}");
+            assert_eq!(policy.package("no ofed driver found for kernel 6.8.0"), None);
+            assert_eq!(policy.package(line).is_some(), expected, "{line}");
         }
     }
 

@@ -254,6 +254,9 @@ pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
         return scales.against(&symptom.source, format!("it names {device}"));
     }
     match (case.node.hcas().count(), case.node.hcas.unread()) {
+        (_, Some(_)) if case.log.is_some_and(|log| log.marks.login) => {
+            scales.fits("log", "the tools in a login session find no device");
+        }
         (_, Some(unread)) => scales.unseen(format!("RDMA devices of the node: {unread}")),
         (0, None) => scales.shows(CLASS, "no RDMA device"),
         (count, None) => scales.against(
