@@ -56,7 +56,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         Grade::Secondary
     };
     let primary: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.grade >= least).collect();
-    let containers = node.may_run_containers() && !log.is_some_and(|log| log.marks.slurm);
+    let containers = node.may_run_containers() && !log.is_some_and(|log| log.marks.slurm || log.marks.login);
     let case = |node, symptoms| Case {
         node,
         symptoms,

@@ -26,6 +26,7 @@ mod marks;
 mod memory;
 mod needless;
 mod operation;
+mod operator;
 mod origin;
 mod phrases;
 mod recognise;

@@ -19,7 +19,7 @@ pub(crate) use job::{
     userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
-pub(crate) use message::{backend, pod_network, unsupported};
+pub(crate) use message::{backend, module_build, pod_network, unsupported};
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };

@@ -76,7 +76,7 @@ fn kernel_messages_of_each_driver_show_their_failure() {
         ),
         (
             "DKMS autoinstall on 6.8.0-45-generic failed for irdma(10) mlnx-nfsrdma(10)",
-            K::ModuleMismatch,
+            K::DriverNotBuilt,
         ),
     ]);
 }

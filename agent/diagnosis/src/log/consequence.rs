@@ -2,7 +2,10 @@
 
 use rdma_health_protocol::WcStatus;
 
-use super::ended;
+use super::{
+    ended,
+    grade::{Level, level},
+};
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
 
 /// Marks the failures that follow from an earlier line: the first independent one decides.
@@ -36,8 +39,21 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         )
     });
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
-    let unfit = first(Grade::Degraded, |symptom| symptom.kind == K::GidUnusable);
+    let completed = symptoms
+        .iter()
+        .filter(|symptom| symptom.kind != K::Completion(WcStatus::WrFlushErr))
+        .filter(|symptom| matches!(symptom.kind, K::Completion(_)))
+        .filter_map(|symptom| symptom.line)
+        .max();
+    let unfit = first(Grade::Degraded, |symptom| {
+        matches!(symptom.kind, K::GidUnusable | K::NoGid)
+    });
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
+    let inactive = first(Grade::Failure, |symptom| symptom.kind == K::PortNotActive);
+    // Why the modules are not there, wherever the log says it.
+    let refused = symptoms
+        .iter()
+        .any(|symptom| symptom.grade == Grade::Failure && keeps_modules_out(symptom) && !is_start(symptom));
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
@@ -48,6 +64,10 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // Open MPI goes on without this device, for a reason in an earlier text.
             || symptom.kind == K::OpenFailed && symptom.text.contains("error initializing an OpenFabrics")
             || is_without_device(symptom.kind) && after(unfit)
+            || symptom.kind == K::NoDevice && after(inactive)
+            // Only a queue pair that was connected completes a request: this attribute did not matter.
+            || is_warned_attribute(symptom) && symptom.line < completed
+            || (symptom.kind == K::ModuleMissing || is_start(symptom)) && refused
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
@@ -173,7 +193,7 @@ fn follow_device(symptoms: &mut [Symptom]) {
                     | K::ModuleFault
             ),
             K::DriverCrashed => matches!(kind, K::DeviceFatal | K::DeviceStalled),
-            K::QueueError | K::QueueAccess => kind == K::Completion(WcStatus::FatalErr),
+            K::QueueError | K::QueueFatal | K::QueueAccess => kind == K::Completion(WcStatus::FatalErr),
             // The same report of the adapter's health names the heat.
             K::DeviceFatal => kind == K::AdapterHot,
             _ => false,
@@ -272,6 +292,7 @@ fn is_report(kind: K) -> bool {
             | K::CollectiveTimeout
             | K::BackendFailed
             | K::QueueError
+            | K::QueueFatal
             | K::Completion(WcStatus::WrFlushErr)
     )
 }
@@ -303,6 +324,28 @@ fn prevents_start(kind: K) -> bool {
             | K::DeviceStalled
             | K::PciFault
             | K::CommandRefused
+    )
+}
+
+/// A change of a queue pair that failed, for which the program only warns and names no reason.
+fn is_warned_attribute(symptom: &Symptom) -> bool {
+    symptom.kind == K::ConnectFailed
+        && symptom.named.errno.is_none()
+        && symptom.named.transition.is_none()
+        && level(&symptom.text) == Some(Level::Warning)
+}
+
+/// What the service that loads the driver reports of all its modules: `Loading HCA driver and Access Layer: [FAILED]`.
+fn is_start(symptom: &Symptom) -> bool {
+    matches!(symptom.kind, K::ModuleMismatch | K::ModuleMissing)
+        && symptom.text.to_ascii_lowercase().contains("[failed]")
+}
+
+/// Why modules of the RDMA stack could not be loaded or replaced.
+fn keeps_modules_out(symptom: &Symptom) -> bool {
+    matches!(
+        symptom.kind,
+        K::ModuleUnsigned | K::ModuleMismatch | K::ModuleInUse | K::DriverNotBuilt | K::PeerMemorySymbol
     )
 }
 

@@ -11,7 +11,7 @@ mod storage;
 use std::sync::LazyLock;
 
 use super::{
-    cluster, codes, fabric, grammar,
+    cluster, codes, fabric, grammar, operator,
     phrases::{Occurrence, Phrases},
 };
 use crate::symptom::SymptomKind::{self as K};
@@ -35,6 +35,20 @@ const NCCL: &[Row] = &[
     (&["ei0013"], K::PeerUnreachable),
     (&["hccl", "socket establish timeout"], K::PeerUnreachable),
     (&["provider verbs output empty list"], K::NoDevice),
+    // The address of the peer is not one that the device can reach.
+    (&["into address vector"], K::PeerUnreachable),
+    (&["fi_av_insert"], K::PeerUnreachable),
+    // NCCL's failover between the devices of a rank.
+    (&["net/ib", "failed devices out of"], K::PeerUnreachable),
+    (
+        &["net/ib", "the error is fatal", "cannot continue"],
+        K::PeerUnreachable,
+    ),
+    (&["maximum number of probing attempts"], K::PeerUnreachable),
+    (&["could not find a functional device"], K::PeerUnreachable),
+    (&["could not find a replacement qp"], K::PeerUnreachable),
+    (&["net/ib", "got cqe with error"], K::JobFailed),
+    (&["posted incorrect receive info"], K::PostRefused),
     (&["no device found", "net/ib"], K::NoDevice),
     (&["unable to open device"], K::OpenFailed),
     (&["failed to open libibverbs"], K::NoLibrary),
@@ -96,6 +110,9 @@ const GPU_LIBRARIES: &[Row] = &[
         K::GpuDoorbellFailed,
     ),
     (&["init failed for transport"], K::BackendFailed),
+    (&["found inactive port"], K::PortNotActive),
+    // MORI-IO.
+    (&["sq full", "ep="], K::QueueFull),
     (&["ibgda", "cudahostregister"], K::GpuDoorbellFailed),
     (&["endpoint", "unhandled timeout error"], K::PeerUnreachable),
     (&["nvidia_peermem.ko is not loaded"], K::GdrDisabled),
@@ -323,7 +340,10 @@ fn all() -> impl Iterator<Item = &'static Row> {
 /// What a line in lower case shows, and where the first phrase of the row is.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     // Its meaning is in a list of reasons, each of which would match a row, or in a code.
-    if let Some(found) = grammar::no_transport(lower).or_else(|| codes::find(lower)) {
+    if let Some(found) = grammar::no_transport(lower)
+        .or_else(|| codes::find(lower))
+        .or_else(|| cluster::unload(lower))
+    {
         return Some(found);
     }
     if let Some(found) = fabric::find(lower) {
@@ -341,6 +361,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     of_row
         .or_else(|| grammar::find(lower))
         .or_else(|| cluster::find(lower))
+        .or_else(|| operator::find(lower))
 }
 
 /// Whether a phrase is in a line. A short one must not be a part of a longer word: `no sm` is not in `no SMC devices`.
@@ -365,6 +386,8 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         .any(|level| before.contains(level))
         // `Topology discovery complete. Found 0 HCAs.`
         || before.ends_with("found ")
+        // Who calls a tool of the adapter repeats what it printed.
+        || lower[at..].starts_with("-e- ")
 }
 
 /// Whether a message shows why an adapter did not start, which its driver reports as an event, too.

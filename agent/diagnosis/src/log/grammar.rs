@@ -20,6 +20,12 @@ pub(super) const ANCHORS: &[&str] = &[
     "(slave ",
     "nixl_err",
     "device found",
+    "gid found",
+    "gids found",
+    "gid available",
+    "find a gid",
+    "devices present",
+    "device present",
     "devices found",
     "hca",
     "rdma",
@@ -38,8 +44,9 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 9] = [
+    let readers: [Reader; 10] = [
         no_device,
+        no_gid,
         not_found,
         gpu_timeout,
         lag,
@@ -57,13 +64,14 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
     const NOUNS: [&str; 10] = [
         "device", "devices", "hca", "hcas", "nic", "nics", "rnic", "rnics", "adapter", "adapters",
     ];
-    const OF_RDMA: [&str; 12] = [
+    const OF_RDMA: [&str; 13] = [
         "ib",
         "rdma",
         "infiniband",
         "roce",
         "efa",
         "verbs",
+        "ibverbs",
         "openfabrics",
         "iwarp",
         "hca",
@@ -103,6 +111,46 @@ fn no_device(lower: &str) -> Option<(K, usize)> {
     None
 }
 
+/// `No suitable GID found on mlx5_1/1`, `no usable RoCE v2 GIDs available`.
+fn no_gid(lower: &str) -> Option<(K, usize)> {
+    /// The most words between `no` and what is counted.
+    const BETWEEN: usize = 4;
+    const KINDS: [&str; 13] = [
+        "suitable",
+        "usable",
+        "valid",
+        "matching",
+        "routable",
+        "active",
+        "available",
+        "such",
+        "roce",
+        "rocev2",
+        "v2",
+        "ipv4",
+        "ib",
+    ];
+    places(lower, &["no "])
+        .find(|at| {
+            let words = || {
+                lower[*at..]
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .skip(1)
+                    .filter(|word| !word.is_empty())
+            };
+            let Some(noun) = words()
+                .take(BETWEEN + 1)
+                .position(|word| matches!(word, "gid" | "gids"))
+            else {
+                return false;
+            };
+            let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
+            let rest = || words().skip(noun + 1).take(2);
+            is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
+        })
+        .map(|at| (K::NoGid, at))
+}
+
 /// Where one of the words begins a word.
 fn places<'a>(lower: &'a str, words: &'a [&str]) -> impl Iterator<Item = usize> + 'a {
     words.iter().flat_map(move |word| {
@@ -130,9 +178,11 @@ fn not_found(lower: &str) -> Option<(K, usize)> {
             .filter(|word| !word.is_empty())
             .take(WITHIN)
     };
-    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce"));
+    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce" | "gid"));
     let kind = words().find_map(|word| match word {
         "device" | "devices" | "hca" | "nic" => Some(K::NoDevice),
+        // UCX_IB_ROCE_SUBNET_LIST and its like select by the address.
+        "gid" if lower.contains("subnet list") => Some(K::SettingUnmatched),
         "gid" => Some(K::NoGid),
         _ => None,
     })?;
@@ -296,6 +346,16 @@ mod tests {
                 Some(K::NoDevice),
             ),
             ("mypmd: no active hca found", Some(K::NoDevice)),
+            (
+                "[enforce fail] list_. no ibverbs devices present",
+                Some(K::NoDevice),
+            ),
+            ("no suitable gid found on rocep153s0/1", Some(K::NoGid)),
+            ("no change of the gid was found", None),
+            (
+                "failed to find a gid which matches/unmatches the following subnet list: 192.168.40.0/24",
+                Some(K::SettingUnmatched),
+            ),
             ("no block device found", None),
             ("casino rdma device found", None),
             (

@@ -50,7 +50,7 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
         "error processing package",
     ];
     let at = BUILDS.iter().find_map(|words| lower.find(words))?;
-    (names_package(lower) && FAILS.iter().any(|word| lower.contains(word))).then_some((K::ModuleMismatch, at))
+    (names_package(lower) && FAILS.iter().any(|word| lower.contains(word))).then_some((K::DriverNotBuilt, at))
 }
 
 /// `-E- PSID mismatch. …`: flint, mlxfwmanager and mlxconfig refused an image or a setting, or could not write it. Errors of their
@@ -101,21 +101,21 @@ mod tests {
         for (line, expected) in [
             (
                 "consult /var/lib/dkms/mlnx-ofed-kernel/24.07/build/make.log for more information.",
-                Some(K::ModuleMismatch),
+                Some(K::DriverNotBuilt),
             ),
             (
                 "dkms autoinstall on 6.8.0-45 failed for efa(10)",
-                Some(K::ModuleMismatch),
+                Some(K::DriverNotBuilt),
             ),
             ("dkms autoinstall on 6.8.0-45 failed for virtualbox(10)", None),
             ("dkms: efa 2.10 installed", None),
             (
                 "dpkg: error processing package mlnx-ofed-kernel-dkms (--configure):",
-                Some(K::ModuleMismatch),
+                Some(K::DriverNotBuilt),
             ),
             (
                 "error: mlnx-ofed-kernel-dkms installation failed!",
-                Some(K::ModuleMismatch),
+                Some(K::DriverNotBuilt),
             ),
             (
                 "dpkg: error processing package nvidia-dkms-550 (--configure):",

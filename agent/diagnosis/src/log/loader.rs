@@ -103,6 +103,10 @@ fn misfit(lower: &str) -> Option<(K, usize)> {
         }
         (at, &lower[..at])
     };
+    // The provider is of another rdma-core than the library.
+    if names.contains("`ibverbs_private_") {
+        return Some((K::LibraryMismatch, at));
+    }
     let of_verbs = || names.contains("`ibverbs_") || VERBS.iter().any(|library| names.contains(library));
     (is_communication(names) || of_verbs()).then_some((K::BackendMissing, at))
 }
@@ -178,6 +182,10 @@ mod tests {
             (
                 "libefa.so.1: version `efa_1.3' not found (required by /opt/amazon/efa/lib/libfabric.so.1)",
                 Some(K::BackendMissing),
+            ),
+            (
+                "libibverbs.so.1: version `ibverbs_private_22' not found (required by /usr/lib64/libibverbs/libmlx5-rdmav2.so)",
+                Some(K::LibraryMismatch),
             ),
             (
                 "importerror: libcudnn.so.9: cannot open shared object file: no such file or directory",

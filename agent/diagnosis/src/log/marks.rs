@@ -10,11 +10,14 @@ use crate::symptom::Family;
 
 /// What lines of a log show of the place, whatever else they say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a mark that others do not exclude")]
 pub struct Marks {
     /// Software for AMD's GPUs wrote it. What it shares with NVIDIA's says nothing: RCCL prints the names of NCCL and CUDA.
     pub amd: bool,
     /// Slurm started the job.
     pub slurm: bool,
+    /// A person ran the tools of RDMA in a login session, not in a container.
+    pub login: bool,
     /// Transfers between the adapter and GPU memory are set up, so that the adapter could register that memory.
     pub gpu_direct: bool,
     /// The link layers of the ports that it names.
@@ -45,6 +48,8 @@ enum Mark {
     Amd,
     Slurm,
     GpuDirect,
+    /// The prompt of a shell; a command follows.
+    Prompt,
     InfiniBand,
     Ethernet,
     /// A LID follows. RoCE has none, and prints 0.
@@ -76,6 +81,8 @@ const WORDS: &[(&str, Mark)] = &[
     ("slurmstepd:", Mark::Slurm),
     ("srun: ", Mark::Slurm),
     ("slurm_", Mark::Slurm),
+    (":~$ ", Mark::Prompt),
+    (" ~]$ ", Mark::Prompt),
     ("/gdrdma", Mark::GpuDirect),
     (":1/ib", Mark::InfiniBand),
     (":1/roce", Mark::Ethernet),
@@ -127,13 +134,44 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word)
 }
 
+/// Whether a line in lower case is advice that lists the modules of several vendors: `make sure nv_peer_mem, amdgpu plugin, or Intel Xe
+/// driver is installed`. It says nothing about the place.
+fn lists_vendors(lower: &str) -> bool {
+    ["nv_peer_mem", "nvidia", "peermem", "intel", "habana"]
+        .iter()
+        .any(|name| lower.contains(name))
+        && lower.contains("amdgpu")
+}
+
+/// Whether a user who is not root runs a tool of RDMA after a prompt: containers are entered as root, except those of Jupyter.
+fn runs_tool(lower: &str, prompt: usize, command: usize) -> bool {
+    const TOOLS: [&str; 9] = [
+        "ibstat",
+        "ibv_devinfo",
+        "ibv_devices",
+        "ibdev2netdev",
+        "ibstatus",
+        "show_gids",
+        "rdma link",
+        "lspci",
+        "lsmod",
+    ];
+    let command = lower[command..].trim_start();
+    let command = command.strip_prefix("sudo ").unwrap_or(command);
+    let user = lower[..prompt].trim_start().trim_start_matches('[');
+    !user.starts_with("root@")
+        && !user.starts_with("jovyan@")
+        && TOOLS.iter().any(|tool| command.starts_with(tool))
+}
+
 impl Marks {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str) {
         for found in FOUND.find(lower) {
             match WORDS.get(found.index) {
-                Some((_, Mark::Amd)) => self.amd = true,
+                Some((_, Mark::Amd)) => self.amd |= !lists_vendors(lower),
                 Some((_, Mark::Slurm)) => self.slurm = true,
+                Some((_, Mark::Prompt)) => self.login |= runs_tool(lower, found.start, found.end),
                 Some((_, Mark::GpuDirect)) => self.gpu_direct = true,
                 Some((_, Mark::InfiniBand)) => {
                     let follows = lower.as_bytes().get(found.end);

@@ -32,6 +32,7 @@ use super::{
     memory,
     needless::{assigned, only_misses_a_feature},
     operation::{Operation, operation},
+    operator::{self, Policy},
     settings::{self, Fact},
     success::{self, Successes},
     trace::{self, Report},
@@ -118,6 +119,8 @@ pub(super) struct Recogniser {
     ended: Option<u64>,
     /// The last line in which perftest shows a GID of zeros.
     empty_gid: Option<u64>,
+    /// The status of an operator's policy.
+    policy: Policy,
 }
 
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
@@ -132,6 +135,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         grammar::ANCHORS,
         codes::ANCHORS,
         cluster::ANCHORS,
+        operator::ANCHORS,
         fabric::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,
@@ -183,6 +187,11 @@ impl Recogniser {
         if let Some(found) = self.wrapped(&text, number) {
             return Some(found);
         }
+        if self.policy.add(&text, number) {
+            let reading = Reading::of(SymptomKind::DriverNotReady, 0);
+            let line = Lower::of("state-OFED: notReady");
+            return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
+        }
         if !ANCHORS.as_ref()?.is_match(bytes) {
             return None;
         }
@@ -193,6 +202,10 @@ impl Recogniser {
             self.frame.recognised();
             let reading = said.map(|(kind, at)| Reading::of(kind, at));
             return reading.map(|reading| Found::Symptom(Box::new(symptom(&line, reading, number))));
+        }
+        if let Some(at) = self.policy.package(&line.lower) {
+            let reading = Reading::of(SymptomKind::DriverNotBuilt, at);
+            return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
         if let Some(report) = Report::begin(&text, &line.lower, number) {
             self.report = Some(report);

@@ -121,8 +121,11 @@ kinds! {
     DeviceAbsent: Failure, "device-absent", "an RDMA device or its file is not there (ENODEV, ENXIO, ENOENT)";
     ModuleMissing: Failure, "module-missing", "a kernel module of RDMA is not loaded";
     ModuleMismatch: Failure, "module-mismatch", "a kernel module was built for other RDMA modules than those that are loaded";
+    DriverNotBuilt: Failure, "driver-not-built", "the driver package could not be built or installed for the kernel of the node";
+    DriverNotReady: Secondary, "driver-not-ready", "the container that installs the driver is not ready";
     VersionMismatch: Failure, "version-mismatch", "the RDMA library and the driver of the kernel do not match";
     UnsupportedAdapter: Failure, "adapter-unsupported", "the program does not support this kind of adapter";
+    ForkUnsafe: Failure, "fork-unsafe", "the program calls fork() while it has registered memory, and is not set up for it";
     TooManyFiles: Failure, "too-many-files", "the process has too many open files (EMFILE, ENFILE)";
     PciFault: Failure, "pci-error", "an uncorrectable PCIe error";
     AdapterHot: Failure, "adapter-too-hot", "the adapter is too hot";
@@ -131,6 +134,8 @@ kinds! {
     SlotPower: Degraded, "slot-power-low", "the PCIe slot offers less power than the adapter may draw";
     DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
+    QueueFatal: Failure, "queue-fatal",
+        "the adapter could not go on with a queue pair: an error of its own or in the request (IBV_EVENT_QP_FATAL)";
     QueueFull: Secondary, "queue-full", "the program posted more requests than its queue has room for, often because the peer does not answer";
     CqError: Failure, "cq-error", "the adapter could not write to a completion queue: it is full, or its memory cannot be reached";
     PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
@@ -240,6 +245,9 @@ impl SymptomKind {
                 | Self::MemlockWarning
                 | Self::ModuleMismatch
                 | Self::ModuleInUse
+                | Self::DriverNotBuilt
+                | Self::DriverNotReady
+                | Self::ForkUnsafe
                 | Self::PortUnauthorised
                 | Self::InterfaceHidden
                 | Self::GidUnusable

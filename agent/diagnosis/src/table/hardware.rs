@@ -9,11 +9,11 @@ use super::{FATAL, MW_BIND, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
-    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, FirmwareMismatch,
-    FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch,
-    ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PciLimited,
-    PeerMemoryError, PostRefused, ProbeFailed, ProbeTimedOut, QueueError, ResourceUnavailable, RtsRefused,
-    SlotPower, SocketFallback, VersionMismatch,
+    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, DriverNotBuilt, DriverNotReady,
+    FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped, InitRefused, LatencyHigh,
+    ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault,
+    PciLimited, PeerMemoryError, PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal,
+    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -31,22 +31,23 @@ pub(super) static RDMA_MODULES: KnownCause = KnownCause {
         ProbeFailed,
         DeviceAbsent,
         ResourceUnavailable,
+        DriverNotReady,
     ],
     weigh: weigh::modules,
 };
 
 pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
     id: "kernel-module-build",
-    title: "A kernel module does not match the RDMA modules that are loaded",
-    explanation: "The module was built for the RDMA modules of the kernel, and those of another driver package (MLNX_OFED, DOCA-OFED) are \
-    loaded, or the reverse. The kernel refuses to load it.",
+    title: "A kernel module does not match the running kernel or the RDMA modules that are loaded",
+    explanation: "The driver package could not be built or installed for the kernel that runs. Or the module was built for the RDMA modules \
+    of the kernel, and those of another driver package (MLNX_OFED, DOCA-OFED) are loaded, or the reverse: the kernel refuses to load it.",
     next_step: "Compare where the modules come from: modinfo -n ib_core, and modinfo -n with the module that the log names. Rebuild or \
     reinstall the module for this kernel and this driver package, run depmod -a, and load it again.",
     rules: &[],
     cases: &[],
-    often: &[ModuleMismatch],
+    often: &[ModuleMismatch, DriverNotBuilt, DriverNotReady],
     sometimes: &[ModuleMissing],
-    weigh: weigh::logged,
+    weigh: weigh::module_build,
 };
 
 pub(super) static GPU_FAULT: KnownCause = KnownCause {
@@ -208,6 +209,7 @@ pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
         Corrupted,
         DeviceStalled,
         AdapterNotStarted,
+        QueueFatal,
     ],
     sometimes: &[
         ProbeTimedOut,
@@ -254,6 +256,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         DriverCrashed,
         CqError,
         PostRefused,
+        QueueFatal,
     ],
     sometimes: &[
         InitRefused,

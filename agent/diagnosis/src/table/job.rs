@@ -12,12 +12,12 @@ use super::{
 use crate::symptom::SymptomKind::{
     AdmissionRefused, BackendFailed, BackendMissing, CmFailed, CmUnavailable, CollectiveTimeout,
     ConnectIncompatible, ConnectNoDevice, ConnectRefused, ConnectTimedOut, CqError, CreateFailed,
-    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, GpuDoorbellFailed, InitRefused,
-    JobFailed, LibraryMismatch, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary, NoListener,
-    NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed, PeerMemoryError,
-    PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFull, RankFailed,
-    RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable, RtsRefused,
-    SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, ForkUnsafe, GpuDoorbellFailed,
+    InitRefused, JobFailed, LibraryMismatch, MemlockWarning, NetworkAttachFailed, NoDevice, NoLibrary,
+    NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
+    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFatal,
+    QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
+    RtsRefused, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -69,6 +69,7 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
         NoSocketInterface,
         SettingUnmatched,
         ConnectIncompatible,
+        ForkUnsafe,
     ],
     sometimes: &[
         NoDevice,
@@ -151,6 +152,7 @@ pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
         CreateUnexplained,
         CreateRefused,
         NoMemory,
+        QueueFull,
     ],
     weigh: weigh::resources,
 };
@@ -179,6 +181,7 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
         REM_OP,
         RegMrFailed,
         QueueError,
+        QueueFatal,
         CqError,
         PeerMemoryError,
         QueueFull,

@@ -3,7 +3,7 @@
 use crate::{
     known::KnownCause,
     symptom::SymptomKind::{
-        AdapterNotStarted, AssignRefused, CreateFailed, FirmwareMissing, FirmwareRefused,
+        AdapterNotStarted, AssignRefused, CreateFailed, DriverNotReady, FirmwareMissing, FirmwareRefused,
         FunctionUnconfigured, HostMemory, ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed,
         RegMrNoMemory, ToolNoAccess,
     },
@@ -89,7 +89,7 @@ pub(super) static MODULES_IN_USE: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[ModuleInUse],
-    sometimes: &[],
+    sometimes: &[DriverNotReady],
     weigh: weigh::logged,
 };
 

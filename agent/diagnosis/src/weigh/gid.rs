@@ -201,6 +201,15 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         }
     }
     if tables.is_empty() {
+        // The call that failed names the index, and not the GID there.
+        let refused = case.seen(&[SymptomKind::ConnectInvalid]).find(|symptom| {
+            symptom.named.gid_index == Some(index)
+                && symptom.named.local_gid.is_none()
+                && symptom.named.errno == Some(Errno::EINVAL)
+        });
+        if let Some(symptom) = refused {
+            scales.fits(&symptom.source, format!("refused with GID index {index}"));
+        }
         return scales.unseen(format!("GID at index {index}: libibverbs was not queried"));
     }
     let at = |gids: &[Gid]| {
@@ -274,7 +283,10 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
         ));
     }
     let hidden = case.symptoms.iter().find(|symptom| {
-        symptom.kind == SymptomKind::InterfaceHidden
+        // The kernel refuses to name the type of an entry whose network device is not in the reader's network namespace.
+        let is_type = symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
+        is_type
+            || symptom.kind == SymptomKind::InterfaceHidden
             || symptom.kind == SymptomKind::AddressUnresolved && symptom.named.errno == Some(Errno::ENODEV)
     });
     if let Some(symptom) = hidden {

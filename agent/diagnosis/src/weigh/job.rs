@@ -9,12 +9,26 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
+        let text = symptom.text.to_ascii_lowercase();
+        if ["dra driver", "claim"].iter().any(|word| text.contains(word)) {
+            scales.next_step = Some(
+                "The pod's claim needs a driver of dynamic resource allocation on the node. List what the drivers offer: kubectl get \
+                resourceslices, and what the claim requests: kubectl describe resourceclaim. If the driver has no slice for this node, read the \
+                log of its pod there: it must run, and register with the kubelet below /var/lib/kubelet/plugins_registry. If it has, compare the \
+                selectors of the DeviceClass and of the claim with the attributes in the slice."
+                    .into(),
+            );
+            return;
+        }
         scales.next_step = Some(
             "The pod requests the resource, and no node offers it. Compare the name with kubectl describe node NODE (Allocatable), and read \
             the log of the device plugin's pod on that node: it registers the resource only if its selectors match a device."
                 .into(),
         );
         return;
+    }
+    if case.log.is_some_and(|log| log.marks.login) {
+        scales.doubts("log", "the tools in a login session find no device either");
     }
     if case.node.hcas.unread().is_some() {
         return scales.unseen("RDMA devices of the node");
@@ -162,6 +176,15 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     {
         return attributes(case, symptom, scales);
     }
+    if let Some(symptom) = case.seen(&[SymptomKind::ForkUnsafe]).next() {
+        scales.next_step = Some(
+            "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
+            memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
+            libfabric and rdma-core. Or keep the program from calling fork() (a data loader with workers: start method spawn)."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     if view::settings(case, scales, selects) {
         return;
     }
@@ -263,6 +286,9 @@ pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
         return scales.against(&symptom.source, format!("it names {device}"));
     }
     match (case.node.hcas().count(), case.node.hcas.unread()) {
+        (_, Some(_)) if case.log.is_some_and(|log| log.marks.login) => {
+            scales.fits("log", "the tools in a login session find no device");
+        }
         (_, Some(unread)) => scales.unseen(format!("RDMA devices of the node: {unread}")),
         (0, None) => scales.shows(CLASS, "no RDMA device"),
         (count, None) => scales.against(
@@ -413,6 +439,5 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
     let of_other = |symptom: &&Symptom| symptom.kind == SymptomKind::AdapterNotStarted && is_silent(symptom);
     if let Some(symptom) = case.seen(&KINDS).find(|symptom| !of_other(symptom)) {
         scales.fits(&symptom.source, &symptom.text);
-        scales.next_step = message::build_step(symptom).map(Into::into);
     }
 }

@@ -151,6 +151,14 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.fits(&symptom.source, &symptom.text);
     } else if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
+        if symptom.text.to_ascii_lowercase().contains("alloc_uar") {
+            scales.next_step = Some(
+                "Each process that opens the device takes doorbell pages (UAR), and the adapter has no more of them. Count the open contexts: rdma \
+                resource show ctx. Run fewer processes for each device, or give the function more pages: raise LOG_BAR_SIZE, or lower NUM_OF_VFS, \
+                with mlxconfig -d ADDRESS, and restart the node."
+                    .into(),
+            );
+        }
         scales.shows(&symptom.source, &symptom.text);
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
         scales.shows("/dev/kmsg", line);

@@ -2,8 +2,8 @@
 
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales};
-use crate::symptom::{Software, Symptom, SymptomKind};
+use super::{Case, Scales, job::logged};
+use crate::symptom::{Software, SymptomKind};
 
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
@@ -101,26 +101,6 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// The step where a package of modules could not be built on the node.
-pub(super) fn build_step(symptom: &Symptom) -> Option<&'static str> {
-    let text = symptom.text.to_ascii_lowercase();
-    let is_build = symptom.kind == SymptomKind::ModuleMismatch
-        && [
-            "dkms",
-            "installation failed",
-            "failed to install",
-            "failed to build",
-            "add_kernel_support",
-        ]
-        .iter()
-        .any(|words| text.contains(words));
-    is_build.then_some(
-        "Read why the build failed: /var/lib/dkms/PACKAGE/VERSION/build/make.log, or the log that the installer names. Install the headers of the \
-        running kernel (linux-headers-$(uname -r), kernel-devel-$(uname -r)) and the compiler that built it, or a release of the driver package that \
-        supports this kernel. Then build again (dkms autoinstall, or install the package again), and restart.",
-    )
-}
-
 /// DPDK found a function without an RDMA device. Returns whether it did.
 pub(super) fn unbound(case: &Case<'_>, scales: &mut Scales) -> bool {
     let found = case.seen(&[SymptomKind::NoDevice]).find(|symptom| {
@@ -138,4 +118,33 @@ pub(super) fn unbound(case: &Case<'_>, scales: &mut Scales) -> bool {
         ls /sys/bus/pci/devices/{function}/infiniband names the RDMA device. In a container, the program also needs /dev/infiniband."
     ));
     true
+}
+
+/// A driver that was not built for this kernel has another remedy than a module that does not fit the others. Where a container installs it,
+/// the operator's settings are part of it.
+pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
+    let kinds = [SymptomKind::DriverNotBuilt, SymptomKind::DriverNotReady];
+    let Some(symptom) = case.seen(&kinds).next() else {
+        return logged(case, scales);
+    };
+    if symptom.kind == SymptomKind::DriverNotBuilt {
+        scales.shows(&symptom.source, &symptom.text);
+    } else {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    let text = symptom.text.to_ascii_lowercase();
+    // A container installs packages of its own image; its lines begin with a time, and the pod's name with the operator's.
+    let is_container = case.containers && !text.contains("dkms");
+    scales.next_step = Some(if is_container {
+        "Read the log of the driver container from its start: kubectl -n NAMESPACE logs POD -c mofed-container. It needs the kernel's packages of \
+        headers (linux-headers-VERSION, kernel-devel-VERSION) from a repository that has this kernel: check proxy and DNS of the pod, the \
+        repository in ofedDriver.repoConfig of the NicClusterPolicy, and on RHEL and OpenShift the entitlement. If no version of the driver \
+        supports this kernel, use a driver version that does, a precompiled image for it, or the driver of the kernel (remove ofedDriver)."
+            .into()
+    } else {
+        "Install the headers of the kernel that runs (uname -r): linux-headers-VERSION, or kernel-devel-VERSION. Read the first error in the \
+        build log that the message names (make.log): if the driver does not support this kernel, install a newer driver package. Then build it \
+        again: dkms autoinstall, depmod -a."
+            .into()
+    });
 }

@@ -303,7 +303,7 @@ fn swapped(peers: &Peers<'_>) -> Option<Draft> {
     )
 }
 
-/// What an address tells of the rail: the second half of an IPv6 address is often made from the MAC address.
+/// The part of an address that shows the rail: the second half of an IPv6 address is often made from the MAC address.
 fn place(address: Ipv6Addr) -> Ipv6Addr {
     match address.to_ipv4_mapped() {
         Some(_) => address,

@@ -130,17 +130,17 @@ impl Pseudonyms {
     }
 
     /// The leading `width` bits of `value`, with the bits after the first `kept` replaced: whether a bit flips depends on
-    /// all bits before it, so that common prefixes stay common. A bit that tells the order of two known addresses stays.
+    /// all bits before it, so that common prefixes stay common. A bit that decides the order of two known addresses stays.
     fn prefix(&self, value: u64, width: u32, kept: u32) -> u64 {
         (kept..width).fold(value, |found, bit| {
             let place = width - 1 - bit;
-            let (before, tells) = (value >> place >> 1, 1 << place);
+            let (before, own) = (value >> place >> 1, 1 << place);
             let lowest = (before << 1) << place;
             let is_known = |from: u64| {
-                let range = (width, from)..=(width, from | (tells - 1));
+                let range = (width, from)..=(width, from | (own - 1));
                 self.ordered.range(range).next().is_some()
             };
-            if is_known(lowest) && is_known(lowest | tells) {
+            if is_known(lowest) && is_known(lowest | own) {
                 return found;
             }
             let flip = self.hash("prefix", (width, bit, before)) & 1;

@@ -12,6 +12,8 @@ pub(super) const ROWS: &[Row] = &[
     // Ranks with different libraries or settings.
     (&["mismatched nccl version detected"], K::PeerDiffers),
     (&["message truncated", "received", "instead of"], K::PeerDiffers),
+    // libfabric's provider for EFA ends the program.
+    (&["libfabric efa provider is operating in"], K::ForkUnsafe),
     // aws-ofi-nccl.
     (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
     // MSCCL++ and others name the interface that a setting selects.

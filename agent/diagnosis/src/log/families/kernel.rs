@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["qp_async_event"], K::QueueError),
     (&["overflow", "cq", "hns"], K::CqError),
     (&["fatal error (", "on mad qp"], K::QueueError),
-    (&["local work queue catastrophic"], K::QueueError),
+    (&["local work queue catastrophic"], K::QueueFatal),
     // hns names the queue between the words: the adapter could not go on with it (`IB_EVENT_QP_FATAL`).
     (
         &["local work queue", "catas error"],
