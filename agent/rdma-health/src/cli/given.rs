@@ -123,7 +123,7 @@ impl PodArguments {
             .grants
             .iter()
             .filter_map(|grant| grant.pci_address.as_deref());
-        access.read_classes(&root, addresses);
+        access.read_functions(&root, addresses);
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
         let node = Node::new(collector.facts());
         let user = user(variables, &root, library(&node), &mut given);
