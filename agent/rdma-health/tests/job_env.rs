@@ -224,6 +224,17 @@ fn efa_is_used_through_libfabric() {
     assert_eq!(efa.exports("NCCL_IB_HCA"), None);
 }
 
+/// Where a function has no RDMA device, the reason is read from the function itself.
+#[test]
+fn a_function_without_an_rdma_device_says_what_it_is_bound_to() {
+    const GIVEN: Variables = &[("PCIDEVICE_A", "0000:14:00.0")];
+    let mut tree = node("h100-connectx7");
+    tree.remove("sys/class/infiniband/mlx5_1");
+    env(&tree, GIVEN, RDMA).fails(&["its driver mlx5_core has no RDMA device for it here"]);
+    tree.bind_to_vfio("0000:14:00.0").unwrap();
+    env(&tree, GIVEN, RDMA).fails(&["it is bound to vfio-pci", "deviceType: netdevice"]);
+}
+
 #[test]
 fn what_cannot_be_used_is_refused_with_its_name_and_reason() {
     let tree = node("h100-connectx7");
@@ -236,7 +247,7 @@ fn what_cannot_be_used_is_refused_with_its_name_and_reason() {
             &[("PCIDEVICE_A", "0000:ff:1f.7")],
             &[
                 "0000:ff:1f.7 (PCIDEVICE_A)",
-                "the function does not exist or does not support RDMA",
+                "this node has no PCI function at this address",
             ],
         ),
         (
