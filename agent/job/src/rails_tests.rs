@@ -111,6 +111,14 @@ fn a_function_without_an_rdma_device_says_what_is_missing() {
         assert_eq!(rails.count(), 0);
         assert!(rails.refused[0].why.contains(words), "{:?}", rails.refused);
     }
+    // A function for DPDK next to one for RDMA is not waited for.
+    access.functions = [(address.to_owned(), bound_to(Fact::Known("vfio-pci".into())))].into();
+    let both = Rails::find(
+        &node,
+        &access,
+        &given(&[("PCIDEVICE_A", "0000:14:00.0,0000:ff:00.0")]),
+    );
+    assert_eq!((both.count(), readiness::unmet(&node, &both)), (1, None));
     let disk = GivenFunction {
         class: Fact::Known(0x01_0802),
         driver: Fact::Known("nvme".into()),

@@ -135,14 +135,15 @@ fn every_allocator_leads_to_the_devices_that_it_gave() {
         env(&tree, &variables, RDMA).uses("mlx5_1:1");
     }
     env(&tree, &[address], RDMA).uses("mlx5_1:1");
-    // The SR-IOV driver for dynamic resource allocation.
+    // The SR-IOV driver for dynamic resource allocation; the list is that of the pod and not of this container.
     let variables = [
         ("SRIOVNETWORK_PCI_ADDRESSES", "0000:14:00.0,0000:33:00.0"),
         ("SRIOVNETWORK_VF_DEVICE_0000_14_00_0", "0000:14:00.0"),
         ("SRIOVNETWORK_0000_14_00_0_RDMA_DEVICE", "mlx5_1"),
         ("SRIOVNETWORK_0000_14_00_0_RDMA_UVERB", "/dev/infiniband/uverbs1"),
     ];
-    env(&tree, &variables, RDMA).uses("mlx5_1:1,mlx5_2:1");
+    env(&tree, &variables, RDMA).uses("mlx5_1:1");
+    env(&tree, &variables[..1], RDMA).uses("mlx5_1:1,mlx5_2:1");
     // Two plugins of two vendors.
     let variables = [
         ("PCIDEVICE_MELLANOX_COM_A", "0000:33:00.0"),

@@ -1,9 +1,14 @@
 //! Which RDMA device belongs to a device that the pod was given, and which of these are not for RDMA at all.
 
-use rdma_health_node::{Fact, Node, Port, access::Access, infiniband::Hca, pci::Role};
+use rdma_health_node::{
+    Fact, Node, Port,
+    access::{Access, GivenFunction},
+    infiniband::Hca,
+    pci::Role,
+};
 use rdma_health_protocol::text::excerpt;
 
-use crate::given::{Grant, Prospect, QUOTED};
+use crate::given::{Grant, Prospect, QUOTED, sriov_driver};
 
 /// Base class of network controllers, and the class of InfiniBand controllers on a serial bus.
 const NETWORK: u32 = 0x02;
@@ -95,7 +100,7 @@ fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
         );
     }
     if grant.for_rdma == Some(false) {
-        let why = if grant.source.starts_with('/') {
+        let why = if grant.source.starts_with('/') || grant.source.starts_with(sriov_driver::PREFIX) {
             "it has no RDMA device, and its driver says that it is not for RDMA"
         } else {
             "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
@@ -105,16 +110,32 @@ fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
     if is_other_kind(node, access, grant) {
         return Named::OtherKind;
     }
-    Named::Nothing(why_nothing(access, grant), Prospect::Later)
+    let function = grant
+        .pci_address
+        .as_ref()
+        .and_then(|address| access.functions.get(address));
+    let driver = function.and_then(|function| function.known()?.driver.known());
+    if let Some(driver) = driver.filter(|driver| USER_SPACE.contains(&driver.as_str())) {
+        // Given on purpose, for DPDK next to RDMA, unless its allocator says that it is for RDMA.
+        let prospect = if grant.for_rdma == Some(true) {
+            Prospect::Later
+        } else {
+            Prospect::NotNeeded
+        };
+        return Named::Nothing(
+            format!(
+                "it has no RDMA device, because it is bound to {driver}, for virtual machines and DPDK: for RDMA, offer it with its network \
+                 driver (SriovNetworkNodePolicy: deviceType: netdevice, isRdma: true)"
+            ),
+            prospect,
+        );
+    }
+    Named::Nothing(why_nothing(function), Prospect::Later)
 }
 
 /// Why a device that is for RDMA, as far as is known, has no RDMA device.
-fn why_nothing(access: &Access, grant: &Grant) -> String {
-    let Some(function) = grant
-        .pci_address
-        .as_ref()
-        .and_then(|address| access.functions.get(address))
-    else {
+fn why_nothing(function: Option<&Fact<GivenFunction>>) -> String {
+    let Some(function) = function else {
         return "no RDMA device on this node belongs to it: it does not exist, or is in another network namespace".into();
     };
     let driver = match function {
@@ -131,10 +152,6 @@ fn why_nothing(access: &Access, grant: &Grant) -> String {
     };
     match driver {
         Fact::Absent => "it has no RDMA device, because no driver is bound to it".into(),
-        Fact::Known(driver) if USER_SPACE.contains(&driver.as_str()) => format!(
-            "it has no RDMA device, because it is bound to {driver}, for virtual machines and DPDK: offer it with its network driver \
-             (SriovNetworkNodePolicy: deviceType: netdevice, isRdma: true)"
-        ),
         Fact::Known(driver) => format!(
             "its driver {driver} has no RDMA device for it here: the RDMA module of the driver is not loaded, RDMA is off for this \
              function, or its RDMA device is in another network namespace"
