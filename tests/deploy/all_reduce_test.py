@@ -4,6 +4,7 @@
 Usage: all_reduce_test.py [PROMTOOL]
 """
 
+import argparse
 import contextlib
 import importlib.util
 import io
@@ -139,7 +140,26 @@ class Figures(unittest.TestCase):
         self.assertEqual(bench.usable_rate(listing, "=mlx5_6:1,mlx5_8:1"), {"ports": ["mlx5_6:1"], "bytes_per_second": 50e9})
         self.assertEqual(bench.usable_rate(listing, None)["ports"], ["mlx5_6:1", "mlx5_7:1", "mlx5_60:1"])
         self.assertIsNone(bench.usable_rate({"devices": {"unread": "…"}}, None))
-        self.assertIsNone(bench.node_rate("/no/such/program"))
+
+    def test_an_unknown_rate_has_its_reason(self):
+        self.assertEqual(bench.node_rate("/no/such/program"), (None, "/no/such/program: No such file or directory"))
+        self.assertEqual(bench.node_rate("/bin/echo"), (None, "/bin/echo devices printed no JSON"))
+        rate, why = bench.node_rate("/bin/false")
+        self.assertIsNone(rate)
+        self.assertIn("returned non-zero exit status", why)
+
+    def test_a_comparison_that_was_asked_for_and_not_made_is_no_pass(self):
+        def conclude(fail_below, rate=None):
+            arguments = argparse.Namespace(backend="nccl", expect="rdma", fail_below=fail_below)
+            rows = [bench.measured(1 << 28, 50, 0.066, 2)]
+            own = {"host": "a", "wrong": [], "log": log("2.8-gpudirect"), "rate": rate, "no_rate": "rdma-health is not here"}
+            return bench.conclude(arguments, rows, [own, own | {"host": "b"}])
+
+        without = conclude(None)
+        self.assertEqual(without["status"], 0)
+        self.assertIn("which is unknown: rdma-health is not here", without["verdict"][-1])
+        self.assertEqual(conclude(50)["status"], 3)
+        self.assertEqual(conclude(None, {"ports": ["mlx5_6:1"], "bytes_per_second": 50e9})["status"], 0)
 
     def test_too_slow_fails_only_if_a_limit_was_given(self):
         rows = [bench.measured(1 << 30, 5, 0.1, 2)]

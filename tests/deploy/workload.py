@@ -33,6 +33,7 @@ VARIANTS = {
     "one node": {"rails": FOUR, "nodes": 1, "controller": "Job"},
     "existing attachments": {"rails": EXISTING, "controller": "Job"},
     "shared device plugin": {"rails": SHARED, "ipcLock": False},
+    "user of the pod": {"rails": FOUR, "podSecurityContext": {"runAsUser": 1000660000}},
     "tcp": {"mode": "tcp", "rails": FOUR, "openshift": {"enabled": True}},
     "tcp, no rails": {"mode": "tcp", "controller": "Job"},
     "JobSet": {"rails": TWO, "controller": "JobSet"},
@@ -128,6 +129,13 @@ def fits(name, values, objects):
                    f"{name}: requests differ from limits")
             added = container["securityContext"].get("capabilities", {}).get("add", [])
             insist(added == (["IPC_LOCK"] if rdma and values.get("ipcLock", True) else []), f"{name}: capabilities {added}")
+        if rdma:
+            # The image of rdma-health does not run as root, and IPC_LOCK has no effect for another user.
+            named = values.get("podSecurityContext", {}) | values.get("securityContext", {})
+            user = named.get("runAsUser", 0 if values.get("ipcLock", True) else None)
+            found = init["wait"]["securityContext"].get("runAsUser", spec.get("securityContext", {}).get("runAsUser"))
+            insist(found == user, f"{name}: wait runs as {found}, expected {user}")
+            insist(init["wait"]["command"][-2:] == ["--memlock", "64GiB"], f"{name}: {init['wait']['command']}")
         insist(("wait" in init) == rdma, f"{name}: init containers {list(init)}")
         insist(main["resources"]["limits"]["nvidia.com/gpu"] == "8", f"{name}: GPUs")
         insist(main["command"][:4] == ["/opt/rdma-health/rdma-health", "run", "--mode", "rdma" if rdma else "tcp"], f"{name}: {main['command']}")

@@ -166,7 +166,7 @@ fn an_address_that_is_assigned_ends_the_waiting(stage: &Stage<'_>) {
 
 fn a_device_that_is_created_ends_the_waiting(stage: &Stage<'_>) {
     stage.node.check("rdma link delete rxe1").unwrap();
-    let job = stage.waiting("no RDMA device on this node belongs to it");
+    let job = stage.waiting("its driver virtio-pci has no RDMA device for it here");
     stage
         .node
         .check("rdma link add rxe1 type rxe netdev eth1")

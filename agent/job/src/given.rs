@@ -3,13 +3,14 @@
 //! - sriov-network-device-plugin: `PCIDEVICE_RESOURCE=ADDRESS,…`, and `PCIDEVICE_RESOURCE_INFO` with a JSON object
 //!   `{"ADDRESS": {"rdma": {"rdma_dev": "mlx5_6", …}}}`; versions before March 2025 have no `rdma_dev`. A resource without
 //!   `isRdma` has no `rdma` at all.
-//! - dra-driver-sriov: `SRIOVNETWORK_PCI_ADDRESSES=ADDRESS,…` and `SRIOVNETWORK_DEVICE_RDMA_DEVICE=mlx5_6`.
+//! - dra-driver-sriov: `SRIOVNETWORK_VF_DEVICE_DEVICE=ADDRESS`, `SRIOVNETWORK_DEVICE_RDMA_DEVICE=mlx5_6` and others.
 //! - Device metadata of DRA drivers (KEP-5304): JSON documents with attributes, several versions in one file.
 //! - Multus: the network status annotation, if the pod mounts it.
 //!
 //! The plugin for shared RDMA devices leaves nothing but device nodes.
 
 mod metadata;
+pub(crate) mod sriov_driver;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,12 +102,9 @@ impl Given {
                 } else {
                     given.addresses(name, value, &mut subfunctions);
                 }
-            } else if name == "SRIOVNETWORK_PCI_ADDRESSES" {
-                given.addresses(name, value, &mut subfunctions);
-            } else if name.starts_with("SRIOVNETWORK_") && name.ends_with("_RDMA_DEVICE") {
-                given.rdma_devices(name, value);
             }
         }
+        given.sriov_driver(variables, &mut subfunctions);
         for (id, name) in subfunctions.named {
             if !subfunctions.resolved.contains(&id) {
                 let what = format!(

@@ -180,6 +180,42 @@ fn the_driver_for_sriov_names_several_rdma_devices_of_one_function() {
     assert_eq!(names(&given), [(None, Some("mlx5_5")), (None, Some("mlx5_6"))]);
 }
 
+/// As the driver writes them in a pod of two containers: the list of addresses has the devices of both.
+#[test]
+fn the_driver_for_sriov_names_the_functions_of_this_container() {
+    let given = environment(&[
+        (
+            "SRIOVNETWORK_PCI_ADDRESSES",
+            "0000:08:00.2,0000:08:00.3,0000:08:00.4,0000:08:00.5",
+        ),
+        ("SRIOVNETWORK_VF_DEVICE_0000_08_00_2", "0000:08:00.2"),
+        ("SRIOVNETWORK_0000_08_00_2_RDMA_UVERB", "/dev/infiniband/uverbs2"),
+        ("SRIOVNETWORK_0000_08_00_2_RDMA_DEVICE", "mlx5_2"),
+        ("SRIOVNETWORK_VF_DEVICE_0000_08_00_3", "0000:08:00.3"),
+        ("SRIOVNETWORK_0000_08_00_3_VFIO_DEVICE", "/dev/vfio/12"),
+        ("SRIOVNETWORK_VF_DEVICE_0000_08_00_4", "0000:08:00.4"),
+        ("SRIOVNETWORK_NET_ATTACH_DEF_NAME", "rail-0"),
+    ]);
+    assert_eq!(
+        names(&given),
+        [
+            (Some("0000:08:00.2"), Some("mlx5_2")),
+            (Some("0000:08:00.3"), None),
+            (Some("0000:08:00.4"), None)
+        ]
+    );
+    let for_rdma: Vec<_> = given.grants.iter().map(|grant| grant.for_rdma).collect();
+    assert_eq!(for_rdma, [Some(true), Some(false), None]);
+    assert_eq!(given.grants[0].uverbs.as_deref(), Some("uverbs2"));
+    assert!(given.problems.is_empty(), "{:?}", given.problems);
+    let wrong = environment(&[("SRIOVNETWORK_VF_DEVICE_a", "08:00.2")]);
+    assert!(
+        wrong.problems[0]
+            .text
+            .contains("SRIOVNETWORK_VF_DEVICE_a has \"08:00.2\"")
+    );
+}
+
 #[test]
 fn the_interface_of_a_dra_device_is_that_of_the_pod() {
     let mut given = Given::default();

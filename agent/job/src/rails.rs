@@ -5,7 +5,7 @@ mod named;
 mod near;
 mod usable;
 
-use rdma_health_node::{Node, Port, access::Access, infiniband::Hca};
+use rdma_health_node::{Node, Port, access::Access, infiniband::Hca, words::numbered};
 use rdma_health_protocol::Gid;
 
 pub use crate::given::Prospect;
@@ -245,7 +245,13 @@ impl<'a> Rails<'a> {
         for rail in &mut self.rails {
             rail.number = numbers.get(rail.port.hca.adapter()).copied().flatten();
         }
-        let order = |rail: &Rail<'a>| (rail.port.hca.adapter(), &rail.port.hca.name, rail.port.number);
+        let order = |rail: &Rail<'a>| {
+            (
+                rail.port.hca.adapter(),
+                numbered(&rail.port.hca.name),
+                rail.port.number,
+            )
+        };
         self.rails.sort_by(|a, b| order(a).cmp(&order(b)));
     }
 

@@ -87,6 +87,51 @@ fn what_cannot_be_used_has_its_reason() {
     assert!(why("mlx5_1").contains("/dev/infiniband/uverbs1 is not in this container"));
 }
 
+/// The reason why a function has no RDMA device leads to what a user can do.
+#[test]
+fn a_function_without_an_rdma_device_says_what_is_missing() {
+    use rdma_health_node::access::GivenFunction;
+    let (node, mut access) = read("h100-connectx7");
+    let address = "0000:ff:00.0";
+    let bound_to = |driver: Fact<String>| {
+        let class = Fact::Known(0x02_0000);
+        Fact::Known(GivenFunction { class, driver })
+    };
+    for (function, words) in [
+        (Fact::Absent, "this node has no PCI function at this address"),
+        (bound_to(Fact::Absent), "no driver is bound to it"),
+        (bound_to(Fact::Known("vfio-pci".into())), "deviceType: netdevice"),
+        (
+            bound_to(Fact::Known("mlx5_core".into())),
+            "its driver mlx5_core has no RDMA device for it here",
+        ),
+    ] {
+        access.functions = [(address.to_owned(), function)].into();
+        let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", address)]));
+        assert_eq!(rails.count(), 0);
+        assert!(rails.refused[0].why.contains(words), "{:?}", rails.refused);
+    }
+    // A function for DPDK next to one for RDMA is not waited for.
+    access.functions = [(address.to_owned(), bound_to(Fact::Known("vfio-pci".into())))].into();
+    let both = Rails::find(
+        &node,
+        &access,
+        &given(&[("PCIDEVICE_A", "0000:14:00.0,0000:ff:00.0")]),
+    );
+    assert_eq!((both.count(), readiness::unmet(&node, &both)), (1, None));
+    let disk = GivenFunction {
+        class: Fact::Known(0x01_0802),
+        driver: Fact::Known("nvme".into()),
+    };
+    access.functions = [(address.to_owned(), Fact::Known(disk))].into();
+    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", address)]));
+    assert_eq!(
+        (rails.origin, rails.count()),
+        (Origin::Visible, 8),
+        "a disk is not a missing NIC"
+    );
+}
+
 #[test]
 fn gids_of_other_network_namespaces_do_not_count() {
     let (node, mut access) = read("virtual-node-passthrough");

@@ -6,9 +6,12 @@
 mod gid;
 mod gpudirect;
 mod names;
+mod number;
 mod pitfalls;
 mod sockets;
 mod ucx;
+
+use std::collections::BTreeMap;
 
 use rdma_health_node::{Node, access::Access};
 use serde::Serialize;
@@ -258,7 +261,7 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
         Some(number) => format!("{}:{number}", rail.port),
         None => rail.port.to_string(),
     };
-    let names: Vec<_> = rails.rails.iter().take(NCCL_MOST).map(name).collect();
+    let names: Vec<_> = of_every_adapter(&rails.rails).into_iter().map(name).collect();
     let mut reason = "'=' because NCCL takes a name without it as a prefix".to_owned();
     if with_rails {
         reason.push_str("; device:port:rail");
@@ -295,10 +298,29 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
     }
     if rails.rails.len() > NCCL_MOST {
         draft.remark(format!(
-            "NCCL uses at most {NCCL_MOST} ports; {} are left out",
+            "NCCL uses at most {NCCL_MOST} ports; {} are left out, evenly over the adapters",
             rails.rails.len() - NCCL_MOST
         ));
     }
+}
+
+/// As many ports as NCCL uses, in their order: the first of each adapter, then the second of each, and so on. So no adapter is left out for
+/// the virtual functions of another.
+fn of_every_adapter<'r, 'a>(rails: &'r [Rail<'a>]) -> Vec<&'r Rail<'a>> {
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ranked: Vec<_> = rails
+        .iter()
+        .enumerate()
+        .map(|(place, rail)| {
+            let before = taken.entry(rail.port.hca.adapter()).or_default();
+            *before += 1;
+            (*before, place, rail)
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, place, _)| (*rank, *place));
+    ranked.truncate(NCCL_MOST);
+    ranked.sort_by_key(|(_, place, _)| *place);
+    ranked.into_iter().map(|(.., rail)| rail).collect()
 }
 
 /// Whether two lists have the same items, in any order.

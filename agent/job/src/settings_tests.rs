@@ -155,9 +155,6 @@ fn a_pinned_gid_index_is_read_as_nccl_reads_it() {
         let remarks = remarks(index, CURRENT);
         assert!(remarks.contains(words), "{index:?}: {remarks}");
     }
-    for right in ["3", "-1", "0x3"] {
-        assert_eq!(remarks(right, CURRENT), "", "{right}");
-    }
     let old = remarks("-1", Some(NcclVersion(2, 18)));
     assert!(old.contains("is -1, but mlx5_1:1 needs 3"), "{old}");
 }
@@ -188,6 +185,31 @@ fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
             .remarks
             .iter()
             .any(|remark| remark.contains("at most 32 ports; 32 are left out"))
+    );
+}
+
+/// 64 virtual functions of two adapters: each adapter has half of the ports, in order of their numbers.
+#[test]
+fn of_more_ports_than_nccl_uses_no_adapter_is_left_out() {
+    let (mut node, mut access) = read("h100-connectx7");
+    let model = node.hcas.known().unwrap()["mlx5_1"].clone();
+    let address = |n: usize| format!("0001:{:02x}:{:02x}.{}", n / 32, n % 32 / 8, n % 8);
+    let many = (0..64).map(|n| {
+        let mut hca = (*model).clone();
+        hca.name = format!("mlx5_{n}");
+        hca.pci_address = Fact::Known(address(n));
+        hca.physical_function = Fact::Known(address(n / 32 * 32));
+        (hca.name.clone(), std::sync::Arc::new(hca))
+    });
+    node.facts.hcas = Fact::Known(many.collect());
+    access.uverbs = Fact::Absent;
+    let addresses: Vec<_> = (0..64).map(address).collect();
+    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", &addresses.join(","))]));
+    let settings = rdma(&node, &rails, &access, CURRENT, &User::default());
+    let expected: Vec<_> = (0..16).chain(32..48).map(|n| format!("mlx5_{n}:1")).collect();
+    assert_eq!(
+        value(&settings, "NCCL_IB_HCA").unwrap(),
+        format!("={}", expected.join(","))
     );
 }
 

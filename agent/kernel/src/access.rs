@@ -1,7 +1,7 @@
 //! What a process here can use for RDMA: device nodes, network devices, and the way out.
 //!
-//! Source: `/sys/class/infiniband_verbs/uverbsN/{ibdev,dev}`, `/dev/infiniband`, `/sys/bus/pci/devices/ADDRESS/class`, `/sys/class/net`, `/proc/net/route` and
-//! `/proc/net/ipv6_route`. Inside a pod, `/dev`, the network devices and the routes are the pod's.
+//! Source: `/sys/class/infiniband_verbs/uverbsN/{ibdev,dev}`, `/dev/infiniband`, `/sys/bus/pci/devices/ADDRESS/{class,driver}`, `/sys/class/net`,
+//! `/proc/net/route` and `/proc/net/ipv6_route`. Inside a pod, `/dev`, the network devices and the routes are the pod's.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use crate::{
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 const NODES: &str = "/dev/infiniband";
+const FUNCTIONS: &str = "/sys/bus/pci/devices";
 /// Where the kubelet mounts the metadata of a pod's devices (KEP-5304).
 const METADATA: &str = "/var/run/kubernetes.io/dra-device-attributes";
 /// Maximum number of metadata files that are read.
@@ -28,8 +29,8 @@ pub struct Access {
     pub nodes: Fact<Vec<String>>,
     /// The device nodes that this process may not open, with the reason. Found out on a running machine only.
     pub closed: BTreeMap<String, String>,
-    /// The PCI classes of the functions of [`Access::read_classes`] that exist here: base class, subclass and programming interface.
-    pub classes: BTreeMap<String, u32>,
+    /// The PCI functions of [`Access::read_functions`]; absent if there is none at the address.
+    pub functions: BTreeMap<String, Fact<GivenFunction>>,
     /// The network devices in this network namespace.
     pub netdevs: Fact<Vec<String>>,
     /// The network device of the default route, IPv4 before IPv6; absent without a default route.
@@ -69,24 +70,43 @@ impl Access {
             uverbs,
             nodes: scope.entries(NODES),
             closed,
-            classes: BTreeMap::new(),
+            functions: BTreeMap::new(),
             netdevs: scope.entries("/sys/class/net"),
             default_netdev,
             metadata: metadata(&scope),
         }
     }
 
-    /// Reads the classes of these PCI functions, from `/sys/bus/pci/devices/ADDRESS/class`. A function that does not exist or whose class
-    /// cannot be read has none.
-    pub fn read_classes<'a>(&mut self, root: &Root, addresses: impl Iterator<Item = &'a str>) {
+    /// Reads these PCI functions, which the pod was given, from `/sys/bus/pci/devices`.
+    pub fn read_functions<'a>(&mut self, root: &Root, addresses: impl Iterator<Item = &'a str>) {
         let scope = Scope::new(root);
+        let all = scope.entries(FUNCTIONS);
         for address in addresses {
-            let text = scope.optional(&format!("/sys/bus/pci/devices/{address}/class"));
-            let class = text
-                .known()
-                .and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
-            self.classes
-                .extend(class.map(|class| (address.to_owned(), class)));
+            let function = all.clone().and_then(|all| {
+                let is_there = all.iter().any(|one| one == address);
+                is_there.then(|| GivenFunction::read(&scope, address)).into()
+            });
+            self.functions.insert(address.to_owned(), function);
+        }
+    }
+}
+
+/// A PCI function that a pod was given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GivenFunction {
+    /// Base class, subclass and programming interface.
+    pub class: Fact<u32>,
+    /// The bound driver; absent if there is none.
+    pub driver: Fact<String>,
+}
+
+impl GivenFunction {
+    fn read(scope: &Scope<'_>, address: &str) -> Self {
+        let file = |name: &str| format!("{FUNCTIONS}/{address}/{name}");
+        let hexadecimal = |text: &str| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok();
+        Self {
+            class: scope.parsed(&file("class"), "a PCI class such as 0x020000", hexadecimal),
+            driver: scope.link_name(&file("driver")),
         }
     }
 }

@@ -20,7 +20,7 @@ use rdma_health_rules::Severity;
 
 use crate::{
     cluster::{Cluster, Holder, Listed},
-    report::{Finding, Report},
+    report::{Finding, NAMESPACE_MISSING, Report},
     workload::Workload,
 };
 
@@ -38,7 +38,7 @@ pub fn preflight(cluster: &Cluster, manifests: Option<&[Workload]>) -> Report {
     match &cluster.namespace_object {
         Listed::Read(found) if found.is_empty() => {
             report.add(Finding {
-                rule: "namespace-missing",
+                rule: NAMESPACE_MISSING,
                 severity: Severity::Critical,
                 subject: format!("Namespace {}", cluster.namespace),
                 summary: "the namespace does not exist".into(),

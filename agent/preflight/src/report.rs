@@ -8,6 +8,9 @@ const SCHEMA: u32 = 1;
 /// The most findings that a report has. A namespace with thousands of equal pods has the same problem thousands of times.
 const MOST: usize = 500;
 
+/// The rule of a namespace that does not exist.
+pub(crate) const NAMESPACE_MISSING: &str = "namespace-missing";
+
 /// A problem of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -95,6 +98,18 @@ impl Report {
             Some(Severity::Warning) => 1,
             _ if !self.not_checked.is_empty() => 3,
             _ => 0,
+        }
+    }
+
+    /// What was checked, to end a sentence. What could not be listed is not said to use no RDMA.
+    pub fn checked(&self, from_manifests: bool) -> String {
+        let is_missing = self.findings.iter().any(|one| one.rule == NAMESPACE_MISSING);
+        match self.workloads.as_slice() {
+            [] if from_manifests || is_missing => "checked nothing".to_owned(),
+            [] if !self.not_checked.is_empty() => "nothing in it that could be read uses RDMA".to_owned(),
+            [] => "nothing in it uses RDMA".to_owned(),
+            [one] => format!("checked {one}"),
+            all => format!("checked {} workloads", all.len()),
         }
     }
 

@@ -292,12 +292,24 @@ fn a_namespace_without_rdma_has_nothing_to_check() {
     });
     let report = run(&cluster);
     assert_eq!((report.exit_status(), report.workloads.len()), (0, 0));
+    assert_eq!(report.checked(false), "nothing in it uses RDMA");
+    cluster
+        .controllers
+        .insert("jobs".into(), Listed::NotRead("forbidden (403)".into()));
+    let report = run(&cluster);
+    assert_eq!(report.exit_status(), 3);
+    assert_eq!(
+        report.checked(false),
+        "nothing in it that could be read uses RDMA"
+    );
     cluster.namespace_object = Listed::Read(Vec::new());
+    let report = run(&cluster);
     assert!(
-        one(&run(&cluster), "namespace-missing")
+        one(&report, "namespace-missing")
             .remedy
             .contains("create namespace team-a")
     );
+    assert_eq!(report.checked(false), "checked nothing");
 }
 
 /// No object of the server, and no manifest, makes it panic: every value is replaced by values of other types.

@@ -135,14 +135,15 @@ fn every_allocator_leads_to_the_devices_that_it_gave() {
         env(&tree, &variables, RDMA).uses("mlx5_1:1");
     }
     env(&tree, &[address], RDMA).uses("mlx5_1:1");
-    // The SR-IOV driver for dynamic resource allocation.
+    // The SR-IOV driver for dynamic resource allocation; the list is that of the pod and not of this container.
     let variables = [
         ("SRIOVNETWORK_PCI_ADDRESSES", "0000:14:00.0,0000:33:00.0"),
         ("SRIOVNETWORK_VF_DEVICE_0000_14_00_0", "0000:14:00.0"),
         ("SRIOVNETWORK_0000_14_00_0_RDMA_DEVICE", "mlx5_1"),
         ("SRIOVNETWORK_0000_14_00_0_RDMA_UVERB", "/dev/infiniband/uverbs1"),
     ];
-    env(&tree, &variables, RDMA).uses("mlx5_1:1,mlx5_2:1");
+    env(&tree, &variables, RDMA).uses("mlx5_1:1");
+    env(&tree, &variables[..1], RDMA).uses("mlx5_1:1,mlx5_2:1");
     // Two plugins of two vendors.
     let variables = [
         ("PCIDEVICE_MELLANOX_COM_A", "0000:33:00.0"),
@@ -224,6 +225,17 @@ fn efa_is_used_through_libfabric() {
     assert_eq!(efa.exports("NCCL_IB_HCA"), None);
 }
 
+/// Where a function has no RDMA device, the reason is read from the function itself.
+#[test]
+fn a_function_without_an_rdma_device_says_what_it_is_bound_to() {
+    const GIVEN: Variables = &[("PCIDEVICE_A", "0000:14:00.0")];
+    let mut tree = node("h100-connectx7");
+    tree.remove("sys/class/infiniband/mlx5_1");
+    env(&tree, GIVEN, RDMA).fails(&["its driver mlx5_core has no RDMA device for it here"]);
+    tree.bind_to_vfio("0000:14:00.0").unwrap();
+    env(&tree, GIVEN, RDMA).fails(&["it is bound to vfio-pci", "deviceType: netdevice"]);
+}
+
 #[test]
 fn what_cannot_be_used_is_refused_with_its_name_and_reason() {
     let tree = node("h100-connectx7");
@@ -236,7 +248,7 @@ fn what_cannot_be_used_is_refused_with_its_name_and_reason() {
             &[("PCIDEVICE_A", "0000:ff:1f.7")],
             &[
                 "0000:ff:1f.7 (PCIDEVICE_A)",
-                "the function does not exist or does not support RDMA",
+                "this node has no PCI function at this address",
             ],
         ),
         (

@@ -1,13 +1,20 @@
 //! Which RDMA device belongs to a device that the pod was given, and which of these are not for RDMA at all.
 
-use rdma_health_node::{Node, Port, access::Access, infiniband::Hca, pci::Role};
+use rdma_health_node::{
+    Fact, Node, Port,
+    access::{Access, GivenFunction},
+    infiniband::Hca,
+    pci::Role,
+};
 use rdma_health_protocol::text::excerpt;
 
-use crate::given::{Grant, Prospect, QUOTED};
+use crate::given::{Grant, Prospect, QUOTED, sriov_driver};
 
 /// Base class of network controllers, and the class of InfiniBand controllers on a serial bus.
 const NETWORK: u32 = 0x02;
 const INFINIBAND: u32 = 0x0c06;
+/// Drivers that give a function to user space or to a virtual machine.
+const USER_SPACE: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 /// What a device that the pod was given is on this node.
 pub(super) enum Named<'a> {
@@ -93,7 +100,7 @@ fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
         );
     }
     if grant.for_rdma == Some(false) {
-        let why = if grant.source.starts_with('/') {
+        let why = if grant.source.starts_with('/') || grant.source.starts_with(sriov_driver::PREFIX) {
             "it has no RDMA device, and its driver says that it is not for RDMA"
         } else {
             "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
@@ -103,12 +110,56 @@ fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
     if is_other_kind(node, access, grant) {
         return Named::OtherKind;
     }
-    Named::Nothing(
-        "no RDMA device on this node belongs to it: the function does not exist or does not support RDMA, its driver is not \
-         loaded, or it is in another network namespace"
-            .into(),
-        Prospect::Later,
-    )
+    let function = grant
+        .pci_address
+        .as_ref()
+        .and_then(|address| access.functions.get(address));
+    let driver = function.and_then(|function| function.known()?.driver.known());
+    if let Some(driver) = driver.filter(|driver| USER_SPACE.contains(&driver.as_str())) {
+        // Given on purpose, for DPDK next to RDMA, unless its allocator says that it is for RDMA.
+        let prospect = if grant.for_rdma == Some(true) {
+            Prospect::Later
+        } else {
+            Prospect::NotNeeded
+        };
+        return Named::Nothing(
+            format!(
+                "it has no RDMA device, because it is bound to {driver}, for virtual machines and DPDK: for RDMA, offer it with its network \
+                 driver (SriovNetworkNodePolicy: deviceType: netdevice, isRdma: true)"
+            ),
+            prospect,
+        );
+    }
+    Named::Nothing(why_nothing(function), Prospect::Later)
+}
+
+/// Why a device that is for RDMA, as far as is known, has no RDMA device.
+fn why_nothing(function: Option<&Fact<GivenFunction>>) -> String {
+    let Some(function) = function else {
+        return "no RDMA device on this node belongs to it: it does not exist, or is in another network namespace".into();
+    };
+    let driver = match function {
+        Fact::Absent => {
+            return "this node has no PCI function at this address: it was removed, or the address is that of another node"
+                .into();
+        }
+        Fact::Unread { unread } => {
+            return format!(
+                "no RDMA device on this node belongs to it, and the PCI function could not be read: {unread}"
+            );
+        }
+        Fact::Known(function) => &function.driver,
+    };
+    match driver {
+        Fact::Absent => "it has no RDMA device, because no driver is bound to it".into(),
+        Fact::Known(driver) => format!(
+            "its driver {driver} has no RDMA device for it here: the RDMA module of the driver is not loaded, RDMA is off for this \
+             function, or its RDMA device is in another network namespace"
+        ),
+        Fact::Unread { unread } => {
+            format!("no RDMA device on this node belongs to it, and its driver could not be read: {unread}")
+        }
+    }
 }
 
 /// Whether a function without an RDMA device is something other than a network controller. Allocators of other devices use the same variables and files.
@@ -118,7 +169,10 @@ fn is_other_kind(node: &Node, access: &Access, grant: &Grant) -> bool {
     };
     let functions = node.pci.functions.known();
     let function = functions.and_then(|functions| functions.get(address));
-    let class = access.classes.get(address);
+    let class = access
+        .functions
+        .get(address)
+        .and_then(|function| function.known()?.class.known());
     function.is_some_and(|function| function.role == Role::Gpu)
         || class.is_some_and(|class| class >> 16 != NETWORK && class >> 8 != INFINIBAND)
 }

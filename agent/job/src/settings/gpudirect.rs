@@ -15,7 +15,7 @@ use rdma_health_node::{
     topology::{Distance, Topology},
 };
 
-use super::{Draft, NcclVersion, pitfalls::integer};
+use super::{Draft, NcclVersion, number::number};
 use crate::rails::Rails;
 
 /// The PCI vendor id of NVIDIA.
@@ -143,7 +143,7 @@ fn level(draft: &mut Draft<'_>) -> Option<Level> {
     };
     let number = value
         .starts_with(|c: char| c.is_ascii_digit())
-        .then(|| integer(&value))
+        .then(|| number(&value).ok())
         .flatten();
     let by_number = number.map(|number| match number {
         0 => Level::Off,
@@ -231,7 +231,7 @@ fn translated(draft: &mut Draft<'_>, node: &Node, rails: &Rails<'_>) {
 
 /// Variables of the user that switch off what the node has.
 fn switched_off(draft: &mut Draft<'_>, path: PeerMemory) {
-    let is = |name: &str, value: i64| draft.user.value(name).and_then(integer) == Some(value);
+    let is = |name: &str, value: i64| draft.user.value(name).map(number) == Some(Ok(value));
     let mut remarks = Vec::new();
     if path == PeerMemory::DmaBuf && is("NCCL_DMABUF_ENABLE", 0) {
         remarks.push(

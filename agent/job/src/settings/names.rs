@@ -103,8 +103,11 @@ impl<'a> List<'a> {
     }
 }
 
-/// As `atoi` reads it: what is not a number is port 0, which does not exist. -1 is any port.
+/// As `atoi` reads it: what is not a number is port 0, which does not exist. -1 is any port, and so is nothing (`mlx5_0::1` names a rail).
 fn port(text: &str) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
     let text = text.trim_start();
     if text.starts_with('-') {
         return (text != "-1").then_some(0);

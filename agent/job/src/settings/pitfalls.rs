@@ -2,7 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{Draft, NcclVersion, remedy};
+use super::{
+    Draft, NcclVersion,
+    number::{NotRead, number},
+    remedy,
+};
 use crate::rails::{Rail, Rails};
 
 /// Transports of UCX that use RDMA, and aliases that include one (`ucx_info -d`, `ucs_tl_aliases`).
@@ -19,7 +23,11 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
             pinned_index(draft, rails, index, is_old);
         }
         for (name, library) in [("UCX_IB_GID_INDEX", "UCX"), ("NVSHMEM_IB_GID_INDEX", "NVSHMEM")] {
-            if let Some(index) = user.value(name).and_then(integer).filter(|index| *index >= 0) {
+            if let Some(index) = user
+                .value(name)
+                .and_then(|text| number(text).ok())
+                .filter(|index| *index >= 0)
+            {
                 other_index(draft, rails, name, index, library);
             }
         }
@@ -27,8 +35,10 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
             address_range(draft, rails, range);
         }
         match user.value("NCCL_IB_DISABLE") {
-            Some(value) if begins_with_number_but_0(value) => tcp_although(draft, "NCCL_IB_DISABLE"),
-            Some(value) if !value.is_empty() && integer(value).is_none() => {
+            Some(value) if number(value).is_ok_and(|number| number != 0) => {
+                tcp_although(draft, "NCCL_IB_DISABLE")
+            }
+            Some(value) if !value.is_empty() && number(value) == Err(NotRead::NoNumber) => {
                 let remedy = remedy(draft, "NCCL_IB_DISABLE");
                 draft.remark(format!(
                     "NCCL_IB_DISABLE is '{value}', which is not a number: NCCL reads it as 0 and uses RDMA; set it to 1 for TCP, or {remedy}"
@@ -44,9 +54,20 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
     {
         tcp_although(draft, "NCCL_NET");
     }
+    network_without_name(draft);
     if let Some(list) = user.value("UCX_TLS").filter(|list| !has_rdma(list)) {
         draft.remark(format!(
             "UCX_TLS={list} has no RDMA transport: UCX uses TCP or shared memory although RDMA would work"
+        ));
+    }
+}
+
+/// An empty `NCCL_NET`, which NCCL compares with the names of its networks all the same.
+fn network_without_name(draft: &mut Draft<'_>) {
+    if draft.user.value("NCCL_NET") == Some("") {
+        let remedy = remedy(draft, "NCCL_NET");
+        draft.remark(format!(
+            "NCCL_NET is set but empty: no network of NCCL has this name, so NCCL does not start; {remedy}"
         ));
     }
 }
@@ -69,16 +90,6 @@ fn two_networks(draft: &mut Draft<'_>, rails: &Rails<'_>) {
     ));
 }
 
-/// As `strtoll` reads it, which stops at what is not a digit.
-fn begins_with_number_but_0(text: &str) -> bool {
-    let text = text.trim_start();
-    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    let (digits, radix) = hexadecimal.map_or((text, 10), |digits| (digits, 16));
-    let mut digits = digits.chars().take_while(|c| c.is_digit(radix));
-    digits.any(|digit| digit != '0')
-}
-
 /// Remarks on what the user has set, for a job that uses TCP.
 pub(super) fn of_tcp(draft: &mut Draft<'_>) {
     let user = draft.user;
@@ -86,11 +97,23 @@ pub(super) fn of_tcp(draft: &mut Draft<'_>) {
         user.value(name)
             .is_some_and(|set| set.eq_ignore_ascii_case(value))
     };
-    let disabled = user.value("NCCL_IB_DISABLE").and_then(integer) != Some(0);
+    let disabled = user.value("NCCL_IB_DISABLE").map(number) != Some(Ok(0));
     if named("NCCL_NET", "ib") && disabled {
-        draft.remark(
-            "NCCL_NET=IB is set: with NCCL_IB_DISABLE=1 NCCL fails to start; unset NCCL_NET to use TCP",
-        );
+        let remedy = remedy(draft, "NCCL_NET");
+        draft.remark(format!(
+            "NCCL_NET=IB is set: with NCCL_IB_DISABLE=1 NCCL fails to start; {remedy} to use TCP"
+        ));
+    }
+    network_without_name(draft);
+    // On a node with EFA, NCCL_NET is among the settings, with its own remark.
+    let is_settled = draft.settings.iter().any(|setting| setting.name == "NCCL_NET");
+    let is_plugin = !["", "ib", "socket"].iter().any(|name| named("NCCL_NET", name));
+    if let Some(set) = user.as_set("NCCL_NET").filter(|_| is_plugin && !is_settled) {
+        let remedy = remedy(draft, "NCCL_NET");
+        draft.remark(format!(
+            "{set} and is kept: NCCL then uses only the network of this name, which comes from a plugin and can be RDMA, or does not \
+             start without the plugin; {remedy}, or set it to Socket"
+        ));
     }
     let only_rdma = |list: &&str| {
         let mut items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -136,7 +159,7 @@ fn is_rdma(item: &str) -> bool {
     !item.is_empty() && (UCX_RDMA.contains(&item) || item.starts_with("ud_"))
 }
 
-/// A GID index for all ports. NCCL ignores an empty one, and reads what is not a number as 0 (`ncclLoadParam` calls `strtoll`).
+/// A GID index for all ports. NCCL ignores an empty one, and reads what is not a number as 0.
 fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: bool) {
     const ZERO: &str = "0, usually a link-local RoCE v1 GID";
     let remedy = remedy(draft, "NCCL_IB_GID_INDEX");
@@ -149,10 +172,18 @@ fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: b
             )
         });
     }
-    let Some(index) = integer(value) else {
-        return draft.remark(format!(
-            "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; {remedy}"
-        ));
+    let index = match number(value) {
+        Ok(index) => index,
+        Err(NotRead::NoNumber) => {
+            return draft.remark(format!(
+                "NCCL_IB_GID_INDEX is '{value}', which is not a number: NCCL reads it as {ZERO}; {remedy}"
+            ));
+        }
+        Err(NotRead::OutOfRange) => {
+            return draft.remark(format!(
+                "NCCL_IB_GID_INDEX is '{value}', which is out of range: NCCL ignores it; {remedy}"
+            ));
+        }
     };
     // A negative index leaves the choice to NCCL.
     if index < 0 && !is_old {
@@ -161,6 +192,11 @@ fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: b
     if let Some(wrong) = other_indices(rails, index) {
         draft.remark(format!(
             "NCCL_IB_GID_INDEX is {index}, but {wrong}; {remedy}, so that NCCL finds the index on each port"
+        ));
+    } else if !is_old && rails.rails.iter().any(|rail| rail.gid.is_some()) {
+        draft.note(format!(
+            "NCCL_IB_GID_INDEX={index} is right for every port now, but an index changes when addresses change, and it differs between \
+             nodes; {remedy}: NCCL 2.21 and later find the index on each port"
         ));
     }
 }
@@ -233,20 +269,6 @@ impl Range {
     }
 }
 
-/// A decimal or hexadecimal number with an optional sign.
-pub(super) fn integer(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => digits.parse(),
-    };
-    // "--1" and "+-1" are not numbers.
-    number
-        .ok()
-        .filter(|number| *number >= 0)
-        .map(|number| sign * number)
-}
+#[cfg(test)]
+#[path = "pitfalls_tests.rs"]
+mod tests;

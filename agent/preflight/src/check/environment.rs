@@ -3,7 +3,7 @@
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
-use super::list;
+use super::{count, list};
 use crate::{
     pod::{self, NETWORKS},
     report::{Finding, Report},
@@ -72,7 +72,7 @@ fn sockets(workload: &Workload, container: &Value, name: &str, report: &mut Repo
             "container {name} sets {VARIABLE}={text}, but its pod has no such interface: NCCL fails with \"Bootstrap : no socket interface found\""
         ),
         evidence: vec![
-            format!("annotation {NETWORKS}: {} networks", networks.len()),
+            format!("annotation {NETWORKS}: {}", count(networks.len() as u64, "network")),
             format!("interfaces of the pod: {}", list(&interfaces)),
         ],
         remedy: format!(
@@ -81,32 +81,70 @@ fn sockets(workload: &Workload, container: &Value, name: &str, report: &mut Repo
     });
 }
 
-/// `NCCL_IB_HCA=mlx5_6` although a device plugin chooses the devices.
+/// Variables that name devices, and what happens if the device plugin gives others.
+const DEVICES: [(&str, &str); 3] = [
+    ("NCCL_IB_HCA", "NCCL falls back to TCP"),
+    ("UCX_NET_DEVICES", "UCX reaches no other node"),
+    ("NVSHMEM_HCA_LIST", "NVSHMEM does not start"),
+];
+/// Variables with one index of the GID table for all devices.
+const INDICES: [&str; 3] = ["NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"];
+
+/// `NCCL_IB_HCA=mlx5_6` and `NCCL_IB_GID_INDEX=3` although a device plugin chooses the devices.
 fn devices(workload: &Workload, container: &Value, name: &str, report: &mut Report) {
-    const VARIABLE: &str = "NCCL_IB_HCA";
-    let Some(text) = value(container, VARIABLE).filter(|text| !text.starts_with('^')) else {
-        return;
-    };
     let requested = pod::devices(&workload.spec);
     let chosen: Vec<_> = requested.keys().filter(|name| workload::is_rdma(name)).collect();
+    if chosen.is_empty() {
+        return;
+    }
+    let evidence = vec![format!("resources: {}", list(chosen))];
     // `mlx5` stands for all its devices, whatever their numbers are.
     let is_numbered = |item: &str| {
         let device = item.split(':').next().unwrap_or_default();
         device.contains('_') && device.ends_with(|c: char| c.is_ascii_digit())
     };
-    let names = text.trim_start_matches('=');
-    if chosen.is_empty() || !names.split(',').any(is_numbered) {
-        return;
+    let names_devices = |text: &str| {
+        !text.starts_with('^')
+            && text
+                .trim_start_matches('=')
+                .split(',')
+                .any(|item| is_numbered(item.trim()))
+    };
+    for (variable, consequence) in DEVICES {
+        let Some(text) = value(container, variable).filter(|text| names_devices(text)) else {
+            continue;
+        };
+        report.add(Finding {
+            rule: "devices-pinned",
+            severity: Severity::Warning,
+            subject: workload.subject(),
+            summary: format!(
+                "container {name} sets {variable}={text}, but the device plugin chooses the devices: their names differ between pods and \
+                 nodes, and with other devices {consequence}"
+            ),
+            evidence: evidence.clone(),
+            remedy: format!(
+                "leave {variable} out: rdma-health run sets it for the devices that the pod was given"
+            ),
+        });
     }
-    report.add(Finding {
-        rule: "devices-pinned",
-        severity: Severity::Warning,
-        subject: workload.subject(),
-        summary: format!(
-            "container {name} sets {VARIABLE}={text}, but the device plugin chooses the devices: their names differ between pods and nodes, and \
-             with another device NCCL falls back to TCP"
-        ),
-        evidence: vec![format!("resources: {}", list(chosen))],
-        remedy: format!("leave {VARIABLE} out: rdma-health run sets it for the devices that the pod was given"),
-    });
+    for variable in INDICES {
+        let Some(index) = value(container, variable).filter(|text| text.trim().parse::<u32>().is_ok()) else {
+            continue;
+        };
+        report.add(Finding {
+            rule: "gid-index-pinned",
+            severity: Severity::Info,
+            subject: workload.subject(),
+            summary: format!(
+                "container {name} sets {variable}={index} for all devices, but the right index differs between devices and changes when \
+                 addresses change"
+            ),
+            evidence: evidence.clone(),
+            remedy: format!(
+                "leave {variable} out: NCCL 2.21 and later, UCX and NVSHMEM find the index on each port, and rdma-health run sets what they \
+                 need for it"
+            ),
+        });
+    }
 }

@@ -62,25 +62,47 @@ fn an_interface_that_the_pod_does_not_have_is_found_before_nccl_fails() {
     );
 }
 
+fn with(name: &str, value: &str) -> Report {
+    let mut cluster = cluster();
+    set_job(&mut cluster, |job| {
+        pod_spec(job)["containers"][0]["env"] = json!([{"name": name, "value": value}]);
+    });
+    run(&cluster)
+}
+
 #[test]
 fn devices_that_a_plugin_chooses_must_not_be_named() {
-    let with = |value: &str| {
-        let mut cluster = cluster();
-        set_job(&mut cluster, |job| {
-            pod_spec(job)["containers"][0]["env"] = json!([{"name": "NCCL_IB_HCA", "value": value}]);
-        });
-        run(&cluster)
-    };
-    for value in ["mlx5_6,mlx5_7,mlx5_10,mlx5_11", "=mlx5_6:1"] {
-        let report = with(value);
+    for (name, value) in [
+        ("NCCL_IB_HCA", "mlx5_6,mlx5_7,mlx5_10,mlx5_11"),
+        ("NCCL_IB_HCA", "=mlx5_6:1"),
+        ("UCX_NET_DEVICES", "mlx5_6:1"),
+        ("NVSHMEM_HCA_LIST", "mlx5_6:1,mlx5_7:1"),
+    ] {
+        let report = with(name, value);
         let found = one(&report, "devices-pinned");
         assert_eq!((found.severity, report.exit_status()), (Severity::Warning, 1));
+        assert!(found.summary.contains(&format!("{name}={value}")), "{found:?}");
         assert!(
             found.evidence[0].contains("openshift.io/eno5np0rdma"),
             "{found:?}"
         );
     }
     for value in ["mlx5", "^mlx5_bond_0", "=", ""] {
-        assert_eq!(with(value).findings, [], "{value}");
+        assert_eq!(with("NCCL_IB_HCA", value).findings, [], "{value}");
+    }
+    assert_eq!(with("UCX_NET_DEVICES", "eth0").findings, []);
+}
+
+/// The guides set it; it works until an address changes. So it is said, and does not change the exit status.
+#[test]
+fn one_gid_index_for_all_devices_is_remarked() {
+    for name in ["NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"] {
+        let report = with(name, "3");
+        let found = one(&report, "gid-index-pinned");
+        assert_eq!((found.severity, report.exit_status()), (Severity::Info, 0));
+        assert!(found.remedy.contains(&format!("leave {name} out")), "{found:?}");
+    }
+    for value in ["-1", "auto", ""] {
+        assert_eq!(with("NCCL_IB_GID_INDEX", value).findings, [], "{value}");
     }
 }

@@ -110,11 +110,17 @@ impl PodArguments {
         }
         if let Some(file) = &self.network_status {
             let file = std::path::absolute(file)?.display().to_string();
+            // A captured tree has its own files.
+            let name = if self.root.as_os_str() == "/" {
+                file.clone()
+            } else {
+                format!("{file} in {}", self.root.display())
+            };
             match access::file(&root, &file) {
-                Fact::Known(text) => given.add_network_status(&file, &text),
-                Fact::Absent => given.not_written(&file, "does not exist"),
+                Fact::Known(text) => given.add_network_status(&name, &text),
+                Fact::Absent => given.not_written(&name, "does not exist"),
                 Fact::Unread { unread } if unread.kind == UnreadKind::Missing => {
-                    given.not_written(&file, "does not exist");
+                    given.not_written(&name, "does not exist");
                 }
                 Fact::Unread { unread } => given.unread(unread.to_string()),
             }
@@ -123,7 +129,7 @@ impl PodArguments {
             .grants
             .iter()
             .filter_map(|grant| grant.pci_address.as_deref());
-        access.read_classes(&root, addresses);
+        access.read_functions(&root, addresses);
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
         let node = Node::new(collector.facts());
         let user = user(variables, &root, library(&node), &mut given);

@@ -122,12 +122,7 @@ fn text(out: &mut impl Write, report: &Report, from_manifests: bool) -> std::io:
         2 => "CRITICAL",
         _ => "UNKNOWN",
     };
-    let checked = match report.workloads.as_slice() {
-        [] if from_manifests => "checked nothing".to_owned(),
-        [] => "nothing in it uses RDMA".to_owned(),
-        [one] => format!("checked {one}"),
-        all => format!("checked {}", count(all.len(), "workload")),
-    };
+    let checked = report.checked(from_manifests);
     let found = if found.is_empty() {
         "nothing found".to_owned()
     } else {

@@ -190,7 +190,7 @@ fn at_the_timeout_each_missing_device_is_named_with_the_reason() {
     let (waited, end) = report.split_once("RDMA is not ready:").unwrap();
     for words in [
         "mlx5_3:1: its state is DOWN, expected ACTIVE",
-        "0000:ff:00.0 (PCIDEVICE_A): no RDMA device on this node belongs to it",
+        "0000:ff:00.0 (PCIDEVICE_A): this node has no PCI function at this address",
     ] {
         assert!(
             waited.contains(&format!("waiting for {words}")),

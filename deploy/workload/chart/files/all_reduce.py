@@ -19,6 +19,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -27,6 +28,8 @@ import time
 
 GIB = 1 << 30
 PASSED, FAILED, UNKNOWN = 0, 1, 3
+# Where the chart has rdma-health.
+IN_CHART = "/opt/rdma-health/rdma-health"
 # The most channels that the JSON lists. A thousand GPUs have more; the counts include them all.
 MOST_CHANNELS = 4096
 
@@ -225,12 +228,19 @@ def usable_rate(listing, hcas):
 
 
 def node_rate(program):
-    """Asks rdma-health for the rate of this node's ports; None if it is not here or finds none."""
+    """Asks rdma-health for the rate of this node's ports: the rate, or None, and then why it is unknown."""
+    program = program or shutil.which("rdma-health") or IN_CHART
     try:
         answer = subprocess.run([program, "devices", "--output", "json"], capture_output=True, timeout=60, check=True).stdout
-        return usable_rate(json.loads(answer), os.environ.get("NCCL_IB_HCA"))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
+        rate = usable_rate(json.loads(answer), os.environ.get("NCCL_IB_HCA"))
+        return rate, None if rate else f"{program} devices finds no active port"
+    except OSError as error:
+        return None, f"{program}: {error.strerror or error}"
+    except subprocess.SubprocessError as error:
+        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
+        return None, said[-1] if said else str(error)
+    except ValueError:
+        return None, f"{program} devices printed no JSON"
 
 
 def render(report):
@@ -301,6 +311,11 @@ def write(path, text):
             raise
 
 
+def worse(one, other):
+    """Returns the worse of two exit statuses."""
+    return max(one, other, key=[PASSED, UNKNOWN, FAILED].index)
+
+
 def finish(report, arguments):
     """Prints and writes the report."""
     print(render(report), flush=True)
@@ -313,7 +328,7 @@ def finish(report, arguments):
         except OSError as error:
             # The verdict stands, but a benchmark without its report has not done what the user wants.
             print(f"all_reduce.py: cannot write {path}: {error.strerror or error}", file=sys.stderr)
-            status = max(status, UNKNOWN, key=[PASSED, UNKNOWN, FAILED].index)
+            status = worse(status, UNKNOWN)
     return status
 
 
@@ -374,7 +389,8 @@ def measure(arguments):
         if rank == 0:
             print(bench_line(rows[-1]), flush=True)
 
-    own = {"host": socket.gethostname(), "wrong": wrong, "log": None, "rate": node_rate(arguments.rdma_health) if local == 0 else None}
+    rate, why = node_rate(arguments.rdma_health) if local == 0 else (None, None)
+    own = {"host": socket.gethostname(), "wrong": wrong, "log": None, "rate": rate, "no_rate": why}
     if on_gpu:
         try:
             with open(log, errors="replace") as file:
@@ -411,7 +427,12 @@ def conclude(arguments, rows, everyone):
     rate = min(rates, key=lambda one: one["bytes_per_second"], default=None)
     if rate and any(group["kind"] == "rdma" for group in used):
         slow, said = compare(rows, rate, arguments.fail_below)
-        status, verdict = max(status, slow, key=[PASSED, UNKNOWN, FAILED].index), verdict + [said]
+        status, verdict = worse(status, slow), verdict + [said]
+    elif any(group["kind"] == "rdma" for group in used):
+        # Asked for a comparison, no answer is not a good one.
+        why = next((own["no_rate"] for own in everyone if own.get("no_rate")), "no rank asked")
+        status = worse(status, UNKNOWN if arguments.fail_below else PASSED)
+        verdict = verdict + [f"the bandwidth was not compared with the rate of the RDMA ports, which is unknown: {why}"]
     wrong = sorted({bytes_ for own in everyone for bytes_ in own["wrong"]})
     if wrong:
         status, verdict = FAILED, [f"wrong sums at {', '.join(map(str, wrong))} bytes: do not train on these nodes"] + verdict
@@ -472,7 +493,7 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--textfile", metavar="FILE", help="write the report as Prometheus text")
     parser.add_argument("--nccl-log", metavar="DIR", help="keep NCCL's logs in this directory")
-    parser.add_argument("--rdma-health", default="rdma-health", metavar="PROGRAM", help="asked for the rate of the node's ports")
+    parser.add_argument("--rdma-health", metavar="PROGRAM", help=f"asked for the rate of the node's ports; default: rdma-health in PATH, else {IN_CHART}")
     parser.add_argument("--parse", nargs="+", metavar="LOG", help="judge existing logs instead of measuring")
     arguments = parser.parse_args()
     sys.exit(parse_logs(arguments) if arguments.parse else measure(arguments))

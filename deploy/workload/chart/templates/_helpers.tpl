@@ -50,3 +50,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- toYaml (mergeOverwrite $base .Values.securityContext) }}
 {{- end }}
+
+{{- /* The user of the init container `wait`, whose image does not run as root. IPC_LOCK lifts the memlock limit for root only. */}}
+{{- define "rdma-job.wait-user" -}}
+{{- $set := merge (dict) .Values.securityContext .Values.podSecurityContext }}
+{{- if and .Values.ipcLock (not (hasKey $set "runAsUser")) (not (hasKey $set "runAsNonRoot")) -}}
+runAsUser: 0
+{{- end }}
+{{- end }}

@@ -59,8 +59,11 @@ spec:
     - name: wait
       image: {{ .Values.tool.image }}
       imagePullPolicy: {{ .Values.tool.pullPolicy }}
-      command: [/usr/bin/rdma-health, wait, --timeout, {{ .Values.tool.wait }}]
-      securityContext: {{- include "rdma-job.security" . | nindent 8 }}
+      command: [/usr/bin/rdma-health, wait, --timeout, {{ .Values.tool.wait }}, --memlock, {{ .Values.tool.memlock | quote }}]
+      # As the job's container: the memlock limit depends on the user and the capability.
+      securityContext:
+        {{- include "rdma-job.security" . | nindent 8 }}
+        {{- with include "rdma-job.wait-user" . }}{{ . | nindent 8 }}{{ end }}
       resources:
         requests: {{- include "rdma-job.rails" . | nindent 10 }}
         limits: {{- include "rdma-job.rails" . | nindent 10 }}
