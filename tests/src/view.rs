@@ -149,6 +149,7 @@ pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
         }],
         reader_threads: 2,
         revision: 1,
+        generation: 1,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Writes the whole answer to a scrape.
 
-use std::time::SystemTime;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
 
 use prometheus::{Registry, TextEncoder};
 use rdma_health_time::since_1970;
@@ -14,6 +17,7 @@ use super::{
     },
     format::Format,
     table::write,
+    template::{Gap, Template},
     text::Sink,
 };
 
@@ -34,6 +38,17 @@ pub struct Exporter {
     registry: Registry,
     /// Start of the process, in seconds since 1970.
     started: f64,
+    /// The families of the last view that do not change with every reading.
+    kept: Mutex<Option<Kept>>,
+}
+
+/// What was written of a view.
+#[derive(Debug)]
+struct Kept {
+    /// [`View::generation`] of it.
+    generation: u64,
+    options: RenderOptions,
+    template: Template,
 }
 
 impl Default for Exporter {
@@ -42,6 +57,7 @@ impl Default for Exporter {
         Self {
             registry: Registry::new(),
             started: since_1970(SystemTime::now()).as_secs_f64(),
+            kept: Mutex::default(),
         }
     }
 }
@@ -55,9 +71,13 @@ impl Exporter {
     /// Appends every metric to `buffer`. Without a view (before the first reading) only the agent's own.
     pub fn render(&self, view: Option<&View>, options: RenderOptions, buffer: &mut Vec<u8>) {
         let without = if options.without_fixed { FIXED } else { &[] };
+        if let Some(view) = view {
+            self.write_kept(view, options, without, buffer);
+        }
         let mut sink = Sink::new(buffer, options.format, without);
         if let Some(view) = view {
-            write_view(view, options, &mut sink);
+            write(&agent::READING, &agent::reading(view), &mut sink);
+            write(&agent::SOURCES, &agent::sources(view), &mut sink);
         }
         write(&agent::PROGRAM, &agent::program(), &mut sink);
         write(&process::PROCESS, &process::subject(self.started), &mut sink);
@@ -67,9 +87,30 @@ impl Exporter {
         }
         options.format.end(buffer);
     }
+
+    /// Appends what does not change with every reading, but for counters.
+    fn write_kept(&self, view: &View, options: RenderOptions, without: &[&str], buffer: &mut Vec<u8>) {
+        // It is replaced as a whole, so a panic leaves nothing half written.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |kept: &Kept| {
+            kept.generation == view.generation && kept.options == options && kept.template.fits(&view.node)
+        };
+        if !kept.as_ref().is_some_and(fits) {
+            // Frees the memory of the old one before it needs as much again.
+            *kept = None;
+        }
+        let kept = kept.get_or_insert_with(|| Kept {
+            generation: view.generation,
+            options,
+            template: Template::new(&view.node, |text, gaps| {
+                write_view(view, options, &mut Sink::new(text, options.format, without), gaps);
+            }),
+        });
+        kept.template.fill(&view.node, buffer);
+    }
 }
 
-fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
+fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>, gaps: &mut Vec<Gap>) {
     let node = &view.node;
     write(&node::NODE, &node::subject(node), sink);
 
@@ -103,11 +144,11 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
     write(&priorities::OBJECTS, &priorities::objects(node), sink);
     write(&priorities::SUBSYSTEM, &priorities::subsystem(node), sink);
     let counters = counters::collect(&ports);
-    counters.write(&ports, sink);
+    counters.write(&ports, sink, gaps);
     if options.node_exporter_names {
         write(&node_exporter::DEVICES, &devices, sink);
         write(&node_exporter::PORTS, &ports, sink);
-        counters.write_named(&ports, sink, |named| &named.legacy);
+        counters.write_named(&ports, sink, gaps, |named| &named.legacy);
     }
 
     write(&verdict::VERDICT, &verdict::subject(&view.verdict), sink);
@@ -115,6 +156,4 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>) {
     write(&probes::PROBES, &probes::ran(node), sink);
     write(&probes::SKIPPED, &probes::skipped(node), sink);
     write(&probes::BASELINES, &probes::baselines(node, &ports), sink);
-    write(&agent::READING, &agent::reading(view), sink);
-    write(&agent::SOURCES, &agent::sources(view), sink);
 }

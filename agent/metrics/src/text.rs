@@ -98,6 +98,21 @@ impl<'a> Sink<'a> {
 impl Series<'_> {
     /// Writes one sample. `more` are the values of the family's last labels, `labels` has all before them.
     pub(crate) fn sample(&mut self, labels: &Labels, more: &[&str], value: Value) {
+        self.name(labels, more);
+        value.write(self.out);
+        self.out.push(b'\n');
+    }
+
+    /// Writes one sample without its value; returns how much text comes before that.
+    pub(crate) fn gap(&mut self, labels: &Labels, more: &[&str]) -> usize {
+        self.name(labels, more);
+        let at = self.out.len();
+        self.out.push(b'\n');
+        at
+    }
+
+    /// Writes what comes before the value of a sample.
+    fn name(&mut self, labels: &Labels, more: &[&str]) {
         self.begin();
         self.out.extend_from_slice(self.entry.name.as_bytes());
         self.out.extend_from_slice(&labels.0);
@@ -110,8 +125,6 @@ impl Series<'_> {
         }
         self.out
             .extend_from_slice(if names.is_empty() { b" " } else { b"} " });
-        value.write(self.out);
-        self.out.push(b'\n');
     }
 
     fn begin(&mut self) {

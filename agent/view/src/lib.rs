@@ -25,6 +25,9 @@ pub struct View {
     pub reader_threads: usize,
     /// Grows with everything in the node that changes, but for counters (the collector's revision).
     pub revision: u64,
+    /// Differs from that of another view if anything but counters, the times and durations of readings, and how the agent fares
+    /// does.
+    pub generation: u64,
 }
 
 /// How often reads of one source failed in one way.

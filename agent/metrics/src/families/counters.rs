@@ -42,7 +42,7 @@ pub(crate) struct Named {
     /// The file's name.
     pub(crate) file: &'static str,
     /// What one unit of the file is in units of the family.
-    pub(crate) scale: u64,
+    pub(crate) scale: u32,
     /// The family.
     pub(crate) family: Family<2>,
     /// The node exporter's family.

@@ -42,6 +42,8 @@ struct Parts {
     probes: BTreeMap<Path, Arc<Probe>>,
     history: Arc<History>,
     expectations: Expectations,
+    /// [`View::generation`] of the next view.
+    generation: u64,
     /// When the agent started.
     started: Instant,
     /// The problems that were recorded last, and whether those that are missing are over.
@@ -56,6 +58,7 @@ impl State {
             probes: BTreeMap::new(),
             history: Arc::new(history),
             expectations,
+            generation: 0,
             started: Instant::now(),
             observed: None,
         };
@@ -86,6 +89,7 @@ impl State {
         if let Some(view) = self.change(Some(reading), Judge::Anyway, |_| {}) {
             let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::make_mut(&mut parts.history).record(&view.node, now());
+            parts.generation += 1;
         }
     }
 
@@ -194,6 +198,7 @@ impl Parts {
             let diagnosis = diagnose(&node, &verdict.findings, None);
             self.observe(&verdict, &diagnosis);
             self.note(&verdict);
+            self.generation += 1;
             node.history = Some(Arc::clone(&self.history));
             (Arc::new(verdict), Arc::new(diagnosis))
         });
@@ -204,6 +209,7 @@ impl Parts {
             read_errors: reading.read_errors,
             reader_threads: reading.reader_threads,
             revision: reading.revision,
+            generation: self.generation,
         }
     }
 }

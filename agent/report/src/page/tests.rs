@@ -37,6 +37,7 @@ fn judged(fixture: &str) -> View {
         read_errors: Vec::new(),
         reader_threads: 1,
         revision: 0,
+        generation: 0,
     }
 }
 
