@@ -58,7 +58,7 @@ pub type CounterFile = (&'static str, &'static str);
 /// A view of a node with `devices` devices that report everything, and with these counters on each port.
 pub fn rich(devices: u64, counters: &[CounterFile]) -> View {
     let hcas: BTreeMap<_, _> = (0..devices)
-        .map(|n| (format!("mlx5_{n}"), Arc::new(hca(n, counters))))
+        .map(|n| (format!("mlx5_{n}").into(), Arc::new(hca(n, counters))))
         .collect();
     let mut functions: BTreeMap<_, _> = (0..devices).map(|n| (address(n), function(Role::Rdma))).collect();
     functions.insert("0000:40:01.0".into(), function(Role::Bridge));
@@ -631,7 +631,7 @@ fn probes() -> Vec<Arc<Probe>> {
     ]
 }
 
-fn sources() -> BTreeMap<String, Arc<SourceStatus>> {
+fn sources() -> BTreeMap<Arc<str>, Arc<SourceStatus>> {
     let status = |time| {
         Arc::new(SourceStatus {
             time,
@@ -641,7 +641,7 @@ fn sources() -> BTreeMap<String, Arc<SourceStatus>> {
         })
     };
     BTreeMap::from([
-        ("host".to_owned(), status(Some(1_790_000_000))),
-        ("infiniband/mlx5_0".to_owned(), status(None)),
+        ("host".into(), status(Some(1_790_000_000))),
+        ("infiniband/mlx5_0".into(), status(None)),
     ])
 }

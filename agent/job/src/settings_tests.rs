@@ -168,7 +168,7 @@ fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
         let mut hca = (*model).clone();
         hca.name = format!("mlx5_{n}");
         hca.pci_address = Fact::Known(format!("0001:{n:02x}:00.0"));
-        (hca.name.clone(), std::sync::Arc::new(hca))
+        (hca.name.as_str().into(), std::sync::Arc::new(hca))
     });
     node.facts.hcas = Fact::Known(many.collect());
     let addresses: Vec<_> = (0..64).map(|n| format!("0001:{n:02x}:00.0")).collect();

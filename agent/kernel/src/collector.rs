@@ -41,11 +41,12 @@ pub struct Collector {
     root: Arc<Root>,
     exclude: Arc<[String]>,
     pool: Pool<Outcome>,
-    slots: BTreeMap<String, Slot>,
+    /// By the names of sources, which each refresh shares and does not copy.
+    slots: BTreeMap<Arc<str>, Slot>,
     read: LastRead,
     /// The names of the RDMA devices; `None` before they were read.
     names: Option<Fact<Vec<String>>>,
-    hcas: BTreeMap<String, Arc<Hca>>,
+    hcas: BTreeMap<Arc<str>, Arc<Hca>>,
     readers: BTreeMap<String, Box<HcaReader>>,
     errors: BTreeMap<(String, UnreadKind), u64>,
     /// See [`Collector::revision`].
@@ -65,7 +66,7 @@ struct Slot {
 
 /// The result of a job.
 struct Outcome {
-    source: String,
+    source: Arc<str>,
     part: Part,
     misses: Vec<Miss>,
     took: Duration,
@@ -122,7 +123,7 @@ impl Collector {
         }
         let slots = self.slots.iter();
         facts.sources = slots
-            .map(|(name, slot)| (name.clone(), slot.status(name)))
+            .map(|(name, slot)| (Arc::clone(name), slot.status(name)))
             .collect();
         facts
     }
@@ -140,7 +141,7 @@ impl Collector {
         stale
             .map(|(name, slot)| {
                 (
-                    name.clone(),
+                    name.to_string(),
                     slot.started.map_or(0, |started| started.elapsed().as_secs()),
                 )
             })
@@ -153,7 +154,7 @@ impl Collector {
     }
 
     /// Starts reading every source with this dependency.
-    fn start_sources(&mut self, wanted: &mut BTreeSet<String>, after: After, known: Known) {
+    fn start_sources(&mut self, wanted: &mut BTreeSet<Arc<str>>, after: After, known: Known) {
         let known = Arc::new(known);
         for row in LastRead::SOURCES.iter().filter(|row| row.after == after) {
             let known = Arc::clone(&known);
@@ -164,7 +165,7 @@ impl Collector {
     }
 
     /// Starts reading a device.
-    fn start_device(&mut self, wanted: &mut BTreeSet<String>, name: String, what: Refresh) {
+    fn start_device(&mut self, wanted: &mut BTreeSet<Arc<str>>, name: String, what: Refresh) {
         let source = device_source(&name);
         // Also `None` if a job is running: it has the reader, and no other job is started.
         let reader = self.readers.remove(&name);
@@ -186,21 +187,23 @@ impl Collector {
     /// Starts a job for a source unless one is running.
     fn start(
         &mut self,
-        wanted: &mut BTreeSet<String>,
+        wanted: &mut BTreeSet<Arc<str>>,
         source: &str,
         read: impl FnOnce(&Scope<'_>) -> Part + Send + 'static,
     ) {
-        let slot = self.slots.entry(source.to_owned()).or_default();
-        if let Some(hung) = self.root.hung(source) {
+        let known = self.slots.get_key_value(source);
+        let source = known.map_or_else(|| source.into(), |(source, _)| Arc::clone(source));
+        let slot = self.slots.entry(Arc::clone(&source)).or_default();
+        if let Some(hung) = self.root.hung(&source) {
             (slot.stale, slot.hung) = (true, hung);
             return;
         }
-        wanted.insert(source.to_owned());
+        wanted.insert(Arc::clone(&source));
         if slot.started.is_some() {
             return;
         }
         slot.started = Some(Instant::now());
-        let (root, source) = (Arc::clone(&self.root), source.to_owned());
+        let root = Arc::clone(&self.root);
         self.pool.submit(move || {
             let began = Instant::now();
             let scope = Scope::new(&root);
@@ -233,14 +236,18 @@ impl Collector {
             // Its job started before it was excluded; do not start another.
             Part::Hca(_, hca) if excluded(&self.exclude, &hca.name) => {}
             Part::Hca(reader, hca) => {
-                let before = self.hcas.get(&hca.name);
-                changed = before.is_none_or(|before| !before.differs_in_counters_only(&hca));
                 self.readers.insert(hca.name.clone(), reader);
-                self.hcas.insert(hca.name.clone(), hca);
+                match self.hcas.get_mut(&*hca.name) {
+                    Some(before) => {
+                        changed = !before.differs_in_counters_only(&hca);
+                        *before = hca;
+                    }
+                    None => drop(self.hcas.insert(hca.name.as_str().into(), hca)),
+                }
             }
             Part::Panicked => misses.push(Miss {
                 unread: Unread {
-                    source: source.clone(),
+                    source: source.to_string(),
                     kind: UnreadKind::Panic,
                     detail: "the reader failed; this is a bug of rdma-health".into(),
                 },
@@ -271,9 +278,9 @@ impl Collector {
         }));
     }
 
-    /// Drops devices that are no longer listed. A device whose reading is stuck stays until it ends.
+    /// Drops devices that are no longer listed, in order of name. A device whose reading is stuck stays until it ends.
     fn forget_others(&mut self, names: &[String]) {
-        let listed = |name: &str| names.iter().any(|listed| listed == name);
+        let listed = |name: &str| names.binary_search_by(|listed| listed.as_str().cmp(name)).is_ok();
         self.readers.retain(|name, _| listed(name));
         self.hcas.retain(|name, _| listed(name));
         self.slots.retain(|source, slot| {

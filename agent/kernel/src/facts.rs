@@ -22,9 +22,9 @@ macro_rules! sources {
             pub live: bool,
             $($(#[$attribute])* pub $name: Arc<$source>,)*
             /// RDMA devices by name; absent if the kernel has no RDMA support loaded.
-            pub hcas: Fact<BTreeMap<String, Arc<Hca>>>,
+            pub hcas: Fact<BTreeMap<Arc<str>, Arc<Hca>>>,
             /// Each part of the reading: when, how long, and what failed.
-            pub sources: BTreeMap<String, Arc<SourceStatus>>,
+            pub sources: BTreeMap<Arc<str>, Arc<SourceStatus>>,
         }
 
         /// The last facts of each source; `None` before it was read.
@@ -148,6 +148,6 @@ impl Facts {
     pub fn unread(&self) -> impl Iterator<Item = (&str, &Unread)> {
         self.sources
             .iter()
-            .flat_map(|(name, status)| status.unread.iter().map(move |unread| (name.as_str(), unread)))
+            .flat_map(|(name, status)| status.unread.iter().map(move |unread| (&**name, unread)))
     }
 }

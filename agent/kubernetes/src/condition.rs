@@ -196,7 +196,7 @@ fn unknown(kind: ConditionKind, view: &View, context: &ConditionContext) -> Opti
         .sources
         .iter()
         .filter(|(name, _)| sources.contains(&name.split('/').next().unwrap_or_default()))
-        .map(|(name, status)| (name.as_str(), &**status))
+        .map(|(name, status)| (&**name, &**status))
         .collect();
     let stale: Vec<&str> = of_kind
         .iter()

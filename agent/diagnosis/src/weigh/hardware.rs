@@ -20,7 +20,7 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
             case.node
                 .hcas
                 .known()?
-                .get(symptom.named.device.as_ref()?)?
+                .get(symptom.named.device.as_deref()?)?
                 .pci_address
                 .known()
         };
@@ -37,7 +37,7 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
             continue;
         };
         let hcas = case.node.hcas.known();
-        if hcas.is_some_and(|hcas| !hcas.contains_key(device)) {
+        if hcas.is_some_and(|hcas| !hcas.contains_key(device.as_str())) {
             scales.fits(CLASS, format!("{device} is missing"));
         }
     }

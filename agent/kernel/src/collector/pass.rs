@@ -21,7 +21,7 @@ const STUCK_AFTER: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Pass {
     what: Refresh,
-    wanted: BTreeSet<String>,
+    wanted: BTreeSet<Arc<str>>,
     stage: Stage,
     began: Instant,
     deadline: Instant,
@@ -79,6 +79,8 @@ impl Collector {
         self.start(&mut wanted, DEVICES, move |scope| {
             Part::Names(scope.entries(CLASS).map(|mut names| {
                 names.retain(|name| !excluded(&exclude, name));
+                // A recording may have them in any order.
+                names.sort_unstable();
                 names
             }))
         });
@@ -136,12 +138,12 @@ impl Collector {
         }
     }
 
-    fn ended(&self, wanted: &BTreeSet<String>) -> bool {
-        wanted.iter().all(|source| {
-            self.slots
-                .get(source)
-                .is_none_or(|slot| slot.started.is_none() || slot.stale)
-        })
+    fn ended(&self, wanted: &BTreeSet<Arc<str>>) -> bool {
+        // Few slots are looked up, because most have ended when this is asked.
+        !self
+            .slots
+            .iter()
+            .any(|(source, slot)| slot.started.is_some() && !slot.stale && wanted.contains(source))
     }
 
     fn start_new(&mut self, pass: &mut Pass) {
@@ -149,7 +151,7 @@ impl Collector {
         let names = names.cloned().unwrap_or_default();
         self.forget_others(&names);
         for name in names {
-            if !pass.wanted.contains(&device_source(&name)) {
+            if !pass.wanted.contains(&*device_source(&name)) {
                 self.start_device(&mut pass.wanted, name, pass.what);
             }
         }
@@ -173,8 +175,9 @@ impl Collector {
     /// Marks sources that did not finish.
     fn settle(&mut self, pass: &Pass) {
         for (name, slot) in &mut self.slots {
-            if pass.wanted.contains(name) {
-                slot.stale = slot.started.is_some();
+            let is_running = slot.started.is_some();
+            if slot.stale != is_running && pass.wanted.contains(name) {
+                slot.stale = is_running;
             }
             // The time without a response is a fact that changes.
             self.revision += u64::from(slot.stale);

@@ -46,7 +46,7 @@ fn a_source_that_hangs_does_not_affect_others() {
         collector.refresh(Refresh::All, Instant::now() + PATIENCE);
         let node = collector.facts();
         let stale = node.sources.iter().filter(|(_, status)| status.stale);
-        assert_eq!(stale.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["host"]);
+        assert_eq!(stale.map(|(name, _)| &**name).collect::<Vec<_>>(), ["host"]);
         assert!(node.pci.functions.known().is_some());
         assert_eq!(node.host.kernel.unread().unwrap().kind, UnreadKind::Hung);
     }

@@ -78,7 +78,7 @@ impl History {
         for probe in &node.probes {
             let report = &probe.report;
             let from = &report.path.from;
-            let hca = node.hcas.known().and_then(|all| all.get(&from.device));
+            let hca = node.hcas.known().and_then(|all| all.get(from.device.as_str()));
             let port = hca.and_then(|hca| Some((hca, hca.ports.get(&from.port)?)));
             if let Some((hca, port)) = port.filter(|_| report.failure.is_none()) {
                 let measured = Measured {

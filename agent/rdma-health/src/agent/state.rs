@@ -178,7 +178,7 @@ impl Parts {
         let before = self.probes.len();
         self.probes.retain(|path, _| {
             let PortKey { device, port } = &path.from;
-            let port = hcas.get(device).and_then(|hca| hca.ports.get(port));
+            let port = hcas.get(device.as_str()).and_then(|hca| hca.ports.get(port));
             port.is_some_and(|port| port.is_active() != Some(false))
         });
         self.probes.len() < before
@@ -289,5 +289,42 @@ fn log_changes(before: Option<&Verdict>, after: &Verdict) {
         .filter(|old| !after.findings.iter().any(|new| same(old, new)))
     {
         info!(rule = finding.rule.id, subject = %finding.subject, "resolved: {}", finding.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
+
+    use super::*;
+
+    #[test]
+    fn a_view_has_a_generation_of_its_own_unless_only_counters_changed() {
+        let reading = |revision| Reading {
+            node: Node::unknown(),
+            read_errors: Vec::new(),
+            reader_threads: 1,
+            revision,
+        };
+        let state = State::new(Expectations::default(), History::default());
+        let generation = || state.view().unwrap().generation;
+        let mut seen = BTreeSet::new();
+        state.read(reading(1));
+        assert!(seen.insert(generation()));
+        state.read(reading(1));
+        assert!(!seen.insert(generation()));
+        state.read(reading(2));
+        assert!(seen.insert(generation()), "something else was read");
+        state.expect(Expectations::default());
+        assert!(seen.insert(generation()), "it was judged again");
+        state.remember(reading(2));
+        assert!(seen.insert(generation()), "it was judged again");
+        state.read(reading(2));
+        assert!(
+            seen.insert(generation()),
+            "the history remembers the reading before"
+        );
+        state.read(reading(2));
+        assert!(!seen.insert(generation()));
     }
 }

@@ -381,7 +381,7 @@ fn missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         Some((device, port)) => hcas
             .get(device)
             .is_some_and(|hca| port.parse().is_ok_and(|port: u8| hca.ports.contains_key(&port))),
-        None => hcas.contains_key(expected),
+        None => hcas.contains_key(expected.as_str()),
     };
     let absent = expectations.ports_up.iter().filter(|expected| !exists(expected));
     absent
@@ -391,7 +391,7 @@ fn missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 None => (expected.as_str(), None),
             };
             let message = format!("{expected} is listed in expect.ports_up but does not exist");
-            let names: Vec<_> = hcas.keys().map(String::as_str).collect();
+            let names: Vec<_> = hcas.keys().map(|name| &**name).collect();
             let found = if names.is_empty() {
                 "no device".into()
             } else {
