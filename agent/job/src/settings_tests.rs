@@ -199,7 +199,7 @@ fn of_more_ports_than_nccl_uses_no_adapter_is_left_out() {
         hca.name = format!("mlx5_{n}");
         hca.pci_address = Fact::Known(address(n));
         hca.physical_function = Fact::Known(address(n / 32 * 32));
-        (hca.name.clone(), std::sync::Arc::new(hca))
+        (hca.name.as_str().into(), std::sync::Arc::new(hca))
     });
     node.facts.hcas = Fact::Known(many.collect());
     access.uverbs = Fact::Absent;

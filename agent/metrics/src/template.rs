@@ -63,7 +63,9 @@ impl Template {
     /// Appends the text with the values of a node that it [fits](Self::fits).
     pub(crate) fn fill(&self, node: &Node, out: &mut Vec<u8>) {
         let counters = directories(node).flatten();
-        let values: Vec<u64> = counters.map(|counter| counter.value.known().copied().unwrap_or_default()).collect();
+        let values: Vec<u64> = counters
+            .map(|counter| counter.value.known().copied().unwrap_or_default())
+            .collect();
         let mut done = 0;
         for gap in &self.gaps {
             out.extend_from_slice(&self.text[done..gap.at]);

@@ -494,7 +494,9 @@ fn each_scrape_shows_the_counters_of_its_own_reading() {
     let counter = |view: &mut View, change: fn(&mut Fact<u64>)| {
         let port = hca(view, "mlx5_1").ports.get_mut(&1).unwrap();
         let mut counters = port.counters.iter_mut();
-        let data = counters.find(|counter| &*counter.name == "port_rcv_data").unwrap();
+        let data = counters
+            .find(|counter| &*counter.name == "port_rcv_data")
+            .unwrap();
         change(&mut data.value);
     };
     let line = |value: &str| {
@@ -512,7 +514,12 @@ fn each_scrape_shows_the_counters_of_its_own_reading() {
     let (lines, text) = scrape(&view);
     assert!(text.contains(&line("4")));
     assert_eq!(lines, fresh(&view));
-    hca(&mut view, "mlx5_2").ports.get_mut(&1).unwrap().hw_counters.pop();
+    hca(&mut view, "mlx5_2")
+        .ports
+        .get_mut(&1)
+        .unwrap()
+        .hw_counters
+        .pop();
     assert_eq!(scrape(&view).0, fresh(&view));
     hca(&mut view, "mlx5_0").firmware = Fact::Known("99.1.2".into());
     view.generation += 1;

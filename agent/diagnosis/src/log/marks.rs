@@ -10,7 +10,10 @@ use crate::symptom::Family;
 
 /// What lines of a log show of the place, whatever else they say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a mark that others do not exclude")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a mark that others do not exclude"
+)]
 pub struct Marks {
     /// Software for AMD's GPUs wrote it. What it shares with NVIDIA's says nothing: RCCL prints the names of NCCL and CUDA.
     pub amd: bool,

@@ -36,7 +36,7 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
         }
         match user.value("NCCL_IB_DISABLE") {
             Some(value) if number(value).is_ok_and(|number| number != 0) => {
-                tcp_although(draft, "NCCL_IB_DISABLE")
+                tcp_although(draft, "NCCL_IB_DISABLE");
             }
             Some(value) if !value.is_empty() && number(value) == Err(NotRead::NoNumber) => {
                 let remedy = remedy(draft, "NCCL_IB_DISABLE");
