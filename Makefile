@@ -38,7 +38,7 @@ lint: setup ## Check formatting, clippy and, if cargo-deny is installed, depende
 .PHONY: deny
 deny: ## Check licenses, bans, sources and advisories of dependencies (cargo install cargo-deny)
 	cargo deny --locked check bans licenses sources
-	@if timeout 60 cargo deny --locked fetch db; then cargo deny --locked check --disable-fetch advisories; \
+	@if timeout 60 cargo deny --locked fetch db; then cargo deny --locked --offline check advisories; \
 		else echo 'NOT RUN: advisories: the RustSec database cannot be downloaded from GitHub' >&2; fi
 
 .PHONY: demo
