@@ -419,8 +419,8 @@ pub fn quote(word: &str) -> String {
 /// Where it has not been built; `make test` builds what the tests run.
 pub fn built(program: &str) -> Result<PathBuf> {
     let own = std::env::current_exe()?;
-    // Test programs lie in `deps`, one below the others.
-    let folders = own.ancestors().skip(1).take(2);
+    // Test programs lie below the others: in `deps`, and with newer versions of Cargo in `build/PACKAGE/HASH/out`.
+    let folders = own.ancestors().skip(1).take(5);
     let found = folders
         .map(|folder: &Path| folder.join(program))
         .find(|path| path.is_file());

@@ -59,8 +59,6 @@ impl Stage<'_> {
 fn a_job_gets_settings_for_the_devices_of_its_pod() {
     let node = VirtualNode::boot(&Options {
         iommu: Iommu::None,
-        // On a busy machine the timer of an emulated one is late, and the kernel refuses to boot.
-        kernel_args: "no_timer_check".into(),
         nics: 2,
         ..Options::default()
     })

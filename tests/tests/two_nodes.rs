@@ -47,8 +47,6 @@ done
 fn rails_between_two_nodes() {
     let mut node = VirtualNode::boot(&Options {
         nics: 1,
-        // On a busy machine the timer of an emulated one is late, and the kernel refuses to boot.
-        kernel_args: "no_timer_check".into(),
         ..Options::default()
     })
     .unwrap();

@@ -215,7 +215,8 @@ fn arguments(options: &Options, image: &Image, directory: &Path) -> Vec<String> 
         "-no-reboot",
     ]);
     add(&["-serial", &format!("file:{}", at("console"))]);
-    let mut kernel_args = "console=ttyS0 quiet loglevel=3 panic=-1".to_owned();
+    // On a busy machine the timer of an emulated one is late, and without `no_timer_check` the kernel refuses to boot.
+    let mut kernel_args = "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check".to_owned();
     match options.iommu {
         Iommu::Intel => {
             add(&["-device", "intel-iommu,intremap=on"]);
