@@ -47,10 +47,13 @@ demo: build ## Run agents, Prometheus and Alertmanager on a faulty and a healthy
 	@$(RELEASE)/demo $(if $(FIXED),--fixed)
 
 .PHONY: pictures
-pictures: build ## Take the pictures of the documentation from the demo
+pictures: build ## Take the pictures of the documentation from the demo and the dashboards (needs npm)
 	@tests/setup tests/pictures/packages.txt
 	cargo build --release --locked --package rdma-health-tests --bin demo
 	@$(RELEASE)/demo -- tests/pictures/take docs/pictures
+	cargo build --locked --package rdma-health --bins
+	@tests/pictures/dashboard docs/pictures
+	@tests/pictures/sizes docs/pictures
 
 .PHONY: bench
 bench: build ## Compare resource usage with node_exporter, and the probe with perftest
@@ -70,10 +73,10 @@ soak: build ## Attack an agent and a helper for an hour (MINUTES=60) on a node t
 .PHONY: sanitize
 sanitize: export RUSTFLAGS = -Zsanitizer=address
 sanitize: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)/sanitize
-sanitize: setup ## Run the helper's tests and a virtual node with the address sanitizer (needs a nightly compiler)
+sanitize: setup ## Run the helper's tests, and agent and helper in a virtual node, with the address sanitizer (needs a nightly compiler)
 	cargo +nightly test --locked --target $(HOST) --package rdma-health-verbs --package rdma-health-protocol
 	cargo +nightly build --locked --target $(HOST) --workspace --bins
-	cargo +nightly test --locked --target $(HOST) --package rdma-health-tests --test virtual_node
+	cargo +nightly test --locked --target $(HOST) --package rdma-health-tests --test agent --test two_nodes
 
 .PHONY: bench-panels
 bench-panels: setup ## Measure how long Prometheus answers each panel over 5000 nodes (NODES=…; 8 GB of memory, five minutes)
