@@ -49,6 +49,18 @@ fn err(output: &Output) -> &str {
 }
 
 #[test]
+fn the_report_in_the_readme_is_what_the_program_prints() {
+    let readme = include_str!("../../../README.md");
+    let (_, after) = readme.split_once("$ rdma-health check\n").unwrap();
+    let (shown, _) = after.split_once("```").unwrap();
+    let tree = tree::fixture("virtual-node-translated").unwrap();
+    let checked = check(tree.path(), &[], b"");
+    // A fixture has no host name, and the README ends before the lines of severity info.
+    let printed: Vec<_> = out(&checked).lines().skip(1).take(shown.lines().count() - 1).collect();
+    assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), printed);
+}
+
+#[test]
 fn a_log_is_read_from_a_file_and_from_standard_input_alike() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let folder = tempfile::tempdir().unwrap();
