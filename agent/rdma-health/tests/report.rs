@@ -56,7 +56,11 @@ fn the_report_in_the_readme_is_what_the_program_prints() {
     let tree = tree::fixture("virtual-node-translated").unwrap();
     let checked = check(tree.path(), &[], b"");
     // A fixture has no host name, and the README ends before the lines of severity info.
-    let printed: Vec<_> = out(&checked).lines().skip(1).take(shown.lines().count() - 1).collect();
+    let printed: Vec<_> = out(&checked)
+        .lines()
+        .skip(1)
+        .take(shown.lines().count() - 1)
+        .collect();
     assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), printed);
 }
 
