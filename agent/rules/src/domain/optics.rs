@@ -168,5 +168,53 @@ fn decibels(nanowatts: i64) -> String {
     // At most 6.5 milliwatts.
     #[expect(clippy::cast_precision_loss)]
     let milliwatts = nanowatts as f64 / 1e6;
-    format!("{:.1} dBm", 10.0 * milliwatts.log10())
+    format!("{:.1} dBm", 10.0 * std::f64::consts::LOG10_2 * log2(milliwatts))
+}
+
+/// The binary logarithm of a positive number, to 20 bits after the point: squaring a number doubles its logarithm. The
+/// standard library's needs libm, which nothing else does and which would add 0.3 MB to the agent's memory.
+fn log2(number: f64) -> f64 {
+    let (mut whole, mut rest) = (0.0, number);
+    while rest >= 2.0 {
+        (whole, rest) = (whole + 1.0, rest / 2.0);
+    }
+    while rest < 1.0 {
+        (whole, rest) = (whole - 1.0, rest * 2.0);
+    }
+    let (mut fraction, mut bit) = (0.0, 1.0);
+    for _ in 0..20 {
+        (rest, bit) = (rest * rest, bit / 2.0);
+        if rest >= 2.0 {
+            (fraction, rest) = (fraction + bit, rest / 2.0);
+        }
+    }
+    whole + fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_is_shown_in_decibels_as_people_know_them() {
+        for (nanowatts, expected) in [
+            (-1, "no light"),
+            (0, "no light"),
+            (1, "-60.0 dBm"),
+            (100, "-40.0 dBm"),
+            (501_187, "-3.0 dBm"),
+            (1_000_000, "0.0 dBm"),
+            (1_258_925, "1.0 dBm"),
+            (6_553_500, "8.2 dBm"),
+        ] {
+            assert_eq!(decibels(nanowatts), expected, "{nanowatts}");
+        }
+        for nanowatts in 1..100_000 {
+            let exact = (f64::from(nanowatts) / 1e6).log2();
+            assert!(
+                (log2(f64::from(nanowatts) / 1e6) - exact).abs() < 1e-5,
+                "{nanowatts}"
+            );
+        }
+    }
 }
