@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::{SocketAddr, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -12,6 +13,21 @@ use anyhow::{Context, Result, ensure};
 
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The unit of systemd for the agent. The chart sets the same variables for its allocator.
+const UNIT: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../deploy/systemd/rdma-health.service"
+));
+
+/// The command of an agent, with the environment that it has where it is installed.
+pub fn agent(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    let variables = UNIT.lines().filter_map(|line| line.strip_prefix("Environment="));
+    command.envs(variables.filter_map(|variable| variable.split_once('=')));
+    command.arg("agent");
+    command
+}
 
 /// A server, which ends with this value.
 #[derive(Debug)]
@@ -80,5 +96,23 @@ impl Drop for Server {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chart_sets_the_same_variables_of_the_allocator() {
+        let chart = include_str!("../../deploy/helm/rdma-health/templates/daemonset.yaml");
+        let command = agent(Path::new("rdma-health"));
+        let variables: Vec<_> = command.get_envs().collect();
+        assert!(!variables.is_empty());
+        for (name, value) in variables {
+            let (name, value) = (name.display(), value.unwrap_or_default().display());
+            let line = format!("- {{name: {name}, value: \"{value}\"}}");
+            assert!(chart.contains(&line), "{line}");
+        }
     }
 }

@@ -19,7 +19,7 @@ enum Success {
     Provider,
     /// A device plugin offers devices to the kubelet.
     Plugin,
-    /// A device plugin has no devices to offer, so that what it says of the kubelet is no success.
+    /// A device plugin has no devices to offer, so its report that the kubelet knows it does not count.
     NoPlugin,
     /// The adapter reaches GPU memory.
     GpuMemory,

@@ -175,7 +175,7 @@ const SENTENCES: &[(&str, Option<K>)] = &[
         "\"receiver not ready\" retry count",
         Some(K::Completion(WcStatus::RnrRetryExcErr)),
     ),
-    // Open MPI 4 leaves InfiniBand to UCX, and says so whether UCX is there or not.
+    // Open MPI 4 leaves InfiniBand to UCX, and prints this whether UCX is there or not.
     (
         "the intent is to use ucx for these devices",
         Some(K::RdmaDisabled),

@@ -54,7 +54,7 @@ pub(super) static FIRMWARE_TOOL: KnownCause = KnownCause {
     firmware and the settings that it has.",
     next_step: "Compare the PSID and version of the adapter with those of the image: flint -d DEVICE query, flint -i IMAGE query. Take the image for \
     this PSID from the maker of the adapter or of the computer. mlxconfig -d DEVICE query lists the settings that its firmware has. Do not change \
-    the PSID (-allow_psid_change) unless the maker says so: a wrong image can leave the adapter without firmware.",
+    the PSID (-allow_psid_change) unless the maker asks for it: a wrong image can leave the adapter without firmware.",
     rules: &[],
     cases: &[],
     often: &[FirmwareRefused],

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rdma_health_tests::{
     fleet::{self, DEVICES, FILES, Layout},
     running::free_address,
-    server::Server,
+    server::{self, Server},
     virtual_node::built,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -160,8 +160,8 @@ fn floor() -> Result<f64> {
 }
 
 fn agent(tree: &Path, more: &[&str]) -> Result<Server> {
-    let (address, mut command) = (free_address()?, Command::new(built("rdma-health")?));
-    command.args(["agent", "--no-probe", "--listen", &address.to_string(), "--root"]);
+    let (address, mut command) = (free_address()?, server::agent(&built("rdma-health")?));
+    command.args(["--no-probe", "--listen", &address.to_string(), "--root"]);
     command.arg(tree).args(more).stderr(Stdio::null());
     Server::start(command, address)
 }

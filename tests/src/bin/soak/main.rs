@@ -15,7 +15,7 @@ use std::{
     fs::{self, File},
     net::SocketAddr,
     path::Path,
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -30,7 +30,7 @@ use rdma_health_tests::{
     fleet::{self, DEVICES, Layout},
     running::free_address,
     scrape,
-    server::Server,
+    server::{self, Server},
     virtual_node::built,
 };
 
@@ -133,9 +133,9 @@ fn main() -> Result<ExitCode> {
 
 fn agent(root: &Path, log: &Path) -> Result<Server> {
     let address = free_address()?;
-    let mut command = Command::new(built("rdma-health")?);
+    let mut command = server::agent(&built("rdma-health")?);
     command
-        .args(["agent", "--no-probe", "--listen", &address.to_string(), "--root"])
+        .args(["--no-probe", "--listen", &address.to_string(), "--root"])
         .arg(root)
         .stderr(File::create(log)?);
     Server::start(command, address)
