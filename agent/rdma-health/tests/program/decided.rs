@@ -109,7 +109,7 @@ fn what_is_not_for_rdma_is_not_a_given_device() {
     all_refuse(
         &tree,
         &both,
-        "0000:3f:01.0 (PCIDEVICE_INTEL_COM_QAT): no RDMA device",
+        "0000:3f:01.0 (PCIDEVICE_INTEL_COM_QAT): it has no RDMA device, because no driver is bound to it",
     );
 }
 
