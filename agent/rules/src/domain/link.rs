@@ -24,7 +24,6 @@ pub static PORT_DOWN: Rule = Rule {
         &DOES_NOT_EXIST,
         &OF_A_POD,
         &NONE_ACTIVE,
-        &SWITCHED_OFF,
     ]),
     title: "A port that is in use or expected is not ACTIVE",
     explanation: "The logical state of the port is not ACTIVE. A port counts as in use if its network device has had \
@@ -64,11 +63,6 @@ static NONE_ACTIVE: Exception = Exception {
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 
-static SWITCHED_OFF: Exception = Exception {
-    condition: "if an administrator switched its network device off, and expect.ports_up does not list the port",
-    severities: Severities::WARNING.tcp_only(Severity::Info),
-};
-
 static DOES_NOT_EXIST: Exception = Exception {
     condition: "if a port in expect.ports_up does not exist",
     severities: Severities::always(Severity::Critical),
@@ -93,7 +87,6 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         }
         let share = || behind.get(&Subject::of_port(&port));
         let (why, exception) = match reason_in_use(expectations, &port) {
-            Some(why) if why != LISTED && is_switched_off(&port) => (why.to_owned(), Some(&SWITCHED_OFF)),
             Some(why) => (why.to_owned(), None),
             None => match share() {
                 Some(share) => (format!("{share} equal ports are ACTIVE"), Some(&NEVER_CAME_UP)),
@@ -214,16 +207,14 @@ fn behind_peers(node: &Node) -> BTreeMap<Subject, String> {
     found
 }
 
-/// Whether an administrator switched the network device of a port off.
-fn is_switched_off(port: &Port<'_>) -> bool {
-    let netdev = port.netdev.known();
-    netdev.is_some_and(|netdev| netdev.admin_up.known() == Some(&false))
-}
-
 /// Whether a port is expected to be up on a node without GPUs, where a spare port is common: it is the only exception, and
 /// no administrator switched it off.
 fn is_clear_without_gpus(peers: &Peers<'_>, without: &[&Port<'_>]) -> bool {
     const FEWEST: usize = 4;
+    let is_switched_off = |port: &Port<'_>| {
+        let netdev = port.netdev.known();
+        netdev.is_some_and(|netdev| netdev.admin_up.known() == Some(&false))
+    };
     matches!(without, [only] if !is_switched_off(only)) && peers.ports.len() >= FEWEST
 }
 
