@@ -153,12 +153,6 @@ fn a_help_text_is_read_wherever_it_breaks() {
 fn remedies_are_those_of_what_was_pasted() {
     for (text, cause, words) in [
         (
-            "By default, for Open MPI 4.0 and later, infiniband ports on a device\nare not used by default.  The intent is to use UCX for these \
-             devices.\nYou can override this policy by setting the btl_openib_allow_ib MCA parameter\nto true.",
-            "job-settings",
-            "--mca pml ucx",
-        ),
-        (
             "Consult /var/lib/dkms/mlnx-ofed-kernel/24.04/build/make.log for more information.",
             "kernel-module-build",
             "linux-headers",

@@ -61,8 +61,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
-            // Open MPI goes on without this device, for a reason in an earlier text.
-            || symptom.kind == K::OpenFailed && symptom.text.contains("error initializing an OpenFabrics")
             || is_without_device(symptom.kind) && after(unfit)
             || symptom.kind == K::NoDevice && after(inactive)
             // Only a queue pair that was connected completes a request: this attribute did not matter.

@@ -53,6 +53,8 @@ pub(super) struct Style {
     /// Whether lines are quoted: a mail's `>`, a fence or headings of Markdown, a list that a sentence introduces.
     is_framed: bool,
     sentences: u32,
+    /// Whether a person reports what happened to them.
+    is_report: bool,
     /// The first different statuses each of which begins a line and is explained or stands alone, as in tables and manuals.
     entries: Vec<String>,
     /// Whether the previous line is such a status alone, which the next one may explain.
@@ -81,6 +83,7 @@ impl Style {
         self.of_program |= is_of_program(text);
         self.is_framed |= is_framed || introduces(text);
         self.sentences += u32::from(is_sentence(text));
+        self.is_report |= reports(text);
         self.has_placeholders |= grade::has_conversion(&text.to_ascii_lowercase());
         self.explains |=
             self.is_defined && text.starts_with("  ") && text.split_whitespace().count() >= WORDS;
@@ -117,7 +120,8 @@ impl Style {
         let is_manual = self.headings >= HEADINGS || self.longest >= ROWS;
         let is_table = self.entries.len() >= ENTRIES || self.explains || is_manual;
         let is_text = (self.is_framed || self.has_placeholders) && self.sentences > 0;
-        !self.has_origin && (is_table || is_text || !self.of_program && self.sentences >= SENTENCES)
+        let is_page = is_text || !self.of_program && self.sentences >= SENTENCES;
+        !self.has_origin && (is_table || is_page && !self.is_report)
     }
 }
 
@@ -182,6 +186,42 @@ fn introduces(text: &str) -> bool {
     const MODAL: [&str; 5] = [" can ", " may ", " might ", " could ", "if "];
     let lower = text.to_ascii_lowercase();
     is_sentence(text) && lower.trim_end().ends_with(':') && MODAL.iter().any(|word| lower.contains(word))
+}
+
+/// Whether a person writes of their own system, as in an issue: `I am testing …`, `we get the following warning`. Manuals do not, though they
+/// recommend.
+fn reports(text: &str) -> bool {
+    // `What do I do if …?`
+    const ASKS: [&str; 6] = ["do", "does", "can", "could", "should", "must"];
+    const OURS: [&str; 14] = [
+        "am",
+        "are",
+        "can",
+        "cannot",
+        "did",
+        "encountered",
+        "get",
+        "got",
+        "have",
+        "hit",
+        "observed",
+        "run",
+        "see",
+        "tried",
+    ];
+    if text.trim_start().starts_with('>') || text.split_whitespace().count() < WORDS {
+        return false;
+    }
+    let word = |part: &'_ str| part.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned();
+    let words: Vec<_> = text.split([' ', '\'', '\u{2019}']).map(word).collect();
+    let before = std::iter::once("").chain(words.iter().map(String::as_str));
+    let pairs = words.windows(2).zip(before);
+    pairs.into_iter().any(|(pair, before)| match pair[0].as_str() {
+        "I" => pair[1].starts_with(|c: char| c.is_ascii_lowercase()) && !ASKS.contains(&before),
+        "my" | "My" => true,
+        "we" | "We" => OURS.contains(&pair[1].as_str()),
+        _ => false,
+    })
 }
 
 /// The status that a line defines, and whether it stands alone: `IBV_WC_RETRY_EXC_ERR (12) - Transport …`, `| IBV_EVENT_CQ_ERR | … |`,
@@ -279,6 +319,7 @@ mod tests {
             "Issue | Cause | Solution\nibv_create_qp failed | Limit | Raise it\nPort down | Cable | Replace it",
             "What do I do if the message \"ibv_create_qp failed\" appears?\nThe limit of the process is too low for this job.\n\
              What do I do if no device is found by the program?",
+            "We recommend to look for these messages in the log of the job.\n```\nibv_create_qp failed: Cannot allocate memory\n```",
             "> Last week the job printed this message:\n> UCX ERROR Transport retry count exceeded on mlx5_0:1/RoCE",
             "[btl_openib:no-cpcs]\nA port cannot be used by the program on this host.\n  Local host: %s\n  ibv_open_device failed",
         ] {
@@ -299,6 +340,9 @@ mod tests {
             "2026-11-22 10:11:12.001 | ERROR | rdma:connect:12 - ibv_create_qp failed\n\
              2026-11-22 10:11:12.002 | ERROR | rdma:connect:12 - ibv_create_qp failed\n\
              2026-11-22 10:11:12.003 | ERROR | rdma:connect:12 - ibv_create_qp failed",
+            "we get the following warning when running on a new cluster:\n```\nThe program could not open a device: ibv_open_device failed\n```",
+            "I am testing a program on two nodes with RoCE.\nRegistration of GPU memory fails with:\n```\n\
+             ibv_reg_mr(gpu) failed: Bad address\n```",
             "Couldn't allocate MR with error=93\nFailed to create MR\nCouldn't create IB resources",
         ] {
             assert!(!is_document(text), "{text}");
