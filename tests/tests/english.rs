@@ -111,13 +111,6 @@ const PLACES: &[&str] = &[
 /// Stands for the `--help` of the programs and all their commands.
 const HELP: &str = "--help";
 
-/// NOT YET REWRITTEN: places, or the beginnings of their names, that are still to be checked. Remove an entry when its texts
-/// are rewritten.
-const NOT_YET: &[&str] = &[GENERATED_TABLE];
-
-/// The table that `make fault-bench` writes.
-const GENERATED_TABLE: &str = "docs/fault-bench.md: table";
-
 /// Never checked: this list itself.
 const SELF: &str = "tests/tests/english.rs";
 
@@ -129,31 +122,11 @@ fn root() -> PathBuf {
 fn texts_are_free_of_the_worst_phrases() {
     let mut report = String::new();
     for (name, text) in PLACES.iter().flat_map(|place| texts(place)) {
-        if not_yet(&name) {
-            continue;
-        }
         for hit in hits(&text) {
             writeln!(report, "{name}:{hit}").unwrap();
         }
     }
     assert!(report.is_empty(), "\n{report}");
-}
-
-/// So that no entry outlives its reason.
-#[test]
-fn what_is_left_out_still_has_such_phrases() {
-    let files: Vec<_> = PLACES
-        .iter()
-        .filter(|place| **place != HELP)
-        .flat_map(|place| texts(place))
-        .collect();
-    for entry in NOT_YET.iter().filter(|entry| **entry != HELP) {
-        let mut left_out = files.iter().filter(|(name, _)| name.starts_with(entry));
-        assert!(
-            left_out.any(|(_, text)| !hits(text).is_empty()),
-            "{entry} has none of the phrases: remove it from NOT_YET"
-        );
-    }
 }
 
 #[test]
@@ -187,15 +160,10 @@ fn phrases_are_found_in_prose_and_not_in_code() {
     }
 }
 
-/// Whether texts of this name are still to be rewritten.
-fn not_yet(name: &str) -> bool {
-    NOT_YET.iter().any(|entry| name.starts_with(entry))
-}
-
 /// The prose at a place: of one file, of all files below a directory, or of the programs' help.
 fn texts(place: &str) -> Vec<(String, String)> {
     if place == HELP {
-        return if not_yet(HELP) { Vec::new() } else { help() };
+        return help();
     }
     let path = root().join(place);
     if path.is_dir() {
@@ -215,20 +183,10 @@ fn texts(place: &str) -> Vec<(String, String)> {
     let Ok(text) = fs::read_to_string(&path) else {
         return Vec::new(); // binary
     };
-    match text.split_once("<!-- table: begin") {
-        _ if place == SELF => Vec::new(),
-        Some((written, generated)) => {
-            let above = "\n".repeat(written.matches('\n').count()); // so that line numbers are those of the file
-            vec![
-                (place.to_owned(), prose(place, written)),
-                (
-                    format!("{place}: table"),
-                    prose(place, &format!("{above}{generated}")),
-                ),
-            ]
-        }
-        None => vec![(place.to_owned(), prose(place, &text))],
+    if place == SELF {
+        return Vec::new();
     }
+    vec![(place.to_owned(), prose(place, &text))]
 }
 
 /// `--help` of both programs and of every command of `rdma-health`; the helper's one page covers its commands.
