@@ -41,8 +41,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
     let completed = symptoms
         .iter()
-        .filter(|symptom| symptom.kind != K::Completion(WcStatus::WrFlushErr))
-        .filter(|symptom| matches!(symptom.kind, K::Completion(_)))
+        .filter(|symptom| matches!(symptom.kind, K::Completion(status) if status != WcStatus::WrFlushErr))
         .filter_map(|symptom| symptom.line)
         .max();
     let unfit = first(Grade::Degraded, |symptom| {

@@ -83,7 +83,7 @@ impl Style {
         self.of_program |= is_of_program(text);
         self.is_framed |= is_framed || introduces(text);
         self.sentences += u32::from(is_sentence(text));
-        self.is_report |= reports(text);
+        self.is_report = self.is_report || reports(text);
         self.has_placeholders |= grade::has_conversion(&text.to_ascii_lowercase());
         self.explains |=
             self.is_defined && text.starts_with("  ") && text.split_whitespace().count() >= WORDS;
@@ -212,16 +212,20 @@ fn reports(text: &str) -> bool {
     if text.trim_start().starts_with('>') || text.split_whitespace().count() < WORDS {
         return false;
     }
-    let word = |part: &'_ str| part.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned();
-    let words: Vec<_> = text.split([' ', '\'', '\u{2019}']).map(word).collect();
-    let before = std::iter::once("").chain(words.iter().map(String::as_str));
-    let pairs = words.windows(2).zip(before);
-    pairs.into_iter().any(|(pair, before)| match pair[0].as_str() {
-        "I" => pair[1].starts_with(|c: char| c.is_ascii_lowercase()) && !ASKS.contains(&before),
-        "my" | "My" => true,
-        "we" | "We" => OURS.contains(&pair[1].as_str()),
-        _ => false,
-    })
+    let words = || {
+        let parts = text.split([' ', '\'', '\u{2019}']);
+        parts.map(|part| part.trim_matches(|c: char| !c.is_ascii_alphanumeric()))
+    };
+    let before = std::iter::once("").chain(words());
+    words()
+        .zip(words().skip(1))
+        .zip(before)
+        .any(|((word, next), before)| match word {
+            "I" => next.starts_with(|c: char| c.is_ascii_lowercase()) && !ASKS.contains(&before),
+            "my" | "My" => true,
+            "we" | "We" => OURS.contains(&next),
+            _ => false,
+        })
 }
 
 /// The status that a line defines, and whether it stands alone: `IBV_WC_RETRY_EXC_ERR (12) - Transport …`, `| IBV_EVENT_CQ_ERR | … |`,

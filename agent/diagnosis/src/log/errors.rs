@@ -7,6 +7,7 @@ use rdma_health_protocol::Errno;
 use super::{
     grade::fails_before,
     line::{Lower, is_word, number},
+    operation::operation,
     phrases::Phrases,
 };
 
@@ -145,7 +146,7 @@ fn is_of_user_space(lower: &str) -> bool {
         "kernel: ",
     ];
     !KERNEL.iter().any(|word| lower.contains(word))
-        && (super::operation::operation(lower).is_some() || lower.contains("libfabric:"))
+        && (operation(lower).is_some() || lower.contains("libfabric:"))
 }
 
 /// An error by its symbol, as a separate word.
