@@ -24,6 +24,7 @@ mod session;
 mod source;
 mod text;
 mod token;
+mod trouble;
 
 #[cfg(test)]
 mod simulation;

@@ -15,7 +15,8 @@ use super::{
     failure::Failure,
     kind::ConditionType,
     labels::{TAINT, TaintChange},
-    schedule::{AT_FIRST, Backoff, Schedule, Step, Write},
+    schedule::{Backoff, Schedule, Step, Write},
+    trouble::Trouble,
 };
 
 /// Minimum time between two changes of the taint, and before a retry.
@@ -55,21 +56,13 @@ pub(super) struct Session {
     labels_and_taint: LabelsAndTaint,
     /// The Node in the server's last response; `None` before the first response, and if the Node no longer exists.
     known: Option<Known>,
-    /// The failure of the last attempt.
-    trouble: Option<Trouble>,
+    trouble: Trouble,
     events_trouble: Option<String>,
     taint_done: Option<TaintChange>,
     taint_pause: Option<Instant>,
     taint_trouble: Option<String>,
     /// Conditions whose refusal was logged.
     refused: BTreeSet<ConditionType>,
-}
-
-#[derive(Debug)]
-struct Trouble {
-    code: String,
-    attempts: u32,
-    logged: bool,
 }
 
 #[derive(Debug)]
@@ -89,7 +82,7 @@ impl Session {
             events: Events::new(now),
             labels_and_taint: LabelsAndTaint::default(),
             known: None,
-            trouble: None,
+            trouble: Trouble::default(),
             events_trouble: None,
             taint_done: None,
             taint_pause: None,
@@ -132,7 +125,7 @@ impl Session {
 
     /// Whether the conditions on the server are up to date.
     pub(super) fn is_well(&self) -> bool {
-        self.known.is_some() && self.trouble.is_none()
+        self.known.is_some() && !self.trouble.is_some()
     }
 
     /// Whether the last write reported a problem; `None` before the first write.
@@ -284,7 +277,7 @@ impl Session {
     }
 
     fn recovered(&mut self) {
-        if self.trouble.take().is_some_and(|trouble| trouble.logged) {
+        if self.trouble.over() {
             info!("the Node's conditions are written again");
         }
     }
@@ -325,24 +318,9 @@ impl Session {
             self.known = None;
         }
         self.schedule.failed(write, backoff, now);
-        let code = failure.code();
-        let mut trouble = match self.trouble.take() {
-            Some(trouble) if trouble.code == code => trouble,
-            _ => Trouble {
-                code,
-                attempts: 0,
-                logged: false,
-            },
-        };
-        trouble.attempts += 1;
-        // A server that has just started, or a rolling update of RBAC, rejects requests for a moment: log only lasting
-        // failures.
-        let lasts = trouble.attempts > AT_FIRST || matches!(backoff, Backoff::Away | Backoff::Struggling(_));
-        if lasts && !trouble.logged {
+        if self.trouble.failed(failure.code(), backoff) {
             error!(%failure, "cannot write the Node's conditions; the agent keeps measuring and will retry");
-            trouble.logged = true;
         }
-        self.trouble = Some(trouble);
     }
 }
 
