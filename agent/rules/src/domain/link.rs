@@ -10,9 +10,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
-    domain::rails::{of_other_link_type, usual_link_layer},
-    draft::Draft,
-    policy::Exception,
+    domain::rails::usual_link_layer, draft::Draft, policy::Exception,
 };
 
 /// `port-down`.
@@ -272,7 +270,7 @@ pub static NO_SUBNET_MANAGER: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "RoCE, iWARP and EFA have no subnet manager and are not judged. Virtual functions with a zero GUID \
-        are reported by vf-guid-zero, ports with another link type than their equals by link-type-differs.",
+        are reported by vf-guid-zero. A port whose link type is wrong has no link, so it does not wait for one either.",
     inputs: &[Writer::Fabric],
     judge: no_subnet_manager,
 };
@@ -295,14 +293,8 @@ fn awaits_subnet_manager(port: &Port<'_>) -> bool {
 }
 
 fn no_subnet_manager(node: &Node, _: &Expectations) -> Vec<Draft> {
-    // A port that should be Ethernet needs no subnet manager.
-    let others = of_other_link_type(node);
-    let of_other_type: Vec<_> = others.iter().map(|other| Subject::of_port(&other.port)).collect();
     let found = node.ports().filter_map(|port| {
         let subject = Subject::of_port(&port);
-        if of_other_type.contains(&subject) {
-            return None;
-        }
         if port.hca.is_virtual() && port.hca.node_guid.known().is_some_and(|guid| guid.0 == 0) {
             return None;
         }

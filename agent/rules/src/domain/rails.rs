@@ -7,7 +7,7 @@ use std::{
 
 use rdma_health_node::{
     Node, Port,
-    infiniband::LinkLayer,
+    infiniband::{LinkLayer, PortCode},
     peers::{Peers, exceptions},
 };
 use rdma_health_protocol::GidType;
@@ -53,18 +53,8 @@ pub(super) fn usual_link_layer<'a>(peers: &Peers<'a>) -> Option<&'a LinkLayer> {
         .map(|(layer, _)| layer)
 }
 
-/// A port with another link type than equal ports.
-pub(super) struct OtherLinkType<'a> {
-    pub(super) port: Port<'a>,
-    /// What the others have.
-    usual: &'a LinkLayer,
-    /// How many of them: `7 of 8`.
-    share: String,
-}
-
-/// The ports that `link-type-differs` reports.
-pub(super) fn of_other_link_type(node: &Node) -> Vec<OtherLinkType<'_>> {
-    let mut found = Vec::new();
+fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let mut findings = Vec::new();
     for peers in node.peers() {
         let Some(usual) = usual_link_layer(&peers) else {
             continue;
@@ -76,31 +66,29 @@ pub(super) fn of_other_link_type(node: &Node) -> Vec<OtherLinkType<'_>> {
         let share = exceptions.share();
         let without = exceptions.without.into_iter();
         let judged = without.filter(|port| peers.serve_gpus || port.is_active() != Some(true));
-        found.extend(judged.map(|port| OtherLinkType {
-            port,
-            usual,
-            share: share.clone(),
-        }));
+        findings.extend(judged.map(|port| other_link_type(&port, usual, &share)));
     }
-    found
+    findings
 }
 
-fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let draft = |OtherLinkType { port, usual, share }: OtherLinkType<'_>| {
-        let subject = Subject::of_port(&port);
-        let layer = port.link_layer.known().map_or("", LinkLayer::name);
-        let value = match usual {
-            LinkLayer::InfiniBand => "1",
-            LinkLayer::Ethernet | LinkLayer::Other(_) => "2",
-        };
-        let usual = usual.name();
-        let message = format!("{subject} has link type {layer}; {share} equal ports have {usual}");
-        Draft::new(&LINK_TYPE_DIFFERS, subject, message)
-            .fill("TYPE", value)
-            .evidence(port.file("link_layer"), layer)
-            .evidence("link type of equal ports", format!("{share} have {usual}"))
+/// A port with another link type than `share` of its equals, which have `usual`.
+fn other_link_type(port: &Port<'_>, usual: &LinkLayer, share: &str) -> Draft {
+    let subject = Subject::of_port(port);
+    let layer = port.link_layer.known().map_or("", LinkLayer::name);
+    let value = match usual {
+        LinkLayer::InfiniBand => "1",
+        LinkLayer::Ethernet | LinkLayer::Other(_) => "2",
     };
-    of_other_link_type(node).into_iter().map(draft).collect()
+    let usual = usual.name();
+    let mut message = format!("{subject} has link type {layer}; {share} equal ports have {usual}");
+    let phys = port.phys_state.known();
+    if port.is_infiniband() && phys.is_some_and(|phys| phys.code == PortCode::LINK_UP) {
+        message.push_str("; its link is up, so the other end of its cable is InfiniBand, too");
+    }
+    Draft::new(&LINK_TYPE_DIFFERS, subject, message)
+        .fill("TYPE", value)
+        .evidence(port.file("link_layer"), layer)
+        .evidence("link type of equal ports", format!("{share} have {usual}"))
 }
 
 /// `partition-key-missing`.

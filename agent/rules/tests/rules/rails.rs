@@ -64,7 +64,18 @@ fn an_adapter_in_the_other_link_type_is_found_and_its_port_is_reported_once() {
     assert_eq!(of(&reset, &auto(), "link-type-differs"), ["mlx5_2:1 warning"]);
     assert!(message(&reset, &auto(), "link-type-differs").contains("7 of 8 equal ports have Ethernet"));
     assert_eq!(of(&reset, &auto(), "port-down"), [""; 0]);
+    assert_eq!(of(&reset, &auto(), "no-subnet-manager"), [""; 0]);
     assert_eq!(of(&node(H100, |_| {}), &auto(), "link-type-differs"), [""; 0]);
+
+    // Its cable leads to an InfiniBand switch.
+    with_port(&mut reset, "mlx5_2", |port| {
+        port.state = state(2, "INIT");
+        port.phys_state = state(5, "LinkUp");
+    });
+    assert!(
+        message(&reset, &auto(), "link-type-differs").contains("the other end of its cable is InfiniBand")
+    );
+    assert_eq!(of(&reset, &auto(), "no-subnet-manager"), ["mlx5_2:1 critical"]);
 }
 
 #[test]
