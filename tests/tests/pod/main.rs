@@ -4,6 +4,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
 
+mod job;
 mod plugin;
 mod sources;
 mod stage;
@@ -23,6 +24,7 @@ use rdma_health_tests::{
 };
 use serde_json::{Value, json};
 
+use job::a_job_waits_for_its_device_and_gets_its_settings;
 use plugin::the_plugin_reaches_the_agent_through_the_api_server;
 use sources::{
     memory_stays_far_below_the_limits, placing_memory_works_and_a_refusal_is_explained,
@@ -72,6 +74,7 @@ fn the_pod_works_as_it_is_deployed() {
             switch_ports_of_the_host_are_shown,
             the_plugin_reaches_the_agent_through_the_api_server,
             placing_memory_works_and_a_refusal_is_explained,
+            a_job_waits_for_its_device_and_gets_its_settings,
             memory_stays_far_below_the_limits,
             a_link_that_goes_down_becomes_a_condition,
             a_killed_helper_changes_nothing,
