@@ -50,9 +50,11 @@ use settings::Fact;
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
-pub(crate) use events::{efa_status, event_in_words, event_named};
+pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
+pub(crate) use line::row;
 pub(crate) use operation::failed_operations;
+pub(crate) use recognise::failure_in;
 pub(crate) use status::{status_in, vendor_error};
 
 /// Maximum number of bytes of a line that are searched at once; a longer line is searched in parts that overlap.

@@ -8,7 +8,7 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use crate::{
     glossary::{self, Term},
-    log::{LogReader, event_in_words, event_named, failed_operations, strerror},
+    log::{LogReader, efa_words, event_in_words, event_named, failed_operations, failure_in, row, strerror},
     symptom::{
         Symptom, SymptomKind,
         completion::{of_syndrome, of_vendor_error},
@@ -54,6 +54,9 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         .or_else(|| strerror::of_text(text).map(Meaning::Errno));
     if let Some(exact) = exact {
         return vec![exact];
+    }
+    if let Some(row) = row(text) {
+        return of_dump(&row);
     }
     if let Some(kind) = command_status(text) {
         return vec![Meaning::Symptom(kind)];
@@ -318,7 +321,20 @@ fn by_text(text: &str) -> Option<SymptomKind> {
     let status = WcStatus::ALL
         .iter()
         .find(|status| crate::symptom::completion::words(**status) == lower);
-    status.map(|status| SymptomKind::Completion(*status))
+    status
+        .map(|status| SymptomKind::Completion(*status))
+        .or_else(|| efa_words(&lower))
+}
+
+/// A row of the dump of a completion queue entry of an mlx5 adapter: `00000000 00008914 10000132 000045d2`.
+fn of_dump(row: &[u8; 16]) -> Vec<Meaning> {
+    let Some((status, code)) = failure_in(row) else {
+        return Vec::new();
+    };
+    let vendor = of_vendor_error(code).map_or(Meaning::UnlistedVendorError(code), |status| {
+        Meaning::VendorError(code, status)
+    });
+    vec![Meaning::CqeSyndrome(row[7].into(), status), vendor]
 }
 
 /// The symptoms that an error number leads to, with the operation that failed.

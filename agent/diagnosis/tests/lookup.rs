@@ -128,3 +128,25 @@ fn a_number_of_a_library_and_an_event_with_its_error_are_found() {
         );
     }
 }
+
+#[test]
+fn rows_of_dumps_and_texts_of_efa_are_explained() {
+    assert_eq!(
+        lookup("00000000 00008813 10012abe 0dd0c1d3"),
+        [
+            Meaning::CqeSyndrome(0x13, WcStatus::RemAccessErr),
+            Meaning::VendorError(0x88, WcStatus::RemAccessErr)
+        ]
+    );
+    assert_eq!(lookup("00000000 00000000 00000000 00000000"), []);
+    for text in [
+        "Unresponsive receiver",
+        "Unreachable remote (never received a response)",
+    ] {
+        assert_eq!(
+            lookup(text),
+            [Meaning::Symptom(SymptomKind::PeerUnreachable)],
+            "{text}"
+        );
+    }
+}

@@ -266,6 +266,14 @@ pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
     Some(*kind)
 }
 
+/// What a text in lower case stands for that begins with the words of one of EFA's errors, as in `unresponsive receiver (…)`.
+pub(crate) fn efa_words(text: &str) -> Option<SymptomKind> {
+    let (_, kind) = EFA
+        .iter()
+        .find(|(words, _)| words.contains(' ') && text.starts_with(words))?;
+    Some(*kind)
+}
+
 /// The event that a whole text in lower case names in the words of `ibv_event_type_str`; `Some(None)` has no consequence.
 #[expect(
     clippy::option_option,

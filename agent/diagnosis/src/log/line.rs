@@ -156,7 +156,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
 }
 
 /// The 16 bytes of a row: four words (libmlx5), or 16 bytes after an offset and any other prefix (the kernel).
-pub(super) fn row(line: &str) -> Option<[u8; 16]> {
+pub(crate) fn row(line: &str) -> Option<[u8; 16]> {
     let words: Vec<&str> = line.split_whitespace().take(64).collect();
     let hexadecimal =
         |word: &&str, length| word.len() == length && word.bytes().all(|b| b.is_ascii_hexdigit());

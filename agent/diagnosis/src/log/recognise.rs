@@ -13,6 +13,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use rdma_health_kernel_log::{Device, EventKind, Judgement};
 use rdma_health_protocol::{Errno, WcStatus};
 
+pub(crate) use self::dump::failure_in;
 pub(super) use self::reading::by_transition;
 use self::{
     dump::Dump,

@@ -4,6 +4,8 @@ use super::{
     Found,
     reading::{Reading, symptom},
 };
+use rdma_health_protocol::WcStatus;
+
 use crate::{
     log::line::{Lower, excerpt, row},
     symptom::{SymptomKind, completion::of_syndrome},
@@ -56,11 +58,16 @@ impl Dump {
             return None;
         };
         let dump = self.0.take()?;
-        let status = of_syndrome(u64::from(row[7]))?;
+        let (status, vendor) = failure_in(&row)?;
         let line = Lower::of(&dump.text);
         let mut found = symptom(&line, Reading::of(SymptomKind::Completion(status), 0), dump.line);
-        found.named.vendor_error = Some(row[6].into());
+        found.named.vendor_error = Some(vendor);
         found.hosts.clear();
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// The status and the vendor error in the row of a dump that holds the syndrome.
+pub(crate) fn failure_in(row: &[u8; 16]) -> Option<(WcStatus, u32)> {
+    Some((of_syndrome(u64::from(row[7]))?, row[6].into()))
 }
