@@ -55,6 +55,18 @@ fn the_first_cause_of_a_kernel_message_is_the_right_one() {
             "pci-resources",
         ),
         (
+            "[ 1.1] scsi host9: ib_srp: REJ received\n[ 1.2] scsi host9:   REJ reason 0x8",
+            "no-listener",
+        ),
+        (
+            "2024-02-01_06:00:02.332+0100: [W] VERBS RDMA open error   verbsPort mlx5_0/1   due to port state = IBV_PORT_DOWN",
+            "port-down",
+        ),
+        (
+            "(1) Jan12 10:22:09 *XNodeSync(22120) [IBVSocket_connectByIP] >> Timed out waiting for connection: 10.2.1.11",
+            "fabric-or-peer",
+        ),
+        (
             "insmod: ERROR: could not insert module mlx5_core.ko: Key was rejected by service",
             "module-signature",
         ),

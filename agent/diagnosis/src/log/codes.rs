@@ -68,10 +68,12 @@ fn hccl_result(lower: &str) -> Option<(K, usize)> {
 /// Why a peer rejected a connection (InfiniBand Architecture Specification volume 1, 12.6.7.2, `ibcm_rej_reason_strs` of the kernel):
 /// `Connect rejected: status 8 (invalid service ID)`, `REJ reason 0x8`, `event=rejected status=8`, `rejected: invalid service ID`.
 fn reject_reason(lower: &str) -> Option<(K, usize)> {
-    const OF_RDMA: [&str; 9] = [
+    const OF_RDMA: [&str; 10] = [
         "rdma",
         "nvme",
         "srp",
+        // ib_srp names the reason in a line without its own name.
+        "scsi host",
         "iser",
         "o2ib",
         "smbd",
@@ -210,6 +212,7 @@ mod tests {
                 Some(K::NoListener),
             ),
             ("scsi host7: ib_srp: rej reason 0x8", Some(K::NoListener)),
+            ("scsi host9:   rej reason 0x8", Some(K::NoListener)),
             ("10.0.0.5@o2ib rejected: no listener at 987", Some(K::NoListener)),
             (
                 "nvme nvme1: connect rejected: status 28 (consumer defined), nvme status 6 (no resources).",

@@ -111,6 +111,7 @@ const GPU_LIBRARIES: &[Row] = &[
     ),
     (&["init failed for transport"], K::BackendFailed),
     (&["found inactive port"], K::PortNotActive),
+    (&["state = ibv_port_down"], K::PortNotActive),
     // MORI-IO.
     (&["sq full", "ep="], K::QueueFull),
     (&["ibgda", "cudahostregister"], K::GpuDoorbellFailed),

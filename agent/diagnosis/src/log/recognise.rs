@@ -78,6 +78,7 @@ const OTHER_ANCHORS: &[&str] = &[
     "health",
     "heartbeat",
     "stall",
+    "rej reason",
     "assert_",
     "abnormal",
     "fault",

@@ -115,7 +115,7 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         if families::is_decisive(kind) || !names_operation() {
             return Some(Reading {
                 errno: number,
-                ..Reading::of(refined(kind, number), at)
+                ..Reading::of(refined(kind, number.or_else(|| in_time(lower))), at)
             });
         }
     }
@@ -222,6 +222,14 @@ fn offer(lower: &str) -> Option<Option<SymptomKind>> {
     } else {
         SymptomKind::NoDevice
     }))
+}
+
+/// The error number of a failure that says in words that it waited too long.
+fn in_time(lower: &str) -> Option<Errno> {
+    ["timed out waiting", "connect timeout", "connection timeout"]
+        .iter()
+        .any(|words| lower.contains(words))
+        .then_some(Errno::ETIMEDOUT)
 }
 
 /// A kind that the error number makes more precise.
