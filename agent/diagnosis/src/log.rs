@@ -101,6 +101,8 @@ pub struct Log {
     pub packed: Option<&'static str>,
     /// Whether it is a text about errors, such as a page of a manual. Its lines are not judged.
     pub document: bool,
+    /// If it may be a report of errors as well: the number of its lines that look like failures.
+    pub disputed: u64,
     /// The version of NCCL that the log names.
     pub nccl: Option<(u32, u32, u32)>,
     /// Where the job runs, as far as its lines show.
@@ -162,9 +164,14 @@ impl LogReader {
         self.stop_awaiting();
         self.log.marks = self.recogniser.marks();
         self.log.packed = document::packed(&self.head);
-        self.log.document = self.style.is_document();
-        if self.log.document {
-            self.log.symptoms.clear();
+        let kind = self.style.kind();
+        if kind != document::Kind::Log {
+            self.log.document = true;
+            let symptoms = std::mem::take(&mut self.log.symptoms);
+            if kind == document::Kind::Unclear {
+                let grave = symptoms.iter().filter(|symptom| symptom.grade > Grade::Note);
+                self.log.disputed = grave.map(|symptom| symptom.count).sum();
+            }
         }
         if self.log.nodes.is_none() && self.channels == (true, false) {
             self.log.nodes = Some(1);

@@ -113,6 +113,8 @@ pub struct LogSummary {
     pub packed: Option<&'static str>,
     /// Whether it is a text about errors, whose lines are not judged.
     pub document: bool,
+    /// If this text may be a report of errors as well: the number of its lines that look like failures, which were not judged.
+    pub disputed: u64,
     /// Why it is taken to be from another node, so that the facts of this one say nothing about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<String>,
@@ -124,9 +126,13 @@ impl LogSummary {
         self.binary > 0 && self.binary * 4 > self.lines
     }
 
-    /// Whether nothing, or not all of it, could be read, so that the absence of a failure proves nothing.
+    /// Whether nothing, or not all of it, could be read or judged, so that the absence of a failure proves nothing.
     pub fn is_unreadable(&self) -> bool {
-        self.packed.is_some() || self.readable == 0 || self.cut_after.is_some() || self.is_binary()
+        self.packed.is_some()
+            || self.readable == 0
+            || self.cut_after.is_some()
+            || self.is_binary()
+            || self.disputed > 0
     }
 }
 
@@ -149,6 +155,7 @@ impl From<&Log> for LogSummary {
             readable: log.readable,
             packed: log.packed,
             document: log.document,
+            disputed: log.disputed,
             elsewhere: None,
         }
     }

@@ -45,7 +45,20 @@ fn a_page_about_errors_stays_silent() {
     let page = "# Troubleshooting of large jobs\n\nThis page explains what the messages mean.\n\n\
                 - `NCCL WARN NET/IB : Got completion with error 12` usually means that a NIC is not reached.\n\
                 For example, our cluster passes all of these checks.\n";
-    assert!(read(page).document, "{page}");
+    let log = read(page);
+    assert!(log.document && log.disputed == 0, "{page}");
+}
+
+#[test]
+fn a_page_that_may_be_a_report_names_the_number_of_its_failures_and_judges_none() {
+    let text = "## Cause\nThe limit of the process is too low for the job.\n## Solution\nRaise it, as #1234 says.\n\
+                ```\nibv_create_qp failed: Cannot allocate memory\nibv_reg_mr failed: Cannot allocate memory\n```\n";
+    let log = read(text);
+    assert!(log.document && log.symptoms.is_empty(), "{log:?}");
+    assert_eq!(log.disputed, 2);
+    // Without a failing line there is nothing to ask about.
+    let harmless = text.replace("failed: Cannot allocate memory", "returned a pointer");
+    assert_eq!(read(&harmless).disputed, 0);
 }
 
 #[test]

@@ -117,6 +117,21 @@ fn a_log_of_failures_is_critical_on_a_node_in_order_and_one_without_changes_noth
         b"ERROR fabric-manager: RDMA lane 3 entered state 7, giving up\n",
     );
     assert_eq!(strange.status.code(), Some(3), "{}", out(&strange));
+    let page = "## Cause\nThe limit of the process is too low for the job.\n## Solution\nRaise it, as #1234 says.\n\
+                ```\nibv_create_qp failed: Cannot allocate memory\n```\n";
+    let unclear = check(tree.path(), &["--log", "-"], page.as_bytes());
+    assert_eq!(unclear.status.code(), Some(3), "{}", out(&unclear));
+    let shown = out(&unclear).split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "1 looks like a failure and was not judged",
+        "pass only what your programs printed",
+    ] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    // A page alone has failed for no one.
+    let page = page.replace(", as #1234 says", "");
+    let page = check(tree.path(), &["--log", "-"], page.as_bytes());
+    assert_eq!(page.status.code(), Some(0), "{}", out(&page));
     let words = "looks like an RDMA failure that rdma-health does not know";
     assert!(
         out(&strange).replace('\n', " ").contains(words),

@@ -246,6 +246,14 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
             format!("not read: it is packed ({format}). Unpack it first")
         } else if log.readable == 0 {
             "empty: nothing could be judged".to_owned()
+        } else if log.disputed > 0 {
+            let failures = match log.disputed {
+                1 => "1 looks like a failure and was not judged".to_owned(),
+                some => format!("{some} look like failures and were not judged"),
+            };
+            format!(
+                "{lines} that look like documentation about errors; {failures}. To have them judged, pass only what your programs printed"
+            )
         } else if log.document {
             format!("{lines} of a text about errors, not of a program: they were not judged")
         } else if log.is_binary() {

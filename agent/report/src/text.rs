@@ -196,6 +196,8 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
             parts.push("the log is empty".into());
         } else if log.is_binary() {
             parts.push("the log is not text".into());
+        } else if log.disputed > 0 {
+            parts.push("the log reads like a page about errors and like a report of one".into());
         }
     }
     if parts.is_empty() {

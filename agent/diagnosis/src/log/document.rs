@@ -1,5 +1,14 @@
 //! Whether what was given as a log is one: compressed files and texts about errors are not.
 
+mod page;
+mod report;
+mod shape;
+mod signs;
+
+use self::{
+    shape::Shape,
+    signs::{Line, Signs},
+};
 use super::{
     decoration,
     grade::{self, level},
@@ -28,23 +37,24 @@ pub(super) fn packed(head: &[u8]) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
-/// From how many sentences on a text without any line of a program is a document.
+/// From how many sentences on a text without any line of a program is a page.
 const SENTENCES: u32 = 3;
-/// From how many different statuses on a text that names one per line is a table of them.
-const ENTRIES: usize = 2;
-/// From how many headings on a text is a manual page.
-const HEADINGS: u32 = 2;
-/// From how many rows on lines with separators are a table.
-const ROWS: u32 = 3;
 /// The fewest words of a sentence.
 const WORDS: usize = 6;
 
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The log of a program, perhaps with words of a person around it: its lines are judged.
+    Log,
+    /// A text about errors: what it quotes happened to no one.
+    Page,
+    /// A text about errors that also has signs of a report: a person must say which lines are their own.
+    Unclear,
+}
+
 /// What the lines look like.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "what was seen so far, each independent of the others"
-)]
 pub(super) struct Style {
     /// Whether a line has a time, a level, a prompt or another mark of a program.
     of_program: bool,
@@ -53,23 +63,10 @@ pub(super) struct Style {
     /// Whether lines are quoted: a mail's `>`, a fence or headings of Markdown, a list that a sentence introduces.
     is_framed: bool,
     sentences: u32,
-    /// Whether a person reports what happened to them.
-    is_report: bool,
-    /// The first different statuses each of which begins a line and is explained or stands alone, as in tables and manuals.
-    entries: Vec<String>,
-    /// Whether the previous line is such a status alone, which the next one may explain.
-    is_defined: bool,
-    /// Whether the text explains one.
-    explains: bool,
-    /// Lines with placeholders that a program replaces before it prints them.
+    /// Whether lines have placeholders that a program replaces before it prints them.
     has_placeholders: bool,
-    /// Headings of a manual page.
-    headings: u32,
-    /// The columns of the last row of a table, and how many rows in succession have as many.
-    columns: usize,
-    rows: u32,
-    /// The most rows of one table.
-    longest: u32,
+    shape: Shape,
+    signs: Signs,
 }
 
 impl Style {
@@ -77,51 +74,45 @@ impl Style {
         if self.has_origin {
             return;
         }
-        let text = String::from_utf8_lossy(bytes);
-        let (text, is_framed) = without_frame(&text);
+        let whole = String::from_utf8_lossy(bytes);
+        let (text, is_framed) = without_frame(&whole);
         self.has_origin = origin::has(text) || origin::has(&decoration::bare(text));
-        self.of_program |= is_of_program(text);
+        let is_of_program = is_of_program(text);
+        self.of_program |= is_of_program;
         self.is_framed |= is_framed || introduces(text);
         self.sentences += u32::from(is_sentence(text));
-        self.is_report = self.is_report || reports(text);
-        self.has_placeholders |= grade::has_conversion(&text.to_ascii_lowercase());
-        self.explains |=
-            self.is_defined && text.starts_with("  ") && text.split_whitespace().count() >= WORDS;
-        self.headings += u32::from(is_heading(text));
-        self.count_row(text);
-        let entry = entry(text);
-        self.is_defined = entry.is_some_and(|(_, alone)| alone);
-        if let Some((name, _)) = entry
-            && self.entries.len() < ENTRIES
-            && !self.entries.iter().any(|known| known == name)
-        {
-            self.entries.push(name.to_owned());
-        }
-    }
-
-    /// Counts the row of a table whose columns `|` separates.
-    fn count_row(&mut self, text: &str) {
-        /// The fewest separators between columns. Two columns are also a container's name and what it wrote.
-        const SEPARATORS: usize = 2;
-        let columns = text.trim().trim_matches('|').matches(" | ").count();
-        let is_row = columns >= SEPARATORS && level(text).is_none();
-        self.rows = if !is_row {
-            0
-        } else if columns == self.columns {
-            self.rows + 1
-        } else {
-            1
+        let line = Line {
+            text,
+            lower: &text.to_ascii_lowercase(),
+            is_of_program,
+            is_quoted: whole.trim_start().starts_with('>'),
         };
-        self.columns = columns;
-        self.longest = self.longest.max(self.rows);
+        self.has_placeholders |= grade::has_conversion(line.lower);
+        self.shape.add(text);
+        self.signs.add(&line);
     }
 
-    pub(super) fn is_document(&self) -> bool {
-        let is_manual = self.headings >= HEADINGS || self.longest >= ROWS;
-        let is_table = self.entries.len() >= ENTRIES || self.explains || is_manual;
-        let is_text = (self.is_framed || self.has_placeholders) && self.sentences > 0;
-        let is_page = is_text || !self.of_program && self.sentences >= SENTENCES;
-        !self.has_origin && (is_table || is_page && !self.is_report)
+    /// What the text is: a page about errors only if it has the form of one, and if the signs of a report weigh less.
+    pub(super) fn kind(&self) -> Kind {
+        /// What the forms of a page weigh: a list, a manual or a table; quotes with sentences around them; sentences only.
+        const REFERENCE: i32 = 8;
+        const QUOTES: i32 = 2;
+        const PROSE: i32 = 2;
+        let weight_if = |holds: bool, weight: i32| if holds { weight } else { 0 };
+        let form = weight_if(self.shape.is_reference(), REFERENCE)
+            + weight_if(
+                (self.is_framed || self.has_placeholders) && self.sentences > 0,
+                QUOTES,
+            )
+            + weight_if(!self.of_program && self.sentences >= SENTENCES, PROSE);
+        let (report, page) = self.signs.weigh();
+        if self.has_origin || form == 0 || report > form + page {
+            Kind::Log
+        } else if report > 0 {
+            Kind::Unclear
+        } else {
+            Kind::Page
+        }
     }
 }
 
@@ -160,27 +151,6 @@ fn is_title(trimmed: &str) -> bool {
     }
 }
 
-/// Whether a line is a heading of a manual page.
-fn is_heading(text: &str) -> bool {
-    const HEADINGS: [&str; 14] = [
-        "NAME",
-        "SYNOPSIS",
-        "DESCRIPTION",
-        "OPTIONS",
-        "RETURN VALUE",
-        "RETURN VALUES",
-        "ERRORS",
-        "NOTES",
-        "EXAMPLES",
-        "SEE ALSO",
-        "BUGS",
-        "AUTHOR",
-        "AUTHORS",
-        "ENVIRONMENT",
-    ];
-    HEADINGS.contains(&text.trim())
-}
-
 /// Whether a sentence introduces a list of what may happen: `… can be down in any of the following scenarios:`.
 fn introduces(text: &str) -> bool {
     const MODAL: [&str; 5] = [" can ", " may ", " might ", " could ", "if "];
@@ -188,82 +158,7 @@ fn introduces(text: &str) -> bool {
     is_sentence(text) && lower.trim_end().ends_with(':') && MODAL.iter().any(|word| lower.contains(word))
 }
 
-/// Whether a person writes of their own system, as in an issue: `I am testing …`, `we get the following warning`. Manuals do not, though they
-/// recommend.
-fn reports(text: &str) -> bool {
-    // `What do I do if …?`
-    const ASKS: [&str; 6] = ["do", "does", "can", "could", "should", "must"];
-    const OURS: [&str; 14] = [
-        "am",
-        "are",
-        "can",
-        "cannot",
-        "did",
-        "encountered",
-        "get",
-        "got",
-        "have",
-        "hit",
-        "observed",
-        "run",
-        "see",
-        "tried",
-    ];
-    if text.trim_start().starts_with('>') || text.split_whitespace().count() < WORDS {
-        return false;
-    }
-    let words = || {
-        let parts = text.split([' ', '\'', '\u{2019}']);
-        parts.map(|part| part.trim_matches(|c: char| !c.is_ascii_alphanumeric()))
-    };
-    let before = std::iter::once("").chain(words());
-    words()
-        .zip(words().skip(1))
-        .zip(before)
-        .any(|((word, next), before)| match word {
-            "I" => next.starts_with(|c: char| c.is_ascii_lowercase()) && !ASKS.contains(&before),
-            "my" | "My" => true,
-            "we" | "We" => OURS.contains(&next),
-            _ => false,
-        })
-}
-
-/// The status that a line defines, and whether it stands alone: `IBV_WC_RETRY_EXC_ERR (12) - Transport …`, `| IBV_EVENT_CQ_ERR | … |`,
-/// `FI_EFA_ERR_OOM = 4105,`. A status with its own value, such as `IBV_WC_RETRY_EXC_ERR: 5`, is a count of them.
-fn entry(text: &str) -> Option<(&str, bool)> {
-    const FAMILIES: [&str; 9] = [
-        "IBV_WC_",
-        "IB_WC_",
-        "IBV_EVENT_",
-        "IB_EVENT_",
-        "RDMA_CM_EVENT_",
-        "FI_E",
-        "UCS_ERR_",
-        "NIXL_ERR_",
-        "MLX5_CQE_",
-    ];
-    let bullet = |c: char| {
-        c.is_ascii_digit() || c.is_whitespace() || matches!(c, '*' | '-' | '|' | '`' | '.' | ')' | '#' | ':')
-    };
-    let text = text.trim_start_matches(bullet);
-    let end = text
-        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .unwrap_or(text.len());
-    let (name, rest) = text.split_at(end);
-    if !FAMILIES.iter().any(|family| name.starts_with(family)) {
-        return None;
-    }
-    let rest = rest.trim_end().trim_end_matches([',', '`', '*']);
-    let described = rest
-        .split_whitespace()
-        .filter(|word| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic()));
-    let is_alone = rest
-        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ' ' | '=' | '(' | ')' | '`'))
-        .is_empty()
-        && !rest.starts_with(':');
-    (is_alone || described.count() >= 2).then_some((name, is_alone))
-}
-
+/// Whether a line has a mark of a program. A sentence that names a level, a function or a file has none.
 fn is_of_program(text: &str) -> bool {
     let bytes = text.as_bytes();
     let has_time = bytes.windows(4).any(|four| {
@@ -275,38 +170,45 @@ fn is_of_program(text: &str) -> bool {
         // `  Local host:  node1`
         text.starts_with("  ") && trimmed.split_once(": ").is_some_and(|(name, _)| name.len() <= 24)
     };
+    let has_mark = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
     has_time
-        || level(text).is_some()
         || trimmed.starts_with(['[', '$', '<', '{'])
         || trimmed.starts_with("--")
-        || ["0x", "errno", "()", ".c:", ".cc:", ".cpp:", ".py", "/dev/"]
-            .iter()
-            .any(|mark| text.contains(mark))
+        || has_mark(&["0x", ".c:", ".cc:", ".cpp:", ".py"])
         || has_value()
+        || !is_sentence(text) && (level(text).is_some() || has_mark(&["errno", "()", "/dev/"]))
 }
 
+/// Whether a line is, or ends, a sentence in which a person explains. A message begins with its level: `Warning  FailedScheduling  … 0/12
+/// nodes are available.`
 fn is_sentence(text: &str) -> bool {
+    /// A level within so many bytes begins a line.
+    const BEGINNING: usize = 20;
     let trimmed = text.trim_end();
+    let plain = trimmed.trim_start_matches(['>', '#', ' ']);
+    let end = (0..=plain.len().min(BEGINNING))
+        .rev()
+        .find(|at| plain.is_char_boundary(*at));
+    let head = &plain[..end.unwrap_or_default()];
     let articles = [
         " the ", " a ", " that ", " is ", " this ", " are ", " you ", " these ", " may ", " can ",
     ];
     (trimmed.ends_with(['.', ':']) || grade::is_question(&trimmed.to_ascii_lowercase()))
         && trimmed.split_whitespace().count() >= WORDS
         && articles.iter().any(|word| trimmed.contains(word))
-        // `Warning  FailedScheduling  … 0/12 nodes are available.` is a message.
-        && level(trimmed.trim_start_matches(['>', '#', ' '])).is_none()
+        && level(head).is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn is_document(text: &str) -> bool {
+    fn kind(text: &str) -> Kind {
         let mut style = Style::default();
         for line in text.lines() {
             style.add(line.as_bytes());
         }
-        style.is_document()
+        style.kind()
     }
 
     #[test]
@@ -327,7 +229,7 @@ mod tests {
             "> Last week the job printed this message:\n> UCX ERROR Transport retry count exceeded on mlx5_0:1/RoCE",
             "[btl_openib:no-cpcs]\nA port cannot be used by the program on this host.\n  Local host: %s\n  ibv_open_device failed",
         ] {
-            assert!(is_document(text), "{text}");
+            assert_eq!(kind(text), Kind::Page, "{text}");
         }
     }
 
@@ -349,7 +251,65 @@ mod tests {
              ibv_reg_mr(gpu) failed: Bad address\n```",
             "Couldn't allocate MR with error=93\nFailed to create MR\nCouldn't create IB resources",
         ] {
-            assert!(!is_document(text), "{text}");
+            assert_eq!(kind(text), Kind::Log, "{text}");
+        }
+    }
+
+    #[test]
+    fn signs_of_a_report_and_of_a_page_are_weighed() {
+        let quoted = "\n```\nibv_create_qp failed: Cannot allocate memory\n```\n";
+        for (before, after, expected) in [
+            ("This is the list of the known messages.", "", Kind::Page),
+            (
+                "[Bug] The program ends when it opens the second device.",
+                "",
+                Kind::Log,
+            ),
+            (
+                "The program ends when it opens the second device.",
+                "Expected behavior\nIt goes on.",
+                Kind::Log,
+            ),
+            (
+                "Here's the message that the second device leads to.",
+                "",
+                Kind::Log,
+            ),
+            (
+                "The message in the log is this one.",
+                "#0  0x00007f0f in raise () from /lib64/libc.so.6",
+                Kind::Log,
+            ),
+            (
+                "If the limit is too low, the program stops with this message.",
+                "root@n1:~# ulimit -l",
+                Kind::Unclear,
+            ),
+            (
+                "## Cause\nThe limit of the process is too low for the job.\n## Solution\nRaise the limit of the process.",
+                "See #1234.",
+                Kind::Unclear,
+            ),
+            (
+                "| Component | Version | Where |\n| --- | --- | --- |\n| NCCL | 2.20.5 | container |\n| OFED | 23.10 | host |",
+                "The job on both of the nodes ends.",
+                Kind::Log,
+            ),
+        ] {
+            let text = format!("{before}\n{quoted}\n{after}");
+            assert_eq!(kind(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_level_a_function_or_a_file_in_a_sentence_is_no_mark_of_a_program() {
+        for text in [
+            "Set the variable to WARN, and the library prints a message.\nA call such as ibv_create_qp() can fail.\n\
+             The process must be able to open /dev/infiniband/uverbs0, or the call is refused.",
+            "A \"fatal device\" error leads to a reset of the adapter.\nThe program is informed of the reset by an event.\n\
+             All of its requests are returned with \"flush in error\" in that case.",
+        ] {
+            assert_eq!(kind(text), Kind::Page, "{text}");
         }
     }
 }

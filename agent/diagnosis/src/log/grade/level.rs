@@ -32,7 +32,11 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             Some((at, last)) if !last.is_ascii_alphanumeric() => (&token[..at], Some(last)),
             _ => (token, None),
         };
-        let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"')) && !matches!(after, Some('_' | '.'));
+        // A text quotes more than the word: `a "fatal device" error`.
+        let is_quote = before == Some('"') && after != Some('"');
+        let marked = matches!(before, Some('<' | '[' | '=' | '*' | '"'))
+            && !matches!(after, Some('_' | '.'))
+            && !is_quote;
         let found = match word {
             // zap's name for a level of verbosity: `LEVEL(-2)`.
             "LEVEL" | "Level" | "level" if after == Some('(') && head[place..].starts_with('-') => {
