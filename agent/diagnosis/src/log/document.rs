@@ -42,6 +42,11 @@ const SENTENCES: u32 = 3;
 /// The fewest words of a sentence.
 const WORDS: usize = 6;
 
+/// In how many lines signs are looked for. A text that a person pasted has fewer.
+const SIGNED: u32 = 500;
+/// The most bytes of a line that has signs: a paragraph.
+const LONGEST: usize = 4096;
+
 /// What a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -54,7 +59,11 @@ pub(super) enum Kind {
 }
 
 /// What the lines look like.
-#[derive(Debug, Default)]
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was seen so far, each independent of the others"
+)]
 pub(super) struct Style {
     /// Whether a line has a time, a level, a prompt or another mark of a program.
     of_program: bool,
@@ -67,6 +76,23 @@ pub(super) struct Style {
     has_placeholders: bool,
     shape: Shape,
     signs: Signs,
+    /// How many lines may still show signs.
+    signs_left: u32,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            of_program: false,
+            has_origin: false,
+            is_framed: false,
+            sentences: 0,
+            has_placeholders: false,
+            shape: Shape::default(),
+            signs: Signs::default(),
+            signs_left: SIGNED,
+        }
+    }
 }
 
 impl Style {
@@ -89,7 +115,10 @@ impl Style {
         };
         self.has_placeholders |= grade::has_conversion(line.lower);
         self.shape.add(text);
-        self.signs.add(&line);
+        if self.signs_left > 0 && text.len() <= LONGEST {
+            self.signs_left -= u32::from(!text.trim().is_empty());
+            self.signs.add(&line);
+        }
     }
 
     /// What the text is: a page about errors only if it has the form of one, and if the signs of a report weigh less.

@@ -309,7 +309,7 @@ pub(super) fn is_version(line: &Line<'_>) -> bool {
         // An address has four numbers, and a sentence ends with a full stop.
         (1..=3).contains(&dots)
             && length >= 3
-            && !word.contains("/")
+            && !word.contains('/')
             && !(dots == 3 && length == number.len())
     };
     words().count() <= LENGTH
