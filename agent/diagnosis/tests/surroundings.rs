@@ -73,6 +73,9 @@ fn failures_of_others_than_rdma_are_no_alarm() {
          torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled system error, NCCL version 2.18.1",
         "n1:7:9 [0] init.cc:959 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000\n\
          torch.distributed.DistBackendError: NCCL error in: x.cpp:1, invalid usage (run with NCCL_DEBUG=WARN for details)",
+        "n1:7:9 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1<51159>\n\
+         n1:7:9 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a5\n\
+         n1:8:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'",
         "[rank5]: ValueError: bad sample 81277\n\
          [rank2]:[E626 05:06:30.9 x.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
     ] {

@@ -105,7 +105,17 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
         let other = rank(symptom);
         other.is_some() && of_rank.is_some() && other != of_rank
     };
+    // NCCL's processes also talk over sockets of TCP. What they see of the one that ended may come first: each writes for itself.
+    let of_socket = |symptom: &Symptom| {
+        kind == K::ComputeError
+            && matches!(symptom.kind, K::PeerClosed | K::Unrecognised)
+            && symptom.named.device.is_none()
+            && symptom.text.to_ascii_lowercase().contains("nccl warn socket")
+    };
     let follows = |symptom: &Symptom| {
+        if of_socket(symptom) {
+            return true;
+        }
         let is_after = symptom.line.map(|line| line + BEFORE) >= line;
         (is_after || is_elsewhere(symptom)) && (is_general(symptom) || is_other(symptom))
     };

@@ -120,9 +120,8 @@ pub(super) fn is_of_thread(line: &Line<'_>) -> bool {
 
 /// A question to other people, and the thanks for an answer.
 pub(super) fn asks_for_help(line: &Line<'_>) -> bool {
-    const PHRASES: [&str; 17] = [
+    const PHRASES: [&str; 16] = [
         "anyone help",
-        "anybody help",
         "anyone know",
         "anyone else",
         "someone help",
@@ -143,7 +142,7 @@ pub(super) fn asks_for_help(line: &Line<'_>) -> bool {
 }
 
 /// What happened, without a condition: `The process crashes after …`, `It worked with 5.4`. `If the job fails with …` is advice.
-pub(super) fn tells(line: &Line<'_>) -> bool {
+pub(super) fn narrates(line: &Line<'_>) -> bool {
     const HAPPENED: [&str; 27] = [
         " happening",
         " happened",

@@ -33,7 +33,7 @@ const REPORT: [Sign; 11] = [
     Sign::of(4, 2, report::is_form_heading),
     Sign::of(4, 1, report::is_of_thread),
     Sign::of(3, 1, report::asks_for_help),
-    Sign::of(3, 2, report::tells),
+    Sign::of(3, 2, report::narrates),
     Sign::of(4, 1, report::is_crash),
     Sign::of(3, 1, report::is_shell),
     Sign::of(3, 1, report::is_own_value),
@@ -71,7 +71,7 @@ impl Signs {
                 }
             }
         };
-        // What another person wrote, and what this one quotes from a page, is no report.
+        // What another person wrote, and what this one quotes from a page, is not a report.
         if !line.is_quoted {
             count(&REPORT, &mut self.report);
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_quotes_or_supposes_is_no_report() {
+    fn what_a_page_quotes_or_supposes_is_not_a_report() {
         for text in [
             "> We get this error since yesterday",
             "What do I do if the message appears?",
