@@ -25,6 +25,7 @@ mod loader;
 mod marks;
 mod memory;
 mod needless;
+mod nvme;
 mod operation;
 mod operator;
 mod origin;

@@ -189,7 +189,7 @@ fn driver(lower: &str) -> Option<(K, usize)> {
         .find("driver-ready")
         .filter(|_| lower.contains("no such file"))
     {
-        return Some((K::ModuleMissing, at));
+        return Some((K::DriverNotReady, at));
     }
     let at = lower.find("failed to load ")?;
     let module = lower[at..].split_whitespace().nth(3).unwrap_or_default();

@@ -197,7 +197,11 @@ fn claim(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = lower.find("dra driver ") {
         let name = lower[at + "dra driver ".len()..].split_whitespace().next()?;
         let is_missing = lower[at..].contains("is not registered") || lower[at..].contains("not found");
-        let is_one = is_of_rdma(name) || DRIVERS.contains(&name);
+        // Drivers of other makers name the network, too: `nic.example.com`, `rail-net.example.com`.
+        let is_network = name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|part| matches!(part, "nic" | "nics" | "net" | "network" | "rail" | "rails"));
+        let is_one = is_of_rdma(name) || DRIVERS.contains(&name) || is_network;
         return (is_missing && is_one).then_some((K::ResourceUnavailable, at));
     }
     let at = [
@@ -324,6 +328,10 @@ mod tests {
             ("mofed-ubuntu22.04-7c5b-ds-x8k2r   1/1   running   0", None),
             (
                 "prepare dynamic resources: dra driver dra.net is not registered",
+                Some(K::ResourceUnavailable),
+            ),
+            (
+                "dra driver nic.example.com is not registered",
                 Some(K::ResourceUnavailable),
             ),
             ("dra driver gpu.nvidia.com is not registered", None),

@@ -32,6 +32,7 @@ use super::{
     marks::{self, Marks},
     memory,
     needless::{assigned, only_misses_a_feature},
+    nvme::{self, Target},
     operation::{Operation, operation},
     operator::{self, Policy},
     settings::{self, Fact},
@@ -123,6 +124,8 @@ pub(super) struct Recogniser {
     empty_gid: Option<u64>,
     /// The status of an operator's policy.
     policy: Policy,
+    /// What the host connects to.
+    target: Target,
 }
 
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
@@ -141,6 +144,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         fabric::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,
+        nvme::ANCHORS,
         wrapped::WHOLE,
         &[ended::LABEL, wrapped::COUNTED, PERFTEST_GID],
     ];
@@ -200,6 +204,10 @@ impl Recogniser {
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
+        self.target.add(&line.lower);
+        if self.target.is_of_tcp(&line.lower) {
+            return None;
+        }
         if let Some(said) = wrapped::counted(&line.lower).or_else(|| wrapped::said(&line.lower)) {
             self.frame.recognised();
             let reading = said.map(|(kind, at)| Reading::of(kind, at));

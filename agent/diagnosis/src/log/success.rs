@@ -23,6 +23,8 @@ enum Success {
     NoPlugin,
     /// The adapter reaches GPU memory.
     GpuMemory,
+    /// Mooncake's transfer engine listens over TCP, which its configuration selects.
+    TcpEngine,
 }
 
 /// Words, in lower case.
@@ -49,6 +51,8 @@ const WORDS: &[(&str, Success)] = &[
     ("dma-buf is available", Success::GpuMemory),
     ("dma-buf support is enabled", Success::GpuMemory),
     ("dmabuf is supported", Success::GpuMemory),
+    ("tcptransport: listen", Success::TcpEngine),
+    ("tcptransport listen", Success::TcpEngine),
 ];
 
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
@@ -65,6 +69,7 @@ pub(super) struct Successes {
     plugin: Option<u64>,
     no_plugin: bool,
     gpu_memory: Option<u64>,
+    tcp_engine: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
     /// A tool listed an active port.
@@ -89,6 +94,7 @@ impl Successes {
                 Some((_, Success::Plugin)) => self.plugin = Some(line),
                 Some((_, Success::NoPlugin)) => self.no_plugin = true,
                 Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
+                Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
                 None => {}
             }
         }
@@ -126,6 +132,13 @@ impl Successes {
                 if symptom.software == Some(Software::Libfabric) && tries(symptom) =>
             {
                 before(self.provider)
+            }
+            // The search for adapters warns, whatever transport is selected. Where RDMA is, an error follows.
+            K::NoDevice
+                if symptom.software == Some(Software::Mooncake)
+                    && level(&symptom.text) == Some(Level::Warning) =>
+            {
+                before(self.tcp_engine)
             }
             // It leaves out an adapter without RDMA.
             K::ModuleMissing | K::CmUnavailable | K::NoDevice if is_of_plugin(symptom) => {
