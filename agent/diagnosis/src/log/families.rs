@@ -85,7 +85,10 @@ const NCCL: &[Row] = &[
     (&["net/ofi", "failed to initialize", "protocol"], K::NoDevice),
     (&["net/ofi", "completed with error"], K::PeerUnreachable),
     (&["couldn't get efa as provider"], K::NoDevice),
-    (&["requested capabilities", "not supported"], K::UnsupportedAdapter),
+    (
+        &["requested capabilities", "not supported"],
+        K::UnsupportedAdapter,
+    ),
     (&["requested capabilities", "unsupported"], K::UnsupportedAdapter),
     // NCCL_NET names it.
     (&["nccl warn", "network", "not found"], K::SettingUnmatched),

@@ -37,6 +37,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "resource claim",
     "sriov",
     "config vfs",
+    "createvfs",
+    "vfguid",
     "rdma modules",
     "vf link",
     "numvfs",
@@ -219,8 +221,10 @@ fn claim(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that a daemon could not create or configure: `SetSriovNumVfs(): fail to set NumVfs file`, `Fail to configure sriov;
 /// error = Link not found`, `cannot config SRIOV device: NumVfs (16) is larger than TotalVfs (8)`.
 fn functions(lower: &str) -> Option<(K, usize)> {
-    const STEPS: [&str; 12] = [
+    const STEPS: [&str; 14] = [
         "configsriov",
+        "createvfs()",
+        "configurevfguid()",
         "setsriovnumvfs",
         "setvfguid",
         "setvfadminmac",
@@ -346,6 +350,14 @@ mod tests {
             (
                 "fail to configure sriov; error =  link not found",
                 Some(K::FunctionUnconfigured),
+            ),
+            (
+                "error sriov/sriov.go:657 configsriovvfdevices(): vf link is not ready",
+                Some(K::FunctionUnconfigured),
+            ),
+            (
+                "info sriov/sriov.go:354 createvfs(): configure vfs for device",
+                None,
             ),
             (
                 "configsriovpfdevice(): fail to set numvfs for device 0000:3b:00.0",

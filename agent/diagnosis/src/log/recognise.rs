@@ -103,7 +103,13 @@ const OTHER_ANCHORS: &[&str] = &[
     "arm-smmu",
     "ae qpid",
     "qp event",
+    UNMET,
 ];
+
+/// What libfabric's provider for EFA prints if the device cannot do what the program asks for; the call that fails follows.
+const UNMET: &str = "efa_check_hints";
+/// Number of lines after it in which the call may fail.
+const UNMET_WITHIN: u64 = 16;
 
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
 #[derive(Debug, Default)]
@@ -126,6 +132,8 @@ pub(super) struct Recogniser {
     policy: Policy,
     /// What the host connects to.
     target: Target,
+    /// The last line in which the provider for EFA refuses the capabilities that a program requests.
+    unmet: Option<u64>,
 }
 
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
@@ -246,6 +254,9 @@ impl Recogniser {
             self.empty_gid = Some(number);
             return None;
         }
+        if line.lower.contains(UNMET) && line.lower.contains("unsupported") {
+            self.unmet = Some(number);
+        }
         if connection::is_ended(&line.lower) {
             self.ended = Some(number);
         }
@@ -278,6 +289,12 @@ impl Recogniser {
         if self.empty_gid.is_some_and(|at| at + EMPTY_WITHIN >= number) && symptom.kind.is_of_connecting() {
             symptom.named.local_gid.get_or_insert_with(|| "::".to_owned());
             symptom.software.get_or_insert(Software::Perftest);
+        }
+        if self.unmet.is_some_and(|at| at + UNMET_WITHIN >= number)
+            && symptom.kind == SymptomKind::NoDevice
+            && line.lower.contains("getinfo")
+        {
+            symptom.kind = SymptomKind::UnsupportedAdapter;
         }
         // Who ends a connection flushes what is still posted.
         let was_ended = self.ended.is_some_and(|at| at + connection::WITHIN >= number);

@@ -109,7 +109,9 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     }
     let closed = || {
         let opened = case.seen(&[SymptomKind::OpenFailed]);
-        opened.into_iter().find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
+        opened
+            .into_iter()
+            .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
     };
     if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
         scales.fits(&symptom.source, &symptom.text);

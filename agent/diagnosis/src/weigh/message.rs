@@ -8,7 +8,15 @@ use crate::symptom::{Software, SymptomKind};
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
-        if symptom.text.to_ascii_lowercase().contains("verbs nic") {
+        let text = symptom.text.to_ascii_lowercase();
+        if text.contains("getinfo") || text.contains("requested capabilities") {
+            scales.next_step = Some(
+                "Compare what the program requests with what the provider offers: fi_info -p efa -v lists the capabilities of each device. FI_RMA and \
+                FI_ATOMIC need a newer libfabric, or a device with RDMA read (ibv_devinfo -v; rdma-health lists it). Update libfabric and the EFA \
+                driver, or let the program request less."
+                    .into(),
+            );
+        } else if symptom.text.to_ascii_lowercase().contains("verbs nic") {
             scales.next_step = Some(
                 "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
                 where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \
