@@ -93,6 +93,29 @@ fn the_first_cause_of_a_kernel_message_is_the_right_one() {
         ),
         ("[ 1.1] scsi host7: ib_srp: REJ reason 0x8", "no-listener"),
         (
+            "[ 1.1] bnxt_en 0000:41:00.0 bnxt_re0: Failed to initialize RCFW: 0xffffff92\n\
+          [ 1.2] bnxt_re bnxt_en.rdma.0: probe with driver bnxt_re failed with error -110",
+            "device-fault",
+        ),
+        (
+            "[ 1.1] {1}[Hardware Error]: event severity: fatal\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
+            "pci-errors",
+        ),
+    ] {
+        let found = causes(&node, log);
+        assert_eq!(
+            found.first().map(|cause| cause.id),
+            Some(cause),
+            "{log}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn messages_of_storage_and_of_the_tools_of_a_node_have_their_cause() {
+    let node = node();
+    for (log, cause) in [
+        (
             "nvme.c: 598:spdk_nvme_probe_internal: *ERROR*: NVMe trtype 1 not available",
             "communication-library",
         ),
@@ -135,15 +158,6 @@ fn the_first_cause_of_a_kernel_message_is_the_right_one() {
         (
             "libfabric:7:efa:core:efa_check_hints():176<info> Unsupported capabilities\nfi_getinfo: -61 (No data available)",
             "unsupported-adapter",
-        ),
-        (
-            "[ 1.1] bnxt_en 0000:41:00.0 bnxt_re0: Failed to initialize RCFW: 0xffffff92\n\
-          [ 1.2] bnxt_re bnxt_en.rdma.0: probe with driver bnxt_re failed with error -110",
-            "device-fault",
-        ),
-        (
-            "[ 1.1] {1}[Hardware Error]: event severity: fatal\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
-            "pci-errors",
         ),
     ] {
         let found = causes(&node, log);

@@ -63,7 +63,7 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 }
 
 /// The last lines that show each success.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Successes {
     provider: Option<u64>,
     plugin: Option<u64>,
@@ -101,7 +101,7 @@ impl Successes {
     }
 
     /// Lowers the complaints that a success makes void.
-    pub(super) fn excuse(self, symptoms: &mut [Symptom]) {
+    pub(super) fn excuse(&self, symptoms: &mut [Symptom]) {
         for symptom in symptoms.iter_mut() {
             if self.voids(symptom) {
                 symptom.grade = Grade::Note;
@@ -110,7 +110,7 @@ impl Successes {
         self.outlive(symptoms);
     }
 
-    fn voids(self, symptom: &Symptom) -> bool {
+    fn voids(&self, symptom: &Symptom) -> bool {
         let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
         let is_mild = symptom.grade <= Grade::Degraded;
         match symptom.kind {
@@ -151,7 +151,7 @@ impl Successes {
     }
 
     /// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
-    fn outlive(self, symptoms: &mut [Symptom]) {
+    fn outlive(&self, symptoms: &mut [Symptom]) {
         let is_event = |symptom: &Symptom| can_go_on(symptom.kind);
         let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
         if symptoms.iter().any(fails) {

@@ -177,20 +177,7 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
             "the error number is that of a limit of the adapter",
         );
     }
-    let in_job = |symptom: &&Symptom| {
-        symptom.kind == SymptomKind::PeerMemoryError
-            || symptom.text.contains("peermem")
-            || symptom.text.contains("peer_mem")
-    };
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
-        .find(in_job)
-    {
-        scales.fits(&symptom.source, &symptom.text);
-        if symptom.text.to_ascii_lowercase().contains("could not insert") {
-            scales.insisted_step = Some(REBUILD.to_owned());
-        }
-    }
+    module_refused(case, scales);
     // Up to 2.22.3, NCCL did not look for nvidia_peermem in every place where current drivers show it.
     let version = case.log.and_then(|log| log.nccl);
     if let Some(version) = version.filter(|version| *version <= (2, 22, 3))
@@ -230,6 +217,24 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         }
         (_, Some(unread)) => scales.unseen(format!("path between GPU and NIC: {unread}")),
         _ => {}
+    }
+}
+
+/// What the job or the loader of modules reports of the peer-memory module.
+fn module_refused(case: &Case<'_>, scales: &mut Scales) {
+    let in_job = |symptom: &&Symptom| {
+        symptom.kind == SymptomKind::PeerMemoryError
+            || symptom.text.contains("peermem")
+            || symptom.text.contains("peer_mem")
+    };
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
+        .find(in_job)
+    {
+        scales.fits(&symptom.source, &symptom.text);
+        if symptom.text.to_ascii_lowercase().contains("could not insert") {
+            scales.insisted_step = Some(REBUILD.to_owned());
+        }
     }
 }
 
