@@ -25,6 +25,7 @@ mod loader;
 mod marks;
 mod memory;
 mod needless;
+mod nvme;
 mod operation;
 mod operator;
 mod origin;
@@ -127,10 +128,6 @@ pub struct LogReader {
     style: document::Style,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
-    /// Whether a tool listed an active port.
-    active_port: bool,
-    /// The last line that shows that the job goes on after an event.
-    went_on: Option<u64>,
 }
 
 impl LogReader {
@@ -176,9 +173,7 @@ impl LogReader {
         if self.log.nodes.is_none() && self.channels == (true, false) {
             self.log.nodes = Some(1);
         }
-        let mut successes = self.recogniser.successes();
-        successes.went_on = self.went_on;
-        successes.active_port = self.active_port;
+        let successes = self.recogniser.successes();
         successes.one_node = self.log.nodes == Some(1);
         successes.excuse(&mut self.log.symptoms);
         consequence::settle(&mut self.log.symptoms);
@@ -242,7 +237,7 @@ impl LogReader {
         let bytes = decoration::undecorated(bytes);
         let has_event = |symptom: &Symptom| success::can_go_on(symptom.kind);
         if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
-            self.went_on = Some(self.log.lines);
+            self.recogniser.successes().went_on = Some(self.log.lines);
         }
         let mut found = self.recogniser.recognise(&bytes, self.log.lines);
         if let Some(gpu) = self.recogniser.gpu_memory(self.log.lines, 0) {
@@ -362,7 +357,7 @@ impl LogReader {
             Fact::LocalChannel => self.channels.0 = true,
             Fact::NetworkChannel => self.channels.1 = true,
             Fact::Nccl(version) => log.nccl = Some(version),
-            Fact::ActivePort => self.active_port = true,
+            Fact::ActivePort => self.recogniser.successes().active_port = true,
             Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
         }
     }

@@ -76,6 +76,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &platform::HOST_MEMORY,
     &platform::DEVICE_ASSIGNMENT,
     &storage::STORAGE_ACCESS,
+    &storage::NVME_OPTIONS,
     &storage::PEER_SETTINGS,
     &job::PEER_FAILED,
     &job::ADMISSION_POLICY,

@@ -112,6 +112,64 @@ fn the_first_cause_of_a_kernel_message_is_the_right_one() {
 }
 
 #[test]
+fn messages_of_storage_and_of_the_tools_of_a_node_have_their_cause() {
+    let node = node();
+    for (log, cause) in [
+        (
+            "nvme.c: 598:spdk_nvme_probe_internal: *ERROR*: NVMe trtype 1 not available",
+            "communication-library",
+        ),
+        (
+            "transport.c: 173:nvmf_transport_create: *ERROR*: Transport type 'RDMA' unavailable.",
+            "communication-library",
+        ),
+        (
+            "# nvme connect -t rdma -n nqn.x -a 10.0.0.9 -s 4420\nFailed to write to /dev/nvme-fabrics: Invalid argument",
+            "nvme-options",
+        ),
+        (
+            "[394445.76] nvme_fabrics: found same hostid cdf90517 but different hostnqn nqn.x",
+            "nvme-options",
+        ),
+        (
+            "ibpanic: [4711] main: can't open UMAD port ((null):0): No such file or directory",
+            "rdma-modules",
+        ),
+        (
+            "ibwarn: [1] umad_open_port: open /dev/infiniband/umad0 failed: No such file or directory",
+            "rdma-modules",
+        ),
+        (
+            "modprobe: ERROR: could not insert 'mlx5_ib': Invalid argument",
+            "kernel-module-build",
+        ),
+        (
+            "bnxt_en 0000:41:00.0 ens1f0np0: hwrm req_type 0x61 seq id 0x12 error 0x2",
+            "driver-firmware",
+        ),
+        (
+            "WARNING: bnxtnet: hwrm_get_version:1201: [vmnic4 : 0x450a] VER_GET failed- FW_STATUS_REG: 0x89021",
+            "device-fault",
+        ),
+        (
+            "Startup probe failed: ls: cannot access '/run/mellanox/drivers/.driver-ready': No such file or directory",
+            "kernel-module-build",
+        ),
+        (
+            "libfabric:7:efa:core:efa_check_hints():176<info> Unsupported capabilities\nfi_getinfo: -61 (No data available)",
+            "unsupported-adapter",
+        ),
+    ] {
+        let found = causes(&node, log);
+        assert_eq!(
+            found.first().map(|cause| cause.id),
+            Some(cause),
+            "{log}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn modules_of_the_kernel_get_no_advice_for_processes_and_storage_none_for_pods() {
     let node = node();
     for log in [
@@ -163,6 +221,10 @@ fn starts_of_healthy_nodes_and_other_modules_show_nothing() {
         "[ 1.1] mlx5_core 0000:41:00.0:   device [15b3:1021] error status/mask=00000001/0000e000",
         "[ 1.1] {1}[Hardware Error]: event severity: corrected\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
         "[ 1.1] nvme nvme2: Successfully reconnected (1 attempts)",
+        "# nvme connect -t tcp -n nqn.x -a 10.0.0.9 -s 4420\nFailed to write to /dev/nvme-fabrics: Invalid argument",
+        "nvme.c: 598:spdk_nvme_probe_internal: *ERROR*: NVMe trtype 256 not available",
+        "W0619 08:10:00.12 1100 transfer_engine.cpp:210] No RDMA devices found. To enable RDMA transport, install Mooncake with RDMA support.\n\
+         I0619 08:10:01.10 1100 tcp_transport.cpp:120] TcpTransport: listen on port 15867",
     ] {
         let found = causes(&node, log);
         assert!(found.is_empty(), "{log}: {found:?}");

@@ -185,6 +185,10 @@ const ADAPTER: &[Row] = {
         (&["firmware recovery mode"], Some(AdapterHealth)),
         (&["may trigger hung task watchdog"], None),
         (&["failed to read vpd"], None),
+        (&["unable to read vpd"], None),
+        // A command that the firmware does not have (`HWRM_ERR_CODE_CMD_NOT_SUPPORTED`): the driver tries without.
+        (&["hwrm req_type", "error 0xffff"], None),
+        (&["due to firmware status:"], Some(AdapterHealth)),
         // A reset that the driver itself requested.
         (&["non-fatal"], None),
         // PCIe errors as the driver sees them.

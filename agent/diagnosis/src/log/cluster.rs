@@ -22,7 +22,6 @@ pub(super) const ANCHORS: &[&str] = &[
     "sriov_numvfs",
     "sr-iov is not enabled",
     "failed to configure vf",
-    "configsriov",
     "is in use",
     "failed to unload",
     "openibd",
@@ -189,7 +188,7 @@ fn driver(lower: &str) -> Option<(K, usize)> {
         .find("driver-ready")
         .filter(|_| lower.contains("no such file"))
     {
-        return Some((K::ModuleMissing, at));
+        return Some((K::DriverNotReady, at));
     }
     let at = lower.find("failed to load ")?;
     let module = lower[at..].split_whitespace().nth(3).unwrap_or_default();
@@ -201,22 +200,8 @@ fn driver(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that could not be made: the firmware does not permit them, or not as many.
 fn functions(lower: &str) -> Option<(K, usize)> {
     const FORMS: [&str; 2] = ["sr-iov is not enabled", "failed to configure vf"];
-    // Functions of the SR-IOV operator's daemon, which begin its messages.
-    const FUNCTIONS: [&str; 6] = [
-        "configsriovvfdevices()",
-        "configsriovpfdevice()",
-        "configsriovdevice()",
-        "createvfs()",
-        "configurevfguid()",
-        "setsriovnumvfs()",
-    ];
-    const FAILS: [&str; 4] = ["\terror\t", " error ", "fail", "not ready"];
     if let Some(at) = FORMS.iter().find_map(|form| lower.find(form)) {
         return Some((K::FunctionUnconfigured, at));
-    }
-    if let Some(at) = FUNCTIONS.iter().find_map(|name| lower.find(name)) {
-        let fails = FAILS.iter().any(|word| lower.contains(word));
-        return fails.then_some((K::FunctionUnconfigured, at));
     }
     let at = lower.find("sriov_numvfs")?;
     let follows = lower[at + "sriov_numvfs".len()..]
@@ -319,14 +304,6 @@ mod tests {
                 Some(K::FunctionUnconfigured),
             ),
             ("sriov_numvfs is 8", None),
-            (
-                "error sriov/sriov.go:657 configsriovvfdevices(): vf link is not ready",
-                Some(K::FunctionUnconfigured),
-            ),
-            (
-                "info sriov/sriov.go:354 createvfs(): configure vfs for device",
-                None,
-            ),
         ] {
             let found = unload(line).or_else(|| find(line));
             assert_eq!(found.map(|(kind, _)| kind), expected, "{line}");

@@ -122,7 +122,7 @@ fn management(lower: &str) -> Option<(K, usize)> {
     let rest = &lower[at..];
     let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
     if has(&["open umad port", "failed to open", "can't open"]) {
-        return Some((K::OpenFailed, at));
+        return umad(lower).or(Some((K::OpenFailed, at)));
     }
     let is_unanswered = has(&[
         "timed out",
@@ -275,6 +275,23 @@ pub(super) fn lists_port_down(lower: &str) -> bool {
 /// Whether a line in lower case lists an active port.
 pub(super) fn lists_active_port(lower: &str) -> bool {
     state(lower).is_some_and(|(word, _)| word == "active")
+}
+
+/// A management device that a tool of the fabric cannot open: `can't open UMAD port (mlx5_0:1)`, `open /dev/infiniband/umad0 failed: No such
+/// file or directory`. Without an error number, the module is missing or the user is not root.
+pub(super) fn umad(lower: &str) -> Option<(K, usize)> {
+    const FAILS: [&str; 5] = ["fail", "can't", "cannot", "no such file", "denied"];
+    let at = ["umad port", "/dev/infiniband/umad", "/dev/infiniband/issm"]
+        .iter()
+        .find_map(|name| lower.find(name))?;
+    let kind = if lower.contains("no such file") {
+        K::ModuleMissing
+    } else if lower.contains("permission denied") || lower.contains("not permitted") {
+        K::NotPermitted
+    } else {
+        K::OpenFailed
+    };
+    (FAILS.iter().any(|word| lower.contains(word))).then_some((kind, at))
 }
 
 #[cfg(test)]

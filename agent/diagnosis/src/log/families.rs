@@ -85,6 +85,11 @@ const NCCL: &[Row] = &[
     (&["net/ofi", "failed to initialize", "protocol"], K::NoDevice),
     (&["net/ofi", "completed with error"], K::PeerUnreachable),
     (&["couldn't get efa as provider"], K::NoDevice),
+    (
+        &["requested capabilities", "not supported"],
+        K::UnsupportedAdapter,
+    ),
+    (&["requested capabilities", "unsupported"], K::UnsupportedAdapter),
     // NCCL_NET names it.
     (&["nccl warn", "network", "not found"], K::SettingUnmatched),
     (&["failed to initialize any net plugin"], K::NoDevice),
@@ -260,7 +265,6 @@ const TOOLS: &[Row] = &[
     (&["couldn't read remote address"], K::PeerClosed),
     (&["unable to read to socket/rdma_cm"], K::PeerClosed),
     (&["unable to init the socket connection"], K::ExchangeFailed),
-    (&["can't open umad port"], K::OpenFailed),
     (&["stat of ib device"], K::NoDevice),
     (&["ibwarn", "timeout"], K::NoSubnetManager),
     (&["no sm"], K::NoSubnetManager),

@@ -3,8 +3,9 @@
 //! The [rows](super::families) hold fixed phrases. Here are the forms that many programs share, and those whose meaning is in a value.
 
 use super::{
-    install,
+    fabric, install,
     line::{after, is_word, number},
+    nvme,
 };
 use crate::symptom::SymptomKind::{self as K};
 
@@ -44,7 +45,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 10] = [
+    let readers: [Reader; 12] = [
         no_device,
         no_gid,
         not_found,
@@ -55,6 +56,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         install::firmware_tool,
         transfer_status,
         ended,
+        nvme::refused,
+        fabric::umad,
     ];
     readers.iter().find_map(|read| read(lower))
 }

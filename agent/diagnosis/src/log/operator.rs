@@ -37,6 +37,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "resource claim",
     "sriov",
     "config vfs",
+    "createvfs",
+    "vfguid",
     "rdma modules",
     "vf link",
     "numvfs",
@@ -197,7 +199,11 @@ fn claim(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = lower.find("dra driver ") {
         let name = lower[at + "dra driver ".len()..].split_whitespace().next()?;
         let is_missing = lower[at..].contains("is not registered") || lower[at..].contains("not found");
-        let is_one = is_of_rdma(name) || DRIVERS.contains(&name);
+        // Drivers of other makers name the network, too: `nic.example.com`, `rail-net.example.com`.
+        let is_network = name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|part| matches!(part, "nic" | "nics" | "net" | "network" | "rail" | "rails"));
+        let is_one = is_of_rdma(name) || DRIVERS.contains(&name) || is_network;
         return (is_missing && is_one).then_some((K::ResourceUnavailable, at));
     }
     let at = [
@@ -215,8 +221,10 @@ fn claim(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that a daemon could not create or configure: `SetSriovNumVfs(): fail to set NumVfs file`, `Fail to configure sriov;
 /// error = Link not found`, `cannot config SRIOV device: NumVfs (16) is larger than TotalVfs (8)`.
 fn functions(lower: &str) -> Option<(K, usize)> {
-    const STEPS: [&str; 12] = [
+    const STEPS: [&str; 14] = [
         "configsriov",
+        "createvfs()",
+        "configurevfguid()",
         "setsriovnumvfs",
         "setvfguid",
         "setvfadminmac",
@@ -326,6 +334,10 @@ mod tests {
                 "prepare dynamic resources: dra driver dra.net is not registered",
                 Some(K::ResourceUnavailable),
             ),
+            (
+                "dra driver nic.example.com is not registered",
+                Some(K::ResourceUnavailable),
+            ),
             ("dra driver gpu.nvidia.com is not registered", None),
             (
                 "0/4 nodes are available: 4 cannot allocate all claims.",
@@ -338,6 +350,14 @@ mod tests {
             (
                 "fail to configure sriov; error =  link not found",
                 Some(K::FunctionUnconfigured),
+            ),
+            (
+                "error sriov/sriov.go:657 configsriovvfdevices(): vf link is not ready",
+                Some(K::FunctionUnconfigured),
+            ),
+            (
+                "info sriov/sriov.go:354 createvfs(): configure vfs for device",
+                None,
             ),
             (
                 "configsriovpfdevice(): fail to set numvfs for device 0000:3b:00.0",

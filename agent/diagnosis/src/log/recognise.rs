@@ -5,22 +5,24 @@
 //! looks like a failure and has none of these is kept as not recognised.
 
 mod dump;
+mod nearby;
 mod reading;
 
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use rdma_health_kernel_log::{Device, EventKind, Judgement};
-use rdma_health_protocol::{Errno, WcStatus};
+use rdma_health_protocol::Errno;
 
 pub(crate) use self::dump::failure_in;
 pub(super) use self::reading::by_transition;
 use self::{
     dump::Dump,
+    nearby::Nearby,
     reading::{Reading, read, symptom},
 };
 use super::{
-    GPU_WITHIN, cluster, codes, connection, ended,
+    cluster, codes, connection, ended,
     entity::is_rdma_name,
     errors::errno,
     fabric, families,
@@ -32,6 +34,7 @@ use super::{
     marks::{self, Marks},
     memory,
     needless::{assigned, only_misses_a_feature},
+    nvme::{self, Target},
     operation::{Operation, operation},
     operator::{self, Policy},
     settings::{self, Fact},
@@ -111,18 +114,16 @@ pub(super) struct Recogniser {
     frame: Frame,
     /// A report of the kernel whose call trace may follow.
     report: Option<Report>,
-    /// The last line that shows GPU memory, and whose.
-    gpu: Option<(u64, Gpu)>,
+    /// What lines before show that the next failure may depend on.
+    nearby: Nearby,
     /// What the lines so far show of the place where the job runs.
     marks: Marks,
     /// What the lines so far show to have worked.
     successes: Successes,
-    /// The last line that ends a connection on purpose.
-    ended: Option<u64>,
-    /// The last line in which perftest shows a GID of zeros.
-    empty_gid: Option<u64>,
     /// The status of an operator's policy.
     policy: Policy,
+    /// What the host connects to.
+    target: Target,
 }
 
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
@@ -141,8 +142,10 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         fabric::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,
+        nvme::ANCHORS,
         wrapped::WHOLE,
-        &[ended::LABEL, wrapped::COUNTED, PERFTEST_GID],
+        nearby::ANCHORS,
+        &[ended::LABEL, wrapped::COUNTED],
     ];
     let words = of_forms
         .into_iter()
@@ -166,8 +169,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 impl Recogniser {
     /// The GPU whose memory one of the lines up to `line` shows, at most `within` lines before.
     pub(super) fn gpu_memory(&self, line: u64, within: u64) -> Option<Gpu> {
-        let (at, gpu) = self.gpu?;
-        (at + within >= line).then_some(gpu)
+        self.nearby.gpu_memory(line, within)
     }
 
     /// What the lines so far show of the place where the job runs.
@@ -176,8 +178,8 @@ impl Recogniser {
     }
 
     /// What the lines so far show to have worked.
-    pub(super) fn successes(&self) -> Successes {
-        self.successes
+    pub(super) fn successes(&mut self) -> &mut Successes {
+        &mut self.successes
     }
 
     /// What a line shows.
@@ -200,6 +202,10 @@ impl Recogniser {
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
+        self.target.add(&line.lower);
+        if self.target.is_of_tcp(&line.lower) {
+            return None;
+        }
         if let Some(said) = wrapped::counted(&line.lower).or_else(|| wrapped::said(&line.lower)) {
             self.frame.recognised();
             let reading = said.map(|(kind, at)| Reading::of(kind, at));
@@ -213,9 +219,7 @@ impl Recogniser {
             self.report = Some(report);
             return None;
         }
-        if let Some(gpu) = memory::of_neighbour(&line.lower) {
-            self.gpu = Some((number, gpu));
-        }
+        self.nearby.add_memory(&line.lower, number);
         // PyTorch ends its message about a failure with the version of NCCL.
         let is_message = |fact: &Fact| matches!(fact, Fact::Nccl(_)) && read(&line, false).is_some();
         if let Some(fact) = settings::fact(&line).filter(|fact| !is_message(fact)) {
@@ -234,12 +238,8 @@ impl Recogniser {
         if let Some(name) = connection::restored(&line.lower) {
             return Some(Found::Reconnected(name.to_owned()));
         }
-        if is_empty_gid(&line.lower) {
-            self.empty_gid = Some(number);
+        if self.nearby.add(&line.lower, number) {
             return None;
-        }
-        if connection::is_ended(&line.lower) {
-            self.ended = Some(number);
         }
         if let Some(function) = assigned(&line) {
             return Some(Found::Recovered(Device::Pci(function)));
@@ -260,22 +260,7 @@ impl Recogniser {
         }
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
-        if matches!(
-            symptom.kind,
-            SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
-        ) {
-            let near = self.gpu_memory(number, GPU_WITHIN);
-            symptom.named.gpu = memory::of_registration(&line.lower).or(near);
-        }
-        if self.empty_gid.is_some_and(|at| at + EMPTY_WITHIN >= number) && symptom.kind.is_of_connecting() {
-            symptom.named.local_gid.get_or_insert_with(|| "::".to_owned());
-            symptom.software.get_or_insert(Software::Perftest);
-        }
-        // Who ends a connection flushes what is still posted.
-        let was_ended = self.ended.is_some_and(|at| at + connection::WITHIN >= number);
-        if was_ended && symptom.kind == SymptomKind::Completion(WcStatus::WrFlushErr) {
-            symptom.grade = symptom::Grade::Note;
-        }
+        self.nearby.complete(&mut symptom, &line.lower, number);
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
@@ -340,20 +325,6 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
-}
-
-/// What begins a line of perftest with the GID of an end.
-const PERFTEST_GID: &str = "gid: ";
-/// Number of lines after an empty GID in which the connection may fail.
-const EMPTY_WITHIN: u64 = 8;
-
-/// Whether perftest shows that an end has an empty GID: ` GID: 00:00:…:00`.
-fn is_empty_gid(lower: &str) -> bool {
-    /// The bytes of a GID.
-    const BYTES: usize = 16;
-    lower.trim().strip_prefix(PERFTEST_GID).is_some_and(|gid| {
-        gid.split(':').count() == BYTES && gid.bytes().all(|byte| matches!(byte, b'0' | b':'))
-    })
 }
 
 /// What the kernel's own words decide about a line.

@@ -23,6 +23,8 @@ enum Success {
     NoPlugin,
     /// The adapter reaches GPU memory.
     GpuMemory,
+    /// Mooncake's transfer engine listens over TCP, which its configuration selects.
+    TcpEngine,
 }
 
 /// Words, in lower case.
@@ -49,6 +51,8 @@ const WORDS: &[(&str, Success)] = &[
     ("dma-buf is available", Success::GpuMemory),
     ("dma-buf support is enabled", Success::GpuMemory),
     ("dmabuf is supported", Success::GpuMemory),
+    ("tcptransport: listen", Success::TcpEngine),
+    ("tcptransport listen", Success::TcpEngine),
 ];
 
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
@@ -59,12 +63,13 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 }
 
 /// The last lines that show each success.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Successes {
     provider: Option<u64>,
     plugin: Option<u64>,
     no_plugin: bool,
     gpu_memory: Option<u64>,
+    tcp_engine: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
     /// A tool listed an active port.
@@ -89,13 +94,14 @@ impl Successes {
                 Some((_, Success::Plugin)) => self.plugin = Some(line),
                 Some((_, Success::NoPlugin)) => self.no_plugin = true,
                 Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
+                Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
                 None => {}
             }
         }
     }
 
     /// Lowers the complaints that a success makes void.
-    pub(super) fn excuse(self, symptoms: &mut [Symptom]) {
+    pub(super) fn excuse(&self, symptoms: &mut [Symptom]) {
         for symptom in symptoms.iter_mut() {
             if self.voids(symptom) {
                 symptom.grade = Grade::Note;
@@ -104,7 +110,7 @@ impl Successes {
         self.outlive(symptoms);
     }
 
-    fn voids(self, symptom: &Symptom) -> bool {
+    fn voids(&self, symptom: &Symptom) -> bool {
         let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
         let is_mild = symptom.grade <= Grade::Degraded;
         match symptom.kind {
@@ -127,6 +133,13 @@ impl Successes {
             {
                 before(self.provider)
             }
+            // The search for adapters warns, whatever transport is selected. Where RDMA is, an error follows.
+            K::NoDevice
+                if symptom.software == Some(Software::Mooncake)
+                    && level(&symptom.text) == Some(Level::Warning) =>
+            {
+                before(self.tcp_engine)
+            }
             // It leaves out an adapter without RDMA.
             K::ModuleMissing | K::CmUnavailable | K::NoDevice if is_of_plugin(symptom) => {
                 before(self.plugin) && !self.no_plugin
@@ -138,7 +151,7 @@ impl Successes {
     }
 
     /// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
-    fn outlive(self, symptoms: &mut [Symptom]) {
+    fn outlive(&self, symptoms: &mut [Symptom]) {
         let is_event = |symptom: &Symptom| can_go_on(symptom.kind);
         let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
         if symptoms.iter().any(fails) {

@@ -208,6 +208,7 @@ kinds! {
     PciLimited: Degraded, "pci-link-limited", "the PCIe link of the adapter runs at a third of its capability or less";
     AssignRefused: Failure, "assignment-refused", "a PCI function could not be given to a virtual machine";
     StorageRefused: Failure, "storage-refused", "the storage target refused this host, or does not have what it asked for";
+    OptionsRefused: Failure, "connect-options-refused", "the kernel did not accept the options of a connection to an NVMe target";
     PeerDiffers: Failure, "peer-settings-differ", "the two ends of a connection are configured differently";
     JobFailed: Secondary, "job-failed", "the job gave up";
     Unrecognised: Unrecognised, "unrecognised", "it looks like an RDMA failure that rdma-health does not know";
@@ -274,6 +275,7 @@ impl SymptomKind {
                 | Self::PciRoom
                 | Self::AssignRefused
                 | Self::StorageRefused
+                | Self::OptionsRefused
                 | Self::PeerDiffers
                 | Self::ComputeError
                 | Self::SharedMemory

@@ -2,7 +2,7 @@
 
 use crate::{
     known::KnownCause,
-    symptom::SymptomKind::{CmFailed, ConnectRefused, PeerDiffers, StorageRefused},
+    symptom::SymptomKind::{CmFailed, ConnectRefused, OptionsRefused, PeerDiffers, StorageRefused},
     weigh,
 };
 
@@ -17,6 +17,22 @@ pub(super) static STORAGE_ACCESS: KnownCause = KnownCause {
     cases: &[],
     often: &[StorageRefused],
     sometimes: &[ConnectRefused],
+    weigh: weigh::logged,
+};
+
+pub(super) static NVME_OPTIONS: KnownCause = KnownCause {
+    id: "nvme-options",
+    title: "The kernel does not accept the options of an NVMe connection",
+    explanation: "nvme connect writes the options of a connection to /dev/nvme-fabrics. The kernel answers Invalid argument (EINVAL) before it contacts \
+    the target: the module of the transport is not loaded, an option is unknown to this kernel or has a wrong value, or the host's NQN and ID \
+    do not belong together.",
+    next_step: "The kernel log says what it refuses: dmesg | grep -i nvme. Load the module of the transport: modprobe nvme-rdma. If the log says found same \
+    hostid but different hostnqn, or the reverse, use the pair of /etc/nvme/hostnqn and /etc/nvme/hostid for every connection. If an option \
+    is unknown, leave it out, or update the kernel or nvme-cli, so that both know it.",
+    rules: &[],
+    cases: &[],
+    often: &[OptionsRefused],
+    sometimes: &[],
     weigh: weigh::logged,
 };
 

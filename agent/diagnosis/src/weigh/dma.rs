@@ -177,17 +177,7 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
             "the error number is that of a limit of the adapter",
         );
     }
-    let in_job = |symptom: &&Symptom| {
-        symptom.kind == SymptomKind::PeerMemoryError
-            || symptom.text.contains("peermem")
-            || symptom.text.contains("peer_mem")
-    };
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
-        .find(in_job)
-    {
-        scales.fits(&symptom.source, &symptom.text);
-    }
+    module_refused(case, scales);
     // Up to 2.22.3, NCCL did not look for nvidia_peermem in every place where current drivers show it.
     let version = case.log.and_then(|log| log.nccl);
     if let Some(version) = version.filter(|version| *version <= (2, 22, 3))
@@ -230,10 +220,30 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What the job or the loader of modules reports of the peer-memory module.
+fn module_refused(case: &Case<'_>, scales: &mut Scales) {
+    let in_job = |symptom: &&Symptom| {
+        symptom.kind == SymptomKind::PeerMemoryError
+            || symptom.text.contains("peermem")
+            || symptom.text.contains("peer_mem")
+    };
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
+        .find(in_job)
+    {
+        scales.fits(&symptom.source, &symptom.text);
+        if symptom.text.to_ascii_lowercase().contains("could not insert") {
+            scales.insisted_step = Some(REBUILD.to_owned());
+        }
+    }
+}
+
 /// The module is there and does not fit; loading it again changes nothing.
 const REBUILD: &str = "Rebuild the module against the RDMA modules that are loaded: reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED, or run \
     dkms autoinstall, then depmod -a and modprobe nvidia_peermem. On Kubernetes, restart the driver pod of the GPU Operator after that of the \
-    Network Operator. modinfo -n nvidia_peermem ib_core shows which modules are used. Or use DMA-BUF, which needs no module.";
+    Network Operator. modinfo -n nvidia_peermem ib_core shows which modules are used, and the kernel log which symbol does not fit (dmesg | grep -i peer). nv_peer_mem is \
+    the older module: with an NVIDIA driver from 470 on, remove its package and use nvidia_peermem, which comes with the driver. Or use DMA-BUF, which \
+    needs no module.";
 
 /// The adapter's driver, the GPU's or the library refuses DMA-BUF.
 const DMA_BUF: &str = "The adapter's driver, the GPU's driver or the library refuses DMA-BUF. It needs Linux 5.12, an RDMA driver and an rdma-core \

@@ -107,7 +107,13 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     if message::unbound(case, scales) {
         return;
     }
-    if let Some(symptom) = case.seen(&MISSING).next() {
+    let closed = || {
+        let opened = case.seen(&[SymptomKind::OpenFailed]);
+        opened
+            .into_iter()
+            .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
+    };
+    if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
         scales.fits(&symptom.source, &symptom.text);
         let text = symptom.text.to_ascii_lowercase();
         let named = text.split_once("module ").and_then(|(_, rest)| {
@@ -135,9 +141,15 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         } else {
             "ib_uverbs"
         };
-        scales.next_step = Some(format!(
-            "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
-        ));
+        scales.next_step = Some(if module == "ib_umad" {
+            "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
+            /dev/infiniband/umad*, which only root may open: run them as root, and in a container mount /dev/infiniband."
+                .into()
+        } else {
+            format!(
+                "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
+            )
+        });
         if case.node.modules.has(module) == Some(true) {
             scales.doubts("/proc/modules", format!("{module} is loaded now"));
         }
@@ -409,7 +421,7 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 25] = [
+    const KINDS: [SymptomKind; 26] = [
         SymptomKind::FirmwareRefused,
         SymptomKind::ModuleInUse,
         SymptomKind::PortUnauthorised,
@@ -422,6 +434,7 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::PciRoom,
         SymptomKind::AssignRefused,
         SymptomKind::StorageRefused,
+        SymptomKind::OptionsRefused,
         SymptomKind::PeerDiffers,
         SymptomKind::NoListener,
         SymptomKind::ExchangeFailed,

@@ -8,7 +8,15 @@ use crate::symptom::{Software, SymptomKind};
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
-        if symptom.text.to_ascii_lowercase().contains("verbs nic") {
+        let text = symptom.text.to_ascii_lowercase();
+        if text.contains("getinfo") || text.contains("requested capabilities") {
+            scales.next_step = Some(
+                "Compare what the program requests with what the provider offers: fi_info -p efa -v lists the capabilities of each device. FI_RMA and \
+                FI_ATOMIC need a newer libfabric, or a device with RDMA read (ibv_devinfo -v; rdma-health lists it). Update libfabric and the EFA \
+                driver, or let the program request less."
+                    .into(),
+            );
+        } else if symptom.text.to_ascii_lowercase().contains("verbs nic") {
             scales.next_step = Some(
                 "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
                 where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \
@@ -81,7 +89,15 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     };
     scales.fits(&symptom.source, &symptom.text);
     let text = symptom.text.to_ascii_lowercase();
-    if ["cuda", "rocm", "gdr_copy", "gpu(s)", "memory is detected"]
+    if ["trtype", "transport"].iter().any(|word| text.contains(word))
+        && symptom.software.is_some_and(Software::is_storage)
+    {
+        scales.next_step = Some(
+            "Build SPDK with its transport over RDMA: install the headers of libibverbs and librdmacm (libibverbs-dev and librdmacm-dev, or \
+            rdma-core-devel), then ./configure --with-rdma and make. A package of SPDK needs the variant with RDMA."
+                .into(),
+        );
+    } else if ["cuda", "rocm", "gdr_copy", "gpu(s)", "memory is detected"]
         .iter()
         .any(|word| text.contains(word))
         && symptom.software == Some(Software::Ucx)
@@ -135,7 +151,12 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     let text = symptom.text.to_ascii_lowercase();
     // A container installs packages of its own image; its lines begin with a time, and the pod's name with the operator's.
     let is_container = case.containers && !text.contains("dkms");
-    scales.next_step = Some(if is_container {
+    scales.next_step = Some(if text.contains("driver-ready") {
+        "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \
+        NAMESPACE logs POD -c mofed-container, with --previous after a restart. If it was still building the driver, give it more time: \
+        ofedDriver.startupProbe in the NicClusterPolicy, or a precompiled image. If the build failed, its first error is the cause."
+            .into()
+    } else if is_container {
         "Read the log of the driver container from its start: kubectl -n NAMESPACE logs POD -c mofed-container. It needs the kernel's packages of \
         headers (linux-headers-VERSION, kernel-devel-VERSION) from a repository that has this kernel: check proxy and DNS of the pod, the \
         repository in ofedDriver.repoConfig of the NicClusterPolicy, and on RHEL and OpenShift the entitlement. If no version of the driver \

@@ -158,6 +158,11 @@ fn what_is_harmless_is_no_event() {
             "bnxt_en 0000:3b:00.0 p1p1: Firmware non-fatal reset event received, max wait time 6000 msec",
             "-",
         ),
+        ("bnxt_en 0000:3b:00.0 p1p1: Unable to read VPD", "-"),
+        (
+            "bnxt_en 0000:3b:00.0 p1p1: hwrm req_type 0x190 seq id 0x6 error 0xffff",
+            "-",
+        ),
         (
             "mlx5_core 0000:14:00.0: E-Switch: Total vports 10, per vport: max uc(1024) max mc(16384)",
             "-",
@@ -178,6 +183,10 @@ fn distress_of_other_adapters_is_recognised() {
         (
             "bnxt_en 0000:41:00.0 ens1f0np0: Error (timeout: 5000015) msg {0x20 0x17} len:0",
             "0000:41:00.0 command-timeout",
+        ),
+        (
+            "bnxt_en 0000:41:00.0 ens1f0np0: Abandoning msg {0x20 0x17} len: 0 due to firmware status: 0x89021",
+            "0000:41:00.0 adapter-health",
         ),
         (
             "bnxt_en 0000:41:00.0 ens1f0np0: Firmware fatal reset event received",

@@ -83,6 +83,13 @@ pub(super) const ROWS: &[Row] = &[
     (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
     (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
     (&["qplib: cmdq[", "status 0x"], K::CommandRefused),
+    // Broadcom's firmware answers a command with a code: 4 is RESOURCE_ALLOC_ERROR (`bnxt_hsi.h`).
+    (&["hwrm req_type", "error 0x4"], K::ResourceLimit),
+    (&["hwrm req_type", "error 0x"], K::CommandRefused),
+    (&["firmware status: 0x"], K::DeviceFatal),
+    (&["fw_status_reg: 0x"], K::DeviceFatal),
+    (&["fw_status: 0x"], K::DeviceFatal),
+    (&["hwrm", "timeout"], K::DeviceStalled),
     (&["create_mkey", "limits exceeded"], K::ResourceLimit),
     (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
     // EINVAL: the group has another partition, rate or MTU than the port.
@@ -125,4 +132,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["nvidia-peermem", "error"], K::PeerMemoryError),
     (&["nvidia_peermem", "error"], K::PeerMemoryError),
     (&["nv_peer_mem", "error"], K::PeerMemoryError),
+    // A symbol has another version than the one for which the module was built, or a parameter of it is wrong.
+    (&["could not insert", "invalid argument"], K::ModuleMismatch),
+    (&["could not insert", "invalid parameters"], K::ModuleMismatch),
 ];

@@ -33,6 +33,16 @@ pub(super) const ROWS: &[Row] = &[
     (&["iscsi login negotiation failed"], K::StorageRefused),
     (&["mount.nfs", "access denied by server"], K::StorageRefused),
     (&["srp login", "rejected"], K::StorageRefused),
+    // SPDK that was built without its transport over RDMA, which has the number 1.
+    (&["nvme trtype 1 ", "not available"], K::BackendMissing),
+    (&["transport type 'rdma' unavailable"], K::BackendMissing),
+    (&["rdma transport", "not supported"], K::BackendMissing),
+    (&["transport rdma", "not supported"], K::BackendMissing),
+    // The kernel does not accept the options of a connection, and says here which.
+    (&["nvme_fabrics: ", "invalid"], K::OptionsRefused),
+    (&["nvme_fabrics: ", "unknown parameter"], K::OptionsRefused),
+    (&["nvme_fabrics: ", "found same host"], K::OptionsRefused),
+    (&["nvme nvme", "invalid mnan value"], K::PeerDiffers),
     // Modules.
     (&["no handler found for transport rdma"], K::ModuleMissing),
     (&["could not load transport iser"], K::ModuleMissing),
