@@ -35,7 +35,7 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 /// How long an idle connection stays open: usually longer than the scrape interval.
 const IDLE_DEADLINE: Duration = Duration::from_secs(120);
 /// Maximum size of a head in bytes, and of a connection's buffer.
-const MAX_HEAD: usize = 16 << 10;
+const MAX_HEAD: usize = 8 << 10;
 /// How long a client may not read from its response, so that a stalled client does not keep a slot for ever.
 const WRITE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long pending requests may take at shutdown.
