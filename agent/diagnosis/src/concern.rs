@@ -2,23 +2,36 @@
 
 use rdma_health_node::{Node, iommu::DomainType};
 
-use crate::symptom::{Grade, Software, Symptom, SymptomKind};
+use crate::{
+    log::{Marks, ethernet_driver},
+    symptom::{Grade, Software, Symptom, SymptomKind},
+};
 
 /// Makes notes of the symptoms that do not concern RDMA. `writer` is the node that wrote the log: unknown if it is not this one. `is_here`:
 /// the log is known to be of this node.
-pub(crate) fn lower_others(symptoms: &mut [Symptom], node: &Node, writer: &Node, is_here: bool) {
+pub(crate) fn lower_others(
+    symptoms: &mut [Symptom],
+    node: &Node,
+    writer: &Node,
+    is_here: bool,
+    marks: Option<Marks>,
+) {
     // libibverbs warns of every provider that it cannot load, also where nothing fails.
     let has_failed = symptoms
         .iter()
         .any(|symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::NoProvider);
     let user = if has_failed { writer } else { node };
     let names_adapter = symptoms.iter().any(names_adapter);
+    let others = symptoms
+        .iter()
+        .any(|symptom| symptom.grade > Grade::Note && of_ethernet(symptom).is_none());
     for symptom in symptoms {
         if is_optional_provider(symptom, user)
             || !names_adapter && is_of_other_bridge(symptom, writer)
             || is_here && is_of_start(symptom, node)
             || is_of_another_function(symptom, node, writer)
             || is_here && is_passthrough(symptom, node)
+            || !others && is_without_rdma(symptom, node, marks)
         {
             symptom.grade = Grade::Note;
         }
@@ -39,6 +52,25 @@ fn is_of_another_function(symptom: &mut Symptom, node: &Node, writer: &Node) -> 
     let is_here = symptom.hosts.is_empty() && node.pci.has(function) == Some(true)
         || writer.pci.has(function) == Some(true);
     !symptom.known && (is_here || function.starts_with("0000:00:"))
+}
+
+/// The driver of Ethernet that reported a trouble of its adapter, and what names the RDMA driver above it.
+fn of_ethernet(symptom: &Symptom) -> Option<(&'static str, &'static [&'static str])> {
+    let is_trouble = matches!(symptom.kind, SymptomKind::DeviceStalled | SymptomKind::PortError);
+    let is_logged = symptom.line.is_some() && symptom.software == Some(Software::Kernel);
+    ethernet_driver(&symptom.text).filter(|_| is_trouble && is_logged)
+}
+
+/// Whether a trouble is one of an adapter that is used for Ethernet only: neither the log nor the node shows RDMA above its driver.
+fn is_without_rdma(symptom: &Symptom, node: &Node, marks: Option<Marks>) -> bool {
+    let Some((driver, names)) = of_ethernet(symptom) else {
+        return false;
+    };
+    let is_used = node.hcas().any(|hca| {
+        let its = hca.driver.known().is_some_and(|its| its == driver);
+        its || names.iter().any(|name| hca.name.starts_with(name))
+    });
+    !is_used && !marks.is_some_and(|marks| marks.above.has(names))
 }
 
 /// Whether a line names an adapter or a GPU, and not only a port of PCIe.

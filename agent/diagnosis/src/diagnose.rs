@@ -47,7 +47,13 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let unknown = Node::unknown();
     let is_elsewhere = matches!(origin, Origin::Elsewhere(_) | Origin::Unread);
     let writer = if is_elsewhere { &unknown } else { node };
-    concern::lower_others(&mut symptoms, node, writer, origin == Origin::Here);
+    concern::lower_others(
+        &mut symptoms,
+        node,
+        writer,
+        origin == Origin::Here,
+        log.map(|log| log.marks),
+    );
     // A secondary failure is not evidence for a cause, unless there are no other symptoms.
     let has_primary = symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary);
     let least = if has_primary {

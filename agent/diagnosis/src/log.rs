@@ -32,6 +32,7 @@ mod origin;
 mod phrases;
 mod recognise;
 mod settings;
+mod source;
 mod status;
 mod success;
 mod trace;
@@ -53,6 +54,7 @@ pub(crate) mod strerror {
 }
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
+pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
 pub(crate) use operation::failed_operations;
 pub(crate) use recognise::failure_in;
@@ -94,6 +96,9 @@ pub struct Log {
     pub nodes: Option<u32>,
     /// The last GID index that a line names without a failure, and the line's number.
     pub gid_index: Option<(u64, u32)>,
+    /// The last line that names a link-local GID of an Ethernet port without a failure: its number, the index and the GID.
+    #[serde(skip)]
+    pub link_local: Option<(u64, u32, String)>,
     /// Number of lines that have bytes of binary data. If these are many, it is not a log.
     pub binary: u64,
     /// Number of lines that are not empty.
@@ -126,8 +131,11 @@ pub struct LogReader {
     /// The first bytes of the log.
     head: Vec<u8>,
     style: document::Style,
+    source: source::Source,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
+    /// The last line that shows that the job finished its work.
+    finished: Option<u64>,
 }
 
 impl LogReader {
@@ -161,8 +169,17 @@ impl LogReader {
         self.stop_awaiting();
         self.log.marks = self.recogniser.marks();
         self.log.packed = document::packed(&self.head);
+        if self.recogniser.has_request() {
+            let refused = |symptom: &&mut Symptom| cluster::is_of_any_pod(symptom.kind);
+            for symptom in self.log.symptoms.iter_mut().filter(refused) {
+                symptom.grade = symptom.kind.grade();
+            }
+        }
         let kind = self.style.kind();
-        if kind != document::Kind::Log {
+        if self.source.is_source() {
+            self.log.document = true;
+            self.log.symptoms.clear();
+        } else if kind != document::Kind::Log {
             self.log.document = true;
             let symptoms = std::mem::take(&mut self.log.symptoms);
             if kind == document::Kind::Unclear {
@@ -172,6 +189,11 @@ impl LogReader {
         }
         if self.log.nodes.is_none() && self.channels == (true, false) {
             self.log.nodes = Some(1);
+        }
+        for symptom in &mut self.log.symptoms {
+            if symptom.kind == SymptomKind::Unrecognised && symptom.line < self.finished {
+                symptom.grade = Grade::Note;
+            }
         }
         let successes = self.recogniser.successes();
         successes.one_node = self.log.nodes == Some(1);
@@ -234,7 +256,11 @@ impl LogReader {
         let bytes = line::strip_escapes(bytes);
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
+        self.source.add(&bytes);
         let bytes = decoration::undecorated(bytes);
+        if foreign::has_finished(&bytes) {
+            self.finished = Some(self.log.lines);
+        }
         let has_event = |symptom: &Symptom| success::can_go_on(symptom.kind);
         if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
             self.recogniser.successes().went_on = Some(self.log.lines);
@@ -358,7 +384,10 @@ impl LogReader {
             Fact::NetworkChannel => self.channels.1 = true,
             Fact::Nccl(version) => log.nccl = Some(version),
             Fact::ActivePort => self.recogniser.successes().active_port = true,
-            Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
+            Fact::GidIndex(index, gid) => {
+                log.gid_index = Some((log.lines, index));
+                log.link_local = gid.map(|gid| (log.lines, index, gid)).or(log.link_local.take());
+            }
         }
     }
 
@@ -389,8 +418,9 @@ impl LogReader {
         };
         if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
             known.count += 1;
-            // What was lost and came back is lost again.
-            if matches!(known.kind, SymptomKind::PeerClosed | SymptomKind::PeerUnreachable) {
+            // What was lost and came back is lost again, and one pod of several uses RDMA.
+            let is_again = matches!(known.kind, SymptomKind::PeerClosed | SymptomKind::PeerUnreachable);
+            if is_again || cluster::is_of_any_pod(known.kind) {
                 known.grade = known.grade.max(symptom.grade);
             }
             for host in symptom.hosts {

@@ -137,6 +137,11 @@ impl<'a> Case<'a> {
         self.log.is_some_and(|log| log.marks.layers.is_infiniband())
     }
 
+    /// Whether the log shows that its ports are Ethernet.
+    fn logs_ethernet(&self) -> bool {
+        self.log.is_some_and(|log| log.marks.layers.is_ethernet())
+    }
+
     /// A failed registration of GPU memory, as far as the log shows.
     fn gpu_registration(&self) -> Option<&'a Symptom> {
         self.symptoms.iter().copied().find(|symptom| {

@@ -68,6 +68,42 @@ pub(super) fn is_of_rdma(text: &str) -> bool {
     })
 }
 
+/// Beginnings of the names of jobs and tools that use RDMA.
+const USERS: [&str; 8] = [
+    "nccl", "rccl", "mpi", "perftest", "ib_write", "ib_send", "ib_read", "nvshmem",
+];
+
+/// Whether Kubernetes refuses many pods in the same words: those that have nothing to do with RDMA, too.
+pub(super) fn is_of_any_pod(kind: K) -> bool {
+    matches!(kind, K::AdmissionRefused | K::NetworkAttachFailed)
+}
+
+/// Whether a line in lower case about a pod shows that the pod uses RDMA: by a resource, a network, a capability, a device or a job.
+pub(super) fn concerns_rdma(lower: &str) -> bool {
+    let is_user = |name: &str| {
+        lower
+            .match_indices(name)
+            .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphabetic())
+    };
+    let is_rail = || lower.contains("rail") && lower.contains("\"ovs\"");
+    is_of_rdma(lower) || requests_rdma(lower) || USERS.iter().any(|name| is_user(name)) || is_rail()
+}
+
+/// What a pod that uses RDMA requests in its manifest, in lower case.
+pub(super) const REQUESTS: [&str; 6] = [
+    "ipc_lock",
+    "/dev/infiniband",
+    "rdma/",
+    "vpc.amazonaws.com/efa",
+    "nvidia.com/hostdev",
+    "nvidia.com/ib",
+];
+
+/// Whether a line in lower case names what a pod that uses RDMA requests.
+pub(super) fn requests_rdma(lower: &str) -> bool {
+    REQUESTS.iter().any(|word| lower.contains(word))
+}
+
 /// A resource that the scheduler, the kubelet, a quota or Kueue does not have: `Insufficient rdma/hca`, `Allocate failed due to
 /// requested number of devices unavailable for nvidia.com/hostdev`, `exceeded quota: ml, requested: rdma/hca=8`.
 fn resource(lower: &str) -> Option<(K, usize)> {

@@ -35,9 +35,12 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let created = first(Grade::Failure, |symptom| {
         matches!(
             symptom.kind,
-            K::CreateFailed | K::ResourceLimit | K::CreateRefused
+            K::CreateFailed | K::ResourceLimit | K::CreateRefused | K::CommandRefused
         )
     });
+    let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
+    let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
+    let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
     let completed = symptoms
         .iter()
@@ -68,6 +71,14 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
+            || symptom.kind == K::NoMemory && after(refused_command)
+            // PSM opens a unit and creates its queues in one step.
+            || symptom.kind == K::OpenFailed && after(created) && symptom.text.to_ascii_lowercase().contains("psm")
+            || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")
+            // The plugin repeats the completion without its reason.
+            || symptom.kind == K::PeerUnreachable && after(connected) && symptom.text.contains("NET/OFI")
+            // The adapter gave up the queue, and flushes what is posted there.
+            || symptom.kind == K::Completion(WcStatus::WrFlushErr) && after(ended_queue)
             // Queue pairs like it worked until then.
             || symptom.kind == K::CreateRefused && after(connected);
         if is_consequence && symptom.grade > Grade::Secondary {
@@ -96,7 +107,12 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
             && symptom.named.device.is_none();
         // What the other ranks see of PyTorch's store, which is in the process that ended.
         let of_store = kind == K::RankFailed && symptom.text.contains("c10d");
-        matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout) || over_tcp || of_store
+        // NCCL's own connection over TCP to the process that ended.
+        let of_socket = kind == K::RankFailed
+            && symptom.kind == K::PeerClosed
+            && symptom.named.device.is_none()
+            && symptom.text.contains("ocket");
+        matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout) || over_tcp || of_store || of_socket
     };
     // Ranks write at the same time, each into its own part of the log: those that wait come first where the log is sorted by rank.
     let rank = |symptom: &Symptom| ended::rank(&symptom.text.to_ascii_lowercase());

@@ -48,6 +48,10 @@ const NCCL: &[Row] = &[
     (&["could not find a functional device"], K::PeerUnreachable),
     (&["could not find a replacement qp"], K::PeerUnreachable),
     (&["net/ib", "got cqe with error"], K::JobFailed),
+    (
+        &["async fatal event on qp", "invalid request local"],
+        K::QueueFatal,
+    ),
     (&["posted incorrect receive info"], K::PostRefused),
     (&["no device found", "net/ib"], K::NoDevice),
     (&["unable to open device"], K::OpenFailed),

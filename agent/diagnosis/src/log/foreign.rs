@@ -141,22 +141,36 @@ pub(super) fn without_names(lower: &str) -> String {
     out
 }
 
+/// How a job ends that did its work, in lower case.
+const ENDS: [&str; 4] = [
+    "training finished",
+    "training complete",
+    "finished training",
+    "training done",
+];
+
+/// Whether a line shows that the job finished its work.
+pub(super) fn has_finished(bytes: &[u8]) -> bool {
+    let has_word = |word: &[u8]| {
+        bytes
+            .windows(word.len())
+            .any(|part| part.eq_ignore_ascii_case(word))
+    };
+    has_word(b"training") && {
+        let lower = String::from_utf8_lossy(bytes).to_ascii_lowercase();
+        ENDS.iter().any(|end| lower.contains(end))
+    }
+}
+
 /// Whether a line shows that the job goes on: NCCL's communicator, a step of a training with its loss, or its end.
 pub(super) fn goes_on(bytes: &[u8]) -> bool {
-    const ENDS: [&str; 5] = [
-        "init complete",
-        "training finished",
-        "training complete",
-        "finished training",
-        "training done",
-    ];
     let lower = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     let counts = || {
         ["step", "iter", "epoch"].iter().any(|word| lower.contains(word))
             && lower.contains("loss")
             && lower.bytes().any(|byte| byte.is_ascii_digit())
     };
-    ENDS.iter().any(|end| lower.contains(end)) || counts()
+    lower.contains("init complete") || ENDS.iter().any(|end| lower.contains(end)) || counts()
 }
 
 #[cfg(test)]

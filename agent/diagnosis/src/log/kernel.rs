@@ -74,6 +74,37 @@ pub(super) fn is_of_interest(line: &Lower<'_>, driver: &str) -> bool {
     !of_others.iter().any(|other| driver.starts_with(other)) || line.lower.contains("rdma")
 }
 
+/// Drivers of Ethernet adapters that offer RDMA through another driver only, and what names that driver or its devices.
+const ETHERNET: [(&str, &[&str]); 13] = [
+    ("i40e", &["irdma", "i40iw"]),
+    ("ice", &["irdma"]),
+    ("idpf", &["irdma"]),
+    ("bnxt_en", &["bnxt_re"]),
+    ("mlx4_en", &["mlx4_ib", "mlx4_0", "mlx4_1"]),
+    ("qede", &["qedr"]),
+    ("hns3", &["hns_roce", "hns-roce", "hns_0", "hns_1", "roce engine"]),
+    ("hclge", &["hns_roce", "hns-roce", "hns_0", "hns_1"]),
+    ("enic", &["usnic"]),
+    ("ionic", &["ionic_rdma", "ionic_0", "ionic_1"]),
+    ("cxgb4", &["iw_cxgb4", "cxgb4_0", "cxgb4_1"]),
+    ("be2net", &["ocrdma"]),
+    ("mana", &["mana_ib", "mana_0", "mana_1"]),
+];
+
+/// What names the RDMA drivers above those of Ethernet, and their devices, in lower case.
+pub(super) fn names_above() -> impl Iterator<Item = &'static str> {
+    ETHERNET.iter().flat_map(|(_, names)| names.iter().copied())
+}
+
+/// The driver of an Ethernet adapter that wrote a line of the kernel, and what names the RDMA driver above it.
+pub(crate) fn ethernet_driver(text: &str) -> Option<(&'static str, &'static [&'static str])> {
+    let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+    ETHERNET
+        .iter()
+        .find(|(driver, _)| words().any(|word| word == *driver))
+        .copied()
+}
+
 /// Who uses a PCI function.
 pub(super) enum User {
     /// An RDMA adapter or a GPU.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::{line::number, phrases::Phrases};
+use super::{kernel, line::number, phrases::Phrases};
 use crate::symptom::Family;
 
 /// What lines of a log show of the place, whatever else they say.
@@ -23,11 +23,39 @@ pub struct Marks {
     pub login: bool,
     /// Transfers between the adapter and GPU memory are set up, so that the adapter could register that memory.
     pub gpu_direct: bool,
+    /// The RDMA drivers above those of Ethernet that it names.
+    #[serde(skip)]
+    pub above: Above,
     /// The link layers of the ports that it names.
     pub layers: Layers,
     /// The family of the adapters, if it is not the one that most texts are about.
     pub family: Option<Family>,
 }
+
+/// RDMA drivers that a log names, of those whose adapters have a driver of Ethernet besides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Above(u64);
+
+impl Above {
+    /// Adds those that a line in lower case names.
+    fn add(&mut self, lower: &str) {
+        for found in ABOVE.find(lower).filter(|found| found.begins(lower)) {
+            self.0 |= 1_u64
+                .checked_shl(u32::try_from(found.index).unwrap_or(u32::MAX))
+                .unwrap_or(0);
+        }
+    }
+
+    /// Whether it names one of these.
+    pub(crate) fn has(self, names: &[&str]) -> bool {
+        let is_seen = |(place, name): (u32, &str)| {
+            names.contains(&name) && self.0 & 1_u64.checked_shl(place).unwrap_or(0) != 0
+        };
+        (0..).zip(kernel::names_above()).any(is_seen)
+    }
+}
+
+static ABOVE: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(kernel::names_above()));
 
 /// Link layers that a log names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -42,6 +70,11 @@ impl Layers {
     /// Whether every port that the log names is InfiniBand.
     pub(crate) fn is_infiniband(self) -> bool {
         self.infiniband && !self.ethernet
+    }
+
+    /// Whether every port that the log names is Ethernet.
+    pub(crate) fn is_ethernet(self) -> bool {
+        self.ethernet && !self.infiniband
     }
 }
 
@@ -130,11 +163,12 @@ const WORDS: &[(&str, Mark)] = &[
     ("bnxt_re", Mark::Family(Family::Broadcom)),
 ];
 
-static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
+static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(WORDS.iter().map(|(word, _)| *word)));
 
 /// The words, which make a line worth reading.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
-    WORDS.iter().map(|(word, _)| *word)
+    let words = WORDS.iter().map(|(word, _)| *word);
+    words.chain(kernel::names_above())
 }
 
 /// Whether a line in lower case is advice that lists the modules of several vendors: `make sure nv_peer_mem, amdgpu plugin, or Intel Xe
@@ -170,6 +204,7 @@ fn runs_tool(lower: &str, prompt: usize, command: usize) -> bool {
 impl Marks {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str) {
+        self.above.add(lower);
         for found in FOUND.find(lower) {
             match WORDS.get(found.index) {
                 Some((_, Mark::Amd)) => self.amd |= !lists_vendors(lower),

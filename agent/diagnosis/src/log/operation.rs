@@ -159,6 +159,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("create dci", Create),
         ("creating qp", Create),
         ("create cq", Create),
+        ("create send cq", Create),
+        ("create recv cq", Create),
         ("creating cq", Create),
         ("create srq", Create),
         ("create dct", Create),

@@ -120,6 +120,8 @@ pub(super) struct Recogniser {
     marks: Marks,
     /// What the lines so far show to have worked.
     successes: Successes,
+    /// Whether a pod requests what RDMA needs.
+    requested: bool,
     /// The status of an operator's policy.
     policy: Policy,
     /// What the host connects to.
@@ -145,6 +147,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         nvme::ANCHORS,
         wrapped::WHOLE,
         nearby::ANCHORS,
+        &cluster::REQUESTS,
         &[ended::LABEL, wrapped::COUNTED],
     ];
     let words = of_forms
@@ -177,6 +180,11 @@ impl Recogniser {
         self.marks
     }
 
+    /// Whether a line so far shows a pod that requests what RDMA needs.
+    pub(super) fn has_request(&self) -> bool {
+        self.requested
+    }
+
     /// What the lines so far show to have worked.
     pub(super) fn successes(&mut self) -> &mut Successes {
         &mut self.successes
@@ -202,6 +210,7 @@ impl Recogniser {
         let line = Lower::of(&text);
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
+        self.requested |= cluster::requests_rdma(&line.lower);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) {
             return None;
@@ -261,6 +270,10 @@ impl Recogniser {
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         self.nearby.complete(&mut symptom, &line.lower, number);
+        // Kubernetes refuses other pods in the same words.
+        if cluster::is_of_any_pod(symptom.kind) && !cluster::concerns_rdma(&line.lower) {
+            symptom.grade = symptom::Grade::Note;
+        }
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),

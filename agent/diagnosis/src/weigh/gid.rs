@@ -201,6 +201,13 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         }
     }
     if tables.is_empty() {
+        // The program itself printed the GID that it uses before packets got lost.
+        if let Some((line, index, gid)) = case.log.and_then(|log| log.link_local.as_ref()) {
+            scales.fits(
+                format!("log line {line}"),
+                format!("GID index {index}: {gid}, a link-local address"),
+            );
+        }
         // The call that failed names the index, and not the GID there.
         let refused = case.seen(&[SymptomKind::ConnectInvalid]).find(|symptom| {
             symptom.named.gid_index == Some(index)

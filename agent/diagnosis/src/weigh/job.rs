@@ -208,6 +208,15 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.shows("NCCL_NET in the log", "Socket");
     }
+    if let Some((symptom, transports)) = left_out(case) {
+        scales.next_step = Some(format!(
+            "Unset UCX_TLS, which is {transports}, or add the transports of RDMA and of the GPUs: UCX_TLS=rc,cuda (with AMD's GPUs rocm)."
+        ));
+        return scales.shows(
+            "UCX_TLS in the log",
+            format!("{transports} leaves out GPU memory and RDMA: {}", symptom.source),
+        );
+    }
     let interface = log.settings.get("NCCL_SOCKET_IFNAME");
     if let (Some(interface), Some(symptom)) = (interface, case.seen(&[SymptomKind::NoSocketInterface]).next())
     {
@@ -247,6 +256,21 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     } else {
         scales.shows(source, format!("{wanted}, but the node has {}", names.join(", ")));
     }
+}
+
+/// The transports of UCX that a setting selects without those of RDMA and of GPUs, where UCX then finds no support for GPU memory.
+fn left_out<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
+    const NEEDED: [&str; 9] = ["all", "rc", "dc", "ud", "ib", "cuda", "rocm", "srd", "gdr"];
+    let transports = case.log?.settings.get("UCX_TLS")?;
+    let has_needed = transports
+        .split(',')
+        .any(|name| NEEDED.iter().any(|needed| name.starts_with(needed)));
+    let missed = case
+        .symptoms
+        .iter()
+        .copied()
+        .find(|symptom| symptom.kind == SymptomKind::BackendMissing)?;
+    (!has_needed && !transports.starts_with('^')).then_some((missed, transports.as_str()))
 }
 
 /// The settings that become attributes of a queue pair in the transition that failed.
@@ -346,7 +370,18 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
             scales.shows(&symptom.source, &symptom.text);
         }
         Some(symptom) => scales.fits(&symptom.source, &symptom.text),
-        None => scales.unseen("libraries in the job's image (run ibv_devinfo in it)"),
+        None => {
+            let created = case
+                .seen(&[SymptomKind::CreateUnexplained])
+                .find(|symptom| symptom.software == Some(Software::Perftest));
+            if let Some(symptom) = created {
+                scales.doubts(
+                    &symptom.source,
+                    "the program opened the device with its provider before",
+                );
+            }
+            scales.unseen("libraries in the job's image (run ibv_devinfo in it)");
+        }
     }
 }
 

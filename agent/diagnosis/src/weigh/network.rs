@@ -93,6 +93,9 @@ pub(super) fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
     }
 }
 
+/// Why neither a subnet manager nor a partition matters.
+const ETHERNET: &str = "the ports that it names are Ethernet";
+
 /// Takes what only an InfiniBand port reports for the cause, whatever the ports of this node are: the log may be another node's.
 fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
     const OF_INFINIBAND: [SymptomKind; 5] = [
@@ -113,6 +116,9 @@ fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
 pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
     if reports_infiniband(case, scales) {
         return;
+    }
+    if case.logs_ethernet() {
+        return scales.against("log", ETHERNET);
     }
     only(case, scales, &LinkLayer::InfiniBand);
     if !scales.supported() && scales.contradicts.is_empty() {
@@ -141,6 +147,9 @@ pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
     }
     if reports_infiniband(case, scales) {
         return;
+    }
+    if case.logs_ethernet() {
+        return scales.against("log", ETHERNET);
     }
     only(case, scales, &LinkLayer::InfiniBand);
 }
@@ -195,7 +204,15 @@ pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
         );
         scales.fits(&symptom.source, &symptom.text);
     } else if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
-        scales.fits(&symptom.source, &symptom.text);
+        // A link that is lost again and again came back in between.
+        if symptom.line.is_some() && symptom.count > 1 && symptom.software != Some(Software::Kernel) {
+            scales.shows(
+                &symptom.source,
+                format!("{}, {} times", symptom.text, symptom.count),
+            );
+        } else {
+            scales.fits(&symptom.source, &symptom.text);
+        }
     }
     if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
         return scales.against(

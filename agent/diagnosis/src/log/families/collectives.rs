@@ -40,6 +40,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["ej0002:"], K::PortNotActive),
     // A port of TCP is in use.
     (&["ej0003:"], K::TcpError),
+    (&["(ei0006)"], K::PeerUnreachable),
+    (&["(ei0009)"], K::PeerUnreachable),
+    (&["transport init error", "isusedrdma[1]"], K::PeerUnreachable),
     (&["ra rdma init failed"], K::OpenFailed),
     (&["rdma init fail"], K::OpenFailed),
     (

@@ -50,6 +50,15 @@ pub(super) const ROWS: &[Row] = &[
     (&["fabric provider", "not supported"], K::SettingUnmatched),
     (&["fabric interface", "not found"], K::SettingUnmatched),
     (&["crt_req_timeout_hdlr"], K::PeerUnreachable),
+    // Slingshot: the driver answers EINVAL to a service that reserves more than the adapter has left.
+    (&["cxil_alloc_svc", "invalid argument"], K::ResourceLimit),
+    (&["cxil_alloc_svc", "no space left"], K::ResourceLimit),
+    // UCX: the firmware refused the command, and says why in the syndrome.
+    (&["devx", "syndrome 0x", "remote i/o error"], K::CommandRefused),
+    (
+        &["no supported sockaddr auxiliary transports"],
+        K::SettingUnmatched,
+    ),
     // DPDK.
     (&["devx", "syndrome="], K::CommandRefused),
     (&["bad devx status", "syndrome"], K::CommandRefused),

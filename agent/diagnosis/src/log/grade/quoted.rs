@@ -109,6 +109,23 @@ fn is_release_note(lower: &str) -> bool {
         .any(|beginning| text.starts_with(beginning))
 }
 
+/// Whether a sentence gives a message as an instance of a kind: ``error messages like `UCX ERROR …` ``.
+fn is_instance(lower: &str) -> bool {
+    lower.split_once('`').is_some_and(|(before, rest)| {
+        let before = before.trim_end();
+        let is_like = [" like", " such as", " e.g."]
+            .iter()
+            .any(|word| before.ends_with(word));
+        is_like && rest.contains('`')
+            || rest.split('`').skip(1).step_by(2).any(|between| {
+                let between = between.trim_end();
+                [" like", " such as", " e.g."]
+                    .iter()
+                    .any(|word| between.ends_with(word))
+            })
+    })
+}
+
 /// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.
 pub(in crate::log) fn is_question(lower: &str) -> bool {
     const WORDS: [&str; 8] = ["why", "how", "what", "anyone", "you", "i", "my", "we"];
@@ -125,6 +142,7 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         || grammar::is_search(lower)
         || is_prose(line.text)
         || is_release_note(lower)
+        || is_instance(lower)
     {
         return true;
     }
