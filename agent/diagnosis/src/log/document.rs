@@ -67,6 +67,8 @@ pub(super) enum Kind {
 pub(super) struct Style {
     /// Whether a line has a time, a level, a prompt or another mark of a program.
     of_program: bool,
+    /// Whether a line that is not quoted as in a mail shows when or where in a program it was written, or how bad it is.
+    shows_output: bool,
     /// Whether a line shows when, where or by which process it was written.
     has_origin: bool,
     /// Whether lines are quoted: a mail's `>`, a fence or headings of Markdown, a list that a sentence introduces.
@@ -84,6 +86,7 @@ impl Default for Style {
     fn default() -> Self {
         Self {
             of_program: false,
+            shows_output: false,
             has_origin: false,
             is_framed: false,
             sentences: 0,
@@ -113,6 +116,7 @@ impl Style {
             is_of_program,
             is_quoted: whole.trim_start().starts_with('>'),
         };
+        self.shows_output |= !line.is_quoted && !is_sentence(text) && (has_time(text) || has_place(text));
         self.has_placeholders |= grade::has_conversion(line.lower);
         self.shape.add(text);
         if self.signs_left > 0 && text.len() <= LONGEST {
@@ -128,13 +132,12 @@ impl Style {
         const QUOTES: i32 = 2;
         const PROSE: i32 = 2;
         let weight_if = |holds: bool, weight: i32| if holds { weight } else { 0 };
-        let form = weight_if(self.shape.is_reference(), REFERENCE)
-            + weight_if(
-                (self.is_framed || self.has_placeholders) && self.sentences > 0,
-                QUOTES,
-            )
-            + weight_if(!self.of_program && self.sentences >= SENTENCES, PROSE);
         let (report, page) = self.signs.weigh();
+        // A sentence before what a program printed explains nothing by itself.
+        let quotes = self.is_framed && (page > 0 || !self.shows_output) || self.has_placeholders;
+        let form = weight_if(self.shape.is_reference(), REFERENCE)
+            + weight_if(quotes && self.sentences > 0, QUOTES)
+            + weight_if(!self.of_program && self.sentences >= SENTENCES, PROSE);
         if self.has_origin || form == 0 || report > form + page {
             Kind::Log
         } else if report > 0 {
@@ -189,23 +192,34 @@ fn introduces(text: &str) -> bool {
 
 /// Whether a line has a mark of a program. A sentence that names a level, a function or a file has none.
 fn is_of_program(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let has_time = bytes.windows(4).any(|four| {
-        let [a, b, c, d] = four else { return false };
-        a.is_ascii_digit() && b.is_ascii_digit() && *c == b':' && d.is_ascii_digit()
-    });
     let trimmed = text.trim_start();
     let has_value = || {
         // `  Local host:  node1`
         text.starts_with("  ") && trimmed.split_once(": ").is_some_and(|(name, _)| name.len() <= 24)
     };
     let has_mark = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
-    has_time
+    has_time(text)
         || trimmed.starts_with(['[', '$', '<', '{'])
         || trimmed.starts_with("--")
         || has_mark(&["0x", ".c:", ".cc:", ".cpp:", ".py"])
         || has_value()
         || !is_sentence(text) && (level(text).is_some() || has_mark(&["errno", "()", "/dev/"]))
+}
+
+/// Whether a line has a time of day.
+fn has_time(text: &str) -> bool {
+    text.as_bytes().windows(4).any(|four| {
+        let [a, b, c, d] = four else { return false };
+        a.is_ascii_digit() && b.is_ascii_digit() && *c == b':' && d.is_ascii_digit()
+    })
+}
+
+/// Whether a line has a level, or the place in a source from which a program wrote it.
+fn has_place(text: &str) -> bool {
+    level(text).is_some()
+        || [".c:", ".cc:", ".cpp:", ".cu:", ".rs:"]
+            .iter()
+            .any(|end| text.contains(end))
 }
 
 /// Whether a line is, or ends, a sentence in which a person explains. A message begins with its level: `Warning  FailedScheduling  … 0/12
@@ -278,6 +292,8 @@ mod tests {
             "we get the following warning when running on a new cluster:\n```\nThe program could not open a device: ibv_open_device failed\n```",
             "I am testing a program on two nodes with RoCE.\nRegistration of GPU memory fails with:\n```\n\
              ibv_reg_mr(gpu) failed: Bad address\n```",
+            "The program fails to initialize its transport and aborts.\n```\n/opt/lib/transport/ibgda.cpp:1889: NULL value cannot \
+             allocate mlx5dv_devx_uar\n```",
             "Couldn't allocate MR with error=93\nFailed to create MR\nCouldn't create IB resources",
         ] {
             assert_eq!(kind(text), Kind::Log, "{text}");

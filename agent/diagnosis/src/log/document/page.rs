@@ -98,8 +98,11 @@ pub(super) fn explains(line: &Line<'_>) -> bool {
     PHRASES.iter().any(|phrase| line.lower.contains(phrase))
 }
 
-/// A name in angle brackets that stands for a value: `<device>`, `<BDF>`.
+/// A name in angle brackets that stands for a value: `<device>`, `<BDF>`. Or a value that is left out: `qp_num=...`.
 pub(super) fn has_placeholder(line: &Line<'_>) -> bool {
+    if line.lower.contains("=...") {
+        return true;
+    }
     const LEVELS: [&str; 8] = [
         "warn", "info", "error", "debug", "trace", "fatal", "unknown", "none",
     ];

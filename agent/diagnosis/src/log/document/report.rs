@@ -263,8 +263,10 @@ pub(super) fn is_own_value(line: &Line<'_>) -> bool {
     named || trimmed.starts_with("ca '") && trimmed.ends_with('\'')
 }
 
-/// A version of a system, a driver or a library that stands for itself: `- OS version: Ubuntu 18.04`, `|NCCL|2.4.2|`.
+/// A version of a system, a driver or a library that stands for itself: `- OS version: Ubuntu 18.04`, `|NCCL|2.4.2|`, the whole name of a
+/// package.
 pub(super) fn is_version(line: &Line<'_>) -> bool {
+    const PACKAGES: [&str; 5] = [".x86_64", ".aarch64", ".noarch", "_amd64.deb", "_arm64.deb"];
     const THINGS: [&str; 22] = [
         "os",
         "ubuntu",
@@ -311,8 +313,12 @@ pub(super) fn is_version(line: &Line<'_>) -> bool {
             && !word.contains('/')
             && !(dots == 3 && length == number.len())
     };
+    let plain = line.lower.trim();
+    if !plain.contains(char::is_whitespace) && PACKAGES.iter().any(|end| plain.ends_with(end)) {
+        return true;
+    }
     words().count() <= LENGTH
-        && !line.lower.trim_end().ends_with('.')
+        && !plain.ends_with('.')
         && words().any(|word| THINGS.contains(&word))
         && words().any(is_number)
 }

@@ -135,6 +135,7 @@ mod tests {
             "CA 'mlx5_0'",
             "- OS version: CentOS Linux release 7.9.2009 (Core)",
             "|NCCL|2.4.2|",
+            "cray-libcxi-devel-12.0.1-1.t4.x86_64",
             "Looks like the same issue as #1538",
         ] {
             let (report, page) = weigh(text);
@@ -156,6 +157,7 @@ mod tests {
             "The message is displayed when the port is down.",
             "A timeout usually means that the peer ended.",
             "mlx5_core <bdf>: TX timeout detected",
+            "NET/IB: Got CQE with error (devIndex=..., qp_num=...)",
         ] {
             let (report, page) = weigh(text);
             assert!(report == 0 && page > 0, "{text}: {report}, {page}");
