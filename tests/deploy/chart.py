@@ -44,7 +44,7 @@ VARIANTS = {
     "aliases": {"agent": {"config": {"kubernetes": {"aliases": [
         {"type": "AcceleratedHardwareReady", "delay": "10m"}, {"type": "kubernetes.azure.com/NodeHealthy", "meaning": "ready"}]}}}},
     "dashboards": {"dashboards": {"enabled": True, "docsBase": "https://wiki.example.com/rdma/"}},
-    "least privilege": {"helper": {"deviceAccess": "resource"}, "hostNetwork": False,
+    "least privilege": {"helper": {"deviceAccess": "resource", "peers": "10.0.0.0/8,2001:db8::/32"}, "hostNetwork": False,
                         "networkPolicy": {"enabled": True}, "openshift": {"enabled": True}},
     "history lost with the pod": {"agent": {"hostState": False}, "openshift": {"enabled": True}},
     "no Kubernetes, no helper": {"kubernetes": {"enabled": False}, "helper": {"enabled": False},
@@ -57,6 +57,7 @@ REFUSED = [
     ({"agent": {"privilege": "full"}}, "privilege"),
     ({"agent": {"config": {"root": "/"}}}, "root"),
     ({"helper": {"deviceAccess": "maybe"}}, "deviceAccess"),
+    ({"helper": {"peers": "10.0.0.1"}}, "peers"),
     ({"image": {"digest": "latest"}}, "digest"),
     ({"agent": {"config": {"kubernetes": {"aliases": [{"type": "Ready"}]}}}}, "aliases"),
     ({"agent": {"config": {"kubernetes": {"aliases": [{"type": "a'] || true || 'a' in ['a"}]}}}}, "aliases"),

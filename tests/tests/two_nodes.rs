@@ -306,7 +306,17 @@ fn the_plugin_of_kubectl_measures_two_nodes(node: &VirtualNode) {
         "{} kubectl probe node-a node-b --duration 5s --kubeconfig /run/kubeconfig --kubectl /run/kubectl",
         product()
     );
-    let measured = node.run_within(SOON, &plugin).unwrap();
+    let mut attempts = 0..5;
+    let measured = loop {
+        let measured = node.run_within(SOON, &plugin).unwrap();
+        // An emulated node on a busy machine may take longer to prepare the client than the program waits for a file system.
+        let is_slow = measured
+            .stderr_text()
+            .contains("the file system did not respond within");
+        if !is_slow || attempts.next().is_none() {
+            break measured;
+        }
+    };
     let text = format!("{}{}", measured.stdout_text(), measured.stderr_text());
     eprintln!("{text}");
     assert!(matches!(measured.status, 0 | 1), "{text}");

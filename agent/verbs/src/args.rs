@@ -97,6 +97,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
         Some("prepare") => &["--directory", "--uid"],
         _ => return Err(unexpected(&first)),
     };
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|one| one == "-h" || one == "--help").is_some() {
+        return end(arguments, Command::Help);
+    }
     let mut options = options(arguments, known)?;
     let host = options.remove("--host").map(PathBuf::from);
     let kubelet = options.remove("--kubelet").map(PathBuf::from);
@@ -256,6 +260,7 @@ mod tests {
                 }),
             ),
             (&["--help"], Ok(Command::Help)),
+            (&["serve", "--help"], Ok(Command::Help)),
             (&["-V"], Ok(Command::Version)),
         ] {
             assert_eq!(parse_all(arguments), expected);
