@@ -100,20 +100,19 @@ pub(super) fn explains(line: &Line<'_>) -> bool {
 
 /// A name in angle brackets that stands for a value: `<device>`, `<BDF>`. Or a value that is left out: `qp_num=...`.
 pub(super) fn has_placeholder(line: &Line<'_>) -> bool {
-    if line.lower.contains("=...") {
-        return true;
-    }
     const LEVELS: [&str; 8] = [
         "warn", "info", "error", "debug", "trace", "fatal", "unknown", "none",
     ];
-    line.lower.split('<').skip(1).take(8).any(|part| {
-        part.split_once('>').is_some_and(|(name, _)| {
-            (2..=24).contains(&name.len())
-                && !LEVELS.contains(&name)
-                && name.starts_with(|c: char| c.is_ascii_lowercase())
-                && name
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-' | b' '))
+    let is_left_out = line.lower.contains("=...");
+    is_left_out
+        || line.lower.split('<').skip(1).take(8).any(|part| {
+            part.split_once('>').is_some_and(|(name, _)| {
+                (2..=24).contains(&name.len())
+                    && !LEVELS.contains(&name)
+                    && name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name
+                        .bytes()
+                        .all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-' | b' '))
+            })
         })
-    })
 }
