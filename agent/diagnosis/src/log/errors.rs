@@ -108,8 +108,8 @@ pub(crate) fn of_text(text: &str) -> Option<Errno> {
 }
 
 /// The error in a text: its `strerror` text, otherwise its symbol (`ENOMEM`), otherwise a number that is labelled as one
-/// (`errno 19`, `RC: -12`, `(-104)`, `[110]`). A positive number is an error only where a function of the C library or of libibverbs
-/// returned it: the kernel's are negative, and other programs number their own errors.
+/// (`errno 19`, `RC: -12`, `(-104)`, `[110]`); one that is called `errno` comes before others. A positive number is an error only where
+/// a function of the C library or of libibverbs returned it: the kernel's are negative, and other programs number their own errors.
 pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
     // At the same place, the longer text comes first in the table.
     let text = FOUND
@@ -175,10 +175,10 @@ pub(crate) fn named(symbol: &str) -> Option<Errno> {
 fn labelled(lower: &str, positive: bool) -> Option<Errno> {
     let bytes = lower.as_bytes();
     let mut at = 0;
+    let mut first_found = None;
     while let Some(found) = bytes
-        .get(at..)?
-        .iter()
-        .position(u8::is_ascii_digit)
+        .get(at..)
+        .and_then(|rest| rest.iter().position(u8::is_ascii_digit))
         .map(|n| at + n)
     {
         let is_hexadecimal = lower[found..].starts_with("0x");
@@ -206,9 +206,9 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         );
         let is_labelled = before.len() < found
             && LABELS.iter().any(|label| {
-                before
-                    .strip_suffix(label)
-                    .is_some_and(|rest| rest.as_bytes().last().is_none_or(|byte| !is_word(*byte)))
+                before.strip_suffix(label).is_some_and(|rest| {
+                    rest.as_bytes().last().is_none_or(|byte| !is_word(*byte)) && !numbers_its_own(rest)
+                })
             });
         // In hexadecimal only what is called an error number: other codes are the vendor's.
         if is_hexadecimal && !before.ends_with("errno") {
@@ -238,10 +238,34 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         let is_one = is_sign_right && is_labelled || is_returned || is_plain && is_behind_failure();
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
-            return Some(errno);
+            if before.ends_with("errno") {
+                return Some(errno);
+            }
+            first_found = first_found.or(Some(errno));
         }
     }
-    None
+    first_found
+}
+
+/// Whether the last word of a text is the name of a library that numbers its errors itself: `NCCL Error 2`, `CUDA error: 700`.
+fn numbers_its_own(text: &str) -> bool {
+    const LIBRARIES: [&str; 10] = [
+        "nccl",
+        "rccl",
+        "hccl",
+        "cuda",
+        "hip",
+        "gloo",
+        "nvshmem",
+        "ncclresult",
+        "ncclresult_t",
+        "nvml",
+    ];
+    let last = text
+        .trim_end_matches([' ', ':'])
+        .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .next();
+    last.is_some_and(|word| LIBRARIES.contains(&word))
 }
 
 /// Whether a text ends with the name of a call of libibverbs or librdmacm.
@@ -320,6 +344,17 @@ mod tests {
             ("[rank-2] store connection opened (-2)", None),
             ("the class of rdma0 has priority: -5", None),
             ("ibv_query_port (-19)", Some(Errno::ENODEV)),
+            (
+                "RuntimeError: NCCL Error 2 & ibv_modify_qp timeout (errno 110) during checkpoints",
+                Some(Errno::ETIMEDOUT),
+            ),
+            (
+                "ibv_modify_qp returned 5 in the wrapper, errno=110",
+                Some(Errno::ETIMEDOUT),
+            ),
+            ("NCCL error: 5 after ibv_modify_qp", None),
+            ("ibv_reg_mr was called, then CUDA error 1", None),
+            ("ncclResult: 2 of ibv_reg_mr", None),
             ("mlx5_0 could not be opened. The level is (-2)", None),
         ] {
             assert_eq!(errno(&Lower::of(line)), expected, "{line}");
