@@ -86,6 +86,10 @@ const EFA: &[(&str, SymptomKind)] = {
     use SymptomKind::{Completion, PeerClosed, PeerUnreachable, PostRefused, QueueError, ResourceLimit};
     use WcStatus::{LocLenErr, LocProtErr, RemAccessErr, RemInvReqErr, RemOpErr, WrFlushErr};
     &[
+        // The peer was reached: its device answers, or it had answered before. Its process does not.
+        ("but handshake failed", PeerClosed),
+        ("connection previously established", PeerClosed),
+        ("established_recv_unresp", PeerClosed),
         ("unresponsive remote", PeerUnreachable),
         ("unreachable remote", PeerUnreachable),
         ("unresponsive receiver", PeerUnreachable),
@@ -243,6 +247,11 @@ fn async_event(line: &Lower<'_>) -> Option<Event> {
     found.or_else(fatal)
 }
 
+/// Whether a line names a status of EFA, which says more than libfabric's number for it.
+pub(super) fn is_of_efa(line: &Lower<'_>) -> bool {
+    efa(line).is_some()
+}
+
 /// EFA's unreachable peers. `RC: 20` and the like are numbers of libfabric, which other providers use differently.
 fn efa(line: &Lower<'_>) -> Option<Event> {
     let lower = &line.lower;
@@ -268,9 +277,12 @@ pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
 
 /// What a text in lower case stands for that begins with the words of one of EFA's errors, as in `unresponsive receiver (…)`.
 pub(crate) fn efa_words(text: &str) -> Option<SymptomKind> {
+    let is_known = EFA
+        .iter()
+        .any(|(words, _)| words.contains(' ') && text.starts_with(words));
     let (_, kind) = EFA
         .iter()
-        .find(|(words, _)| words.contains(' ') && text.starts_with(words))?;
+        .find(|(words, _)| is_known && words.contains(' ') && text.contains(words))?;
     Some(*kind)
 }
 

@@ -8,7 +8,7 @@ use crate::{
     log::{
         entity::{is_rdma_name, named},
         errors::errno,
-        events::{Event, event},
+        events::{Event, event, is_of_efa},
         fabric, families, foreign,
         grade::{Grade, Level},
         grammar, install,
@@ -122,9 +122,14 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     match event(line) {
         Some(Event::Harmless) => return None,
         Some(Event::Symptom(kind)) if !informs => {
+            let kind = if is_of_efa(line) {
+                kind
+            } else {
+                refined(kind, number)
+            };
             return Some(Reading {
                 errno: number,
-                ..Reading::of(refined(kind, number), 0)
+                ..Reading::of(kind, 0)
             });
         }
         _ => {}
