@@ -258,6 +258,9 @@ impl LogReader {
         self.style.add(&bytes);
         self.source.add(&bytes);
         let bytes = decoration::undecorated(bytes);
+        if std::str::from_utf8(&bytes).is_ok_and(ended::is_handled) {
+            self.forgive();
+        }
         if foreign::has_finished(&bytes) {
             self.finished = Some(self.log.lines);
         }
@@ -284,6 +287,18 @@ impl LogReader {
             None => {}
         }
         is_symptom
+    }
+
+    /// The program handled the exception that the lines above report.
+    fn forgive(&mut self) {
+        /// Number of lines after an exception in which this follows.
+        const WITHIN: u64 = 3;
+        let now = self.log.lines;
+        self.log.symptoms.retain(|symptom| {
+            symptom.kind != SymptomKind::RankFailed
+                || symptom.line.is_none_or(|line| line + WITHIN < now)
+                || !ended::names_exception(&symptom.text.to_ascii_lowercase())
+        });
     }
 
     /// The link of a device that was reported down is up again, or its address range was assigned in a second attempt.

@@ -48,3 +48,28 @@ fn a_receiver_of_efa_that_was_reached_before_failed_itself() {
         assert_eq!(step.contains(GROUP), names_group, "{message}: {step}");
     }
 }
+
+#[test]
+fn an_exception_without_a_message_at_the_end_of_a_trace_ended_the_job() {
+    const TIMEOUT: &str = "[rank0]:[E ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, \
+        OpType=ALLGATHER, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n";
+    const PLACE: &str = "Traceback (most recent call last):\n  File \"/opt/sft.py\", line 31, in <module>\n    x = next(it)\n";
+    const OF_RANK: &str = "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/opt/sft.py\", line 31, in collate\n[rank3]: ";
+    const HANDLED: &str = "\nDuring handling of the above exception, another exception occurred:\n";
+    for (log, is_own) in [
+        (format!("{OF_RANK}AssertionError\n{TIMEOUT}"), true),
+        (format!("{OF_RANK}StopIteration\n{TIMEOUT}"), true),
+        (format!("{PLACE}KeyboardInterrupt\n{TIMEOUT}"), true),
+        (
+            format!("{TIMEOUT}ERROR StopIteration raised in rank 9 after 70425 batches\n"),
+            true,
+        ),
+        // A user interrupts a job that hangs.
+        (format!("{TIMEOUT}\n\n\n\n{OF_RANK}KeyboardInterrupt\n"), false),
+        (format!("{PLACE}StopIteration\n{HANDLED}{TIMEOUT}"), false),
+        (format!("StopIteration\n{TIMEOUT}"), false),
+        (TIMEOUT.to_owned(), false),
+    ] {
+        assert_eq!(causes(&log).is_empty(), is_own, "{log}: {:?}", causes(&log));
+    }
+}

@@ -116,7 +116,11 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
     };
     // Ranks write at the same time, each into its own part of the log: those that wait come first where the log is sorted by rank.
     let rank = |symptom: &Symptom| ended::rank(&symptom.text.to_ascii_lowercase());
-    let of_rank = symptoms.iter().find(|root| root.line == line).and_then(rank);
+    let of_rank = symptoms
+        .iter()
+        .find(|root| root.line == line)
+        .filter(|root| !ended::is_interrupt(&root.text.to_ascii_lowercase()))
+        .and_then(rank);
     let is_elsewhere = |symptom: &Symptom| {
         let other = rank(symptom);
         other.is_some() && of_rank.is_some() && other != of_rank

@@ -73,7 +73,12 @@ const EXCEPTIONS: &[&str] = &[
     "importerror",
     "notimplementederror",
     "runtimeerror",
+    "stopiteration",
+    "stopasynciteration",
+    INTERRUPT,
 ];
+/// What Python raises where a user presses Ctrl-C.
+const INTERRUPT: &str = "keyboardinterrupt";
 /// Words by which an exception of a general type is one of communication.
 const OF_COMMUNICATION: &[&str] = &[
     "nccl",
@@ -104,15 +109,77 @@ const OF_COMMUNICATION: &[&str] = &[
 ];
 
 /// Where a line in lower case shows that an exception ended a process: `PyTorch` puts the rank before what no one caught, `[rank5]:
-/// ValueError: …`.
+/// ValueError: …`, `[rank5]: StopIteration`. A program can report it, too: `StopIteration raised in rank 5`.
 fn exception(lower: &str) -> Option<usize> {
-    let rest = lower.strip_prefix("[rank")?;
-    let (rank, rest) = rest.split_once("]: ")?;
-    let (name, message) = rest.split_once(": ")?;
-    let is_rank = !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit());
-    let is_known = EXCEPTIONS.contains(&name.rsplit('.').next()?);
+    if let Some(at) = reported(lower) {
+        return Some(at);
+    }
+    let rest = without_rank(lower);
+    let (name, message) = rest.split_once(": ").unwrap_or((rest.trim_end(), ""));
     let of_communication = OF_COMMUNICATION.iter().any(|word| message.contains(word));
-    (is_rank && is_known && !of_communication).then(|| lower.len() - rest.len())
+    (rest.len() < lower.len() && is_exception(name) && !of_communication).then(|| lower.len() - rest.len())
+}
+
+/// Where a program reports an exception of a rank: `StopIteration raised in rank 5`.
+fn reported(lower: &str) -> Option<usize> {
+    const WORDS: [&str; 3] = [" raised in rank ", " raised on rank ", " raised by rank "];
+    let at = WORDS.iter().find_map(|words| lower.find(words))?;
+    let name = lower[..at].rsplit(' ').next()?;
+    is_exception(name).then_some(at - name.len())
+}
+
+/// Whether a name in lower case, with or without its module, is that of an exception that a program does not expect.
+fn is_exception(name: &str) -> bool {
+    name.rsplit('.')
+        .next()
+        .is_some_and(|name| EXCEPTIONS.contains(&name))
+}
+
+/// A line in lower case without the rank before it: `[rank5]: `.
+fn without_rank(lower: &str) -> &str {
+    let rest = lower
+        .strip_prefix("[rank")
+        .and_then(|rest| rest.split_once("]: "));
+    match rest {
+        Some((rank, rest)) if !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => lower,
+    }
+}
+
+/// A trace of Python, whose last line is the exception.
+#[derive(Debug, Default)]
+pub(super) struct PythonTrace {
+    /// The last line that names a place in the program.
+    place: Option<u64>,
+}
+
+impl PythonTrace {
+    /// Number of lines after the last place in which the exception follows: the line of the program, and marks below it.
+    const WITHIN: u64 = 3;
+
+    /// Adds a line: `  File "/opt/train.py", line 88, in <module>`.
+    pub(super) fn add(&mut self, text: &str, number: u64) {
+        let is_place = |text: &str| text.contains("  File \"") && text.contains("\", line ");
+        if is_place(text) {
+            self.place = Some(number);
+        }
+    }
+
+    /// Whether a line in lower case is its end, and names no more than an exception: `AssertionError`.
+    pub(super) fn ends_at(&self, lower: &str, number: u64) -> bool {
+        let follows = self.place.is_some_and(|place| place + Self::WITHIN >= number);
+        follows && is_exception(without_rank(lower).trim_end())
+    }
+}
+
+/// Whether a line goes on with what the program did about the exception above, so that this did not end it.
+pub(super) fn is_handled(text: &str) -> bool {
+    text.contains("During handling of the above exception")
+}
+
+/// Whether a user ended the process, which a line in lower case shows. Users do so where a job hangs.
+pub(super) fn is_interrupt(lower: &str) -> bool {
+    lower.contains(INTERRUPT)
 }
 
 /// The rank that a line in lower case begins with: `[rank5]: `, `[rank5]:[E1012 …`.
@@ -132,7 +199,12 @@ pub(super) fn is_own_error(lower: &str) -> bool {
         "illegal memory access",
         "device-side assert",
     ];
-    OWN.iter().any(|text| lower.contains(text)) || exception(lower.trim_start()).is_some()
+    OWN.iter().any(|text| lower.contains(text)) || names_exception(lower)
+}
+
+/// Whether a line in lower case shows that an exception of the program ended it.
+pub(super) fn names_exception(lower: &str) -> bool {
+    exception(lower.trim_start()).is_some() || is_exception(lower.trim())
 }
 
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
@@ -140,6 +212,11 @@ static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
 /// The texts, which make a line worth reading.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     TEXTS.iter().copied()
+}
+
+/// What makes a line worth reading besides: an exception without a message.
+pub(super) fn exceptions() -> impl Iterator<Item = &'static str> {
+    EXCEPTIONS.iter().copied()
 }
 
 /// What makes a line worth reading besides: `[rank5]: `.
@@ -162,11 +239,21 @@ mod tests {
             Some(9)
         );
         assert!(find("[rank0]: runtimeerror: the size of tensor a (8) must match").is_some());
+        assert_eq!(find("[rank9]: stopiteration"), Some(9));
+        assert!(find("error stopiteration raised in rank 9 after 70425 batches").is_some());
+        let mut trace = PythonTrace::default();
+        trace.add("  File \"/opt/sft.py\", line 31, in <module>", 4);
+        assert!(trace.ends_at("keyboardinterrupt", 6));
+        assert!(!trace.ends_at("keyboardinterrupt", 60));
+        assert!(!trace.ends_at("    raise keyboardinterrupt", 5));
         for line in [
             "[rank0]: runtimeerror: nccl error in: processgroupnccl.cpp",
             "valueerror: retrying",
             "[rank0]:[e611 12:30:10] [rank 0] watchdog caught",
             "[rank1]: connectionerror: x",
+            "[rank1]: distributed.connectionerror",
+            "stopiteration",
+            "[rank1]: the stopiteration",
         ] {
             assert_eq!(find(line), None, "{line}");
         }

@@ -22,7 +22,8 @@ use self::{
     reading::{Reading, read, symptom},
 };
 use super::{
-    cluster, codes, connection, ended,
+    cluster, codes, connection,
+    ended::{self, PythonTrace},
     entity::is_rdma_name,
     errors::errno,
     fabric, families,
@@ -114,6 +115,8 @@ pub(super) struct Recogniser {
     frame: Frame,
     /// A report of the kernel whose call trace may follow.
     report: Option<Report>,
+    /// A trace of Python whose exception may follow.
+    python: PythonTrace,
     /// What lines before show that the next failure may depend on.
     nearby: Nearby,
     /// What the lines so far show of the place where the job runs.
@@ -159,6 +162,7 @@ static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .chain(marks::anchors())
         .chain(success::anchors())
         .chain(ended::anchors())
+        .chain(ended::exceptions())
         .chain(trace::anchors())
         .chain(of_families);
     AhoCorasickBuilder::new()
@@ -204,10 +208,15 @@ impl Recogniser {
             let line = Lower::of("state-OFED: notReady");
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
+        self.python.add(&text, number);
         if !ANCHORS.as_ref()?.is_match(bytes) {
             return None;
         }
         let line = Lower::of(&text);
+        if self.python.ends_at(&line.lower, number) {
+            let reading = Reading::of(SymptomKind::RankFailed, 0);
+            return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
+        }
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
         self.requested |= cluster::requests_rdma(&line.lower);
