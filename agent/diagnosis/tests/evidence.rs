@@ -73,3 +73,36 @@ fn an_exception_without_a_message_at_the_end_of_a_trace_ended_the_job() {
         assert_eq!(causes(&log).is_empty(), is_own, "{log}: {:?}", causes(&log));
     }
 }
+
+#[test]
+fn an_experimental_verb_that_fails_means_that_library_and_driver_do_not_fit() {
+    for (line, is_mismatch) in [
+        (
+            "[1.2] [h:1:0] ib_verbs.h:84 UCX ERROR ibv_exp_query_device(mlx5_0) returned 38: No space left on device",
+            true,
+        ),
+        (
+            "[1.2] [h:1:0] ib_verbs.h:84 UCX ERROR ibv_exp_query_device(mlx5_0) returned 38: Function not implemented",
+            true,
+        ),
+        (
+            "[1.2] [h:1:0] ib_iface.c:9 UCX ERROR ibv_exp_create_qp(mlx5_0) failed: Invalid argument",
+            true,
+        ),
+        (
+            "[1.2] [h:1:0] ib_md.c:9 UCX ERROR ibv_exp_reg_mr() failed: Cannot allocate memory",
+            false,
+        ),
+        (
+            "[1.2] [h:1:0] ib_device.c:9 UCX ERROR ibv_query_device(mlx5_0) returned 22: Invalid argument",
+            false,
+        ),
+    ] {
+        let found = causes(&format!("{line}\n"));
+        assert_eq!(
+            found.first() == Some(&"userspace-libraries"),
+            is_mismatch,
+            "{line}: {found:?}"
+        );
+    }
+}

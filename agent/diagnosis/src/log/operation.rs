@@ -326,6 +326,28 @@ fn is_place(lower: &str, found: Occurrence) -> bool {
     has_line || is_file || follows_line()
 }
 
+/// What a failed call in a line in lower case shows if it is one of the experimental verbs, `ibv_exp_*`, which only the libraries of older
+/// MLNX_OFED have: the driver does not know it. What the driver answers to a call that it knows keeps its meaning.
+pub(super) fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Option<SymptomKind> {
+    let is_known = match operation {
+        Operation::Query | Operation::Open | Operation::Call => false,
+        Operation::Harmless => true,
+        _ => matches!(
+            errno,
+            Some(
+                Errno::ENOMEM
+                    | Errno::EAGAIN
+                    | Errno::EFAULT
+                    | Errno::ETIMEDOUT
+                    | Errno::EPERM
+                    | Errno::EACCES
+                    | Errno::EIO
+            )
+        ),
+    };
+    (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
+}
+
 /// The symptoms that an error number leads to, with the operation that failed.
 pub(crate) fn failed_operations(errno: Errno) -> Vec<(&'static str, SymptomKind)> {
     const OPERATIONS: [(&str, Operation); 7] = [

@@ -64,6 +64,11 @@ pub(super) fn library_step(symptom: &Symptom) -> Option<&'static str> {
     )
 }
 
+/// The step for a program that calls the experimental verbs.
+pub(super) const EXPERIMENTAL: &str = "The program was built for the experimental verbs (ibv_exp_*) of older MLNX_OFED. They work only if library and \
+    kernel driver come from the same such release. Use a build of the program (UCX, MPI, HPC-X) for rdma-core or current drivers, or install the \
+    driver on the node that its library belongs to. ofed_info -s shows the driver package, ldd PROGRAM the library.";
+
 /// The step where Omni-Path's library, or PSM3, could not open its device.
 pub(super) fn psm_step(case: &Case<'_>) -> Option<&'static str> {
     let is_psm = |symptom: &&Symptom| {

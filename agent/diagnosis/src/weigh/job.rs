@@ -342,6 +342,14 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
     if view::libraries(case, scales) {
         return;
     }
+    let is_experimental = |symptom: &&Symptom| symptom.text.contains("ibv_exp_");
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::VersionMismatch])
+        .find(|symptom| is_experimental(symptom))
+    {
+        scales.insisted_step = Some(fabric::EXPERIMENTAL.to_owned());
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     let logged = case
         .seen(&[
             SymptomKind::NoLibrary,

@@ -16,7 +16,7 @@ use crate::{
         line::{Lower, excerpt, host},
         loader,
         needless::is_needless,
-        operation::{Operation, operation},
+        operation::{Operation, experimental, operation},
         status::{names_status, status},
     },
     symptom::{self, Software, Symptom, SymptomKind, Transition},
@@ -144,6 +144,12 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         return Some(Reading::of(kind, 0));
     }
     if let Some((operation, at)) = called.filter(|_| !of_driver) {
+        if let Some(kind) = experimental(lower, operation, number) {
+            return Some(Reading {
+                errno: number,
+                ..Reading::of(kind, at)
+            });
+        }
         let mut kind = operation.failed(number)?;
         // These programs create their queues with plain attributes: what is missing is locked memory.
         let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
