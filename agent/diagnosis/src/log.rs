@@ -18,6 +18,7 @@ mod families;
 mod foreign;
 mod grade;
 mod grammar;
+mod guid;
 mod install;
 mod kernel;
 mod line;
@@ -43,6 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::symptom::{Gpu, Grade, Symptom, SymptomKind};
+pub use guid::ZeroGuid;
 pub use marks::Marks;
 use operation::Operation;
 use recognise::{Found, Recogniser};
@@ -99,6 +101,12 @@ pub struct Log {
     /// The last line that names a link-local GID of an Ethernet port without a failure: its number, the index and the GID.
     #[serde(skip)]
     pub link_local: Option<(u64, u32, String)>,
+    /// The first GUID of zeros that a tool printed.
+    #[serde(skip)]
+    pub zero_guid: Option<ZeroGuid>,
+    /// Whether a line names a GPU.
+    #[serde(skip)]
+    pub names_gpu: bool,
     /// Number of lines that have bytes of binary data. If these are many, it is not a log.
     pub binary: u64,
     /// Number of lines that are not empty.
@@ -168,6 +176,7 @@ impl LogReader {
         }
         self.stop_awaiting();
         self.log.marks = self.recogniser.marks();
+        (self.log.zero_guid, self.log.names_gpu) = self.recogniser.shown();
         self.log.packed = document::packed(&self.head);
         if self.recogniser.has_request() {
             let refused = |symptom: &&mut Symptom| cluster::is_of_any_pod(symptom.kind);

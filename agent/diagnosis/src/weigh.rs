@@ -13,7 +13,9 @@ mod view;
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};
-pub(crate) use hardware::{device_fault, device_present, host_load, host_memory, pci_path, software};
+pub(crate) use hardware::{
+    device_fault, device_present, host_load, host_memory, pci_path, software, virtual_functions,
+};
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, modules, no_device, peer_failed, settings, stalled,
     userspace,

@@ -106,3 +106,34 @@ fn an_experimental_verb_that_fails_means_that_library_and_driver_do_not_fit() {
         );
     }
 }
+
+#[test]
+fn a_device_with_a_guid_of_zeros_is_a_virtual_function_without_its_own() {
+    const FAILS: &str = "$ ib_write_bw -d mlx5_7\nCouldn't allocate MR\nfailed to create mr\n";
+    for (shown, is_zero) in [
+        ("hca_id: mlx5_7\n\tnode_guid:\t0000:0000:0000:0000\n", true),
+        (
+            "# ibstat mlx5_7\n\tNode GUID: 0x0000000000000000\n\tPort GUID: 0x0000000000000000\n",
+            true,
+        ),
+        (
+            "CA 'mlx5_7'\n\tPort 1:\n\t\tPort GUID: 0x0000000000000000\n",
+            true,
+        ),
+        ("hca_id: mlx5_7\n\tnode_guid:\te89e:4903:0035:6eaa\n", false),
+        ("hca_id: rdmap16s27\n\tnode_guid:\t0000:0000:0000:0000\n", false),
+        ("", false),
+    ] {
+        let found = causes(&format!("{shown}{FAILS}"));
+        assert_eq!(
+            found.first() == Some(&"virtual-functions"),
+            is_zero,
+            "{shown}: {found:?}"
+        );
+        assert!(!found.contains(&"peer-memory-path"), "{shown}: {found:?}");
+    }
+    let alone = diagnosed("hca_id: mlx5_7\n\tnode_guid:\t0000:0000:0000:0000\n");
+    assert!(alone.causes.is_empty());
+    let gpu = causes(&format!("using CUDA memory\n{FAILS}"));
+    assert!(gpu.contains(&"peer-memory-path"), "{gpu:?}");
+}

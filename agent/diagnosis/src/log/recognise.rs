@@ -29,6 +29,7 @@ use super::{
     fabric, families,
     grade::failures,
     grammar,
+    guid::{Shown, ZeroGuid},
     kernel::{User, is_of_interest, kernel, of_event, user_of},
     line::Lower,
     loader,
@@ -115,6 +116,8 @@ pub(super) struct Recogniser {
     frame: Frame,
     /// A report of the kernel whose call trace may follow.
     report: Option<Report>,
+    /// GUIDs and GPUs that the lines so far name.
+    shown: Shown,
     /// A trace of Python whose exception may follow.
     python: PythonTrace,
     /// What lines before show that the next failure may depend on.
@@ -184,6 +187,11 @@ impl Recogniser {
         self.marks
     }
 
+    /// The GUID of zeros that a line shows, and whether one names a GPU.
+    pub(super) fn shown(&mut self) -> (Option<ZeroGuid>, bool) {
+        (self.shown.zero.take(), self.shown.gpu)
+    }
+
     /// Whether a line so far shows a pod that requests what RDMA needs.
     pub(super) fn has_request(&self) -> bool {
         self.requested
@@ -209,6 +217,7 @@ impl Recogniser {
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
         self.python.add(&text, number);
+        self.shown.add(&text, number);
         if !ANCHORS.as_ref()?.is_match(bytes) {
             return None;
         }

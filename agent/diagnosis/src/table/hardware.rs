@@ -8,12 +8,13 @@ use rdma_health_rules::{
 use super::{FATAL, MW_BIND, RETRY_EXC};
 use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
-    ConnectInvalid, ConnectNoDevice, Corrupted, CqError, CreateFailed, CreateRefused, CreateUnexplained,
-    DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed, DriverNotBuilt, DriverNotReady,
-    FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError, GpuStopped, InitRefused, LatencyHigh,
-    ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault,
-    PciLimited, PeerMemoryError, PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal,
-    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
+    ConnectFailed, ConnectInvalid, ConnectNoDevice, ConnectTimedOut, Corrupted, CqError, CreateFailed,
+    CreateRefused, CreateUnexplained, DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed,
+    DriverNotBuilt, DriverNotReady, FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError,
+    GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
+    NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortNotActive, PostRefused, ProbeFailed,
+    ProbeTimedOut, QueueError, QueueFatal, RegMrFailed, RegMrNoMemory, ResourceUnavailable, RtsRefused,
+    SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -87,8 +88,16 @@ pub(super) static VIRTUAL_FUNCTIONS: KnownCause = KnownCause {
         ConnectNoDevice,
         ResourceUnavailable,
         NetworkAttachFailed,
+        PortNotActive,
+        RegMrFailed,
+        RegMrNoMemory,
+        CreateFailed,
+        CreateRefused,
+        CreateUnexplained,
+        ConnectFailed,
+        ConnectTimedOut,
     ],
-    weigh: weigh::nothing,
+    weigh: weigh::virtual_functions,
 };
 
 pub(super) static NO_RDMA_DEVICE: KnownCause = KnownCause {

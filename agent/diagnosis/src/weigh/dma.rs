@@ -139,6 +139,14 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
             "transfers between the adapter and GPU memory were set up (GDRDMA)",
         );
     }
+    // Host memory fails in the same words. EFAULT and EINVAL are what GPU memory causes.
+    let is_of_host =
+        |symptom: &&Symptom| symptom.kind == SymptomKind::RegMrFailed && !is_refused_gpu_memory(symptom);
+    if case.log.is_some_and(|log| !log.names_gpu)
+        && case.symptoms.iter().copied().all(|symptom| is_of_host(&symptom))
+    {
+        return scales.against("log", "no line names a GPU");
+    }
     if case.is_amd() {
         return peer_memory_of_amd(case, scales);
     }

@@ -47,6 +47,28 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     device_present(case, scales);
 }
 
+/// A tool showed a device with a GUID of zeros before something failed there.
+pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
+    let Some(zero) = case.log.and_then(|log| log.zero_guid.as_ref()) else {
+        return;
+    };
+    let is_there = |symptom: &&&Symptom| {
+        let is_same = match (&symptom.named.device, &zero.device) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        symptom.line > Some(zero.line) && is_same
+    };
+    if !case.is_efa() && case.symptoms.iter().any(|symptom| is_there(&symptom)) {
+        scales.shows(format!("log line {}", zero.line), &zero.text);
+        scales.next_step = Some(
+            "Set the GUIDs of the virtual function on the host, before the pod gets it: ip link set PF vf N node_guid GUID, and the same with \
+            port_guid. The SR-IOV operator and ib-sriov-cni do so. Then bind its driver again, and check with ibstat that no GUID is zero."
+                .into(),
+        );
+    }
+}
+
 /// Whether an adapter did not start because it, or its firmware, did not answer.
 pub(crate) fn is_silent(symptom: &Symptom) -> bool {
     // mlx5 before Linux 5.17 returns EBUSY where it waited in vain for the firmware.
