@@ -16,6 +16,7 @@ mod events;
 mod fabric;
 mod families;
 mod foreign;
+mod gid;
 mod grade;
 mod grammar;
 mod guid;
@@ -56,6 +57,7 @@ pub(crate) mod strerror {
 }
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
+pub(crate) use gid::is_of_mac;
 pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
 pub(crate) use operation::failed_operations;
@@ -98,9 +100,9 @@ pub struct Log {
     pub nodes: Option<u32>,
     /// The last GID index that a line names without a failure, and the line's number.
     pub gid_index: Option<(u64, u32)>,
-    /// The last line that names a link-local GID of an Ethernet port without a failure: its number, the index and the GID.
+    /// The first line that names a link-local GID of an Ethernet port, by its number, and the GID.
     #[serde(skip)]
-    pub link_local: Option<(u64, u32, String)>,
+    pub link_local: Option<(u64, String)>,
     /// The first GUID of zeros that a tool printed.
     #[serde(skip)]
     pub zero_guid: Option<ZeroGuid>,
@@ -176,7 +178,10 @@ impl LogReader {
         }
         self.stop_awaiting();
         self.log.marks = self.recogniser.marks();
-        (self.log.zero_guid, self.log.names_gpu) = self.recogniser.shown();
+        let shown = self.recogniser.shown();
+        self.log.names_gpu = shown.gpu;
+        self.log.zero_guid = shown.zero;
+        self.log.link_local = shown.link_local;
         self.log.packed = document::packed(&self.head);
         if self.recogniser.has_request() {
             let refused = |symptom: &&mut Symptom| cluster::is_of_any_pod(symptom.kind);
@@ -408,10 +413,7 @@ impl LogReader {
             Fact::NetworkChannel => self.channels.1 = true,
             Fact::Nccl(version) => log.nccl = Some(version),
             Fact::ActivePort => self.recogniser.successes().active_port = true,
-            Fact::GidIndex(index, gid) => {
-                log.gid_index = Some((log.lines, index));
-                log.link_local = gid.map(|gid| (log.lines, index, gid)).or(log.link_local.take());
-            }
+            Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
         }
     }
 

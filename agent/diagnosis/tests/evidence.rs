@@ -137,3 +137,37 @@ fn a_device_with_a_guid_of_zeros_is_a_virtual_function_without_its_own() {
     let gpu = causes(&format!("using CUDA memory\n{FAILS}"));
     assert!(gpu.contains(&"peer-memory-path"), "{gpu:?}");
 }
+
+#[test]
+fn a_link_local_gid_in_any_form_leads_to_the_gid_index() {
+    const FAILS: &str = " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n";
+    for (log, is_index) in [
+        (
+            "n:1:2 [1] transport/net_ib.cc:1698 NCCL WARN NET/IB: Got completion from peer 10.4.2.18<4912> with status=12 opcode=0 len=0 vendor \
+            err 129 (Recv) localGid fe80::5aa2:e1ff:fe1c:2f0a remoteGids fe80::5aa2:e1ff:fe1c:3f1b\n"
+                .to_owned(),
+            true,
+        ),
+        (
+            format!(" GID: 254:128:00:00:00:00:00:00:90:60:193:255:254:74:02:17\n{FAILS}"),
+            true,
+        ),
+        (
+            format!("GID_Index 0 gid fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:65:ab:90\n{FAILS}"),
+            true,
+        ),
+        (format!("path sgid fe80::526b:4bff:fecb:bece dgid fe80::526b:4bff:fecb:bed0\n{FAILS}"), true),
+        (
+            format!(" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:01:01:02\n{FAILS}"),
+            false,
+        ),
+        (format!("{FAILS} GID: 254:128:00:00:00:00:00:00:90:60:193:255:254:74:02:17\n"), false),
+        (
+            format!("inet6 fe80::526b:4bff:fecb:bece/64 scope link\n{FAILS}"),
+            false,
+        ),
+    ] {
+        let found = causes(&log);
+        assert_eq!(found.first() == Some(&"gid-index"), is_index, "{log}: {found:?}");
+    }
+}

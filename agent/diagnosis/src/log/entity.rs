@@ -311,7 +311,10 @@ fn gid(text: &str, labels: &[&str]) -> Option<String> {
     labels.iter().find_map(|label| {
         let at = text.rfind(label)?;
         let value = word(&text[at + label.len()..])?.trim_end_matches('.');
-        value.parse::<Ipv6Addr>().is_ok().then(|| value.to_owned())
+        if value.parse::<Ipv6Addr>().is_ok() {
+            return Some(value.to_owned());
+        }
+        super::gid::parse(&value.to_ascii_lowercase()).map(|gid| gid.to_string())
     })
 }
 

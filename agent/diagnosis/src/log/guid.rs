@@ -1,9 +1,11 @@
-//! GUIDs of zeros that the tools of RDMA print: a virtual function without an own GUID cannot be used. And whether a log names a GPU.
+//! What lines show besides a failure: GUIDs of zeros that the tools of RDMA print (a virtual function without an own GUID cannot be used),
+//! link-local GIDs, and GPUs.
 
 use std::sync::LazyLock;
 
 use super::{
     entity::device,
+    gid,
     line::{after, excerpt},
     phrases::Phrases,
 };
@@ -26,6 +28,8 @@ pub(super) struct Shown {
     device: Option<String>,
     /// The first GUID of zeros.
     pub(super) zero: Option<ZeroGuid>,
+    /// The first link-local GID of an Ethernet port, and the number of its line.
+    pub(super) link_local: Option<(u64, String)>,
     /// Whether a line names a GPU, or a library for GPUs.
     pub(super) gpu: bool,
 }
@@ -43,10 +47,13 @@ static GPU: LazyLock<Phrases> = LazyLock::new(|| {
 impl Shown {
     /// Adds a line.
     pub(super) fn add(&mut self, text: &str, number: u64) {
-        if self.gpu && self.zero.is_some() {
+        if self.gpu && self.zero.is_some() && self.link_local.is_some() {
             return;
         }
         let lower = text.to_ascii_lowercase();
+        if self.link_local.is_none() {
+            self.link_local = gid::link_local(&lower).map(|gid| (number, gid.to_string()));
+        }
         self.gpu = self.gpu || GPU.first_in_text(&lower).is_some();
         if self.zero.is_some() {
             return;

@@ -276,11 +276,14 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
             .start
             .checked_sub(1)
             .and_then(|before| lower.as_bytes().get(before));
-        // `sgid_index=3` is a value in a description.
+        // `sgid_index=3` is a value in a description, `fails with the default GID index` names what was in use.
         let is_value = PHRASES
             .get(found.index)
             .is_some_and(|(phrase, _)| phrase.ends_with("index"))
-            && lower[found.end..].starts_with('=');
+            && (lower[found.end..].starts_with('=')
+                || [" with", " default"]
+                    .iter()
+                    .any(|word| lower[..found.start].trim_end().ends_with(word)));
         !(is_prefix && before.is_some_and(u8::is_ascii_alphanumeric) || is_value)
     };
     let found = OPERATIONS

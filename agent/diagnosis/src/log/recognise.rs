@@ -29,7 +29,7 @@ use super::{
     fabric, families,
     grade::failures,
     grammar,
-    guid::{Shown, ZeroGuid},
+    guid::Shown,
     kernel::{User, is_of_interest, kernel, of_event, user_of},
     line::Lower,
     loader,
@@ -187,9 +187,9 @@ impl Recogniser {
         self.marks
     }
 
-    /// The GUID of zeros that a line shows, and whether one names a GPU.
-    pub(super) fn shown(&mut self) -> (Option<ZeroGuid>, bool) {
-        (self.shown.zero.take(), self.shown.gpu)
+    /// What the lines show of GUIDs, GIDs and GPUs.
+    pub(super) fn shown(&mut self) -> Shown {
+        std::mem::take(&mut self.shown)
     }
 
     /// Whether a line so far shows a pod that requests what RDMA needs.

@@ -63,8 +63,8 @@ pub(super) enum Fact {
     Nccl((u32, u32, u32)),
     /// A tool lists an active port.
     ActivePort,
-    /// The index of the GID that a program uses, and the GID if it is a link-local one of an Ethernet port.
-    GidIndex(u32, Option<String>),
+    /// The index of the GID that a program uses.
+    GidIndex(u32),
 }
 
 /// The fact in a line that shows no failure.
@@ -103,25 +103,7 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
     .iter()
     .any(|word| lower.contains(word));
     let index = gid_index(lower).filter(|_| !fails)?;
-    Some(Fact::GidIndex(index, link_local(lower)))
-}
-
-/// A link-local GID with the MAC address of its Ethernet port, in either form: `fe80::526b:4bff:fecb:bece`,
-/// `fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:65:ab:90`.
-fn link_local(lower: &str) -> Option<String> {
-    lower.split([' ', ',', ']', '[', ')', '(']).find_map(|word| {
-        let bytes: Vec<u8> = word
-            .split(':')
-            .map_while(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2))
-            .take(17)
-            .collect();
-        let gid: std::net::Ipv6Addr = match <[u8; 16]>::try_from(bytes) {
-            Ok(bytes) => bytes.into(),
-            Err(_) => word.parse().ok()?,
-        };
-        let octets = gid.octets();
-        (gid.is_unicast_link_local() && octets[11..13] == [0xff, 0xfe]).then(|| gid.to_string())
-    })
+    Some(Fact::GidIndex(index))
 }
 
 /// The version in `NCCL version 2.22.3+cuda12.5`.

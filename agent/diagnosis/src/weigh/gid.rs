@@ -11,6 +11,7 @@ use super::{
     network::{layers, only},
     only_probed, view,
 };
+use crate::log;
 use crate::symptom::{GENERAL_GID_STEP, Software, Symptom, SymptomKind};
 
 /// The active RoCE ports of the devices to consider, with the GID table entries in use. Empty if no table could be read.
@@ -39,27 +40,27 @@ fn is_zero(gid: &str) -> bool {
         .is_ok_and(|gid| gid.is_unspecified())
 }
 
-/// Whether a GID is the link-local one of an Ethernet port, which contains its MAC address (RFC 4291, appendix A). That of an InfiniBand
-/// port has the same prefix and the port's GUID.
+/// Whether a GID is the link-local one of an Ethernet port.
 fn is_of_mac(gid: &str) -> bool {
-    gid.parse::<std::net::Ipv6Addr>().is_ok_and(|gid| {
-        let bytes = gid.octets();
-        gid.is_unicast_link_local() && bytes[11..13] == [0xff, 0xfe]
-    })
+    gid.parse().is_ok_and(log::is_of_mac)
 }
 
 /// What the log itself shows of a GID that cannot be used: the line, the index and the GID there.
-fn unusable<'a>(case: &Case<'a>) -> Option<(&'a Symptom, u32, String)> {
+fn unusable<'a>(case: &Case<'a>) -> Option<(&'a Symptom, String)> {
     case.symptoms.iter().find_map(|symptom| {
-        let index = symptom.named.gid_index?;
+        let index = symptom.named.gid_index;
         let gid = symptom.named.local_gid.as_deref();
         let what = match gid {
-            Some(gid) if is_zero(gid) => "an empty entry".to_owned(),
+            Some(gid) if is_zero(gid) && index.is_some() => "an empty entry".to_owned(),
             Some(gid) if is_of_mac(gid) => format!("{gid}, a link-local address"),
-            None if symptom.kind == SymptomKind::GidUnusable => "no usable GID".to_owned(),
+            None if index.is_some() && symptom.kind == SymptomKind::GidUnusable => "no usable GID".to_owned(),
             _ => return None,
         };
-        Some((*symptom, index, what))
+        let place = index.map_or_else(
+            || "the local GID".to_owned(),
+            |index| format!("GID index {index}"),
+        );
+        Some((*symptom, format!("{place}: {what}")))
     })
 }
 
@@ -184,9 +185,6 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     if found_none(case) && configured_index(case).is_none() {
         return scales.unseen("GID tables where the job runs: it found no GID at all");
     }
-    let Some((source, index)) = shown.or_else(set).or_else(|| view::gid_index(case)) else {
-        return scales.unseen("GID index of the job (NCCL_IB_GID_INDEX)");
-    };
     let tables = tables(case);
     let by_log = unusable(case).filter(|(symptom, ..)| {
         configured_index(case).is_some()
@@ -194,20 +192,26 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
             || symptom.named.local_gid.as_deref().is_some_and(is_of_mac)
     });
     let has_gid = |(_, gids): &(Port<'_>, &[Gid])| gids.iter().any(Gid::is_routable);
-    if let Some((symptom, index, what)) = by_log.filter(|_| tables.iter().all(has_gid)) {
-        scales.shows(&symptom.source, format!("GID index {index}: {what}"));
+    if let Some((symptom, what)) = by_log.filter(|_| tables.iter().all(has_gid)) {
+        scales.shows(&symptom.source, what);
         if tables.is_empty() {
             return;
         }
     }
+    // The program itself printed the GID that it uses before packets got lost.
+    if let Some((line, gid)) = case.log.and_then(|log| log.link_local.as_ref())
+        && tables.is_empty()
+        && case.symptoms.iter().any(|symptom| symptom.line >= Some(*line))
+    {
+        scales.fits(
+            format!("log line {line}"),
+            format!("{gid}, a link-local address, is in use as a GID"),
+        );
+    }
+    let Some((source, index)) = shown.or_else(set).or_else(|| view::gid_index(case)) else {
+        return scales.unseen("GID index of the job (NCCL_IB_GID_INDEX)");
+    };
     if tables.is_empty() {
-        // The program itself printed the GID that it uses before packets got lost.
-        if let Some((line, index, gid)) = case.log.and_then(|log| log.link_local.as_ref()) {
-            scales.fits(
-                format!("log line {line}"),
-                format!("GID index {index}: {gid}, a link-local address"),
-            );
-        }
         // The call that failed names the index, and not the GID there.
         let refused = case.seen(&[SymptomKind::ConnectInvalid]).find(|symptom| {
             symptom.named.gid_index == Some(index)

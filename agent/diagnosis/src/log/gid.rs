@@ -1,0 +1,88 @@
+//! GIDs in every form in which programs print them.
+
+use std::net::Ipv6Addr;
+
+/// The GID that a word in lower case is: `fe80::526b:4bff:fecb:bece`, Mooncake's `fe:80:00:…` in hexadecimal, perftest's `254:128:00:…` in
+/// decimal, NCCL's `80fe/1a8a41feff21a75e`, whose halves have their bytes in reverse order.
+pub(super) fn parse(word: &str) -> Option<Ipv6Addr> {
+    if let Ok(gid) = word.parse() {
+        return Some(gid);
+    }
+    if let Some((prefix, id)) = word.split_once('/') {
+        let half = |text| u64::from_str_radix(text, 16).ok().map(u64::swap_bytes);
+        let (prefix, id) = (half(prefix)?, half(id)?);
+        return Some(Ipv6Addr::from(u128::from(prefix) << 64 | u128::from(id)));
+    }
+    let parts: Vec<&str> = word.split(':').take(17).collect();
+    let bytes = |radix| -> Option<[u8; 16]> {
+        let bytes: Option<Vec<u8>> = parts
+            .iter()
+            .map(|part| u8::from_str_radix(part, radix).ok().filter(|_| part.len() >= 2))
+            .collect();
+        bytes?.try_into().ok()
+    };
+    // Only in decimal does a part have three digits.
+    let is_decimal = parts.iter().any(|part| part.len() == 3);
+    Some(bytes(if is_decimal { 10 } else { 16 })?.into())
+}
+
+/// Whether a GID is the link-local one of an Ethernet port, which contains its MAC address (RFC 4291, appendix A). That of an InfiniBand
+/// port has the same prefix and the port's GUID.
+pub(crate) fn is_of_mac(gid: Ipv6Addr) -> bool {
+    gid.is_unicast_link_local() && gid.octets()[11..13] == [0xff, 0xfe]
+}
+
+/// The first link-local GID of an Ethernet port that a line in lower case shows in use. Tables of all GIDs of a port have one, too.
+pub(super) fn link_local(lower: &str) -> Option<Ipv6Addr> {
+    const TABLES: [&str; 3] = ["gid[", "gids/", "show_gids"];
+    const AROUND: [char; 12] = [' ', '\t', ',', ';', '[', ']', '(', ')', '=', '"', '\'', '|'];
+    if !lower.contains("gid") || TABLES.iter().any(|words| lower.contains(words)) {
+        return None;
+    }
+    let begins = |word: &&str| {
+        ["fe80:", "fe:80:", "254:128:", "80fe/"]
+            .iter()
+            .any(|beginning| word.starts_with(beginning))
+    };
+    let mut words = lower.split(AROUND).filter(begins);
+    words.find_map(|word| parse(word.trim_end_matches(['.', ':'])).filter(|gid| is_of_mac(*gid)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_gid_is_read_in_every_form() {
+        for (line, expected) in [
+            (
+                "vendor err 129 (recv) localgid fe80::5aa2:e1ff:fe1c:2f0a remotegids fe80::1",
+                Some("fe80::5aa2:e1ff:fe1c:2f0a"),
+            ),
+            (
+                " gid: 254:128:00:00:00:00:00:00:90:60:193:255:254:74:02:17",
+                Some("fe80::5a3c:c1ff:fe4a:211"),
+            ),
+            (
+                "gid_index 1 gid fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:65:ab:90",
+                Some("fe80::9e63:c0ff:fe65:ab90"),
+            ),
+            (
+                "nccl dev 3 ibdev 3 port 1 qpn 1047 mtu 5 gid 0 (80fe/1a8a41feff21a75e)",
+                Some("fe80::5ea7:21ff:fe41:8a1a"),
+            ),
+            (
+                "dlid=0 dgid=fe80::526b:4bff:fecb:bece flow_label=0xffffffff sgid_index=0",
+                Some("fe80::526b:4bff:fecb:bece"),
+            ),
+            (" gid: 00:00:00:00:00:00:00:00:00:00:255:255:10:01:01:02", None),
+            ("local gid fe80::e41d:2d03:00f2:a3b0", None),
+            ("gid[  0]: fe80::5aa2:e1ff:fe1c:2f0a", None),
+            ("inet6 fe80::5aa2:e1ff:fe1c:2f0a/64 scope link", None),
+            ("gid fe80", None),
+        ] {
+            let found = link_local(line).map(|gid| gid.to_string());
+            assert_eq!(found.as_deref(), expected, "{line}");
+        }
+    }
+}
