@@ -161,7 +161,7 @@ fn a_link_local_gid_in_any_form_leads_to_the_gid_index() {
             format!(" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:01:01:02\n{FAILS}"),
             false,
         ),
-        (format!("{FAILS} GID: 254:128:00:00:00:00:00:00:90:60:193:255:254:74:02:17\n"), false),
+        (format!("{FAILS}\n\n\n GID: 254:128:00:00:00:00:00:00:90:60:193:255:254:74:02:17\n"), false),
         (
             format!("inet6 fe80::526b:4bff:fecb:bece/64 scope link\n{FAILS}"),
             false,
@@ -169,5 +169,20 @@ fn a_link_local_gid_in_any_form_leads_to_the_gid_index() {
     ] {
         let found = causes(&log);
         assert_eq!(found.first() == Some(&"gid-index"), is_index, "{log}: {found:?}");
+    }
+}
+
+#[test]
+fn a_sentence_that_compares_a_message_in_quotes_shows_no_failure() {
+    for (line, is_quoted) in [
+        (
+            "Feature request: clearer message than \"No IB devices found\"",
+            true,
+        ),
+        ("Print a hint instead of \"No IB devices found\"", true),
+        ("No IB devices found", false),
+    ] {
+        let found = causes(&format!("{line}\n"));
+        assert_eq!(found.is_empty(), is_quoted, "{line}: {found:?}");
     }
 }

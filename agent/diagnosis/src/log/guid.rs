@@ -35,13 +35,10 @@ pub(super) struct Shown {
 }
 
 static GPU: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(
-        [
-            "gpu", "cuda", "nccl", "nvidia", "nvshmem", "rocm", "hip", "xpu", "hbm", "hmem", "peermem",
-            "torch", "dmabuf", "dma-buf", "nixl", "mooncake", "deepep",
-        ]
-        .into_iter(),
-    )
+    Phrases::new([
+        "gpu", "cuda", "nccl", "nvidia", "nvshmem", "rocm", "hip", "xpu", "hbm", "hmem", "peermem", "torch",
+        "dmabuf", "dma-buf", "nixl", "mooncake", "deepep",
+    ])
 });
 
 impl Shown {

@@ -40,6 +40,9 @@ fn is_zero(gid: &str) -> bool {
         .is_ok_and(|gid| gid.is_unspecified())
 }
 
+/// Number of lines after a failure in which the program prints its details.
+const DETAILS: u64 = 2;
+
 /// Whether a GID is the link-local one of an Ethernet port.
 fn is_of_mac(gid: &str) -> bool {
     gid.parse().is_ok_and(log::is_of_mac)
@@ -201,7 +204,10 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     // The program itself printed the GID that it uses before packets got lost.
     if let Some((line, gid)) = case.log.and_then(|log| log.link_local.as_ref())
         && tables.is_empty()
-        && case.symptoms.iter().any(|symptom| symptom.line >= Some(*line))
+        && case
+            .symptoms
+            .iter()
+            .any(|symptom| symptom.line.is_some_and(|at| at + DETAILS >= *line))
     {
         scales.fits(
             format!("log line {line}"),

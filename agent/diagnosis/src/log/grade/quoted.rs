@@ -111,6 +111,14 @@ fn is_release_note(lower: &str) -> bool {
 
 /// Whether a sentence gives a message as an instance of a kind: ``error messages like `UCX ERROR …` ``.
 fn is_instance(lower: &str) -> bool {
+    // `a clearer message than "No IB devices found"`.
+    let compared = lower.split_once('"').is_some_and(|(before, rest)| {
+        let before = before.trim_end();
+        rest.contains('"') && [" than", " instead of"].iter().any(|word| before.ends_with(word))
+    });
+    if compared {
+        return true;
+    }
     lower.split_once('`').is_some_and(|(before, rest)| {
         let before = before.trim_end();
         let is_like = [" like", " such as", " e.g."]

@@ -143,37 +143,42 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     if let Some(kind) = grammar::of_others(lower) {
         return Some(Reading::of(kind, 0));
     }
-    if let Some((operation, at)) = called.filter(|_| !of_driver) {
-        if let Some(kind) = experimental(lower, operation, number) {
-            return Some(Reading {
-                errno: number,
-                ..Reading::of(kind, at)
-            });
-        }
-        let mut kind = operation.failed(number)?;
-        // These programs create their queues with plain attributes: what is missing is locked memory.
-        let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
-            || lower.contains("warn call to ibv_");
-        if kind == SymptomKind::CreateUnexplained && plain {
-            kind = SymptomKind::CreateFailed;
-        }
-        if kind == SymptomKind::Unrecognised {
-            return Some(Reading {
-                errno: number,
-                known: false,
-                ..Reading::of(kind, at)
-            });
-        }
-        let awaits = number.is_none() && operation != Operation::Call;
+    match called.filter(|_| !of_driver) {
+        Some((operation, at)) => failed_call(lower, operation, at, number),
+        None => unknown(lower, number),
+    }
+}
+
+/// What a failed operation in a line in lower case shows, whose name begins at `at`.
+fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errno>) -> Option<Reading> {
+    if let Some(kind) = experimental(lower, operation, number) {
         return Some(Reading {
-            kind,
-            at,
             errno: number,
-            known: operation != Operation::Call || number.is_some(),
-            operation: awaits.then_some(operation),
+            ..Reading::of(kind, at)
         });
     }
-    unknown(lower, number)
+    let mut kind = operation.failed(number)?;
+    // These programs create their queues with plain attributes: what is missing is locked memory.
+    let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
+        || lower.contains("warn call to ibv_");
+    if kind == SymptomKind::CreateUnexplained && plain {
+        kind = SymptomKind::CreateFailed;
+    }
+    if kind == SymptomKind::Unrecognised {
+        return Some(Reading {
+            errno: number,
+            known: false,
+            ..Reading::of(kind, at)
+        });
+    }
+    let awaits = number.is_none() && operation != Operation::Call;
+    Some(Reading {
+        kind,
+        at,
+        errno: number,
+        known: operation != Operation::Call || number.is_some(),
+        operation: awaits.then_some(operation),
+    })
 }
 
 /// What a failure shows that names neither a known message nor a call. `None` if words of RDMA stand in names only.
