@@ -29,6 +29,7 @@ mod nvme;
 mod operation;
 mod operator;
 mod origin;
+mod owners;
 mod phrases;
 mod recognise;
 mod settings;
@@ -132,6 +133,8 @@ pub struct LogReader {
     head: Vec<u8>,
     style: document::Style,
     source: source::Source,
+    /// Whose the PCI functions are.
+    owners: owners::Owners,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
     /// The last line that shows that the job finished its work.
@@ -173,6 +176,12 @@ impl LogReader {
             let refused = |symptom: &&mut Symptom| cluster::is_of_any_pod(symptom.kind);
             for symptom in self.log.symptoms.iter_mut().filter(refused) {
                 symptom.grade = symptom.kind.grade();
+            }
+        }
+        self.owners.settle(&mut self.log.symptoms);
+        for symptom in &mut self.log.symptoms {
+            if self.recogniser.is_refusal_over_tcp(symptom) {
+                symptom.grade = Grade::Note;
             }
         }
         let kind = self.style.kind();
@@ -258,6 +267,7 @@ impl LogReader {
         self.style.add(&bytes);
         self.source.add(&bytes);
         let bytes = decoration::undecorated(bytes);
+        self.owners.add(&bytes);
         if foreign::has_finished(&bytes) {
             self.finished = Some(self.log.lines);
         }
@@ -405,21 +415,28 @@ impl LogReader {
             .iter()
             .filter(|known| known.kind == SymptomKind::Unrecognised)
             .count();
+        let of_functions = symptoms
+            .iter()
+            .filter(|known| owners::is_of_function(known.kind))
+            .count();
         let same = |known: &Symptom| {
             known.kind == symptom.kind
                 && if symptom.kind == SymptomKind::Unrecognised {
                     unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
                 } else {
                     known.named.device == symptom.named.device
-                        // What the PCI core says of a port is not what it says of an adapter.
-                        && (symptom.kind != SymptomKind::PciFault
-                            || known.text.contains("pcieport ") == symptom.text.contains("pcieport "))
+                        && (!owners::is_of_function(symptom.kind)
+                            || owners::is_of_port(known) == owners::is_of_port(&symptom)
+                                && self.owners.are_counted_together(known, &symptom, of_functions))
                 }
         };
         if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
             known.count += 1;
             // What was lost and came back is lost again, and one pod of several uses RDMA.
-            let is_again = matches!(known.kind, SymptomKind::PeerClosed | SymptomKind::PeerUnreachable);
+            let is_again = matches!(
+                known.kind,
+                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
+            );
             if is_again || cluster::is_of_any_pod(known.kind) {
                 known.grade = known.grade.max(symptom.grade);
             }

@@ -196,7 +196,8 @@ fn modules_of_the_kernel_get_no_advice_for_processes_and_storage_none_for_pods()
     for log in [
         "[2024-02-02 10:03:13.9] rdma.c:2611:nvmf_rdma_create: *ERROR*: spdk_rdma_cm_get_devices() failed: No such device (19)",
         "2023-05-08_08:13:44.110+0200: [E] VERBS RDMA ibv_reg_mr addr 0x1801000000 size 17179869184 errno 12 (Cannot allocate memory)",
-        "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
+        "Logging in to [iface: iser, target: iqn.x, portal: 10.0.0.4,3260]\n\
+         iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
     ] {
         let first = causes(&node, log).remove(0);
         let step = first.next_step.to_ascii_lowercase();
@@ -222,6 +223,9 @@ fn starts_of_healthy_nodes_and_other_modules_show_nothing() {
         "[ 1.1] {1}[Hardware Error]: event severity: corrected\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
         "[ 1.1] nvme nvme2: Successfully reconnected (1 attempts)",
         "# nvme connect -t tcp -n nqn.x -a 10.0.0.9 -s 4420\nFailed to write to /dev/nvme-fabrics: Invalid argument",
+        "Logging in to [iface: default, target: iqn.x, portal: 10.0.0.4,3260]\n\
+         iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
+        "# mount -t nfs nas1:/export/home /mnt\nmount.nfs: access denied by server while mounting nas1:/export/home",
         "nvme.c: 598:spdk_nvme_probe_internal: *ERROR*: NVMe trtype 256 not available",
         "W0619 08:10:00.12 1100 transfer_engine.cpp:210] No RDMA devices found. To enable RDMA transport, install Mooncake with RDMA support.\n\
          I0619 08:10:01.10 1100 tcp_transport.cpp:120] TcpTransport: listen on port 15867",

@@ -185,6 +185,11 @@ impl Recogniser {
         self.requested
     }
 
+    /// Whether the refusal of a storage target is one of a connection over TCP, as far as the log shows.
+    pub(super) fn is_refusal_over_tcp(&self, symptom: &Symptom) -> bool {
+        symptom.kind == SymptomKind::StorageRefused && self.target.is_refusal_over_tcp(&symptom.text)
+    }
+
     /// What the lines so far show to have worked.
     pub(super) fn successes(&mut self) -> &mut Successes {
         &mut self.successes
@@ -375,6 +380,10 @@ fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Judged {
             found.named.device = Some(name.clone());
         }
         _ => {}
+    }
+    // A process ended before its memory was released. Newer drivers of the GPU no longer log it.
+    if report.kind == EventKind::PeerMemory && line.lower.contains("invalid context, skipping") {
+        found.grade = symptom::Grade::Note;
     }
     if report.kind == EventKind::IommuFault {
         match user_of(&report.driver) {
