@@ -16,6 +16,7 @@ mod events;
 mod fabric;
 mod families;
 mod foreign;
+mod gpu;
 mod grade;
 mod grammar;
 mod install;
@@ -178,6 +179,7 @@ impl LogReader {
                 symptom.grade = symptom.kind.grade();
             }
         }
+        gpu::settle(&mut self.log.symptoms);
         self.owners.settle(&mut self.log.symptoms);
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_refusal_over_tcp(symptom) {
@@ -303,7 +305,9 @@ impl LogReader {
             let is_its = symptom.named.function.as_ref() == Some(&name)
                 || symptom.named.device.as_ref() == Some(&name);
             let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
-            if (is_down || symptom.kind == SymptomKind::PciRoom) && is_its {
+            let can_recover =
+                is_down || symptom.kind == SymptomKind::PciRoom || gpu::can_recover(symptom.kind);
+            if can_recover && is_its {
                 symptom.grade = Grade::Note;
             }
         }
@@ -437,6 +441,7 @@ impl LogReader {
                 known.kind,
                 SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
             );
+            let is_again = is_again || gpu::can_recover(known.kind);
             if is_again || cluster::is_of_any_pod(known.kind) {
                 known.grade = known.grade.max(symptom.grade);
             }

@@ -72,6 +72,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
             || symptom.kind == K::NoMemory && after(refused_command)
+            // What nvme connect prints stands before or after what the adapter refused.
+            || symptom.kind == K::OptionsRefused && created.is_some()
             // PSM opens a unit and creates its queues in one step.
             || symptom.kind == K::OpenFailed && after(created) && symptom.text.to_ascii_lowercase().contains("psm")
             || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")

@@ -193,7 +193,7 @@ impl Owners {
 
 /// Whether a kind is a fault of the function that it names.
 pub(super) fn is_of_function(kind: K) -> bool {
-    matches!(kind, K::PciFault | K::IommuFault)
+    matches!(kind, K::PciFault | K::IommuFault | K::GpuStopped | K::GpuError)
 }
 
 /// What the PCI core says of a port is not what it says of an adapter.

@@ -25,7 +25,7 @@ use super::{
     cluster, codes, connection, ended,
     entity::is_rdma_name,
     errors::errno,
-    fabric, families,
+    fabric, families, gpu,
     grade::failures,
     grammar,
     kernel::{User, is_of_interest, kernel, of_event, user_of},
@@ -86,6 +86,10 @@ const OTHER_ANCHORS: &[&str] = &[
     "abnormal",
     "fault",
     "io_page",
+    "xid (",
+    "no cid",
+    "gpu reset",
+    " reset",
     "f_trans",
     "slot",
     "inaccessible",
@@ -363,6 +367,9 @@ fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Judged {
         return Judged::Final(Some(Found::Recovered(report.device.clone())));
     }
     if report.kind == EventKind::Started {
+        if report.driver == "amdgpu" {
+            return Judged::Final(Some(Found::Recovered(report.device.clone())));
+        }
         return Judged::Final(None);
     }
     let Some((kind, grade)) = of_event(report.kind).filter(|_| is_of_interest(line, &report.driver)) else {
@@ -383,6 +390,9 @@ fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Judged {
     }
     // A process ended before its memory was released. Newer drivers of the GPU no longer log it.
     if report.kind == EventKind::PeerMemory && line.lower.contains("invalid context, skipping") {
+        found.grade = symptom::Grade::Note;
+    }
+    if report.kind == EventKind::GpuError && gpu::is_of_application(&line.lower) {
         found.grade = symptom::Grade::Note;
     }
     if report.kind == EventKind::IommuFault {
