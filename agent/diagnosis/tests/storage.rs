@@ -116,6 +116,11 @@ fn messages_of_storage_and_of_the_tools_of_a_node_have_their_cause() {
     let node = node();
     for (log, cause) in [
         (
+            "[ 1.1] bnxt_en 0000:12:00.0: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0xe]=0x3 waited\n\
+             [ 1.2] infiniband bnxt_re0: Couldn't start port",
+            "device-fault",
+        ),
+        (
             "Failed to write to /dev/nvme-fabrics: Invalid argument\n\
              [5.262528]mlx5_cmd_check:810:(pid 9): create_mkey(0x200) op_mod(0x0) failed, status bad parameter(0x3), syndrome (0x35e6ec)\n\
              [5.262551] nvme nvme1: rdma connection establishment failed (-22)",
