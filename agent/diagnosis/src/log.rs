@@ -17,6 +17,7 @@ mod fabric;
 mod families;
 mod foreign;
 mod gid;
+mod gpu;
 mod grade;
 mod grammar;
 mod guid;
@@ -31,6 +32,7 @@ mod nvme;
 mod operation;
 mod operator;
 mod origin;
+mod owners;
 mod phrases;
 mod recognise;
 mod settings;
@@ -142,6 +144,8 @@ pub struct LogReader {
     head: Vec<u8>,
     style: document::Style,
     source: source::Source,
+    /// Whose the PCI functions are.
+    owners: owners::Owners,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
     /// The last line that shows that the job finished its work.
@@ -187,6 +191,13 @@ impl LogReader {
             let refused = |symptom: &&mut Symptom| cluster::is_of_any_pod(symptom.kind);
             for symptom in self.log.symptoms.iter_mut().filter(refused) {
                 symptom.grade = symptom.kind.grade();
+            }
+        }
+        gpu::settle(&mut self.log.symptoms);
+        self.owners.settle(&mut self.log.symptoms);
+        for symptom in &mut self.log.symptoms {
+            if self.recogniser.is_refusal_over_tcp(symptom) {
+                symptom.grade = Grade::Note;
             }
         }
         let kind = self.style.kind();
@@ -275,6 +286,7 @@ impl LogReader {
         if std::str::from_utf8(&bytes).is_ok_and(ended::is_handled) {
             self.forgive();
         }
+        self.owners.add(&bytes);
         if foreign::has_finished(&bytes) {
             self.finished = Some(self.log.lines);
         }
@@ -322,7 +334,9 @@ impl LogReader {
             let is_its = symptom.named.function.as_ref() == Some(&name)
                 || symptom.named.device.as_ref() == Some(&name);
             let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
-            if (is_down || symptom.kind == SymptomKind::PciRoom) && is_its {
+            let can_recover =
+                is_down || symptom.kind == SymptomKind::PciRoom || gpu::can_recover(symptom.kind);
+            if can_recover && is_its {
                 symptom.grade = Grade::Note;
             }
         }
@@ -431,21 +445,29 @@ impl LogReader {
             .iter()
             .filter(|known| known.kind == SymptomKind::Unrecognised)
             .count();
+        let of_functions = symptoms
+            .iter()
+            .filter(|known| owners::is_of_function(known.kind))
+            .count();
         let same = |known: &Symptom| {
             known.kind == symptom.kind
                 && if symptom.kind == SymptomKind::Unrecognised {
                     unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
                 } else {
                     known.named.device == symptom.named.device
-                        // What the PCI core says of a port is not what it says of an adapter.
-                        && (symptom.kind != SymptomKind::PciFault
-                            || known.text.contains("pcieport ") == symptom.text.contains("pcieport "))
+                        && (!owners::is_of_function(symptom.kind)
+                            || owners::is_of_port(known) == owners::is_of_port(&symptom)
+                                && self.owners.are_counted_together(known, &symptom, of_functions))
                 }
         };
         if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
             known.count += 1;
             // What was lost and came back is lost again, and one pod of several uses RDMA.
-            let is_again = matches!(known.kind, SymptomKind::PeerClosed | SymptomKind::PeerUnreachable);
+            let is_again = matches!(
+                known.kind,
+                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
+            );
+            let is_again = is_again || gpu::can_recover(known.kind);
             if is_again || cluster::is_of_any_pod(known.kind) {
                 known.grade = known.grade.max(symptom.grade);
             }

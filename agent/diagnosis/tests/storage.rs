@@ -116,6 +116,17 @@ fn messages_of_storage_and_of_the_tools_of_a_node_have_their_cause() {
     let node = node();
     for (log, cause) in [
         (
+            "[ 1.1] bnxt_en 0000:12:00.0: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0xe]=0x3 waited\n\
+             [ 1.2] infiniband bnxt_re0: Couldn't start port",
+            "device-fault",
+        ),
+        (
+            "Failed to write to /dev/nvme-fabrics: Invalid argument\n\
+             [5.262528]mlx5_cmd_check:810:(pid 9): create_mkey(0x200) op_mod(0x0) failed, status bad parameter(0x3), syndrome (0x35e6ec)\n\
+             [5.262551] nvme nvme1: rdma connection establishment failed (-22)",
+            "driver-firmware",
+        ),
+        (
             "nvme.c: 598:spdk_nvme_probe_internal: *ERROR*: NVMe trtype 1 not available",
             "communication-library",
         ),
@@ -196,7 +207,8 @@ fn modules_of_the_kernel_get_no_advice_for_processes_and_storage_none_for_pods()
     for log in [
         "[2024-02-02 10:03:13.9] rdma.c:2611:nvmf_rdma_create: *ERROR*: spdk_rdma_cm_get_devices() failed: No such device (19)",
         "2023-05-08_08:13:44.110+0200: [E] VERBS RDMA ibv_reg_mr addr 0x1801000000 size 17179869184 errno 12 (Cannot allocate memory)",
-        "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
+        "Logging in to [iface: iser, target: iqn.x, portal: 10.0.0.4,3260]\n\
+         iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
     ] {
         let first = causes(&node, log).remove(0);
         let step = first.next_step.to_ascii_lowercase();
@@ -222,6 +234,9 @@ fn starts_of_healthy_nodes_and_other_modules_show_nothing() {
         "[ 1.1] {1}[Hardware Error]: event severity: corrected\n[ 1.1] {1}[Hardware Error]:   section_type: PCIe error",
         "[ 1.1] nvme nvme2: Successfully reconnected (1 attempts)",
         "# nvme connect -t tcp -n nqn.x -a 10.0.0.9 -s 4420\nFailed to write to /dev/nvme-fabrics: Invalid argument",
+        "Logging in to [iface: default, target: iqn.x, portal: 10.0.0.4,3260]\n\
+         iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)",
+        "# mount -t nfs nas1:/export/home /mnt\nmount.nfs: access denied by server while mounting nas1:/export/home",
         "nvme.c: 598:spdk_nvme_probe_internal: *ERROR*: NVMe trtype 256 not available",
         "W0619 08:10:00.12 1100 transfer_engine.cpp:210] No RDMA devices found. To enable RDMA transport, install Mooncake with RDMA support.\n\
          I0619 08:10:01.10 1100 tcp_transport.cpp:120] TcpTransport: listen on port 15867",

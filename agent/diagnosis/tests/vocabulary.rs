@@ -54,6 +54,32 @@ fn kernel_messages_of_each_driver_show_their_failure() {
             K::ResourceLimit,
         ),
         ("[ 91.1] rdma_rxe: qp#21 moved to error state", K::QueueError),
+        ("[ 91.1] rdma_rxe: err -12 from rxe_umem_get", K::HostMemory),
+        (
+            "[ 91.1] infiniband ionic_0: Couldn't create ib_mad QP1",
+            K::CommandRefused,
+        ),
+        (
+            "[ 91.1] infiniband qedr0: Couldn't open port 1",
+            K::CommandRefused,
+        ),
+        (
+            "[ 91.1] ionic 0000:08:00.3 ionic_0: opcode CREATE_QP (2) error BAD_ATTR (5)",
+            K::CommandRefused,
+        ),
+        (
+            "[ 91.1] infiniband rdmap79s0: Failed to allocate pd[-62]",
+            K::DeviceStalled,
+        ),
+        (
+            "[ 91.1] [qed_cxt_acquire_cid:944(eth0)]no CID available for protocol 2",
+            K::ResourceLimit,
+        ),
+        (
+            "[ 91.1] NVRM: fallen off the bus and is not responding to commands.",
+            K::GpuStopped,
+        ),
+        ("[0] DAPL startup: RLIMIT_MEMLOCK too small", K::MemlockWarning),
         (
             "[ 91.1] irdma 0000:17:00.0 rocep23s0: abnormal ae_id = 0x401 bool qp=1 qp_id = 1, ae_src=5",
             K::QueueError,

@@ -220,6 +220,7 @@ const ADAPTER: &[Row] = {
         // Refused commands. A function whose firmware restricts registers logs one with each read.
         (&["limits exceeded"], Some(ResourceLimit)),
         (&["no resources"], Some(ResourceLimit)),
+        (&["no cid available"], Some(ResourceLimit)),
         (&["not enough", "resources"], Some(ResourceLimit)),
         (&["not enough", "vectors"], Some(ResourceLimit)),
         (&["no free", "msi-x"], Some(ResourceLimit)),
@@ -292,16 +293,6 @@ const ADAPTER: &[Row] = {
         (&["heartbeat", "stall"], Some(AdapterHealth)),
         (&["heartbeat", "fail"], Some(AdapterHealth)),
         (&["firmware", "stuck"], Some(AdapterHealth)),
-        // A device's own limits: firmware or driver answered a command with ENOMEM.
-        (&["fail", "[-12]"], Some(ResourceLimit)),
-        (&["fail", "(-12)"], Some(ResourceLimit)),
-        (&["fail", "err -12"], Some(ResourceLimit)),
-        (&["fail", "error -12"], Some(ResourceLimit)),
-        (&["fail", "ret -12"], Some(ResourceLimit)),
-        (&["fail", "ret=-12"], Some(ResourceLimit)),
-        (&["fail", "rc -12"], Some(ResourceLimit)),
-        (&["fail", "rc=-12"], Some(ResourceLimit)),
-        (&["fail", ": -12"], Some(ResourceLimit)),
         (&["abnormal ae"], Some(DriverError)),
         (&["ae qpid"], Some(DriverError)),
         (&["qp event"], Some(DriverError)),
@@ -342,7 +333,12 @@ fn of_adapter(
             .is_some_and(|level| level <= ERROR)
             .then_some(Some(EventKind::DriverError))
     };
-    let kind = meaning(ADAPTER, lower).or_else(is_error)?;
+    let kind = match meaning(ADAPTER, lower) {
+        // What a number tells is more than that something failed.
+        Some(Some(EventKind::DriverError)) | None => of_number(lower).map(Some),
+        found => found,
+    };
+    let kind = kind.or_else(|| meaning(ADAPTER, lower)).or_else(is_error)?;
     // Below an error are a critical condition, an alert and an emergency, which a driver does not log for less.
     let kind = match kind {
         Some(EventKind::DriverError) if level.is_some_and(|level| level < ERROR) => {
@@ -363,6 +359,27 @@ fn of_adapter(
         };
         (kind, function)
     }))
+}
+
+/// What a failed command of a driver reports by its error number: `Failed to allocate pd[-62]`, `create qp: failed on rdma create qp, rc =
+/// -12`. ENOMEM is a limit of the device, and ETIME and ETIMEDOUT are what drivers return for a command without an answer.
+fn of_number(lower: &str) -> Option<EventKind> {
+    const COMMANDS: [&str; 10] = [
+        "command", "cmd", "admin", "alloc", "create", "modify", "register", "reg_mr", "post", "opcode",
+    ];
+    let (_, rest) = lower.split_once("fail")?;
+    let has_number = |number: &str| {
+        rest.match_indices(number).any(|(at, _)| {
+            let begins = rest[..at].ends_with([' ', '[', '(', '=', ':']);
+            begins && !rest[at + number.len()..].starts_with(|c: char| c.is_ascii_alphanumeric())
+        })
+    };
+    if has_number("-12") {
+        return Some(EventKind::ResourceLimit);
+    }
+    let is_command = COMMANDS.iter().any(|word| lower.contains(word));
+    let is_late = is_command && (has_number("-62") || has_number("-110"));
+    is_late.then_some(EventKind::CommandTimeout)
 }
 
 /// The function in `probe of 0000:14:00.0 failed with error -12`.

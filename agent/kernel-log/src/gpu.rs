@@ -221,6 +221,8 @@ const AMD: &[crate::classify::Row] = {
     use EventKind::{GpuError, GpuFailed, GpuLinkError, Started};
     &[
         (&["gpu reset", "succe"], Some(Started)),
+        (&["ring", "reset succe"], Some(Started)),
+        (&["recovered through reset"], Some(Started)),
         (&["gpu reset begin"], Some(GpuFailed)),
         (&["gpu reset", "fail"], Some(GpuFailed)),
         (&["gpu recovery failed"], Some(GpuFailed)),

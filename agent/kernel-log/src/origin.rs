@@ -196,10 +196,15 @@ fn of_device(text: &str) -> Option<Message<'_>> {
     }
     // The parts of a function on the auxiliary bus are named after the driver: `mlx5_core.rdma mlx5_core.rdma.0`.
     let is_adapter = driver == "infiniband" || is_adapter(driver);
-    (is_adapter && name.is_none()).then(|| Message {
+    // Before the device is registered it has no name.
+    let device = match device {
+        "(null)" => Some(Device::Driver(driver.to_owned())),
+        device => named(device),
+    };
+    (is_adapter && name.is_none()).then_some(Message {
         writer: Writer::Adapter,
         driver,
-        device: named(device),
+        device,
         text: rest,
     })
 }

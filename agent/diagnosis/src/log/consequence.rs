@@ -38,6 +38,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             K::CreateFailed | K::ResourceLimit | K::CreateRefused | K::CommandRefused
         )
     });
+    let dead = first(Grade::Failure, |symptom| {
+        matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::ResourceLimit)
+    });
     let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
@@ -72,6 +75,10 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
             || symptom.kind == K::NoMemory && after(refused_command)
+            // The core of the stack cannot use the port of an adapter that does not answer.
+            || symptom.kind == K::CommandRefused && after(dead) && symptom.text.contains("Couldn't ")
+            // What nvme connect prints stands before or after what the adapter refused.
+            || symptom.kind == K::OptionsRefused && created.is_some()
             // PSM opens a unit and creates its queues in one step.
             || symptom.kind == K::OpenFailed && after(created) && symptom.text.to_ascii_lowercase().contains("psm")
             || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")

@@ -170,6 +170,7 @@ const MPI: &[Row] = &[
     (&["rlimit_memlock is"], K::MemlockWarning),
     (&["for rdma to work properly", "memlock"], K::MemlockWarning),
     (&["memlock", "too low"], K::MemlockWarning),
+    (&["memlock", "too small"], K::MemlockWarning),
     (&["memlock limit"], K::MemlockWarning),
     (&["max locked memory"], K::MemlockWarning),
     (

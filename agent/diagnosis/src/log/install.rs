@@ -4,13 +4,20 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// Whether a line in lower case names a package of modules of the RDMA stack.
 pub(super) fn names_package(lower: &str) -> bool {
-    const MODULES: [&str; 15] = [
+    package(lower).is_some()
+}
+
+/// The first name of a package of modules of the RDMA stack or of the tools of its firmware.
+fn package(lower: &str) -> Option<usize> {
+    /// The beginnings of the names.
+    const MODULES: [&str; 21] = [
         "mlnx",
         "mlx",
+        "mofed",
         "ofed",
         "doca",
-        "efa",
         "irdma",
+        "erdma",
         "bnxt",
         "nvidia-peermem",
         "nvidia_peermem",
@@ -18,14 +25,109 @@ pub(super) fn names_package(lower: &str) -> bool {
         "nv-peer-mem",
         "peermem",
         "gdrdrv",
+        "gdrcopy",
         "knem",
+        "xpmem",
         "iser",
+        "isert",
+        "kernel-mft",
+        "rdma-modules",
     ];
-    MODULES.iter().any(|module| {
+    /// The same of names that begin other words.
+    const SHORT: [&str; 4] = ["efa", "srp", "srpt", "mft"];
+    let bytes = lower.as_bytes();
+    let begins = |at: usize| at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+    let ends = |at: usize| !bytes.get(at).is_some_and(u8::is_ascii_alphabetic);
+    let find = |name: &str, is_short: bool| {
         lower
-            .match_indices(module)
-            .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric())
-    })
+            .match_indices(name)
+            .map(|(at, _)| at)
+            .find(|at| begins(*at) && (!is_short || ends(at + name.len())))
+    };
+    let long = MODULES.iter().filter_map(|name| find(name, false));
+    let short = SHORT.iter().filter_map(|name| find(name, true));
+    long.chain(short).min()
+}
+
+/// A package manager refused a package of the RDMA stack, or one that needs it: `mlnx-ofed-kernel-modules : Depends: … but it is not
+/// installable`, `No match for argument: kmod-mlnx-ofa_kernel`, `nothing provides kernel needed by kmod-irdma`.
+fn refused_package(lower: &str) -> Option<(K, usize)> {
+    /// Words of these programs and of their messages: one of them, or several in a row.
+    const PROGRAMS: [&str; 19] = [
+        "dpkg",
+        "apt",
+        "apt-get",
+        "rpm",
+        "dnf",
+        "yum",
+        "zypper",
+        "package",
+        "packages",
+        "depends",
+        "scriptlet",
+        "providers",
+        "argument",
+        "e:",
+        "dependency problems",
+        "failed dependencies",
+        "needed by",
+        "nothing provides",
+        "unmet dependencies",
+    ];
+    const FAILS: [&str; 25] = [
+        "error processing",
+        "error:",
+        "error!",
+        "failed",
+        "failure",
+        "unable to",
+        "cannot",
+        "could not",
+        "couldn't",
+        "not found",
+        "unmet",
+        "nothing provides",
+        "none of the providers",
+        "not installable",
+        "not going to be installed",
+        "no package",
+        "no match",
+        "no installation candidate",
+        "not available",
+        "conflict",
+        "problems prevent",
+        "leaving unconfigured",
+        "not configured yet",
+        "exit status",
+        "return status",
+    ];
+    // Who asks for a package or removes one reads that it is not there; other package managers have packages of the same names, and the
+    // package of ice is a file of its firmware.
+    const OTHERS: [&str; 9] = [
+        " is not installed",
+        "to remove",
+        "to unmark",
+        "wheel",
+        "pip ",
+        "conda",
+        "image",
+        "ddp package",
+        "packages found in",
+    ];
+    // Modules and devices of the kernel have other names than their packages.
+    const MODULES: [&str; 6] = ["mlx4", "mlx5", "bnxt_", "efa_", "ib_", "iser:"];
+    let named = package(lower)?;
+    let name = &lower[named..];
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let of_program = PROGRAMS.iter().any(|words| {
+        lower.match_indices(words).any(|(at, _)| {
+            let is_letter = |at: usize| lower.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
+            (at == 0 || !is_letter(at - 1)) && !is_letter(at + words.len())
+        })
+    });
+    let is_missing = of_program && has(&FAILS) && (has(&["depends"]) || !has(&OTHERS));
+    let is_module = MODULES.iter().any(|module| name.starts_with(module));
+    (is_missing && !is_module).then_some((K::DriverNotBuilt, named))
 }
 
 /// DKMS or an installer could not build a module of the RDMA stack for the kernel. The messages name the module in a path or before a
@@ -39,8 +141,9 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
         "mlnx_add_kernel_support",
         "mlnxofedinstall",
     ];
-    const FAILS: [&str; 8] = [
+    const FAILS: [&str; 9] = [
         "make.log",
+        "error:",
         "bad return status",
         "bad exit status",
         "error exit status",
@@ -49,7 +152,9 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
         "errors",
         "error processing package",
     ];
-    let at = BUILDS.iter().find_map(|words| lower.find(words))?;
+    let Some(at) = BUILDS.iter().find_map(|words| lower.find(words)) else {
+        return refused_package(lower);
+    };
     (names_package(lower) && FAILS.iter().any(|word| lower.contains(word))).then_some((K::DriverNotBuilt, at))
 }
 
@@ -138,6 +243,58 @@ mod tests {
                 None,
             ),
             ("-e- bad link found at the end of cable 3", None),
+            (
+                " mlnx-ofed-kernel-modules : depends: linux-modules-extra-5.15.0-130-generic but it is not installable",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "dpkg: dependency problems prevent configuration of srp-modules:",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "dpkg: error processing package mlnx-ofed-kernel-modules (--install):",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "/var/lib/dkms/efa-nv-peermem/1.2.2/build/src/efa_nv_peermem.o: error: objtool: cleanup_module()",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "no match for argument: kmod-mlnx-ofa_kernel",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "  - nothing provides kernel = 5.14.0-427 needed by kmod-irdma-1.14.noarch",
+                Some(K::DriverNotBuilt),
+            ),
+            ("e: unable to locate package doca-ofed", Some(K::DriverNotBuilt)),
+            (
+                "error: %pre(mlnx-ofa_kernel-24.10.x86_64) scriptlet failed, exit status 1",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "error: failed dependencies: kernel(ib_register_client) is needed by kmod-knem",
+                Some(K::DriverNotBuilt),
+            ),
+            ("error: package mlnx-ofa_kernel is not installed", None),
+            (
+                "package 'mlnx-ofed-kernel-dkms' is not installed, so not removed",
+                None,
+            ),
+            (
+                "no match for argument: mlnx-ofa_kernel, no packages to remove",
+                None,
+            ),
+            ("dpkg: error processing package drbd-dkms (--configure):", None),
+            ("e: unable to locate package libmlx5-dev", None),
+            ("error: could not find a package for the wheel of mlx", None),
+            (
+                "mlx5_core 0000:41:00.0: failed to load package of the adapter",
+                None,
+            ),
+            ("capture on mlnx failed in adapter", None),
+            ("setting up mlnx-ofed-kernel-modules (25.04) ...", None),
+            ("bad exit status for module build: efault", None),
         ] {
             let found = build(line).or_else(|| firmware_tool(line));
             assert_eq!(found.map(|(kind, _)| kind), expected, "{line}");

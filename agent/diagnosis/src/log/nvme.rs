@@ -12,12 +12,20 @@ pub(super) const ANCHORS: &[&str] = &[
     "-t rdma",
     "transport=",
     "transport tcp",
+    "20049",
+    "iser",
+    "infiniband",
 ];
+
+/// What shows that a log is of storage over RDMA, in lower case; 20049 is the port of NFS over RDMA.
+const OF_RDMA: [&str; 7] = ["rdma", "iser", "20049", "infiniband", "o2ib", "ib_srp", "ibv_"];
 
 /// The transport of the last command or connection that the log shows.
 #[derive(Debug, Default)]
 pub(super) struct Target {
     is_tcp: bool,
+    /// Whether a line shows that storage, or something else, uses RDMA.
+    has_rdma: bool,
 }
 
 impl Target {
@@ -31,11 +39,22 @@ impl Target {
                 })
             })
         };
+        self.has_rdma |= OF_RDMA.iter().any(|sign| begins_word(lower, sign));
         if names("rdma") {
             self.is_tcp = false;
         } else if lower.contains("nvme") && names("tcp") || lower.contains("transport=tcp,") {
             self.is_tcp = true;
         }
+    }
+
+    /// Whether a refusal of a storage target is one of a connection over TCP, as far as the log shows: iSCSI and NFS use it unless an option
+    /// says otherwise.
+    pub(super) fn is_refusal_over_tcp(&self, text: &str) -> bool {
+        let lower = text.to_ascii_lowercase();
+        let is_fabric = ["nvme", "subsystem", "srp"]
+            .iter()
+            .any(|name| lower.contains(name));
+        self.is_tcp || !self.has_rdma && !is_fabric
     }
 
     /// Whether a line in lower case reports a connection over TCP.
@@ -69,6 +88,13 @@ pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
         K::CmFailed
     };
     Some((kind, at))
+}
+
+/// Whether a word begins so: `iser` is not in `appraiser`.
+fn begins_word(lower: &str, sign: &str) -> bool {
+    lower
+        .match_indices(sign)
+        .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -109,6 +135,47 @@ mod tests {
         ] {
             target.add(command);
             assert_eq!(target.is_of_tcp(line), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_counts_where_the_storage_uses_rdma() {
+        let iscsi =
+            "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)";
+        let nfs = "mount.nfs: access denied by server while mounting nas1:/export/home";
+        for (before, refusal, expected) in [
+            ("portal: 10.0.0.4,3260", iscsi, true),
+            ("iscsiadm -m iface -I iser -o update", iscsi, false),
+            ("appraiser started", iscsi, true),
+            ("# mount -t nfs nas1:/export/home /mnt", nfs, true),
+            ("# mount -o rdma,port=20049 nas1:/export/home /mnt", nfs, false),
+            ("# mount -o proto=rdma nas1:/export/home /mnt", nfs, false),
+            (
+                "",
+                "nvme nvme0: Connect for subsystem nqn.x is not allowed, hostnqn: y",
+                false,
+            ),
+            (
+                "nvme connect -t tcp -n nqn.x",
+                "Connect for subsystem nqn.x is not allowed",
+                true,
+            ),
+            (
+                "",
+                "scsi host7: ib_srp: SRP LOGIN REJECTED, reason 0x00010006",
+                false,
+            ),
+        ] {
+            let mut reader = crate::log::LogReader::default();
+            reader.feed(format!("{before}\n{refusal}\n").as_bytes());
+            let symptoms = reader.finish().symptoms;
+            let refused = symptoms.iter().find(|symptom| symptom.kind == K::StorageRefused);
+            let is_note = refused.is_some_and(|symptom| symptom.grade == crate::symptom::Grade::Note);
+            assert_eq!(
+                (refused.is_some(), is_note),
+                (true, expected),
+                "{before}: {refusal}"
+            );
         }
     }
 }

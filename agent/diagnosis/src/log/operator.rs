@@ -4,7 +4,7 @@
 //! The forms are those of driver containers (the network operator's and the GPU operator's, with the package managers that they call),
 //! dynamic resource allocation (kubelet, scheduler), and the daemons of the SR-IOV operator and its older device plugins.
 
-use super::{cluster::is_of_rdma, line::is_word};
+use super::{cluster::is_of_rdma, install::names_package};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads, in lower case.
@@ -102,24 +102,6 @@ fn headers(lower: &str) -> Option<usize> {
 /// The build of a driver package and the start of a driver container: `Failed to build mlnx-nvme DEB`, `Failed to install
 /// mlnx-ofed-kernel DEB`, `Timeout (600 sec.) awating DTK compilation`, `Failed to build driver: exit status 1`.
 fn build(lower: &str) -> Option<(K, usize)> {
-    const PARTS: [&str; 16] = [
-        "mlnx",
-        "mlx",
-        "ofed",
-        "doca",
-        "rdma",
-        "iser",
-        "isert",
-        "srp",
-        "knem",
-        "xpmem",
-        "kernel-mft",
-        "mft",
-        "efa",
-        "irdma",
-        "bnxt",
-        "erdma",
-    ];
     const WHOLE: [&str; 8] = [
         "dtk compilation",
         "failed to build driver",
@@ -138,11 +120,6 @@ fn build(lower: &str) -> Option<(K, usize)> {
     {
         return Some((K::DriverNotBuilt, at));
     }
-    let begins = |text: &str, part: &str| {
-        text.match_indices(part)
-            .any(|(at, _)| at == 0 || !is_word(text.as_bytes()[at - 1]))
-    };
-    let names = |text: &str| PARTS.iter().any(|part| begins(text, part));
     if let Some(at) = ["failed to build ", "failed to install "]
         .iter()
         .find_map(|words| lower.find(words))
@@ -152,7 +129,7 @@ fn build(lower: &str) -> Option<(K, usize)> {
             rest.split(|c: char| !c.is_ascii_alphanumeric())
                 .any(|one| one == *word)
         });
-        return (names(rest) && is_package).then_some((K::DriverNotBuilt, at));
+        return (names_package(rest) && is_package).then_some((K::DriverNotBuilt, at));
     }
     // `Command "/src/install.pl --without-dkms …" failed with exit code: 1`.
     let at = lower.find("failed with exit code")?;
@@ -280,17 +257,9 @@ impl Policy {
             "temporary failure resolving",
             "unable to find a match",
         ];
-        const PARTS: [&str; 8] = [
-            "mofed",
-            "mlnx",
-            "ofed",
-            "doca",
-            "nicclusterpolicy",
-            "irdma",
-            "mlx5",
-            "efa",
-        ];
-        self.builds |= BEGINS.iter().chain(&PARTS).any(|words| lower.contains(words));
+        self.builds |= BEGINS.iter().any(|words| lower.contains(words))
+            || lower.contains("nicclusterpolicy")
+            || names_package(lower);
         let at = FAILS
             .iter()
             .find_map(|words| lower.find(words))

@@ -26,7 +26,7 @@ use super::{
     ended::{self, PythonTrace},
     entity::is_rdma_name,
     errors::errno,
-    fabric, families,
+    fabric, families, gpu,
     grade::failures,
     grammar,
     guid::Shown,
@@ -88,6 +88,10 @@ const OTHER_ANCHORS: &[&str] = &[
     "abnormal",
     "fault",
     "io_page",
+    "xid (",
+    "no cid",
+    "gpu reset",
+    " reset",
     "f_trans",
     "slot",
     "inaccessible",
@@ -195,6 +199,11 @@ impl Recogniser {
     /// Whether a line so far shows a pod that requests what RDMA needs.
     pub(super) fn has_request(&self) -> bool {
         self.requested
+    }
+
+    /// Whether the refusal of a storage target is one of a connection over TCP, as far as the log shows.
+    pub(super) fn is_refusal_over_tcp(&self, symptom: &Symptom) -> bool {
+        symptom.kind == SymptomKind::StorageRefused && self.target.is_refusal_over_tcp(&symptom.text)
     }
 
     /// What the lines so far show to have worked.
@@ -376,6 +385,9 @@ fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Judged {
         return Judged::Final(Some(Found::Recovered(report.device.clone())));
     }
     if report.kind == EventKind::Started {
+        if report.driver == "amdgpu" {
+            return Judged::Final(Some(Found::Recovered(report.device.clone())));
+        }
         return Judged::Final(None);
     }
     let Some((kind, grade)) = of_event(report.kind).filter(|_| is_of_interest(line, &report.driver)) else {
@@ -393,6 +405,13 @@ fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Judged {
             found.named.device = Some(name.clone());
         }
         _ => {}
+    }
+    // A process ended before its memory was released. Newer drivers of the GPU no longer log it.
+    if report.kind == EventKind::PeerMemory && line.lower.contains("invalid context, skipping") {
+        found.grade = symptom::Grade::Note;
+    }
+    if report.kind == EventKind::GpuError && gpu::is_of_application(&line.lower) {
+        found.grade = symptom::Grade::Note;
     }
     if report.kind == EventKind::IommuFault {
         match user_of(&report.driver) {

@@ -12,7 +12,8 @@ pub(super) static STORAGE_ACCESS: KnownCause = KnownCause {
     explanation: "RDMA works: the target answered. It does not know the name of this host (host NQN, initiator name, address), the name of the \
     subsystem or export is wrong, or the password is.",
     next_step: "Compare the names in the message with the target's configuration: allowed hosts of the NVMe subsystem (/etc/nvme/hostnqn here), access \
-    list and CHAP secret of the iSCSI target (/etc/iscsi/initiatorname.iscsi here), clients of the NFS export (showmount -e SERVER).",
+    list and CHAP secret of the iSCSI target (/etc/iscsi/initiatorname.iscsi here), access list of the SRP target (it has the port GUIDs of its \
+    initiators; ibstat shows those of this host), clients of the NFS export (showmount -e SERVER).",
     rules: &[],
     cases: &[],
     often: &[StorageRefused],

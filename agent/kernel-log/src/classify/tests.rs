@@ -48,6 +48,27 @@ const MLX5: &[(&str, &str)] = &[
         "0000:65:00.0 started",
     ),
     (
+        "infiniband (null): The device didn't send any completion for admin cmd ALLOC_PD(1) status 0 (id: 3, cq consumer: 3)",
+        "infiniband command-timeout",
+    ),
+    (
+        "infiniband rdmap79s0: Failed to allocate pd[-62]",
+        "rdmap79s0 command-timeout",
+    ),
+    (
+        "infiniband rdmap79s0: Failed to create qp [-110]",
+        "rdmap79s0 command-timeout",
+    ),
+    (
+        "[qedr_create_user_qp:1852(qedr0)]create qp: failed on rdma create qp, rc = -12",
+        "qedr0 resource-limit",
+    ),
+    (
+        "[qed_cxt_acquire_cid:944(eth0)]no CID available for protocol 2",
+        "eth0 resource-limit",
+    ),
+    ("infiniband mlx5_0: Failed to query port -1100", "-"),
+    (
         "mlx5_core 0000:65:00.0: firmware version: 28.41.1000",
         "0000:65:00.0 started",
     ),

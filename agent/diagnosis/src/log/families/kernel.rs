@@ -71,6 +71,10 @@ pub(super) const ROWS: &[Row] = &[
     // Memory of the host, for which the kernel does not print a report.
     (&["svcrdma", "failed to allocate memory"], K::HostMemory),
     (&["give_pages", "err -12"], K::HostMemory),
+    // SoftRoCE and soft iWARP have no memory but the host's.
+    (&["rdma_rxe: ", "err -12"], K::HostMemory),
+    (&["rdma_rxe: ", "cannot allocate memory"], K::HostMemory),
+    (&["siw: ", "err -12"], K::HostMemory),
     (&["give fail -12"], K::HostMemory),
     // Limits.
     (&["rdmacg", "-11"], K::ResourceLimit),
@@ -118,6 +122,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["invalid request local work queue"], K::QueueError),
     (&["local access violation work queue"], K::QueueAccess),
+    // The core of the kernel's RDMA stack cannot use a port: the driver refused its management queue pair.
+    (&["couldn't create ib_mad"], K::CommandRefused),
+    (&["infiniband", "couldn't start port"], K::CommandRefused),
+    (&["infiniband", "couldn't open port"], K::CommandRefused),
+    (&["opcode", "error bad_"], K::CommandRefused),
+    // A GPU, in several lines or one.
+    (&["fallen off the bus"], K::GpuStopped),
     // A limit on locked memory.
     (&["failed to lock addr", "pages"], K::RegMrNoMemory),
     (&["failed to pin", "pages"], K::RegMrNoMemory),
