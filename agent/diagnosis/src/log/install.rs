@@ -66,7 +66,7 @@ fn refused_package(lower: &str) -> Option<(K, usize)> {
         "depends",
         "scriptlet",
         "providers",
-        "argument",
+        "for argument",
         "e:",
         "dependency problems",
         "failed dependencies",
@@ -298,6 +298,16 @@ mod tests {
         ] {
             let found = build(line).or_else(|| firmware_tool(line));
             assert_eq!(found.map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_argument_is_not_that_of_a_package_manager() {
+        for line in [
+            "cuda_gdrcopy_dev_register():320<warn> gdr_pin_buffer failed! error: invalid argument",
+            "erdma_0: iface 0x32ce7410 failed to create ud qp tx wr:256 sge:6 failed: invalid argument",
+        ] {
+            assert_eq!(build(line), None, "{line}");
         }
     }
 }

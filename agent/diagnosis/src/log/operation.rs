@@ -335,6 +335,8 @@ pub(super) fn experimental(lower: &str, operation: Operation, errno: Option<Errn
     let is_known = match operation {
         Operation::Query | Operation::Open | Operation::Call => false,
         Operation::Harmless => true,
+        // Memory of a GPU is refused so, too.
+        Operation::Register if errno == Some(Errno::EINVAL) => true,
         _ => matches!(
             errno,
             Some(
