@@ -334,7 +334,7 @@ fn of_adapter(
             .then_some(Some(EventKind::DriverError))
     };
     let kind = match meaning(ADAPTER, lower) {
-        // What a number tells is more than that something failed.
+        // A number says more than that something failed.
         Some(Some(EventKind::DriverError)) | None => of_number(lower).map(Some),
         found => found,
     };

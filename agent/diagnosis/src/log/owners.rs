@@ -15,7 +15,7 @@ const MAX: usize = 512;
 /// Number of functions with faults from which those of a kind of owner are counted together.
 const MANY: usize = 16;
 
-/// Words before an address that are no drivers of what is there.
+/// Words before an address that do not name the driver of what is there.
 const NOT_DRIVERS: [&str; 16] = [
     "pci", "pcieport", "pci-stub", "vfio-pci", "vfio_pci", "pciback", "iommu", "device", "function", "port",
     "bus", "address", "from", "gpu", "nic", "for",
