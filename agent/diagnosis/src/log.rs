@@ -20,7 +20,6 @@ mod gid;
 mod gpu;
 mod grade;
 mod grammar;
-mod guid;
 mod install;
 mod kernel;
 mod line;
@@ -36,6 +35,7 @@ mod owners;
 mod phrases;
 mod recognise;
 mod settings;
+mod shown;
 mod source;
 mod status;
 mod success;
@@ -47,11 +47,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::symptom::{Gpu, Grade, Symptom, SymptomKind};
-pub use guid::ZeroGuid;
 pub use marks::Marks;
 use operation::Operation;
 use recognise::{Found, Recogniser};
 use settings::Fact;
+pub use shown::ZeroGuid;
 
 /// The C library's names and texts of error numbers.
 pub(crate) mod strerror {
@@ -148,8 +148,6 @@ pub struct LogReader {
     owners: owners::Owners,
     /// Whether a channel within a node, or over the network, was seen.
     channels: (bool, bool),
-    /// The last line that shows that the job finished its work.
-    finished: Option<u64>,
 }
 
 impl LogReader {
@@ -215,11 +213,6 @@ impl LogReader {
         if self.log.nodes.is_none() && self.channels == (true, false) {
             self.log.nodes = Some(1);
         }
-        for symptom in &mut self.log.symptoms {
-            if symptom.kind == SymptomKind::Unrecognised && symptom.line < self.finished {
-                symptom.grade = Grade::Note;
-            }
-        }
         let successes = self.recogniser.successes();
         successes.one_node = self.log.nodes == Some(1);
         successes.excuse(&mut self.log.symptoms);
@@ -283,13 +276,10 @@ impl LogReader {
         self.style.add(&bytes);
         self.source.add(&bytes);
         let bytes = decoration::undecorated(bytes);
-        if std::str::from_utf8(&bytes).is_ok_and(ended::is_handled) {
+        if !self.log.symptoms.is_empty() && std::str::from_utf8(&bytes).is_ok_and(ended::is_handled) {
             self.forgive();
         }
         self.owners.add(&bytes);
-        if foreign::has_finished(&bytes) {
-            self.finished = Some(self.log.lines);
-        }
         let has_event = |symptom: &Symptom| success::can_go_on(symptom.kind);
         if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
             self.recogniser.successes().went_on = Some(self.log.lines);

@@ -333,12 +333,13 @@ fn of_adapter(
             .is_some_and(|level| level <= ERROR)
             .then_some(Some(EventKind::DriverError))
     };
-    let kind = match meaning(ADAPTER, lower) {
+    let found = meaning(ADAPTER, lower);
+    let kind = match found {
         // A number says more than that something failed.
-        Some(Some(EventKind::DriverError)) | None => of_number(lower).map(Some),
-        found => found,
+        Some(Some(EventKind::DriverError)) | None => of_number(lower).map(Some).or(found),
+        _ => found,
     };
-    let kind = kind.or_else(|| meaning(ADAPTER, lower)).or_else(is_error)?;
+    let kind = kind.or_else(is_error)?;
     // Below an error are a critical condition, an alert and an emergency, which a driver does not log for less.
     let kind = match kind {
         Some(EventKind::DriverError) if level.is_some_and(|level| level < ERROR) => {

@@ -1,5 +1,6 @@
 //! Connections that are not of RDMA: to web servers, databases and shells, and those of UCX over TCP.
 
+use super::success::FINISHED;
 use crate::symptom::SymptomKind::{self as K};
 
 /// What names another protocol or its client, in lower case.
@@ -141,27 +142,6 @@ pub(super) fn without_names(lower: &str) -> String {
     out
 }
 
-/// How a job ends that did its work, in lower case.
-const ENDS: [&str; 4] = [
-    "training finished",
-    "training complete",
-    "finished training",
-    "training done",
-];
-
-/// Whether a line shows that the job finished its work.
-pub(super) fn has_finished(bytes: &[u8]) -> bool {
-    let has_word = |word: &[u8]| {
-        bytes
-            .windows(word.len())
-            .any(|part| part.eq_ignore_ascii_case(word))
-    };
-    has_word(b"training") && {
-        let lower = String::from_utf8_lossy(bytes).to_ascii_lowercase();
-        ENDS.iter().any(|end| lower.contains(end))
-    }
-}
-
 /// Whether a line shows that the job goes on: NCCL's communicator, a step of a training with its loss, or its end.
 pub(super) fn goes_on(bytes: &[u8]) -> bool {
     let lower = String::from_utf8_lossy(bytes).to_ascii_lowercase();
@@ -170,7 +150,7 @@ pub(super) fn goes_on(bytes: &[u8]) -> bool {
             && lower.contains("loss")
             && lower.bytes().any(|byte| byte.is_ascii_digit())
     };
-    lower.contains("init complete") || ENDS.iter().any(|end| lower.contains(end)) || counts()
+    lower.contains("init complete") || FINISHED.iter().any(|end| lower.contains(end)) || counts()
 }
 
 #[cfg(test)]

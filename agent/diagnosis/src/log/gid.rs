@@ -32,6 +32,9 @@ pub(crate) fn is_of_mac(gid: Ipv6Addr) -> bool {
     gid.is_unicast_link_local() && gid.octets()[11..13] == [0xff, 0xfe]
 }
 
+/// How a link-local GID begins in each form.
+pub(super) const LINK_LOCAL: [&str; 4] = ["fe80:", "fe:80:", "254:128:", "80fe/"];
+
 /// The first link-local GID of an Ethernet port that a line in lower case shows in use. Tables of all GIDs of a port have one, too.
 pub(super) fn link_local(lower: &str) -> Option<Ipv6Addr> {
     const TABLES: [&str; 3] = ["gid[", "gids/", "show_gids"];
@@ -39,11 +42,7 @@ pub(super) fn link_local(lower: &str) -> Option<Ipv6Addr> {
     if !lower.contains("gid") || TABLES.iter().any(|words| lower.contains(words)) {
         return None;
     }
-    let begins = |word: &&str| {
-        ["fe80:", "fe:80:", "254:128:", "80fe/"]
-            .iter()
-            .any(|beginning| word.starts_with(beginning))
-    };
+    let begins = |word: &&str| LINK_LOCAL.iter().any(|beginning| word.starts_with(beginning));
     let mut words = lower.split(AROUND).filter(begins);
     words.find_map(|word| parse(word.trim_end_matches(['.', ':'])).filter(|gid| is_of_mac(*gid)))
 }

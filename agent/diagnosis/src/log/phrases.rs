@@ -1,10 +1,10 @@
 //! Searches a line for many phrases in one pass.
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 
 use super::line::is_word;
 
-/// Phrases in lower case. A line is searched once, however many they are.
+/// Phrases, which may occur in letters of either case. A line is searched once, however many they are.
 #[derive(Debug)]
 pub(super) struct Phrases {
     /// Never `None` with the phrases of this crate; if it were, nothing would be found.
@@ -23,16 +23,19 @@ pub(super) struct Occurrence {
 impl Phrases {
     pub(super) fn new(phrases: impl IntoIterator<Item = &'static str>) -> Self {
         Self {
-            automaton: AhoCorasick::new(phrases).ok(),
+            automaton: AhoCorasickBuilder::new()
+                .ascii_case_insensitive(true)
+                .build(phrases)
+                .ok(),
         }
     }
 
-    /// Every occurrence in a text in lower case, overlapping ones too.
-    pub(super) fn find<'a>(&'a self, lower: &'a str) -> impl Iterator<Item = Occurrence> + 'a {
+    /// Every occurrence in a text, overlapping ones too.
+    pub(super) fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Occurrence> + 'a {
         let found = self
             .automaton
             .iter()
-            .flat_map(move |automaton| automaton.find_overlapping_iter(lower));
+            .flat_map(move |automaton| automaton.find_overlapping_iter(text));
         found.map(|found| Occurrence {
             index: found.pattern().as_usize(),
             start: found.start(),

@@ -102,8 +102,7 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
     ]
     .iter()
     .any(|word| lower.contains(word));
-    let index = gid_index(lower).filter(|_| !fails)?;
-    Some(Fact::GidIndex(index))
+    gid_index(lower).filter(|_| !fails).map(Fact::GidIndex)
 }
 
 /// The version in `NCCL version 2.22.3+cuda12.5`.

@@ -55,11 +55,19 @@ const WORDS: &[(&str, Success)] = &[
     ("tcptransport listen", Success::TcpEngine),
 ];
 
+/// How a job ends that did its work, in lower case.
+pub(super) const FINISHED: [&str; 4] = [
+    "training finished",
+    "training complete",
+    "finished training",
+    "training done",
+];
+
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
 
 /// The words, which make a line worth reading.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
-    WORDS.iter().map(|(word, _)| *word)
+    WORDS.iter().map(|(word, _)| *word).chain(FINISHED)
 }
 
 /// The last lines that show each success.
@@ -70,6 +78,7 @@ pub(super) struct Successes {
     no_plugin: bool,
     gpu_memory: Option<u64>,
     tcp_engine: Option<u64>,
+    finished: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
     /// A tool listed an active port.
@@ -95,7 +104,8 @@ impl Successes {
                 Some((_, Success::NoPlugin)) => self.no_plugin = true,
                 Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
                 Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
-                None => {}
+                // Behind these words are those of the end.
+                None => self.finished = Some(line),
             }
         }
     }
@@ -114,6 +124,8 @@ impl Successes {
         let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
         let is_mild = symptom.grade <= Grade::Degraded;
         match symptom.kind {
+            // A line that is not recognised did not keep the job from its end.
+            K::Unrecognised if before(self.finished) => true,
             // Within one node NCCL uses NVLink, PCIe or shared memory, whatever network it would have used.
             K::NoDevice
             | K::SocketFallback

@@ -108,9 +108,7 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         return;
     }
     let closed = || {
-        let opened = case.seen(&[SymptomKind::OpenFailed]);
-        opened
-            .into_iter()
+        case.seen(&[SymptomKind::OpenFailed])
             .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
     };
     if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {

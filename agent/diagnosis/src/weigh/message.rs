@@ -16,7 +16,7 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
                 driver, or let the program request less."
                     .into(),
             );
-        } else if symptom.text.to_ascii_lowercase().contains("verbs nic") {
+        } else if text.contains("verbs nic") {
             scales.next_step = Some(
                 "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
                 where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \

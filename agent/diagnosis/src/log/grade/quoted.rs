@@ -109,29 +109,17 @@ fn is_release_note(lower: &str) -> bool {
         .any(|beginning| text.starts_with(beginning))
 }
 
-/// Whether a sentence gives a message as an instance of a kind: ``error messages like `UCX ERROR …` ``.
+/// Whether a sentence gives a message as an instance of a kind, or compares it: ``error messages like `UCX ERROR …` ``, `a clearer message than
+/// "No IB devices found"`.
 fn is_instance(lower: &str) -> bool {
-    // `a clearer message than "No IB devices found"`.
-    let compared = lower.split_once('"').is_some_and(|(before, rest)| {
-        let before = before.trim_end();
-        rest.contains('"') && [" than", " instead of"].iter().any(|word| before.ends_with(word))
-    });
-    if compared {
-        return true;
-    }
-    lower.split_once('`').is_some_and(|(before, rest)| {
-        let before = before.trim_end();
-        let is_like = [" like", " such as", " e.g."]
-            .iter()
-            .any(|word| before.ends_with(word));
-        is_like && rest.contains('`')
-            || rest.split('`').skip(1).step_by(2).any(|between| {
-                let between = between.trim_end();
-                [" like", " such as", " e.g."]
-                    .iter()
-                    .any(|word| between.ends_with(word))
-            })
-    })
+    let ends = |before: &str, words: &[&str]| words.iter().any(|word| before.trim_end().ends_with(word));
+    let is_compared = lower
+        .split_once('"')
+        .is_some_and(|(before, rest)| rest.contains('"') && ends(before, &[" than", " instead of"]));
+    // Every second part is between backticks.
+    let parts: Vec<&str> = lower.split('`').collect();
+    let mut outside = parts.iter().step_by(2);
+    is_compared || parts.len() > 2 && outside.any(|before| ends(before, &[" like", " such as", " e.g."]))
 }
 
 /// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.

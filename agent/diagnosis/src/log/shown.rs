@@ -41,17 +41,23 @@ static GPU: LazyLock<Phrases> = LazyLock::new(|| {
     ])
 });
 
+/// What a line has that names a device or shows a GUID, or a link-local GID.
+static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
+    let of_devices = ["ca '", "hca_id:", "ibstat", "ibv_devinfo", "guid:"];
+    Phrases::new(of_devices.into_iter().chain(gid::LINK_LOCAL))
+});
+
 impl Shown {
-    /// Adds a line.
+    /// Adds a line. Most lines of a log show none of this, so each is searched before it is read.
     pub(super) fn add(&mut self, text: &str, number: u64) {
-        if self.gpu && self.zero.is_some() && self.link_local.is_some() {
+        self.gpu = self.gpu || GPU.occur(text);
+        if !WORTH.occur(text) {
             return;
         }
         let lower = text.to_ascii_lowercase();
         if self.link_local.is_none() {
             self.link_local = gid::link_local(&lower).map(|gid| (number, gid.to_string()));
         }
-        self.gpu = self.gpu || GPU.first_in_text(&lower).is_some();
         if self.zero.is_some() {
             return;
         }
