@@ -6,6 +6,7 @@
 //! regard to case and apply to the adapters of every vendor: drivers change their wording and share their vocabulary.
 
 use crate::{
+    denial,
     event::{Device, EventKind},
     gpu,
     origin::{Message, Writer, pci},
@@ -61,8 +62,11 @@ pub fn judge(line: &str) -> Judgement {
     Record::parse(text.trim_start()).map_or(Judgement::Unknown, |record| judge_record(&record))
 }
 
-/// Recognises a record.
+/// Recognises a record. Of what the audit subsystem says of processes, only a device node and who denied the access to it is taken.
 pub fn of_record(record: &Record<'_>) -> Option<Report> {
+    if let Some(report) = denial::report(record.text) {
+        return Some(report);
+    }
     match judge_record(record) {
         Judgement::Event(report) => Some(report),
         Judgement::Harmless | Judgement::Unlisted | Judgement::Unknown => None,
@@ -123,9 +127,9 @@ pub(super) fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
 /// harmless.
 const ADAPTER: &[Row] = {
     use EventKind::{
-        AdapterHealth, AdapterTemperature, CommandTimeout, DriverError, FirmwareInit, LinkDown, LinkUp,
-        ModuleFault, ModulePlugged, ModuleUnplugged, PciFatal, PciPower, ProbeFailed, ResourceLimit, Started,
-        TxTimeout,
+        AdapterHealth, AdapterTemperature, BounceFull, CommandTimeout, DriverError, FirmwareInit, LinkDown,
+        LinkUp, ModuleFault, ModulePlugged, ModuleUnplugged, PciFatal, PciPower, ProbeFailed, ResourceLimit,
+        Started, TxTimeout,
     };
     &[
         // The name is chosen by who renames the network device, which may be a pod.
@@ -133,10 +137,14 @@ const ADAPTER: &[Row] = {
         // Port module events: a state, and for an error its reason.
         (&["port module event", "cable unplugged"], Some(ModuleUnplugged)),
         (&["port module event", "cable plugged"], Some(ModulePlugged)),
+        (&["port module event", "power on the pcie slot"], Some(PciPower)),
         (&["port module event"], Some(ModuleFault)),
         (&["unqualified", "module"], Some(ModuleFault)),
         (&["unsupported", "module"], Some(ModuleFault)),
         (&["module", "power budget"], Some(ModuleFault)),
+        // Bounce buffers (`kernel/dma/swiotlb.c`; before Linux 4.20, `lib/swiotlb.c`).
+        (&["swiotlb buffer is full"], Some(BounceFull)),
+        (&["out of sw-iommu space"], Some(BounceFull)),
         (&["insufficient power"], Some(PciPower)),
         (&["pcie slot advertised"], None),
         (&["high temp"], Some(AdapterTemperature)),
@@ -168,6 +176,11 @@ const ADAPTER: &[Row] = {
         (&["enable hca failed"], Some(FirmwareInit)),
         (&["firmware", "init", "failed"], Some(FirmwareInit)),
         (&["failed to init", "firmware"], Some(FirmwareInit)),
+        // mlx4.
+        (&["failed to init fw"], Some(FirmwareInit)),
+        (&["failed to start fw"], Some(FirmwareInit)),
+        (&["init_hca", "failed, aborting"], Some(FirmwareInit)),
+        (&["query_fw", "failed, aborting"], Some(FirmwareInit)),
         (&["fw", "not ready"], Some(FirmwareInit)),
         (&["failed to establish hwc"], Some(FirmwareInit)),
         // ice without its package has no RDMA.
@@ -176,6 +189,7 @@ const ADAPTER: &[Row] = {
         (&["probe", "failed with error -517"], None),
         (&["probe", "failed"], Some(ProbeFailed)),
         (&["failed to probe"], Some(ProbeFailed)),
+        (&["missing registers bar"], Some(ProbeFailed)),
         (&["init_one failed"], Some(ProbeFailed)),
         (&["load_one failed"], Some(ProbeFailed)),
         (&["failed to load the driver"], Some(ProbeFailed)),
@@ -266,6 +280,8 @@ const ADAPTER: &[Row] = {
         (&["hmc error"], Some(AdapterHealth)),
         (&["parity error"], Some(AdapterHealth)),
         (&["freeze state entered"], Some(AdapterHealth)),
+        (&["exit", "spc freeze"], None),
+        (&["spc freeze"], Some(AdapterHealth)),
         (&["sdma engine", "halted"], Some(AdapterHealth)),
         (&["fw stuck"], Some(AdapterHealth)),
         (&["mqe timeout"], Some(CommandTimeout)),
@@ -303,6 +319,9 @@ const ADAPTER: &[Row] = {
         (&["failed to initialize port"], Some(DriverError)),
         (&["sriov", "failed"], Some(DriverError)),
         (&["process_aeq", "ae "], Some(DriverError)),
+        // Slingshot.
+        (&["event_link_down"], Some(LinkDown)),
+        (&["event_link_up"], Some(LinkUp)),
         (&["new offline"], Some(LinkDown)),
         // hfi1: the two ends could not agree on the link (LNI).
         (&["link up error"], Some(LinkDown)),

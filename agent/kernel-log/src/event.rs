@@ -66,6 +66,10 @@ kinds! {
     PciNonfatal: "pci-nonfatal", Fault;
     /// The slot offers less power than the adapter may draw.
     PciPower: "pci-power", Fault;
+    /// The bounce buffers for DMA (SWIOTLB) have no room for a transfer of the device.
+    BounceFull: "bounce-full", Fault;
+    /// A security module of the kernel (`SELinux`, `AppArmor`) denied a process the access to a device node.
+    AccessDenied: "access-denied", Notice;
     /// The IOMMU blocked a memory access of the device.
     IommuFault: "iommu-fault", Fault;
     /// The cable or transceiver is faulty, too hot, or needs too much power.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod classify;
+mod denial;
 mod event;
 mod gpu;
 mod origin;

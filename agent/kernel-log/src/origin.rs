@@ -7,7 +7,9 @@
 use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 39] = [
+const ADAPTERS: [&str; 41] = [
+    "cxi_core",
+    "cxi_ss1",
     "mlx5_core",
     "mlx5_ib",
     "mlx5e",

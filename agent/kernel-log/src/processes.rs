@@ -88,6 +88,10 @@ fn name(text: &str, after: usize, key: &str) -> Option<Range<usize>> {
     let rest = text[after..].trim_start_matches([' ', '=', ':']);
     let start = text.len() - rest.len();
     let between = &text[after..start];
+    // `Failed to process command REG_MR`.
+    if text[..after - key.len()].ends_with("to ") {
+        return None;
+    }
     // Hidden before, or a heading (`Process information:`).
     if between.is_empty() || rest.is_empty() || rest.starts_with(HIDDEN) || rest.starts_with("information") {
         return None;

@@ -1,6 +1,6 @@
 //! One record of the kernel log.
 
-use crate::{processes, speaker};
+use crate::{denial, processes, speaker};
 
 /// Maximum length of a record's text that is looked at, in bytes. The kernel's own limit for one message is about 1 KiB.
 const MAX_TEXT: usize = 2048;
@@ -153,7 +153,11 @@ fn bounded(text: &str) -> &str {
 pub fn kept(record: &str) -> String {
     let first = record.lines().next().unwrap_or_default();
     let (header, text) = split(first);
-    header + &processes::without_processes(bounded(text))
+    let text = bounded(text);
+    match denial::shortened(text) {
+        Some(denial) => header + &denial,
+        None => header + &processes::without_processes(text),
+    }
 }
 
 /// What a line has before its message, as the reader writes it, and the message. Only the message contains what a driver

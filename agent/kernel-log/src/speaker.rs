@@ -11,6 +11,13 @@ const SPEAKERS: &str = "\
     ionic_rdma irdma iw_* kfd mana mana_ib mlx4_* mlx5_* mlx_compat mlxfw nv_peer_mem nvidia nvidia-* nvidia_* pci \
     pci_bus pcieport pciehp qede qedr rdma_* rdmavt rxe* siw* vfio-pci vfio_pci vmw_pvrdma x86/tme";
 
+/// What the kernel says when it refuses a module because of its signature (`kernel/module/signing.c`): no driver says it.
+const REFUSED_MODULES: [&str; 3] = [
+    "Loading of unsigned module is rejected",
+    "Loading of module with unsupported crypto is rejected",
+    "Loading of module with unavailable key is rejected",
+];
+
 /// The longest name of a process in bytes (`TASK_COMM_LEN`, less the final zero).
 pub(super) const MAX_COMM: usize = 15;
 
@@ -51,6 +58,11 @@ pub fn is_known(text: &str) -> bool {
     if text.starts_with('{') {
         return text.contains("[Hardware Error]");
     }
+    if REFUSED_MODULES.contains(&text.trim_end()) {
+        return true;
+    }
+    // `ibdev_printk` before the device exists.
+    let text = text.strip_prefix("(NULL ib_device): ").unwrap_or(text);
     let end = text.find([':', ' ']).unwrap_or(text.len());
     let first = &text[..end];
     let speaks = SPEAKERS
@@ -93,6 +105,7 @@ mod tests {
             "Memory Encryption Features active: AMD SEV SEV-ES",
             "NVRM: Xid (PCI:0000:18:00): 79, pid=1234, name=python3, GPU has fallen off the bus.",
             "infiniband mlx5_0: ib_query_port failed (-5)",
+            "(NULL ib_device): bnxt_re: probe error: RoCE is not supported on this device",
             "mlx5_0:mlx5_ib_alloc_pd:2345:(pid 4711): failed",
             "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 5",
         ] {

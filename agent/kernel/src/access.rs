@@ -25,6 +25,9 @@ const MAX_METADATA: usize = 64;
 pub struct Access {
     /// For each RDMA device that user space can open, the name of its device node (`uverbs0`); absent without `ib_uverbs`.
     pub uverbs: Fact<BTreeMap<String, String>>,
+    /// Whether some device node does not say to which RDMA device it belongs, so that devices without one in [`Access::uverbs`] can have one.
+    /// The kernel always says it; a captured tree may not have it.
+    pub uverbs_unnamed: bool,
     /// The names in `/dev/infiniband`; absent if there is no such directory.
     pub nodes: Fact<Vec<String>>,
     /// The device nodes that this process may not open, with the reason. Found out on a running machine only.
@@ -43,13 +46,16 @@ impl Access {
     /// Reads it, once. It is not a source of [`Facts`](crate::Facts): a node as a whole has no such facts.
     pub fn read(root: &Root) -> Self {
         let scope = Scope::new(root);
-        let device = |node: &String| {
-            let device = scope.optional(&format!("{VERBS}/{node}/ibdev"));
-            Some((device.known()?.clone(), node.clone()))
-        };
+        let mut uverbs_unnamed = false;
         let uverbs: Fact<BTreeMap<String, String>> = scope.entries(VERBS).map(|names| {
-            let nodes = names.iter().filter(|name| name.starts_with("uverbs"));
-            nodes.filter_map(device).collect()
+            let mut named = BTreeMap::new();
+            for node in names.into_iter().filter(|name| name.starts_with("uverbs")) {
+                match scope.optional(&format!("{VERBS}/{node}/ibdev")).known() {
+                    Some(device) => drop(named.insert(device.clone(), node)),
+                    None => uverbs_unnamed = true,
+                }
+            }
+            named
         });
         let closed_node = |node: &String| {
             let number = scope.optional(&format!("{VERBS}/{node}/dev"));
@@ -68,6 +74,7 @@ impl Access {
         };
         Self {
             uverbs,
+            uverbs_unnamed,
             nodes: scope.entries(NODES),
             closed,
             functions: BTreeMap::new(),

@@ -76,6 +76,9 @@ sources! {
     iommu: crate::iommu::Iommu;
     /// Kernel modules.
     modules: crate::modules::Modules;
+    /// Modules that the configuration of modprobe keeps from being loaded.
+    #[serde(default)]
+    modprobe: crate::modprobe::Modprobe;
     /// PCI functions that are relevant to RDMA.
     pci: crate::pci::Pci;
     /// Subnets, ARP settings and flow control of the network devices of RDMA ports.

@@ -20,6 +20,7 @@ pub mod kmsg;
 pub mod kubelet;
 pub mod limits;
 pub mod lldp;
+pub mod modprobe;
 pub mod modules;
 pub mod netlink;
 pub mod network;

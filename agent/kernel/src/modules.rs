@@ -1,6 +1,6 @@
 //! Kernel modules: the loaded ones, their versions, and whether the RDMA stack is in-kernel or OFED.
 //!
-//! Source: `/proc/modules`, `/sys/module/NAME/version`, `/sys/class/infiniband_verbs`, `/sys/class/misc/rdma_cm` and
+//! Source: `/proc/modules`, `/sys/module/NAME/version`, `/sys/class/infiniband_verbs`, `/dev/infiniband`, `/sys/class/misc/rdma_cm` and
 //! `/sys/module/ib_core/parameters/netns_mode`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The modules that RDMA and GPUDirect depend on, in the order of the output.
-pub const KNOWN: [&str; 27] = [
+pub const KNOWN: [&str; 31] = [
     "ib_core",
     "ib_uverbs",
     "ib_umad",
@@ -23,16 +23,20 @@ pub const KNOWN: [&str; 27] = [
     "rdma_ucm",
     "mlx5_core",
     "mlx5_ib",
+    "mlx4_core",
     "mlx4_ib",
     "mlx_compat",
     "bnxt_re",
     "efa",
+    "erdma",
     "hfi1",
+    "hns_roce_hw_v2",
     "ionic_rdma",
     "irdma",
     "iw_cxgb4",
     "mana_ib",
     "qedr",
+    "vmw_pvrdma",
     "rdma_rxe",
     "siw",
     "nvidia",
@@ -59,6 +63,19 @@ pub struct Modules {
     /// Linux 5.2.
     #[serde(default)]
     pub exclusive_namespaces: Fact<bool>,
+    /// The device node of each RDMA device, by the name of the device. Absent if this process does not see the node's
+    /// `/dev/infiniband`: it runs in a container, or the tree was copied without it.
+    #[serde(default)]
+    pub device_nodes: Fact<BTreeMap<String, DeviceNode>>,
+}
+
+/// The device node through which programs open an RDMA device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceNode {
+    /// Its name (`uverbs0`).
+    pub name: String,
+    /// Whether it is in `/dev/infiniband`.
+    pub exists: bool,
 }
 
 /// One loaded module.
@@ -119,6 +136,7 @@ impl Source for Modules {
             user_verbs,
             user_rdma_cm,
             exclusive_namespaces,
+            device_nodes: device_nodes(scope, &class),
         }
     }
 
@@ -128,6 +146,7 @@ impl Source for Modules {
             user_verbs: why.clone().into(),
             user_rdma_cm: why.clone().into(),
             exclusive_namespaces: why.clone().into(),
+            device_nodes: why.clone().into(),
         }
     }
 }
@@ -151,6 +170,29 @@ impl Modules {
     pub fn is_ofed(&self) -> Option<bool> {
         self.has("mlx_compat")
     }
+}
+
+/// The device nodes of the devices in the class of `ib_uverbs`.
+fn device_nodes(scope: &Scope<'_>, class: &Fact<Vec<String>>) -> Fact<BTreeMap<String, DeviceNode>> {
+    // A container has the nodes that it was given.
+    if scope.root().is_of_container() {
+        return Fact::Absent;
+    }
+    let Some(nodes) = scope.collected_entries("/dev/infiniband") else {
+        return Fact::Absent;
+    };
+    let names = class.known().into_iter().flatten();
+    let of_devices = names
+        .filter(|name| name.starts_with("uverbs"))
+        .filter_map(|name| {
+            let device = scope.collected(&format!("/sys/class/infiniband_verbs/{name}/ibdev"));
+            let node = DeviceNode {
+                name: name.clone(),
+                exists: nodes.contains(name),
+            };
+            Some((device.known()?.trim().to_owned(), node))
+        });
+    Fact::Known(of_devices.collect())
 }
 
 /// The modules in `/proc/modules` with their users (`-` for none), or the first invalid line. Only name and size are checked:

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use rdma_health_kernel::{
-    Root, crio, limits, os_release,
+    Root, crio, limits, modprobe, os_release,
     recording::{Answer, Question, Recording},
     root::Scope,
 };
@@ -19,6 +19,7 @@ pub fn redact(recording: &mut Recording) {
     processes(recording);
     runtimes(recording);
     distribution(recording);
+    modprobe_lines(recording);
 }
 
 /// Removes all of the description of the distribution but its identifiers.
@@ -28,6 +29,20 @@ fn distribution(recording: &mut Recording) {
             && os_release::is_release(path)
         {
             *bytes = os_release::used_lines(&String::from_utf8_lossy(bytes))
+                .into_bytes()
+                .into();
+        }
+        true
+    });
+}
+
+/// Removes all of the configuration of modprobe but the lines that keep RDMA modules from being loaded.
+fn modprobe_lines(recording: &mut Recording) {
+    recording.retain(|question, answer| {
+        if let (Question::Read(path), Answer::Bytes(bytes)) = (question, answer)
+            && modprobe::is_configuration(path)
+        {
+            *bytes = modprobe::used_lines(&String::from_utf8_lossy(bytes))
                 .into_bytes()
                 .into();
         }

@@ -109,6 +109,10 @@ const MLX5: &[(&str, &str)] = &[
         "0000:5c:00.0 module-fault",
     ),
     (
+        "mlx5_core 0000:5c:00.0: Port module event[error]: module 0, Cable error, One or more network ports have been powered down due to insufficient/unadvertised power on the PCIe slot",
+        "0000:5c:00.0 pci-power",
+    ),
+    (
         "mlx5_core 0000:5c:00.0: Port module event: module 0, Cable unplugged",
         "0000:5c:00.0 module-unplugged",
     ),

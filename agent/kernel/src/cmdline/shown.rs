@@ -17,7 +17,7 @@ const HARMLESS: &str = "\
     net.ifnames nohz nohz_full nr_cpus numa numa_balancing panic pci pcie_acs_override pcie_aspm pcie_port_pm pcie_ports \
     processor.max_cstate rcu_nocbs selinux swiotlb transparent_hugepage tsc \
     ib_core.netns_mode ib_core.recv_queue_size ib_core.send_queue_size ib_ipoib.recv_queue_size ib_ipoib.send_queue_size \
-    irdma.limits_sel irdma.resource_profile irdma.roce_ena kvm.ignore_msrs kvm.nx_huge_pages \
+    ionic_rdma irdma.limits_sel irdma.resource_profile irdma.roce_ena kvm.ignore_msrs kvm.nx_huge_pages \
     mlx4_core.debug_level mlx4_core.enable_sys_tune mlx4_core.log_mtts_per_seg mlx4_core.log_num_mgm_entry_size \
     mlx4_core.log_num_mtt mlx4_core.log_num_qp mlx4_core.msi_x mlx4_core.num_vfs mlx4_core.port_type_array \
     mlx4_core.probe_vf mlx5_core.debug_mask mlx5_core.prof_sel nvme_core.default_ps_max_latency_us nvme_core.io_timeout \
@@ -38,19 +38,21 @@ const BARE: &str = "\
 
 /// Words of the values of [`HARMLESS`], in the kernel's spelling. A digit is written as `#`, any number of digits as well.
 const VALUES: &str = "\
-    acpi acpi_pm active all allowdac always amd amdgpu assign-busses ast auto aws azure big_root_window biomerge bios boot \
-    bnxt_re cfs config_acs conf# conservative cpu cpuset cpu_no_drain crit dbg deferred debug default dma domain \
-    domain_size downstream earlydump efi efifb el# enable enabled el#_# disable disabled disable_acs_redir exactmap fc# \
-    firmware flush fullflush fc force force_enable force_isolation forcedac generic gcp gpt# guided gke halt hd# high hpet \
-    hpbussize hpiosize hpmemsize hpmmiosize hpmmioprefsize hugetlb hvc# hwp i#iw i#e ib_ipoib id igb igfx_off io irdma \
-    irtcachedis ixgbe kernel low lowlatency madvise managed_irq mce memaper memory merge migrate mlx#_core mlx#_en mlx#_ib \
-    multifunction n never native no noacs noaer noaperture noats noautogroup nobios nocrs nodev nodomains noforce nohugepages \
-    nohwp nohz nomerge nommconf nomsi nomwait none nopanic nopt nosmt nosoftreserve notsc nouveau nouveau.modeset nowatchdog \
-    nvidia nvidiafb nvidia_drm off offline offset old_map on once only_hwp oracle panic passive pcie_bus_peer#peer pcie_bus_perf \
-    pcie_bus_safe pcie_bus_tune_off pcie_scan_all per_cpu_perf_limits performance pgtbl_v# pids pmem poll powersave \
-    powersupersave preempt prefer privatemem pt qedr radeon rdma_rxe realloc reliable resource_alignment rivafb rt runtime siw \
-    skx sm_off sm_on snd_hda_intel soft sp_off strict support_hwp swap tboot_noforce tdx trusted tsc tty# ttyAMA# ttyS# \
-    undefined unstable use_crs use_e# v#_pgsizes_only vmlinuz x#_# y yes";
+    acpi acpi_pm active all allowdac always amd amdgpu assign-busses ast auto aws azure big_root_window biomerge bios \
+    boot bnxt_re cfs config_acs conf# conservative cpu cpuset cpu_no_drain crit dbg deferred debug default dma domain \
+    domain_size downstream earlydump efa efi efifb el# enable enabled el#_# disable disabled disable_acs_redir exactmap \
+    fc# firmware flush fullflush fc force force_enable force_isolation forcedac generic gcp gpt# guided gke halt hd# \
+    high hpet hfi# hpbussize hpiosize hpmemsize hpmmiosize hpmmioprefsize hugetlb hvc# hwp i#iw i#e ib_core ib_ipoib \
+    ib_uverbs id igb igfx_off io irdma irtcachedis ixgbe kernel low lowlatency madvise managed_irq mce memaper memory \
+    merge migrate mana_ib mlx#_core mlx#_en mlx#_ib multifunction n never native no noacs noaer noaperture noats \
+    noautogroup nobios nocrs nodev nodomains noforce nohugepages nohwp nohz nomerge nommconf nomsi nomwait none nopanic \
+    nopt nosmt nosoftreserve notsc nouveau nouveau.modeset nowatchdog nvidia nvidiafb nvidia_drm nvidia_peermem \
+    nvidia_uvm nv_peer_mem off offline offset old_map on once only_hwp oracle panic passive pcie_bus_peer#peer \
+    pcie_bus_perf pcie_bus_safe pcie_bus_tune_off pcie_scan_all per_cpu_perf_limits performance pgtbl_v# pids pmem poll \
+    powersave powersupersave preempt prefer privatemem pt qedr radeon rdma_rxe realloc reliable rdma_cm rdma_ucm \
+    resource_alignment rivafb rt runtime siw skx sm_off sm_on snd_hda_intel soft sp_off strict support_hwp swap \
+    tboot_noforce tdx trusted tsc tty# ttyAMA# ttyS# undefined unstable use_crs use_e# v#_pgsizes_only vmlinuz x#_# y \
+    yes";
 
 /// Longest number in a value: more digits could be anything.
 const MAX_DIGITS: usize = 12;

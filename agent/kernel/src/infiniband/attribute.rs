@@ -18,9 +18,9 @@ use rustix::{
 };
 
 use crate::{
-    fact::{Unread, UnreadKind},
+    fact::{Fact, Unread, UnreadKind},
     recording::Failure,
-    root::{MAX_ATTRIBUTE, Root, directory::read_again},
+    root::{MAX_ATTRIBUTE, Root, Scope, directory::read_again},
 };
 
 /// How long a temporary failure is cached before the file is read again.
@@ -155,5 +155,25 @@ impl Attribute {
         let file = root.read(&self.path, buffer, MAX_ATTRIBUTE)?;
         self.file = file.and_then(Kept::new);
         Ok(())
+    }
+}
+
+/// An attribute that is always read again: with some drivers, `rate` fails with EINVAL while the port is down.
+pub(super) fn parsed<T>(
+    scope: &Scope<'_>,
+    attribute: &mut Attribute,
+    buffer: &mut Vec<u8>,
+    expected: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Fact<T> {
+    let bytes = match attribute.read(scope.root(), buffer) {
+        Outcome::Read(bytes) => bytes,
+        Outcome::Absent => return Fact::Absent,
+        Outcome::Failed(unread) | Outcome::Remembered(unread) => return scope.fail(unread),
+    };
+    let text = String::from_utf8_lossy(bytes);
+    match parse(text.trim()) {
+        Some(value) => Fact::Known(value),
+        None => scope.malformed(attribute.path(), &text, expected),
     }
 }

@@ -5,7 +5,9 @@
 mod attribute;
 mod counters;
 mod gid;
+mod netdev;
 mod port;
+mod state;
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -16,8 +18,10 @@ use serde::{Deserialize, Serialize};
 
 pub use counters::Counter;
 pub(crate) use gid::table;
-pub use port::{Netdev, Port, PortCode, Rate};
+pub use netdev::Netdev;
+pub use port::Port;
 pub use rdma_health_protocol::LinkLayer;
+pub use state::{PortCode, Rate};
 
 use crate::{
     fact::Fact,

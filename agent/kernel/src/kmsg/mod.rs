@@ -24,7 +24,7 @@ use crate::{
 pub(crate) const KMSG: &str = "/dev/kmsg";
 
 /// Words that mark a line that is kept although it is not an event.
-const TOPICS: [&str; 20] = [
+const TOPICS: [&str; 24] = [
     "iommu",
     "DMAR",
     "AMD-Vi",
@@ -45,6 +45,13 @@ const TOPICS: [&str; 20] = [
     "efa ",
     "hfi1",
     "ib_uverbs",
+    // A PCI function got no address range; since Linux 6.9, and before.
+    "can't assign; no space",
+    "no space for [mem",
+    // The reason why the driver of an adapter offers no RDMA.
+    "RDMA is not supported",
+    // The kernel refuses a module because of its signature.
+    "Loading of ",
 ];
 
 /// The line of a saved log with its message replaced. What the reader needs to find the message stays: time, severity, and how

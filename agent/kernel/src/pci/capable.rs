@@ -5,8 +5,9 @@ use crate::root::Scope;
 
 /// Base class of network controllers.
 const NETWORK: u32 = 0x02;
-/// Classes: Ethernet, InfiniBand, fabric (Omni-Path).
+/// Classes: Ethernet, InfiniBand, fabric (Omni-Path), and network controllers of another kind.
 const ETHERNET: u32 = 0x0200;
+const OTHER: u32 = 0x0280;
 const INFINIBAND: u32 = 0x0207;
 const FABRIC: u32 = 0x0208;
 
@@ -40,6 +41,14 @@ fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
         (ETHERNET, 0x1d0f) => matches!(device, 0xefa0..=0xefaf),
         // AMD Pensando (ionic).
         (ETHERNET, 0x1dd8) => matches!(device, 0x1002 | 0x1003),
+        // Alibaba Cloud's elastic RDMA adapter (drivers/infiniband/hw/erdma).
+        (ETHERNET, 0x1ded) => device == 0x107f,
+        // HiSilicon (hns3) with RDMA (`HNAE3_DEV_ID_*_RDMA*` in drivers/net/ethernet/hisilicon/hns3/hnae3.h).
+        (ETHERNET, 0x19e5) => matches!(device, 0xa222..=0xa226 | 0xa228),
+        // Chelsio T4 to T6, the function for the network (drivers/net/ethernet/chelsio/cxgb4/t4_pci_id_tbl.h).
+        (ETHERNET, 0x1425) => matches!(device >> 8, 0x44 | 0x54 | 0x64),
+        // The RDMA device of VMware (drivers/infiniband/hw/vmw_pvrdma).
+        (OTHER, 0x15ad) => device == 0x0820,
         // Microsoft Azure Network Adapter.
         (ETHERNET, 0x1414) => device == 0x00ba,
         _ => false,
@@ -74,6 +83,7 @@ mod tests {
         assert!(is_capable(0x02_0700, 0x15b3, 0x1021));
         assert!(is_capable(0x02_0000, 0x15b3, 0x101e));
         assert!(is_capable(0x02_0000, 0x1d0f, 0xefa1));
+        assert!(is_capable(0x02_0000, 0x1ded, 0x107f));
         assert!(is_capable(0x02_0800, 0x8086, 0x24f0));
         assert!(is_capable(0x02_0000, 0x8086, 0x1592));
         // An ENA, an I350 and a DMA engine do not support RDMA.

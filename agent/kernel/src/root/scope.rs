@@ -160,6 +160,11 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The names in a directory that only makes other facts more precise; `None` if it is missing, was not collected or cannot be read.
+    pub fn collected_entries(&self, path: &str) -> Option<Vec<String>> {
+        Some(self.root.ask(ListDirectory(path)).ok()?.text)
+    }
+
     /// An optional attribute, parsed; `expected` describes it in the error.
     pub fn parsed<T>(&self, path: &str, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Fact<T> {
         self.optional(path).and_then(|text| match parse(text.trim()) {

@@ -3,7 +3,7 @@
 //! Of a file that is a document, only what the readers use is kept. A value that is not what the kernel writes into such a file
 //! could be anything.
 
-use rdma_health_kernel::os_release;
+use rdma_health_kernel::{modprobe, os_release};
 use rdma_health_node::lldp;
 
 use super::{boot_name, node_name, pseudonym::Pseudonyms};
@@ -37,6 +37,7 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
         _ if path.ends_with("/limits") || path.ends_with("/status") || path.ends_with("/cgroup") => {
             bytes.to_vec()
         }
+        _ if modprobe::is_configuration(path) => modprobe::used_lines(text).into_bytes(),
         _ if os_release::is_release(path) => os_release::used_lines(text).into_bytes(),
         _ if is_counter(path) && !is_count(text) => HIDDEN.as_bytes().to_vec(),
         _ if is_state(file) => state(text).into_bytes(),

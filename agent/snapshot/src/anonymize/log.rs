@@ -68,7 +68,7 @@ const WORDS: &str = "\
     vf vfs via violation virtual vport wait waiting warn warning was watchdog width will with within without word work \
     workqueue write writing written wrong x xid your z zero \
     bnxten event iova irqs isid logged mellanox nvrm pcieaer rcfw replay rollover signaled tlps trap via xport decode \
-    core vi adapter change cold containment count cpu cq fsr fsynr cbfrsynra further inaccessible ipa mod ms msec pid polling print qplib re requesting sensors sid skipping sm sp ssid stream sufficient unassigned uncorrected unhandled unrecognized vports qpn cqn srqn eqn cm ucm mad umad turn one bad aux keepalive wc lid gids pkey about addr attributes came err gone io len msg prevents sme sev snp tdx infiniband es func lost smaller msgs cfg perm bnxtre \
+    core vi adapter change cold containment count cpu cq fsr fsynr cbfrsynra further inaccessible ipa mod ms msec pid polling print qplib re requesting sensors sid skipping sm sp ssid stream sufficient unassigned uncorrected unhandled unrecognized vports qpn cqn srqn eqn cm ucm mad umad turn one bad aux keepalive wc lid gids pkey about addr attributes came err gone io len msg prevents sme sev snp tdx infiniband es func lost smaller msgs cfg perm bnxtre rejected unavailable unsigned crypto ddp package file entering mmio \
     dmar drhd smmu ivrs ivhd handled hmm hq inta rasdes tb uevent ue ce";
 
 /// Whether drivers use the word. It identifies nothing.

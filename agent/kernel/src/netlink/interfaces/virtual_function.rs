@@ -1,0 +1,172 @@
+//! What a physical function has set for its virtual functions (`IFLA_VFINFO_LIST`).
+
+use serde::{Deserialize, Serialize};
+
+use super::super::wire::{Field, Kind, Layout};
+
+/// Maximum number of virtual functions of a network device.
+const MAX_FUNCTIONS: usize = 1024;
+
+/// What a physical function has set for one of its virtual functions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VfSettings {
+    /// Its number, from 0.
+    pub number: u64,
+    /// The MAC address that it was given; zeros if it was given none.
+    pub mac: String,
+    /// The state of its link.
+    pub link_state: VfLink,
+    /// Whether it may change its address and receive the traffic of others; `None` if the driver has no such setting.
+    pub trust: Option<bool>,
+    /// Whether frames with another source address are dropped; `None` likewise.
+    pub spoof_check: Option<bool>,
+    /// The GUID of its node; `None` if the driver has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_guid: Option<String>,
+    /// The GUID of its port; `None` likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_guid: Option<String>,
+}
+
+/// The state of a virtual function's link (`IFLA_VF_LINK_STATE_*`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VfLink {
+    /// It follows the physical function.
+    #[default]
+    Auto,
+    /// It is up, so that virtual functions reach each other without a cable.
+    Enable,
+    /// It is held down.
+    Disable,
+}
+
+const NUMBER: (&str, usize, Field) = ("vf", 0, Field::Number(4));
+const SETTING: Layout = &[NUMBER, ("setting", 4, Field::Number(4))];
+/// The number has 8 bytes, and begins at the next multiple of 8.
+const GUID: Layout = &[("guid", 8, Field::Guid)];
+/// What is used of the list of virtual functions.
+pub(super) const VFS: Kind = Kind::Nest(&[(
+    1,
+    "info",
+    Kind::List(&[
+        (1, "mac", Kind::Struct(&[NUMBER, ("mac", 4, Field::Mac)])),
+        (4, "spoofchk", Kind::Struct(SETTING)),
+        (
+            5,
+            "link-state",
+            Kind::Struct(&[NUMBER, ("link-state", 4, Field::Number(4))]),
+        ),
+        (9, "trust", Kind::Struct(SETTING)),
+        (10, "ib-node-guid", Kind::Struct(GUID)),
+        (11, "ib-port-guid", Kind::Struct(GUID)),
+    ]),
+)]);
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct VfList {
+    #[serde(default, rename = "info")]
+    list: Vec<VfMessage>,
+}
+
+impl VfList {
+    /// In order of number.
+    pub(super) fn settings(self) -> Vec<VfSettings> {
+        let mut vfs: Vec<_> = self.list.into_iter().map(VfMessage::settings).collect();
+        vfs.sort_by_key(|vf| vf.number);
+        vfs.truncate(MAX_FUNCTIONS);
+        vfs
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct VfMessage {
+    mac: MacMessage,
+    spoofchk: Option<Setting>,
+    link_state: Option<LinkState>,
+    trust: Option<Setting>,
+    ib_node_guid: Option<Guid>,
+    ib_port_guid: Option<Guid>,
+}
+
+#[derive(Debug, Deserialize)]
+struct MacMessage {
+    vf: u64,
+    mac: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Setting {
+    setting: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct LinkState {
+    link_state: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Guid {
+    guid: String,
+}
+
+impl VfMessage {
+    fn settings(self) -> VfSettings {
+        // -1 if the driver has no such setting.
+        let setting = |setting: Option<Setting>| match setting?.setting {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
+        let guid = |guid: Option<Guid>| guid.map(|guid| guid.guid);
+        VfSettings {
+            number: self.mac.vf,
+            mac: self.mac.mac,
+            link_state: match self.link_state.map(|state| state.link_state) {
+                Some(1) => VfLink::Enable,
+                Some(2) => VfLink::Disable,
+                _ => VfLink::Auto,
+            },
+            trust: setting(self.trust),
+            spoof_check: setting(self.spoofchk),
+            node_guid: guid(self.ib_node_guid),
+            port_guid: guid(self.ib_port_guid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// As `mlx5_core` reports them; the second function has a driver without trust.
+    #[test]
+    fn settings_of_virtual_functions_are_those_that_ip_link_shows() {
+        let message = json!({"info": [
+            {"mac": {"vf": 0, "mac": "02:00:00:00:00:01"}, "spoofchk": {"vf": 0, "setting": 1},
+             "link-state": {"vf": 0, "link-state": 2}, "trust": {"vf": 0, "setting": 0},
+             "ib-node-guid": {"guid": "0011:2233:4455:6677"}},
+            {"mac": {"vf": 1, "mac": "00:00:00:00:00:00"}, "trust": {"vf": 1, "setting": 4_294_967_295_u32}},
+        ]});
+        let list: VfList = serde_json::from_value(message).unwrap();
+        let first = VfSettings {
+            number: 0,
+            mac: "02:00:00:00:00:01".into(),
+            link_state: VfLink::Disable,
+            trust: Some(false),
+            spoof_check: Some(true),
+            node_guid: Some("0011:2233:4455:6677".into()),
+            port_guid: None,
+        };
+        let second = VfSettings {
+            number: 1,
+            mac: "00:00:00:00:00:00".into(),
+            ..VfSettings::default()
+        };
+        assert_eq!(list.settings(), [first, second]);
+    }
+}
