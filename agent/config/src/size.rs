@@ -1,9 +1,9 @@
-//! Sizes with units: `64KiB`, `1GB`, `4096`.
+//! Sizes with units: `64KiB`, `1GB`, `4096`, and `8Gi` as Kubernetes writes it.
 
 use serde::{Deserializer, Serializer, de};
 
-/// Units by name, the largest first.
-const UNITS: [(&str, u64); 9] = [
+/// Units by name; the binary ones come first, the largest before the others.
+const UNITS: [(&str, u64); 13] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -13,6 +13,10 @@ const UNITS: [(&str, u64); 9] = [
     ("MB", 1_000_000),
     ("kB", 1_000),
     ("B", 1),
+    ("Ti", 1 << 40),
+    ("Gi", 1 << 30),
+    ("Mi", 1 << 20),
+    ("Ki", 1 << 10),
 ];
 
 /// Parses a whole number with an optional unit.
@@ -88,6 +92,7 @@ mod tests {
     fn binary_and_decimal_units_differ() {
         assert_eq!(parse("64KiB"), Some(65_536));
         assert_eq!(parse("64 kB"), Some(64_000));
+        assert_eq!(parse("8Gi"), parse("8GiB"));
         assert_eq!(parse("8"), Some(8));
         assert_eq!(parse("8B"), Some(8));
         for other in [
