@@ -161,7 +161,8 @@ impl Node {
             event.kind,
             EventKind::PeerMemory | EventKind::GpuFailed | EventKind::GpuLinkError | EventKind::GpuError
         );
-        (is_rdma || of_gpu).then(|| joined(None, false))
+        let of_node = event.kind == EventKind::AccessDenied;
+        (is_rdma || of_gpu || of_node).then(|| joined(None, false))
     }
 
     /// The address of the function behind an RDMA or network device.
@@ -180,7 +181,7 @@ fn is_end(end: EventKind, fault: EventKind) -> bool {
     match fault {
         EventKind::LinkDown => end == EventKind::LinkUp,
         EventKind::ModuleUnplugged | EventKind::ModuleFault => end == EventKind::ModulePlugged,
-        EventKind::PciPower | EventKind::IommuFault => false,
+        EventKind::PciPower | EventKind::IommuFault | EventKind::BounceFull => false,
         _ => end == EventKind::Started,
     }
 }

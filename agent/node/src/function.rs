@@ -123,6 +123,28 @@ impl<'a> Function<'a> {
         self.pci.map_or(&[], |pci| &pci.bridges)
     }
 
+    /// Whether it is an NVIDIA GPU that offers no GPUDirect RDMA: a `GeForce`, or the GPU of a GB10, whose memory is that of the processor. NVIDIA
+    /// numbers the chips of graphics cards in blocks of 128, with `GeForce` before 0x30 and professional cards after it (PCI ID Repository).
+    pub fn is_without_gpudirect(&self) -> bool {
+        const NVIDIA: u16 = 0x10de;
+        const VGA: u32 = 0x0300;
+        let Some(pci) = self.pci.filter(|_| self.role == Role::Gpu) else {
+            return false;
+        };
+        let is_graphics_card = pci.class.known().is_some_and(|class| class >> 8 == VGA);
+        let is_geforce = pci
+            .device
+            .known()
+            .is_some_and(|device| *device >= 0x1b00 && device & 0x7f < 0x30);
+        pci.vendor.known() == Some(&NVIDIA) && is_graphics_card && is_geforce
+    }
+
+    /// Vendor and device number, which equal cards share.
+    pub fn ids(&self) -> Option<(u16, u16)> {
+        let pci = self.pci?;
+        Some((*pci.vendor.known()?, *pci.device.known()?))
+    }
+
     /// Its NUMA node, if the firmware reports one.
     pub fn numa_node(&self) -> Option<u32> {
         self.pci?.numa_node.known().copied()
@@ -230,14 +252,27 @@ impl Node {
         all.into_iter().map(function).collect()
     }
 
-    /// Every function with [`Function::is_dma_of_host`].
+    /// Every function with [`Function::is_dma_of_host`]. A software device transfers nothing by DMA, so how the card below it does concerns
+    /// no RDMA on a physical machine. In a virtual machine, software devices stand for the adapters of a test.
     pub fn dma_functions(&self) -> impl Iterator<Item = Function<'_>> {
-        self.functions().into_iter().filter(Function::is_dma_of_host)
+        let is_physical = self.host.virtual_machine.known() == Some(&false);
+        let is_judged = move |function: &Function<'_>| {
+            function.is_dma_of_host() && !(is_physical && function.is_software)
+        };
+        self.functions().into_iter().filter(is_judged)
     }
 
     /// The GPUs that the host itself uses, in order of address.
     pub fn gpus(&self) -> impl Iterator<Item = Function<'_>> {
         self.dma_functions().filter(|function| function.role == Role::Gpu)
+    }
+
+    /// Whether the adapters are soldered to the board of a GB10, whose firmware announces less power for them than a slot has.
+    pub fn is_gb10(&self) -> bool {
+        const GB10: u16 = 0x2e12;
+        self.gpus().any(|gpu| {
+            gpu.is_without_gpudirect() && gpu.pci.is_some_and(|pci| pci.device.known() == Some(&GB10))
+        })
     }
 
     /// RDMA functions in hardware that are not virtual functions, in order of address.

@@ -29,7 +29,7 @@ pub use node::Node;
 pub use port::Port;
 pub use rdma_health_kernel::{
     Fact, SourceStatus, Unread, UnreadKind, access, cmdline, drivers, fact, host, infiniband, iommu, kmsg,
-    kubelet, limits, lldp, modules,
+    kubelet, limits, lldp, modprobe, modules,
     netlink::{dcb, devlink, ethtool, interfaces, neighbours, rdma, transceiver},
     network, nvidia, os_release, pattern, pci, process,
 };

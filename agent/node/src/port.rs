@@ -96,6 +96,11 @@ impl<'a> Port<'a> {
         self.hca.is_virtual() || self.is_representor()
     }
 
+    /// Whether it is the same port of the same device.
+    pub fn is(&self, other: &Port<'_>) -> bool {
+        self.hca.name == other.hca.name && self.number == other.number
+    }
+
     /// Ports of the same kind are comparable: same driver, board and link layer, and both or neither virtual functions.
     /// `None` for a device that does not report its kind.
     pub fn kind(&self) -> Option<Kind<'a>> {
@@ -164,6 +169,18 @@ impl Node {
     /// What ethtool reports of the link of a port with a network device, if it is known.
     pub fn ethernet_link(&self, port: &infiniband::Port) -> Option<&Link> {
         self.links.netdevs.known()?.get(&port.netdev.known()?.name)
+    }
+
+    /// Whether a port's network device is up (`IFF_UP`), in the network of this node, and has an IPv4 address that a configuration gave it. An
+    /// address of 169.254.0.0/16 is one that a host gives itself.
+    pub fn is_set_up(&self, port: &infiniband::Port) -> bool {
+        let Some(netdev) = port.netdev.known() else {
+            return false;
+        };
+        let is_up = netdev.admin_up.known() == Some(&true) && netdev.index.known().is_some();
+        let subnets = self.network.subnets.known().into_iter().flatten();
+        let mut own = subnets.filter(|subnet| subnet.netdev == netdev.name);
+        is_up && own.any(|subnet| !subnet.address.is_link_local())
     }
 
     /// Every port that is active.
