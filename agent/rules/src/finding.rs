@@ -113,6 +113,28 @@ pub enum FindingCase {
     TooHot,
     /// `port-module-fault`: the cable or transceiver is faulty.
     ModuleFaulty,
+    /// `port-module-fault`: the cable or transceiver is faulty, and no port of the adapter is up.
+    ModuleOff,
+    /// `adapter-not-started`: the firmware of the machine left no address range for it.
+    NoAddressRange,
+    /// `adapter-not-started`: another reason.
+    NotStarted,
+    /// `adapter-not-started`: a file that the driver loads into the adapter is missing.
+    FirmwareFile,
+    /// `rdma-modules-missing`: the kernel refuses modules because of their signature.
+    Unsigned,
+    /// `rdma-modules-missing`: another reason.
+    ModuleMissing,
+    /// `device-lost`: a GPU.
+    GpuLost,
+    /// `device-lost`: an adapter.
+    AdapterLost,
+    /// `driver-errors-logged`: the adapter has no room for more registered memory.
+    RegistrationRefused,
+    /// `driver-errors-logged`: there is no address range for virtual functions.
+    NoRoomForVfs,
+    /// `driver-errors-logged`: all others.
+    UnknownError,
 }
 
 /// One rule that fired, on one subject.
@@ -183,6 +205,15 @@ impl Finding {
 
     /// Whether the remedy is the catalogue's, which serves all of the rule's cases, and this is but one of them.
     pub fn is_remedy_for_several_cases(&self) -> bool {
-        self.case.is_some() && self.places == self.rule.remedy
+        let is_usual = matches!(
+            self.case,
+            Some(
+                FindingCase::NotStarted
+                    | FindingCase::UnknownError
+                    | FindingCase::AdapterLost
+                    | FindingCase::ModuleMissing
+            )
+        );
+        self.case.is_some() && !is_usual && self.places == self.rule.remedy
     }
 }

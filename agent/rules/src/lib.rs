@@ -17,12 +17,16 @@ mod verdict;
 
 pub mod domain {
     //! The rules, one module per domain; each function is the judgement of one rule.
+    pub mod access;
     pub mod adapter_events;
     pub mod bond;
+    pub mod bounce;
     mod compared;
+    pub mod device_node;
     pub mod devlink;
     pub mod efa;
     pub mod gids;
+    pub mod gpu_aperture;
     pub mod gpu_driver;
     pub mod gpu_events;
     pub mod gpudirect;
@@ -38,6 +42,7 @@ pub mod domain {
     pub mod optics;
     pub mod pci_link;
     pub mod pci_path;
+    pub mod pci_payload;
     pub mod pci_rate;
     pub mod pci_stall;
     pub mod pods;

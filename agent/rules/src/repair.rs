@@ -46,6 +46,10 @@ const REPAIRS: &[(&str, Repair)] = &[
     ("iommu-regressed", Repair::Configuration),
     ("iommu-memory-encryption", Repair::Configuration),
     ("acs-redirect", Repair::Configuration),
+    ("pci-payload-mismatch", Repair::Configuration),
+    ("gpu-aperture-small", Repair::Configuration),
+    ("dma-bounce-full", Repair::Configuration),
+    ("device-access-denied", Repair::Configuration),
     ("pci-max-read-request", Repair::Configuration),
     // A link that trained at half of its width often trains again, and a bad slot does not.
     ("pci-link-degraded", Repair::Reboot),

@@ -4,7 +4,7 @@ use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Writer,
-    domain::logged::{Part, STARTED_AGAIN, faults},
+    domain::logged::{Part, STARTED_AGAIN, faults, is_older},
     draft::Draft,
     policy::Exception,
 };
@@ -20,6 +20,11 @@ static PAST: Exception = Exception {
     condition: "if the last message is more than a day old and all ports of the device are ACTIVE",
     severities: Severities::INFO,
 };
+
+mod driver_errors;
+mod not_started;
+
+pub use self::{driver_errors::DRIVER_ERRORS, not_started::ADAPTER_NOT_STARTED};
 
 const FALSE_ALARMS: &str = "Only messages that the kernel itself wrote count, not those that a process wrote to the kernel log, \
     and only those about RDMA adapters. A fault that the driver reported as over is info.";
@@ -46,9 +51,25 @@ pub static ADAPTER_FAILED: Rule = Rule {
 fn adapter_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::AdapterHealth];
     adapter_faults(node, &ADAPTER_FAILED, &kinds, |fault, finding| {
+        let finding = finding.remedy(remedy_for(node, &ADAPTER_FAILED));
         Some(finding.exception(fault.is_over.then_some(&STARTED_AGAIN)))
     })
 }
+
+/// What to do about an adapter that does not work: in a virtual machine, it cannot be reset or replaced from inside.
+fn remedy_for(node: &Node, rule: &Rule) -> Remedy {
+    if node.is_virtual_machine() {
+        OF_A_GUEST
+    } else {
+        rule.remedy
+    }
+}
+
+/// What to do in a virtual machine, whose hardware belongs to the provider or the host.
+const OF_A_GUEST: Remedy = Remedy::all(
+    "Drain the node. Keep the log: journalctl -k -b | grep ADDRESS. Stop and start the instance (a reboot keeps it on the same host), \
+    or detach and attach the adapter. If it happens again, report it to the provider or the administrator of the host.",
+);
 
 /// `adapter-timeout`.
 pub static ADAPTER_TIMEOUT: Rule = Rule {
@@ -72,31 +93,8 @@ pub static ADAPTER_TIMEOUT: Rule = Rule {
 fn adapter_timeout(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::CommandTimeout, EventKind::TxTimeout];
     adapter_faults(node, &ADAPTER_TIMEOUT, &kinds, |fault, finding| {
+        let finding = finding.remedy(remedy_for(node, &ADAPTER_TIMEOUT));
         Some(finding.exception(past_of(node, fault)))
-    })
-}
-
-/// `adapter-not-started`.
-pub static ADAPTER_NOT_STARTED: Rule = Rule {
-    id: "adapter-not-started",
-    domain: Domain::Kernel,
-    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[&STARTED_AGAIN]),
-    title: "The driver could not start an adapter",
-    explanation: "The firmware of the adapter did not finish its initialisation, or the driver gave up on the device for another \
-        reason. There is no RDMA device for this adapter, or one that does not work.",
-    remedy: Remedy::all(
-        "Read why: journalctl -k -b | grep ADDRESS. Power-cycle the node, because a reboot does not always reset the \
-        adapter. If the firmware still does not start, write it again (flint or mstflint for ConnectX) or replace the adapter.",
-    ),
-    false_alarms: FALSE_ALARMS,
-    inputs: &[Writer::Hardware],
-    judge: adapter_not_started,
-};
-
-fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let kinds = [EventKind::FirmwareInit, EventKind::ProbeFailed];
-    adapter_faults(node, &ADAPTER_NOT_STARTED, &kinds, |fault, finding| {
-        Some(finding.exception(fault.is_over.then_some(&STARTED_AGAIN)))
     })
 }
 
@@ -151,13 +149,56 @@ pub static MODULE_FAULT: Rule = Rule {
 fn module_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::ModuleFault, EventKind::AdapterTemperature];
     adapter_faults(node, &MODULE_FAULT, &kinds, |fault, finding| {
-        let case = match fault.event.kind {
-            EventKind::AdapterTemperature => FindingCase::TooHot,
-            _ => FindingCase::ModuleFaulty,
+        let message = &fault.event.message;
+        let is_hot = fault.event.kind == EventKind::AdapterTemperature
+            || message.to_ascii_lowercase().contains("temperature");
+        let (case, remedy) = if is_hot {
+            (FindingCase::TooHot, TOO_HOT)
+        } else if is_down(node, fault) {
+            (FindingCase::ModuleOff, of_module(message))
+        } else {
+            (FindingCase::ModuleFaulty, of_module(message))
         };
-        Some(finding.exception(past_of(node, fault)).case(case))
+        let finding = finding.exception(past_of(node, fault)).case(case);
+        Some(finding.remedy(remedy))
     })
 }
+
+/// What to do about a module, by the reason that the driver gives.
+fn of_module(message: &str) -> Remedy {
+    let lower = message.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&[
+        "power budget",
+        "power class",
+        "too much power",
+        "insufficient power",
+    ]) {
+        POWER_BUDGET
+    } else if has(&["unqualified", "unsupported", "not supported", "enforce"]) {
+        UNQUALIFIED
+    } else {
+        MODULE_FAULT.remedy
+    }
+}
+
+/// What to do about a module that needs too much power.
+const POWER_BUDGET: Remedy = Remedy::all(
+    "The module in the port needs more power than the adapter gives it, so the port stays off: use a module of a lower power class (a passive \
+    copper cable needs none), or an adapter and slot with more power. Read what it needs: ethtool -m NETDEV | grep -i power; mlxlink -d ADDRESS -m.",
+);
+
+/// What to do about a module that the adapter rejects.
+const UNQUALIFIED: Remedy = Remedy::all(
+    "The adapter does not accept the module in the port, and switched it off: use a module or cable from the list of the adapter's vendor, update \
+    the firmware of the adapter, or allow other modules in its settings, if the vendor offers that. Read what it is: ethtool -m NETDEV.",
+);
+
+/// What to do about a temperature.
+const TOO_HOT: Remedy = Remedy::all(
+    "Check the fans, the air flow and the room's temperature. Read the temperatures: sensors; ethtool -m NETDEV for the module; mlxlink -d \
+    ADDRESS -m or mget_temp -d ADDRESS for ConnectX. Drain the node if they do not fall.",
+);
 
 /// `port-cable-unplugged`.
 pub static CABLE_UNPLUGGED: Rule = Rule {
@@ -206,7 +247,7 @@ fn cable_unplugged(node: &Node, _: &Expectations) -> Vec<Draft> {
 pub static SLOT_POWER: Rule = Rule {
     id: "pci-slot-power",
     domain: Domain::Kernel,
-    policy: Policy::of(Severities::WARNING),
+    policy: Policy::of(Severities::WARNING).except(&[&ON_GB10]),
     title: "The PCIe slot offers less power than the adapter may draw",
     explanation: "The adapter reported insufficient power on its PCIe slot. Some adapters limit their speed then, or switch off \
         ports with optical transceivers.",
@@ -222,30 +263,14 @@ pub static SLOT_POWER: Rule = Rule {
 
 fn slot_power(node: &Node, _: &Expectations) -> Vec<Draft> {
     adapter_faults(node, &SLOT_POWER, &[EventKind::PciPower], |_, finding| {
-        Some(finding)
+        Some(finding.exception(node.is_gb10().then_some(&ON_GB10)))
     })
 }
 
-/// `driver-errors-logged`.
-pub static DRIVER_ERRORS: Rule = Rule {
-    id: "driver-errors-logged",
-    domain: Domain::Kernel,
-    policy: Policy::of(Severities::INFO),
-    title: "An RDMA driver logged errors whose meaning is not known",
-    explanation: "The kernel log contains errors of an RDMA driver that are not among those that this program knows, or calls that \
-        the firmware refused. Many are the result of a request that an application made and do not concern the adapter.",
-    remedy: Remedy::all(
-        "Read them: journalctl -k -b -p err | grep ADDRESS. If jobs fail at the same time, keep them for the vendor.",
-    ),
-    false_alarms: "Info only. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
-    inputs: &[Writer::Hardware, Writer::Job],
-    judge: driver_errors,
+static ON_GB10: Exception = Exception {
+    condition: "on a GB10 (DGX Spark), whose adapter is part of the board and works at full speed with what is announced",
+    severities: Severities::INFO,
 };
-
-fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let kinds = [EventKind::DriverError, EventKind::ResourceLimit];
-    adapter_faults(node, &DRIVER_ERRORS, &kinds, |_, finding| Some(finding))
-}
 
 /// One finding for each kind of event on each adapter.
 fn adapter_faults(
@@ -267,10 +292,16 @@ fn past_of(node: &Node, fault: &DeviceEvent<'_>) -> Option<&'static Exception> {
 
 /// Whether a fault is long ago and its device has only active ports.
 fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
-    let (Some(last), Some(uptime)) = (fault.event.last, node.host.uptime.known()) else {
-        return false;
-    };
-    let is_old = uptime.saturating_sub(last) > LONG_AGO;
+    is_older(node, fault.event, LONG_AGO) && have_all(node, fault, true)
+}
+
+/// Whether the device of a fault has ports, none of which is active.
+fn is_down(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    have_all(node, fault, false)
+}
+
+/// Whether the device of a fault has ports, and all of them are active, or none.
+fn have_all(node: &Node, fault: &DeviceEvent<'_>, active: bool) -> bool {
     let names = fault
         .function
         .as_ref()
@@ -279,5 +310,5 @@ fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
         .ports()
         .filter(|port| names.contains(&port.hca.name.as_str()))
         .peekable();
-    is_old && ports.peek().is_some() && ports.all(|port| port.is_active() == Some(true))
+    ports.peek().is_some() && ports.all(|port| port.is_active() == Some(active))
 }

@@ -9,6 +9,7 @@ use rdma_health_node::{
     Function, Node, Port,
     infiniband::{CLASS, Guid, Hca},
     peers::exceptions,
+    port::Kind,
 };
 use rdma_health_protocol::{Gid, GidType, ProbeFailure};
 
@@ -47,7 +48,7 @@ static NO_PORT_HAS_ONE: Exception = Exception {
 
 static ONLY_OTHERS_HAVE_ONE: Exception = Exception {
     condition: "if ports of the same kind have none either, but other ports, InfiniBand or a routed IPv6 GID may serve the \
-        node, and no probe failed without one",
+        node, or if it is of another board than the ports that serve the GPUs, which have one; and no probe failed without one",
     severities: Severities::INFO,
 };
 
@@ -71,6 +72,7 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let infiniband = node.active_ports().any(|port| port.is_infiniband());
     let nowhere = with.is_empty() && !infiniband;
     let behind = behind_peers(node);
+    let rails = rails(node);
     let functions = node.functions();
     let without = roce_ports(node).filter(|(port, _)| port.routable_gid().is_none());
     let found = without.filter_map(|(port, gids)| {
@@ -82,7 +84,10 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         let equal_ports_have_one = port.kind().is_some_and(|kind| with.contains(&kind));
         let share = behind.get(&Subject::of_port(&port));
         let only_v1 = has_only_v1(&port, gids);
-        let exception = if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
+        let is_beside_rails = !rails.is_empty() && port.kind().is_some_and(|kind| !rails.contains(&kind));
+        let exception = if is_beside_rails && !probe_failed && share.is_none() && !only_v1 {
+            Some(&ONLY_OTHERS_HAVE_ONE)
+        } else if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
             None
         } else if nowhere && !has_ipv6(gids) {
             Some(&NO_PORT_HAS_ONE)
@@ -104,7 +109,65 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             .remedy(remedy);
         Some(finding.evidence(port.file("gids"), table(gids)))
     });
-    found.chain(without_vlan(node)).collect()
+    found
+        .chain(without_vlan(node))
+        .chain(only_automatic(node))
+        .collect()
+}
+
+/// Ports whose only IPv4 address is one that the node chose itself (169.254.0.0/16, RFC 3927), although most equal ports have another.
+fn only_automatic(node: &Node) -> Vec<Draft> {
+    let own = |port: &Port<'_>| {
+        let address = port.routable_gid()?.gid.to_ipv4_mapped()?;
+        address.is_link_local().then_some(address)
+    };
+    let is_configured = |port: &Port<'_>| {
+        let is_judged =
+            port.is_active() == Some(true) && port.is_ethernet() && !port.is_iwarp() && !port.is_lent();
+        let gids = port.gids().filter(|_| is_judged)?;
+        port.routable_gid()?;
+        Some(own(port).is_none() || has_ipv6(gids))
+    };
+    let mut findings = Vec::new();
+    for peers in node.peers() {
+        let all: Vec<_> = peers.ports.iter().collect();
+        let Some(found) = exceptions(&all, is_configured) else {
+            continue;
+        };
+        let share = found.share();
+        for port in found.without {
+            let Some(address) = own(port) else { continue };
+            let message = format!(
+                "{port} has only the address {address}, which the node chose itself (169.254.0.0/16): no DHCP server answered, or none was \
+                 configured; {share} equal ports have an address of their network"
+            );
+            let finding = Draft::new(&GID_MISSING, Subject::of_port(port), message).remedy(AUTOMATIC);
+            findings.push(finding.evidence(port.file("gids"), table(port.gids().unwrap_or_default())));
+        }
+    }
+    findings
+}
+
+const AUTOMATIC: Remedy = Remedy {
+    any: "Give NETDEV an address of its network, as the equal ports have: check that its DHCP server answers (cable, VLAN and relay of the switch port), \
+        or set the address in the configuration of the network manager.",
+    host: "ip -br addr show NETDEV; journalctl -b | grep -e NETDEV | grep -i dhcp",
+    ..Remedy::all("")
+};
+
+/// The kinds of the ports that serve GPUs, if all of these ports have a RoCE v2 GID of a routed address.
+fn rails<'a>(node: &'a Node) -> BTreeSet<Kind<'a>> {
+    let ports: Vec<Port<'a>> = node
+        .peers()
+        .into_iter()
+        .filter(|peers| peers.serve_gpus)
+        .flat_map(|peers| peers.ports)
+        .collect();
+    let has_one = |port: &Port<'a>| port.routable_gid().is_some() || port.gids().is_some_and(has_ipv6);
+    if !ports.iter().all(has_one) {
+        return BTreeSet::new();
+    }
+    ports.iter().filter_map(Port::kind).collect()
 }
 
 /// Whether a port has a GID for its IPv4 address with RoCE v1 and none with RoCE v2, although its adapter has both. ConnectX-3 has only v1.
@@ -332,6 +395,12 @@ fn with_guid(node: &Node) -> impl Iterator<Item = &Hca> {
     node.hcas().map(Arc::as_ref).filter(move |hca| !unspecified(hca))
 }
 
+/// What to do about a GUID of zero in a virtual machine.
+const IN_A_GUEST: Remedy = Remedy::all(
+    "Set the GUIDs of the virtual function on the host of this virtual machine, before it starts: ip link set PF vf N node_guid GUID, and the \
+    same with port_guid. The subnet manager configures no port with a GUID of zero.",
+);
+
 fn guid_invalid(node: &Node, _: &Expectations) -> Vec<Draft> {
     let zero = with_guid(node).filter(|hca| {
         let zero = hca.node_guid.known().is_some_and(|guid| guid.0 == 0);
@@ -339,7 +408,9 @@ fn guid_invalid(node: &Node, _: &Expectations) -> Vec<Draft> {
     });
     let zero = zero.map(|hca| {
         let message = format!("the node GUID of {} is zero", hca.name);
+        let is_guest = node.is_virtual_machine();
         Draft::new(&GUID_INVALID, Subject::device(&hca.name), message)
+            .remedy(if is_guest { IN_A_GUEST } else { GUID_INVALID.remedy })
             .evidence(format!("{CLASS}/{}/node_guid", hca.name), Guid(0))
     });
     let nodes = with_guid(node).filter_map(|hca| Some((hca.node_guid.known()?.0, hca, hca.name.clone())));

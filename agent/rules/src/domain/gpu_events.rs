@@ -4,7 +4,7 @@ use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Writer,
-    domain::logged::{Part, STARTED_AGAIN, faults},
+    domain::logged::{Part, STARTED_AGAIN, faults, is_older},
     draft::Draft,
     policy::Exception,
 };
@@ -117,8 +117,5 @@ fn gpu_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
 
 /// Whether a fault is long ago.
 fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
-    let (Some(last), Some(uptime)) = (fault.event.last, node.host.uptime.known()) else {
-        return false;
-    };
-    uptime.saturating_sub(last) > LONG_AGO
+    is_older(node, fault.event, LONG_AGO)
 }

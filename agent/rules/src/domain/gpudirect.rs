@@ -8,8 +8,11 @@ use rdma_health_node::{
 };
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
-    policy::Exception, remedy::load_module,
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
+    domain::modules,
+    draft::Draft,
+    policy::Exception,
+    remedy::{kernel_argument, load_module},
 };
 
 /// `peer-memory-missing`.
@@ -53,6 +56,7 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let gpus = node
         .gpus()
         .filter(|gpu| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&NVIDIA)))
+        .filter(|gpu| !gpu.is_without_gpudirect())
         .count();
     let nics = node.hcas().filter(|hca| !hca.is_software()).count();
     let (driver, exception) = match node.pci.nvidia_driver.known() {
@@ -84,6 +88,13 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             "neither nvidia_peermem nor nv_peer_mem",
         ),
     };
+    let unforbidden = modules::blacklisted(node, "nvidia_peermem").map(|argument| {
+        let commands = kernel_argument::remove(&argument, node.platform());
+        format!(
+            "Remove {argument} from the kernel command line: it keeps nvidia_peermem from being loaded. Or use the open GPU kernel module on \
+             Linux 5.12 or later.\n{commands}"
+        )
+    });
     let finding = Draft::new(
         &PEER_MEMORY_MISSING,
         Subject::node(),
@@ -95,7 +106,11 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     )
     .exception(exception)
     .remedy(remedy)
-    .written_remedy(load_here(node).filter(|_| remedy == PEER_MEMORY_MISSING.remedy))
+    .written_remedy(
+        unforbidden
+            .or_else(|| load_here(node))
+            .filter(|_| remedy == PEER_MEMORY_MISSING.remedy),
+    )
     .evidence("/proc/modules", modules)
     .evidence("/proc/driver/nvidia/version", driver)
     .evidence("/proc/sys/kernel/osrelease", kernel);
@@ -194,17 +209,33 @@ fn peer_memory_install_order(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(false) => "no mlx_compat: the RDMA stack is that of the kernel, which has no such symbol",
         None => "could not be read",
     };
-    let finding = Draft::new(
-        &PEER_MEMORY_INSTALL_ORDER,
-        Subject::node(),
-        "the kernel refused to load nvidia_peermem: the GPU driver was built for another RDMA stack",
-    );
+    let (message, remedy) = if line.contains("nv_peer_mem") {
+        (
+            "the kernel refused to load nv_peer_mem: it was built for another RDMA stack",
+            OWN_PACKAGE,
+        )
+    } else {
+        (
+            "the kernel refused to load nvidia_peermem: the GPU driver was built for another RDMA stack",
+            PEER_MEMORY_INSTALL_ORDER.remedy,
+        )
+    };
     vec![
-        finding
+        Draft::new(&PEER_MEMORY_INSTALL_ORDER, Subject::node(), message)
+            .remedy(remedy)
             .evidence("/dev/kmsg", line)
             .evidence("/proc/modules", stack),
     ]
 }
+
+/// What to do about `nv_peer_mem`, which is built by a separate package and not with the GPU driver.
+const OWN_PACKAGE: Remedy = Remedy {
+    any: "Build nv_peer_mem again, against the RDMA modules that are installed now. GPU drivers from release 470 on bring \
+        nvidia_peermem instead; remove nv_peer_mem then.",
+    host: "dkms status; dkms remove nv_peer_mem/VERSION --all; dkms install nv_peer_mem/VERSION; or reinstall the package \
+        nvidia_peer_memory; then modprobe nv_peer_mem",
+    ..Remedy::all("")
+};
 
 /// `nv-peer-mem-legacy`.
 pub static NV_PEER_MEM_LEGACY: Rule = Rule {

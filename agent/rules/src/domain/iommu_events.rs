@@ -10,7 +10,10 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
-    domain::iommu::arguments_in_words, draft::Draft, policy::Exception, remedy::kernel_argument,
+    domain::iommu::{arguments_in_words, requests_passthrough},
+    draft::Draft,
+    policy::Exception,
+    remedy::kernel_argument,
 };
 
 /// The file with the type of a function's IOMMU group, and that type; `None` if it has no group.
@@ -24,13 +27,14 @@ pub static MEMORY_ENCRYPTION: Rule = Rule {
     domain: Domain::Iommu,
     policy: Policy::of(Severities::WARNING).except(&[&IN_A_GUEST]),
     title: "Memory encryption prevents IOMMU passthrough",
-    explanation: "With AMD Secure Memory Encryption (SME), addresses carry an encryption bit that a device cannot \
-        set. The kernel therefore translates for every device, even with iommu=pt. This is why RDMA devices and GPUs \
-        of this node are in translated groups. A host of encrypted guests with SEV-SNP translates too, because the IOMMU \
+    explanation: "With AMD Secure Memory Encryption (SME), addresses carry an encryption bit that not every device can \
+        set. The kernel therefore translates by default, also if it was built with passthrough as its default; iommu=pt on the command line \
+        prevails (iommu_subsys_init in drivers/iommu/iommu.c). This is why RDMA devices and GPUs of this node are in translated groups. A host of encrypted guests with SEV-SNP translates too, because the IOMMU \
         must check each access against the owner of the page.",
     remedy: Remedy {
         any: "If memory encryption is not required, boot with mem_encrypt=off, or disable SME (also called SMEE) in \
-            the firmware setup. Transparent SME (TSME) encrypts without the kernel and does not prevent passthrough.",
+            the firmware setup. Transparent SME (TSME) encrypts without the kernel and does not prevent passthrough. To keep SME, boot with \
+            iommu=pt: adapters and GPUs that use 64-bit addresses work with it.",
         openshift: "Apply a MachineConfig with kernelArguments [mem_encrypt=off] to the pool of the node.",
         host: "Add mem_encrypt=off to GRUB_CMDLINE_LINUX in /etc/default/grub and run update-grub, or run grubby \
             --update-kernel=ALL --args=mem_encrypt=off. Then reboot.",
@@ -74,20 +78,25 @@ fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         return Vec::new();
     }
     let message = format!(
-        "memory encryption is active: IOMMU group {group} ({}){} translated even with iommu=pt",
+        "memory encryption is active: IOMMU group {group} ({}){} translated{}",
         first.address,
         match others.len() {
             0 => " is".to_owned(),
             others => format!(" and {} are", count(others, "other device")),
+        },
+        if requests_passthrough(node) {
+            ", although the command line requests passthrough"
+        } else {
+            ""
         }
     );
     let mut finding = Draft::new(&MEMORY_ENCRYPTION, Subject::node(), message)
         .exception(node.is_virtual_machine().then_some(&IN_A_GUEST))
-        .written_remedy(with_argument(
-            node,
-            MEMORY_ENCRYPTION.remedy.any,
-            "mem_encrypt=off",
-        ))
+        .written_remedy(if requested {
+            without_argument(node, "mem_encrypt=on")
+        } else {
+            with_argument(node, MEMORY_ENCRYPTION.remedy.any, "mem_encrypt=off")
+        })
         .evidence(file, domain);
     if let Some(line) = logged {
         finding = finding.evidence("/dev/kmsg", line);
@@ -99,6 +108,19 @@ fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         finding = finding.evidence("/proc/cpuinfo", "sme");
     }
     vec![finding]
+}
+
+/// The same for an argument to remove: of two, the last one counts.
+fn without_argument(node: &Node, argument: &str) -> Option<String> {
+    let platform = node.platform();
+    let is_known = platform.cluster.is_some() && platform.distribution.is_some();
+    is_known.then(|| {
+        let commands = kernel_argument::remove(argument, platform);
+        format!(
+            "If memory encryption is not required, remove {argument} from the kernel command line. To keep it, boot with iommu=pt: adapters \
+             and GPUs that use 64-bit addresses work with it.\n{commands}"
+        )
+    })
 }
 
 /// What to do, with the commands that add kernel arguments on this node; `None` if it is not known where the node runs.

@@ -2,7 +2,7 @@
 
 use rdma_health_node::{
     DeviceEvent, Node,
-    kmsg::EventKind,
+    kmsg::{Event, EventKind},
     words::{count_of, duration},
 };
 
@@ -38,15 +38,8 @@ pub(super) fn faults(
         .filter(|fault| kinds.contains(&fault.event.kind) && fault.is_of_gpu() == (part == Part::Gpus));
     let found = of_these.filter_map(|fault| {
         let event = fault.event;
-        let when = event.last.map_or_else(String::new, |last| {
-            format!(", last {} after boot", duration(last))
-        });
-        let message = format!(
-            "{}: {} ({} in the kernel log{when})",
-            fault.title(),
-            words(event.kind),
-            count_of(event.count, "message"),
-        );
+        let (what, when) = (words(event.kind), when(event.count, event));
+        let message = format!("{}: {what} ({when})", fault.title());
         let source = event
             .last
             .map_or_else(|| "/dev/kmsg".to_owned(), |last| format!("/dev/kmsg at {last} s"));
@@ -54,6 +47,20 @@ pub(super) fn faults(
         complete(fault, finding.evidence(source, &event.message))
     });
     found.collect()
+}
+
+/// How often something was logged, and when this last message was.
+pub(super) fn when(count: u64, last: &Event) -> String {
+    let when = last.last.map_or_else(String::new, |last| {
+        format!(", last {} after boot", duration(last))
+    });
+    format!("{} in the kernel log{when}", count_of(count, "message"))
+}
+
+/// Whether the last message of an event is older than so many seconds; not, if it has no time.
+pub(super) fn is_older(node: &Node, event: &Event, seconds: u64) -> bool {
+    let times = node.host.uptime.known().zip(event.last);
+    times.is_some_and(|(uptime, last)| uptime.saturating_sub(last) > seconds)
 }
 
 /// What happened, after the name of the device.
@@ -67,6 +74,8 @@ fn words(kind: EventKind) -> &'static str {
         EventKind::ProbeFailed => "the driver could not start the device",
         EventKind::PciFatal => "a fatal PCIe error",
         EventKind::PciNonfatal => "an uncorrectable PCIe error that is not fatal",
+        EventKind::BounceFull => "the bounce buffers for DMA (SWIOTLB) are full",
+        EventKind::AccessDenied => "the kernel denied a process the access",
         EventKind::PciPower => "the PCIe slot offers too little power",
         EventKind::IommuFault => "the IOMMU blocked a memory access",
         EventKind::ModuleFault => "an error of the cable or transceiver",

@@ -11,7 +11,8 @@ use rdma_health_node::{
 };
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, domain::modules, draft::Draft,
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Subject, Writer, domain::modules,
+    draft::Draft,
 };
 
 /// `device-lost`.
@@ -102,6 +103,7 @@ fn gone(node: &Node) -> Vec<Draft> {
             place.join(", ")
         );
         Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
+            .case(FindingCase::AdapterLost)
             .evidence(format!("/sys/bus/pci/devices/{identity}"), "no such function")
             .evidence("history, last seen", format!("{} s after 1970", seen.last))
     });
@@ -123,6 +125,10 @@ fn unreachable(node: &Node) -> Vec<Draft> {
         );
         Draft::new(&DEVICE_LOST, Subject::device(function.subject()), message)
             .remedy(UNREACHABLE)
+            .case(match function.role {
+                Role::Gpu => FindingCase::GpuLost,
+                Role::Rdma | Role::Bridge | Role::Capable => FindingCase::AdapterLost,
+            })
             .evidence(
                 format!("/sys/bus/pci/devices/{}/current_link_width", function.address),
                 ALL_ONES,
@@ -151,6 +157,7 @@ fn rail(boot: &Boot, identity: &str, is_physical: impl Fn(&Seen) -> bool) -> Opt
 /// Functions without a driver whose equals have RDMA devices, and GPUs without the NIC that all others have.
 pub(super) fn missing_by_symmetry(node: &Node) -> Vec<Draft> {
     let mut findings = abandoned(node);
+    findings.extend(lent_rails(node));
     findings.extend(switch_without_nic(node));
     findings
 }
@@ -188,6 +195,49 @@ fn abandoned(node: &Node) -> Vec<Draft> {
     findings
 }
 
+/// Adapters of GPUs that are set aside for a virtual machine, although most equal ones and the GPU next to them are used here.
+fn lent_rails(node: &Node) -> Vec<Draft> {
+    const FEWEST: usize = 3;
+    let functions = node.functions();
+    let groups = node.equal_adapters();
+    let is_lent = |function: &&Function<'_>| {
+        function.role == Role::Capable && function.lent_to.is_some() && !function.is_virtual()
+    };
+    let lent: Vec<_> = functions.iter().filter(is_lent).collect();
+    let found = lent.iter().filter_map(|function| {
+        let root = function.bridges().first()?;
+        let gpu = node.gpus().find(|gpu| gpu.bridges().first() == Some(root))?;
+        let of_its_kind = |group: &&Vec<Function<'_>>| group.iter().any(|one| one.ids() == function.ids());
+        let equals = groups.iter().filter(of_its_kind).flatten();
+        let with = equals.filter(|one| one.role == Role::Rdma).count();
+        let aside = lent.iter().filter(|one| one.ids() == function.ids()).count();
+        if with < FEWEST || with < aside * FEWEST {
+            return None;
+        }
+        let (address, driver) = (function.address, function.driver?);
+        let message = format!(
+            "{address} is bound to {driver} and has no RDMA device; {with} of {} equal adapters have one, and the node itself uses GPU {} next to it",
+            with + aside,
+            gpu.address
+        );
+        let finding = Draft::new(&modules::HCAS_MISSING, Subject::device(address), message)
+            .exception(&modules::SET_ASIDE)
+            .remedy(SET_ASIDE)
+            .evidence(format!("/sys/bus/pci/devices/{address}/driver"), driver);
+        Some(finding)
+    });
+    found.collect()
+}
+
+/// What to do about an adapter that is bound to a driver for virtual machines.
+const SET_ASIDE: Remedy = Remedy {
+    any: "If no virtual machine is to have the adapter, bind it to its own driver, and find what binds it: driverctl list-overrides, vfio-pci.ids= on the \
+        kernel command line, or options vfio-pci in /etc/modprobe.d.",
+    host: "driverctl unset-override ADDRESS; echo > /sys/bus/pci/devices/ADDRESS/driver_override; echo ADDRESS > \
+        /sys/bus/pci/drivers/vfio-pci/unbind; echo ADDRESS > /sys/bus/pci/drivers_probe",
+    ..Remedy::all("")
+};
+
 /// What to do about a function that no driver holds.
 const ABANDONED: Remedy = Remedy {
     any: "Read why the driver gave up, then let it probe the function again. If it fails again, reset or update the firmware \
@@ -196,8 +246,37 @@ const ABANDONED: Remedy = Remedy {
     ..Remedy::all("")
 };
 
-/// A PCIe switch with GPUs and without a NIC, if all others with GPUs have one.
+/// A PCIe switch with GPUs and without a NIC, if all others with GPUs have one and no equal NIC is elsewhere.
 fn switch_without_nic(node: &Node) -> Option<Draft> {
+    let place = empty_switch(node).filter(|place| place.elsewhere.is_none())?;
+    let (root, of) = (place.root, place.of);
+    let message = format!(
+        "no adapter is below PCIe root port {root}, the switch of GPU {}; {} of {of} switches with GPUs have one",
+        place.gpu,
+        of - 1
+    );
+    Some(
+        Draft::new(&modules::HCAS_MISSING, Subject::device(root), message).evidence(
+            format!("/sys/bus/pci/devices below {root}"),
+            "no network function that supports RDMA",
+        ),
+    )
+}
+
+/// The only PCIe switch with GPUs that has no NIC.
+pub(super) struct EmptySwitch<'a> {
+    /// The root port above it.
+    pub(super) root: &'a str,
+    /// A GPU below it.
+    pub(super) gpu: &'a str,
+    /// The number of switches with GPUs.
+    pub(super) of: usize,
+    /// A NIC like those of the other switches that is at none of them.
+    pub(super) elsewhere: Option<&'a str>,
+}
+
+/// The switch with GPUs and without a NIC, if all others with GPUs have one.
+pub(super) fn empty_switch(node: &Node) -> Option<EmptySwitch<'_>> {
     const FEWEST: usize = 3;
     // An excluded device may be the NIC.
     if node.is_virtual_machine() || !node.pci.left_out.is_empty() {
@@ -211,9 +290,9 @@ fn switch_without_nic(node: &Node) -> Option<Draft> {
             switches.entry(root).or_insert((gpu.address, false));
         }
     }
-    for function in &functions {
-        let is_adapter = matches!(function.role, Role::Rdma | Role::Capable);
-        if let Some(root) = function.bridges().first().filter(|_| is_adapter)
+    let is_adapter = |function: &Function<'_>| matches!(function.role, Role::Rdma | Role::Capable);
+    for function in functions.iter().filter(|function| is_adapter(function)) {
+        if let Some(root) = function.bridges().first()
             && let Some((_, has_nic)) = switches.get_mut(root.as_str())
         {
             *has_nic = true;
@@ -225,14 +304,25 @@ fn switch_without_nic(node: &Node) -> Option<Draft> {
     if without.next().is_some() || of - 1 < FEWEST {
         return None;
     }
-    let message = format!(
-        "no adapter is below PCIe root port {root}, the switch of GPU {gpu}; {} of {of} switches with GPUs have one",
-        of - 1
-    );
-    Some(
-        Draft::new(&modules::HCAS_MISSING, Subject::device(*root), message).evidence(
-            format!("/sys/bus/pci/devices below {root}"),
-            "no network function that supports RDMA",
-        ),
-    )
+    let (root, gpu) = (*root, *gpu);
+    let (at_switches, others): (Vec<_>, Vec<_>) = functions
+        .iter()
+        .filter(|function| is_adapter(function) && !function.is_virtual())
+        .partition(|function| {
+            function
+                .bridges()
+                .first()
+                .is_some_and(|root| switches.contains_key(root.as_str()))
+        });
+    let kinds: BTreeSet<_> = at_switches.into_iter().filter_map(Function::ids).collect();
+    let elsewhere = others
+        .into_iter()
+        .find(|function| function.ids().is_some_and(|ids| kinds.contains(&ids)))
+        .map(|function| function.address);
+    Some(EmptySwitch {
+        root,
+        gpu,
+        of,
+        elsewhere,
+    })
 }

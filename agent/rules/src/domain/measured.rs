@@ -143,16 +143,13 @@ fn below_hardware(
 
 /// Compares with the median of the equal ports of the same rate, of which at least two were measured.
 fn below_equals(node: &Node, port: &Port<'_>, bytes: f64, thresholds: &Thresholds) -> Option<Reason> {
-    let group = node.peers().into_iter().find(|group| {
-        let is_port = |peer: &Port<'_>| peer.hca.name == port.hca.name && peer.number == port.number;
-        group.ports.iter().any(is_port)
-    })?;
+    let group = node
+        .peers()
+        .into_iter()
+        .find(|group| group.ports.iter().any(|peer| peer.is(port)))?;
     let rate = |port: &Port<'_>| port.rate.known().map(|rate| rate.bits_per_second);
     let others = probed(node).filter(|(_, other, _)| {
-        let is_equal = |peer: &Port<'_>| peer.hca.name == other.hca.name && peer.number == other.number;
-        (&other.hca.name, other.number) != (&port.hca.name, port.number)
-            && rate(other) == rate(port)
-            && group.ports.iter().any(is_equal)
+        !other.is(port) && rate(other) == rate(port) && group.ports.iter().any(|peer| peer.is(other))
     });
     let mut others: Vec<f64> = others
         .filter_map(|(probe, ..)| Some(probe.report.bandwidth.as_ref()?.bytes_per_second))

@@ -7,7 +7,8 @@ use rdma_health_node::{
 };
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, domain::trend::far_above,
+    draft::Draft, policy::Exception,
 };
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -33,6 +34,14 @@ pub static LINK_DEGRADED: Rule = Rule {
         functions do not have their own link.",
     inputs: &[Writer::Hardware],
     judge: link_degraded,
+};
+
+/// What to do where the adapter is part of the board.
+const SOLDERED: Remedy = Remedy {
+    any: "The adapter is part of the board. Update the firmware of the machine (fwupdmgr refresh; fwupdmgr update), shut it down, unplug it for a \
+        minute, and start it again, because links train at boot. If the link stays degraded, have the machine replaced.",
+    host: "lspci -vv -s ADDRESS | grep -e LnkCap: -e LnkSta:",
+    ..Remedy::all("")
 };
 
 static IN_A_VIRTUAL_MACHINE: Exception = Exception {
@@ -87,6 +96,11 @@ fn slow_or_narrow(
     let lanes = |width: u32| format!("x{width}");
     let mut finding = Draft::new(&LINK_DEGRADED, Subject::device(function.subject()), message)
         .exception(node.is_virtual_machine().then_some(&IN_A_VIRTUAL_MACHINE))
+        .remedy(if node.is_gb10() && function.role == Role::Rdma {
+            SOLDERED
+        } else {
+            LINK_DEGRADED.remedy
+        })
         .evidence(
             format!("{directory}/current_link_speed"),
             speed.map_or("unknown".into(), transfers),
@@ -124,12 +138,14 @@ pub static AER_ERRORS: Rule = Rule {
         Non-fatal: data was lost. Correctable: the hardware repeated the transfer. A few correctable errors are \
         harmless; many point to a bad slot, riser or card and reduce bandwidth. Errors are counted since boot. With \
         earlier readings, only errors of the last day count, and correctable errors are judged by their rate \
-        (expect.thresholds.pcie_corrected_per_hour).",
+        (expect.thresholds.pcie_corrected_per_hour). Without them, correctable errors are judged from 10000 on: by ten times that rate \
+        since the boot, and against equal devices.",
     remedy: Remedy::all(
         "Read the kernel log: journalctl -k | grep -e AER: -e 'PCIe Bus Error'. Reseat card and riser, and update \
         the firmware of card and switch. If errors continue, replace the part.",
     ),
-    false_alarms: "Correctable errors are not judged without earlier readings.",
+    false_alarms: "Without earlier readings, correctable errors that are fewer than 10000, or rarer than the limit and not 100 times those of \
+        each of three equal devices, are not reported.",
     inputs: &[Writer::Hardware],
     judge: aer_errors,
 };
@@ -166,7 +182,7 @@ fn aer_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let errors: Vec<_> = [
             uncorrected(node, address, "fatal", "aer_dev_fatal", &aer.fatal),
             uncorrected(node, address, "non-fatal", "aer_dev_nonfatal", &aer.nonfatal),
-            corrected(node, address, &aer.correctable, per_hour),
+            corrected(node, function, &functions, &aer.correctable, per_hour),
         ]
         .into_iter()
         .flatten()
@@ -211,20 +227,71 @@ fn uncorrected(
     })
 }
 
-/// Correctable errors of the last hours, if they came faster than the limit.
-fn corrected(node: &Node, address: &str, errors: &Fact<AerCount>, per_hour: u32) -> Option<Errors> {
+/// Correctable errors that came faster than the limit: in the last hours, or without a history since the boot.
+fn corrected(
+    node: &Node,
+    function: &Function<'_>,
+    functions: &[Function<'_>],
+    errors: &Fact<AerCount>,
+    per_hour: u32,
+) -> Option<Errors> {
     let errors = errors.known()?;
-    let past = node.history.as_ref()?.functions.get(address)?;
-    let (rise, seconds) = past.rise("correctable", errors.total, node.time, 1800, 3 * 3600)?;
-    let is_fast = rise.saturating_mul(3600) > u64::from(per_hour).saturating_mul(seconds);
-    is_fast.then(|| Errors {
-        words: format!(
-            "{rise} correctable in {} (limit {per_hour} an hour)",
-            duration(seconds)
-        ),
+    let words = match &node.history {
+        Some(history) => {
+            let past = history.functions.get(function.address)?;
+            let (rise, seconds) = past.rise("correctable", errors.total, node.time, 1800, 3 * 3600)?;
+            let is_fast = rise.saturating_mul(3600) > u64::from(per_hour).saturating_mul(seconds);
+            is_fast.then(|| {
+                format!(
+                    "{rise} correctable in {} (limit {per_hour} an hour)",
+                    duration(seconds)
+                )
+            })?
+        }
+        None => corrected_since_boot(node, function, functions, errors.total, per_hour)?,
+    };
+    Some(Errors {
+        words,
         file: "aer_dev_correctable",
         kinds: kinds(errors),
         only_unsupported: false,
+    })
+}
+
+/// So many correctable errors since the boot, in words, if they are unusual: more per hour than ten times the limit, or 100 times
+/// those of each equal function.
+fn corrected_since_boot(
+    node: &Node,
+    function: &Function<'_>,
+    functions: &[Function<'_>],
+    total: u64,
+    per_hour: u32,
+) -> Option<String> {
+    const LEAST: u64 = 10_000;
+    if total < LEAST {
+        return None;
+    }
+    let model = |function: &Function<'_>| {
+        let ids = function.ids().filter(|_| !function.is_virtual())?;
+        Some((function.role, ids))
+    };
+    let own = model(function)?;
+    let equals = functions
+        .iter()
+        .filter(|other| other.address != function.address && model(other) == Some(own))
+        .filter_map(|other| Some(other.pci?.aer.known()?.correctable.known()?.total));
+    if let Some(most) = far_above(total, equals) {
+        return Some(format!(
+            "{total} correctable since the boot (equal devices at most {most})"
+        ));
+    }
+    let uptime = *node.host.uptime.known()?;
+    let limit = u64::from(per_hour) * 10;
+    (total.saturating_mul(3600) > limit.saturating_mul(uptime.max(3600))).then(|| {
+        format!(
+            "{total} correctable since the boot {} ago (limit {limit} an hour)",
+            duration(uptime)
+        )
     })
 }
 

@@ -9,8 +9,8 @@ use rdma_health_node::{
 };
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
-    remedy::kernel_argument,
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, domain::lost,
+    draft::Draft, policy::Exception, remedy::kernel_argument,
 };
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -119,10 +119,10 @@ fn without_redirection(node: &Node, ports: &[&str]) -> Option<String> {
 pub static GPU_WITHOUT_LOCAL_NIC: Rule = Rule {
     id: "gpu-without-local-nic",
     domain: Domain::Pci,
-    policy: Policy::of(Severities::INFO.not_rdma().gpudirect(Severity::Warning)),
-    title: "A GPU has no RDMA device on its NUMA node",
-    explanation: "No physical RDMA device is below the same PCIe switch or on the same NUMA node as the GPU. RDMA \
-        traffic of the GPU crosses the link between the CPU sockets, which costs bandwidth and latency and is shared \
+    policy: Policy::of(Severities::INFO.not_rdma().gpudirect(Severity::Warning)).except(&[&ELSEWHERE]),
+    title: "A GPU has no RDMA device on its NUMA node or at its PCIe switch",
+    explanation: "No physical RDMA device is below the same PCIe switch or on the same NUMA node as the GPU. Or the PCIe switches of all other \
+        GPUs have an adapter, and the adapter that is missing here is elsewhere. RDMA traffic of the GPU crosses the link between the CPU sockets, which costs bandwidth and latency and is shared \
         by all devices.",
     remedy: Remedy::all(
         "Move a NIC to a slot on the side of the GPU. Until then, use the GPUs with a local NIC first (nvidia-smi \
@@ -135,7 +135,45 @@ pub static GPU_WITHOUT_LOCAL_NIC: Rule = Rule {
     judge: gpu_without_local_nic,
 };
 
+static ELSEWHERE: Exception = Exception {
+    condition: "if the PCIe switches of all other GPUs have an adapter, and an equal one is elsewhere",
+    severities: Severities::WARNING,
+};
+
+/// The GPU whose adapter is not at its switch, as those of all other GPUs are.
+fn adapter_elsewhere(node: &Node) -> Option<Draft> {
+    let place = lost::empty_switch(node)?;
+    let elsewhere = place.elsewhere?;
+    let (gpu, root) = (place.gpu, place.root);
+    let message = format!(
+        "GPU {gpu} has no adapter at its PCIe switch (root port {root}); {} of {} switches with GPUs have one, and an equal adapter, {elsewhere}, \
+         is elsewhere",
+        place.of - 1,
+        place.of
+    );
+    Some(
+        Draft::new(&GPU_WITHOUT_LOCAL_NIC, Subject::device(gpu), message)
+            .exception(&ELSEWHERE)
+            .remedy(MOVE)
+            .evidence(
+                format!("/sys/bus/pci/devices below {root}"),
+                "no network function that supports RDMA",
+            )
+            .evidence(format!("{DEVICES}/{elsewhere}"), "not below a switch with GPUs"),
+    )
+}
+
+/// What to do about an adapter in another slot.
+const MOVE: Remedy = Remedy::all(
+    "Move the adapter to the slot at the GPU's switch, as for the other GPUs (nvidia-smi topo -m shows the distances). Until then, traffic of \
+    this GPU crosses the CPU.",
+);
+
 fn gpu_without_local_nic(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let elsewhere = adapter_elsewhere(node);
+    if elsewhere.is_some() {
+        return elsewhere.into_iter().collect();
+    }
     let nics: Vec<_> = node.nics().collect();
     if node.is_virtual_machine()
         || nics.is_empty()

@@ -52,8 +52,7 @@ pub static RATE_LOW: Rule = Rule {
     remedy: Remedy {
         any: "Check the cable (its type and length limit the rate), the configuration of the switch port, and the \
             speeds enabled on the adapter.",
-        host: "Show the negotiated rate and what the cable supports: mlxlink -d DEVICE -c; on Ethernet also ethtool \
-            NETDEV",
+        host: "On Ethernet, show the negotiated rate: ethtool NETDEV; show what the cable supports: mlxlink -d DEVICE -c",
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions and ports of different boards are not compared. If only a minority of ports is \
@@ -65,10 +64,7 @@ pub static RATE_LOW: Rule = Rule {
 
 fn rate_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let narrow = narrow_ports(node);
-    let is_narrow = |port: &Port<'_>| {
-        let same = |other: &Port<'_>| other.hca.name == port.hca.name && other.number == port.number;
-        narrow.iter().any(|(other, ..)| same(other))
-    };
+    let is_narrow = |port: &Port<'_>| narrow.iter().any(|(other, ..)| other.is(port));
     let expected = expectations
         .rate_gbps
         .map(|gigabits| u64::from(gigabits) * 1_000_000_000);
@@ -110,8 +106,8 @@ pub static WIDTH_DEGRADED: Rule = Rule {
     id: "width-degraded",
     domain: Domain::Link,
     policy: Policy::of(Severities::WARNING),
-    title: "An InfiniBand link has fewer lanes than equal links",
-    explanation: "The link came up with fewer lanes than most ACTIVE ports of the same board. Lanes of the cable or \
+    title: "An InfiniBand link has lost lanes",
+    explanation: "The link came up with fewer lanes than most ACTIVE ports of the same board, or with one. Lanes of the cable or \
         transceiver failed, and the port runs at that fraction of its rate.",
     remedy: Remedy {
         any: "Reseat or replace the cable or transceiver, clean optical connectors, and try another switch port.",
@@ -119,10 +115,20 @@ pub static WIDTH_DEGRADED: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "On Ethernet, the number of lanes follows from the rate and is not judged. Split cables (2X NDR) \
-        are only compared with ports of the same board.",
+        and the planes of XDR, which have one lane each, are only compared with ports of the same board.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Configuration],
     judge: width_degraded,
 };
+
+/// The lanes of an InfiniBand cable. A split cable has two for each end, and none leads to an adapter with one.
+const LANES: u32 = 4;
+
+/// Whether one lane is all that a port has: with XDR (200 Gb/s a lane), each lane of a cable can be a plane with a port.
+fn is_plane(port: &Port<'_>) -> bool {
+    const XDR_LANE: u64 = 200_000_000_000;
+    let rate = port.rate.known();
+    rate.is_none_or(|rate| rate.bits_per_second >= XDR_LANE)
+}
 
 fn narrow_ports(node: &Node) -> Vec<(Port<'_>, u32, u32)> {
     let lanes = |port: &Port<'_>| port.rate.known().filter(|_| port.is_infiniband())?.lanes;
@@ -131,6 +137,8 @@ fn narrow_ports(node: &Node) -> Vec<(Port<'_>, u32, u32)> {
         for (port, lanes) in &group {
             if let Some(most) = below_most(&group, *lanes) {
                 found.push((*port, *lanes, most));
+            } else if *lanes == 1 && !port.is_lent() && !is_plane(port) {
+                found.push((*port, *lanes, LANES));
             }
         }
     }

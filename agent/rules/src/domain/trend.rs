@@ -1,7 +1,5 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
-use std::collections::BTreeMap;
-
 use rdma_health_node::{
     Node, Port, events::DeviceEvent, history::PortHistory, kmsg::EventKind,
     netdev::counters::FEC_UNCORRECTABLE, words::duration,
@@ -11,6 +9,8 @@ use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft,
     expectations::Thresholds, policy::Exception,
 };
+
+mod totals;
 
 const HOUR: u64 = 3600;
 
@@ -26,7 +26,7 @@ pub static PORT_FLAPPING: Rule = Rule {
     remedy: Remedy {
         any: "Reseat or replace the cable or transceiver, clean the connectors, and try another switch port. Compare \
             with the log of the switch. Update the firmware of the adapter.",
-        host: "Show why the link went down last: mlxlink -d DEVICE -c. Show when: journalctl -k | grep -i link",
+        host: "Show when the link went down: journalctl -k | grep -i link; show why it did last: mlxlink -d DEVICE -c",
         ..Remedy::all("")
     },
     false_alarms: "The first half hour after boot is not counted. A port that is down now is reported by port-down. \
@@ -128,10 +128,29 @@ fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> 
 fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
     const MAINTENANCE: u64 = 30;
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
-    let downs = *port.netdev.known()?.carrier_downs.known()?;
+    let downs = downs_of(port)?;
     let in_12_hours = downs.saturating_sub(MAINTENANCE).saturating_mul(12 * HOUR) / uptime;
     (in_12_hours >= limit as u64 && !port.hca.is_virtual() && !port.hca.is_software())
         .then_some((downs, uptime))
+}
+
+/// How often a port went down since the boot. An InfiniBand port counts it itself.
+fn downs_of(port: &Port<'_>) -> Option<u64> {
+    let of_netdev = port
+        .netdev
+        .known()
+        .and_then(|netdev| netdev.carrier_downs.known());
+    let own = || counter(port, "link_downed").filter(|_| port.is_infiniband());
+    of_netdev.copied().filter(|_| !port.is_infiniband()).or_else(own)
+}
+
+/// Whether a count is unusual: 100 times that of each equal one, of which there are three at least. Returns the most that one of them has.
+pub(super) fn far_above(count: u64, equals: impl Iterator<Item = u64>) -> Option<u64> {
+    const TIMES: u64 = 100;
+    const FEWEST: usize = 3;
+    let equals: Vec<u64> = equals.collect();
+    let most = equals.iter().copied().max().filter(|_| equals.len() >= FEWEST)?;
+    (count >= most.saturating_mul(TIMES)).then_some(most)
 }
 
 /// How often the kernel logged that the link of an active port went down, if the last time is less than 12 hours ago.
@@ -201,12 +220,13 @@ pub static COUNTER_ERRORS: Rule = Rule {
     remedy: Remedy {
         any: "For signal errors, reseat or replace cable and transceiver. For discards, slow restarts and timeouts, \
             compare the flow control settings (PFC, ECN, priorities) of adapter and switch.",
-        host: "mlxlink -d DEVICE -c -e; InfiniBand: perfquery; Ethernet: ethtool -S NETDEV",
+        host: "InfiniBand: perfquery; Ethernet: ethtool -S NETDEV; mlxlink -d DEVICE -c -e",
         ..Remedy::all("")
     },
     false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and does not rise is not reported. Without one, \
         a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
-        be three. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
+        be three; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. An InfiniBand port is also reported \
+        without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
         queue pairs counts less. A counter that fell was reset. A counter that cannot be read is not judged.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: counter_errors,
@@ -252,67 +272,9 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 .fold(finding, |finding, rise| finding.evidence(&rise.file, rise.value)),
         )
     });
-    rises.chain(above_equals(node)).collect()
-}
-
-/// Counters of packets that were lost on the way or damaged.
-const OF_LOSS: [&str; 6] = [
-    "local_ack_timeout_err",
-    "packet_seq_err",
-    "out_of_sequence",
-    "port_rcv_errors",
-    "symbol_error",
-    "rx_icrc_encapsulated",
-];
-
-/// Ports without an earlier reading that counted far more lost packets than each of their equals.
-fn above_equals(node: &Node) -> Vec<Draft> {
-    /// One failed job counts less.
-    const LEAST: u64 = 100_000;
-    const TIMES: u64 = 100;
-    const FEWEST: usize = 3;
-    let mut findings = BTreeMap::new();
-    if node.history.is_some() {
-        return Vec::new();
-    }
-    for peers in node.peers() {
-        for name in OF_LOSS {
-            let all: Vec<_> = peers
-                .ports
-                .iter()
-                .filter(|port| !port.hca.is_virtual() && !port.hca.is_software() && !port.is_lent())
-                .filter_map(|port| Some((port, counter(port, name)?)))
-                .collect();
-            let Some((port, value)) = all.iter().max_by_key(|(_, value)| *value) else {
-                continue;
-            };
-            let most = all
-                .iter()
-                .map(|(_, other)| *other)
-                .filter(|other| other != value)
-                .max();
-            let is_alone = all.iter().filter(|(_, other)| other == value).count() == 1;
-            let most = most.unwrap_or_default();
-            if all.len() <= FEWEST || !is_alone || *value < LEAST || *value < most.saturating_mul(TIMES) {
-                continue;
-            }
-            let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
-            let directory = if is_standard { "counters" } else { "hw_counters" };
-            let subject = Subject::of_port(port);
-            let words = format!("{name} {value} (equal ports at most {most})");
-            let file = port.file(&format!("{directory}/{name}"));
-            let known = findings.remove(&subject);
-            let finding = if let Some(mut known) = known {
-                Draft::extend_message(&mut known, &format!(", {words}"));
-                known
-            } else {
-                let message = format!("{subject} counted far more lost packets than equal ports: {words}");
-                Draft::new(&COUNTER_ERRORS, subject.clone(), message)
-            };
-            findings.insert(subject, finding.evidence(file, value));
-        }
-    }
-    findings.into_values().collect()
+    rises
+        .chain(totals::findings(node, &expectations.thresholds))
+        .collect()
 }
 
 /// A counter that rose faster than its limit.

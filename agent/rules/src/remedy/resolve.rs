@@ -1,9 +1,11 @@
 //! The remedy of one finding on one node: the block that applies there, with the names of the node filled in.
 
+use std::borrow::Cow;
+
 use rdma_health_node::{
     Node,
     pci::is_address,
-    platform::{Cluster, Platform},
+    platform::{Cluster, Distribution, Platform},
 };
 
 use super::Remedy;
@@ -38,7 +40,14 @@ impl<'a> Resolver<'a> {
                 .unwrap_or_default()
         };
         let block = match self.platform.cluster {
-            None => return self.fill(&remedy.to_string(), subject, values),
+            None => {
+                let all = self.possible(remedy).to_string();
+                let all = match remedy.host {
+                    "" => all,
+                    host => all.replace(host, &self.of_adapter(host, subject)),
+                };
+                return self.fill(&all, subject, values);
+            }
             Some(Cluster::OpenShift) => first(&[remedy.openshift, remedy.kubernetes, remedy.host]),
             Some(Cluster::Kubernetes) => first(&[remedy.kubernetes, remedy.host]),
             Some(Cluster::Host) => remedy.host,
@@ -49,7 +58,7 @@ impl<'a> Resolver<'a> {
             kubernetes: "",
             host: "",
         };
-        let text = match block {
+        let text = match self.of_adapter(block, subject).as_str() {
             "" => one.to_string(),
             block if remedy.any.is_empty() => block.to_owned(),
             block => {
@@ -57,14 +66,56 @@ impl<'a> Resolver<'a> {
                 format!("{}{end} {block}", remedy.any)
             }
         };
+
         self.fill(&text, subject, values)
+    }
+
+    /// The parts that may apply here. `OpenShift` runs on systems of Red Hat only.
+    fn possible(&self, remedy: &Remedy) -> Remedy {
+        let may_be_openshift = matches!(
+            self.platform.distribution,
+            None | Some(Distribution::CoreOs | Distribution::RedHat)
+        );
+        Remedy {
+            openshift: if may_be_openshift { remedy.openshift } else { "" },
+            ..*remedy
+        }
+    }
+
+    /// Commands, separated by semicolons, without those for NVIDIA's adapters where the device is known to be another one.
+    fn of_adapter(&self, commands: &str, subject: &Subject) -> String {
+        if !self.is_of_another_vendor(subject) {
+            return commands.to_owned();
+        }
+        let kept = commands
+            .split("; ")
+            .filter(|command| !command.contains("mlxlink"));
+        kept.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether the device is known not to be NVIDIA's.
+    fn is_of_another_vendor(&self, subject: &Subject) -> bool {
+        const NVIDIA: u16 = 0x15b3;
+        let device = subject.device.as_deref().unwrap_or_default();
+        let hca = self.node.hcas.known().and_then(|hcas| hcas.get(device));
+        if let Some(driver) = hca.and_then(|hca| hca.driver.known()) {
+            return !driver.starts_with("mlx");
+        }
+        let functions = self.node.pci.functions.known();
+        let vendor = functions.and_then(|functions| functions.get(device)?.vendor.known());
+        vendor.is_some_and(|vendor| *vendor != NVIDIA)
     }
 
     /// Replaces the words in `values`, and DEVICE, ADDRESS, NETDEV, BOND and NODE, by what they stand for, as far as it is known.
     pub(crate) fn fill(&self, text: &str, subject: &Subject, values: &[(&'static str, String)]) -> String {
+        let text = if self.is_of_another_vendor(subject) {
+            Cow::Owned(without_asides(text, "(mlx"))
+        } else {
+            Cow::Borrowed(text)
+        };
         let mut filled = String::with_capacity(text.len());
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let mut rest = text;
+        let mut rest = &*text;
         while let Some(start) = rest.find(is_word) {
             let (before, from) = rest.split_at(start);
             let (word, after) = from.split_at(from.find(|c| !is_word(c)).unwrap_or(from.len()));
@@ -93,7 +144,8 @@ impl<'a> Resolver<'a> {
             return self.node.host.hostname.known().map(String::as_str);
         }
         let name = subject.device.as_deref()?;
-        let Some((device, hca)) = self.node.hcas.known()?.get_key_value(name) else {
+        let found = self.node.hcas.known().and_then(|hcas| hcas.get_key_value(name));
+        let Some((device, hca)) = found else {
             return (word == "ADDRESS" && is_address(name)).then_some(name);
         };
         match word {
@@ -108,6 +160,20 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// A text without its parentheses that begin like this.
+fn without_asides(text: &str, beginning: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(beginning)
+        && let Some((_, after)) = after.split_once(')')
+    {
+        kept.push_str(before.trim_end());
+        rest = after;
+    }
+    kept.push_str(rest);
+    kept
+}
+
 impl Finding {
     /// What to do on this node, by place. One part without a name if the node's platform is known or the remedy was written for
     /// this case; otherwise one part for each platform that it may be.
@@ -118,7 +184,8 @@ impl Finding {
         if !is_for_every_place {
             return vec![("", self.remedy.clone())];
         }
-        let parts = self.places.parts();
+        let possible = resolver.possible(&self.places);
+        let parts = possible.parts();
         parts
             .map(|(place, text)| (place, resolver.fill(text, &self.subject, &self.values)))
             .collect()

@@ -203,3 +203,100 @@ fn an_adapter_that_is_gone_is_named_by_its_address() {
         "a plain network function"
     );
 }
+
+#[test]
+fn what_the_kernel_logged_of_memory_and_access_is_found() {
+    let full = "swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32742 (slots)";
+    assert_eq!(after("dma-bounce-full", full), ["mlx5_0 warning"]);
+    let denied = |by: &str| {
+        let line = format!("audit: type=1400 audit(1732300000.001:41): {by}");
+        of(&logged(&[(2 * DAY - 60, &line)]), &auto(), "device-access-denied")
+    };
+    let selinux = "avc:  denied  { read write } for  pid=88123 comm=\"python3\" path=\"/dev/infiniband/uverbs1\" \
+        scontext=system_u:system_r:container_t:s0:c12,c44 tclass=chr_file permissive=";
+    assert_eq!(denied(&format!("{selinux}0")), ["node warning"]);
+    assert_eq!(denied(&format!("{selinux}1")), [""; 0]);
+    let apparmor = "apparmor=\"DENIED\" operation=\"open\" profile=\"docker-default\" name=\"/dev/infiniband/uverbs0\" pid=7712 \
+        comm=\"all_reduce_perf\"";
+    assert_eq!(denied(apparmor), ["node warning"]);
+}
+
+#[test]
+fn an_adapter_without_an_address_range_needs_no_new_firmware() {
+    let pci = "pci 0000:18:00.0: BAR 0 [mem size 0x02000000 64bit pref]: can't assign; no space";
+    let failed = "mlx5_core: probe of 0000:18:00.0 failed with error -19";
+    let remedy = |lines: &[(u64, &str)]| {
+        let mut found = findings(&logged(lines), &auto(), "adapter-not-started");
+        found.remove(0).remedy
+    };
+    assert!(remedy(&[(2, pci), (5, failed)]).contains("MMIO"));
+    let of_vfs = pci.replace(" BAR 0", " VF BAR 0");
+    assert!(!remedy(&[(2, &of_vfs), (5, failed)]).contains("MMIO"));
+}
+
+#[test]
+fn refused_registrations_are_more_than_an_error_of_one_application() {
+    let refused = format!("{MLX5_0}: Failed to process command REG_MR (opcode 7) comp_status 1 err -12");
+    let times = |number: usize| {
+        let lines: Vec<_> = (0..number)
+            .map(|at| (2 * DAY - 60 + at as u64, refused.as_str()))
+            .collect();
+        println!(
+            "{:?}",
+            findings(&logged(&lines), &auto(), "driver-errors-logged")[0].message
+        );
+        of(&logged(&lines), &auto(), "driver-errors-logged")
+    };
+    assert_eq!(times(1), ["mlx5_0 info"]);
+    assert_eq!(times(4), ["mlx5_0 warning"]);
+}
+
+#[test]
+fn a_remedy_names_tools_of_nvidia_only_for_its_adapters() {
+    for (fixture, driver, is_nvidia) in [("bnxt-re", "bnxt_en", false), (FIELD, "mlx5_core", true)] {
+        let found = node(fixture, |_| {});
+        let address = found.hcas().find_map(|hca| hca.pci_address.known().cloned());
+        let line = format!("{driver} {}: Firmware health compromised", address.unwrap());
+        let failed = node(fixture, |tree| {
+            tree.write("dev/kmsg", format!("3,900,9000000,-;{line}\n"))
+                .unwrap();
+        });
+        let found = findings(&failed, &auto(), "adapter-failed");
+        assert_eq!(found[0].remedy.contains("mlxfwreset"), is_nvidia, "{fixture}");
+        assert!(found[0].remedy.contains("power-cycle the node"));
+    }
+}
+
+#[test]
+fn an_adapter_whose_driver_finds_no_file_needs_no_new_adapter() {
+    let line =
+        format!("{MLX5_0}: The DDP package file was not found or could not be read. Entering Safe Mode");
+    let found = findings(&logged(&[(DAY, &line)]), &auto(), "adapter-not-started");
+    assert!(found[0].remedy.contains("linux-firmware"));
+    assert!(!found[0].remedy.contains("flint"));
+}
+
+#[test]
+fn virtual_functions_without_room_are_a_warning() {
+    let with = |fixture: &str, text: &str| {
+        let found = node(fixture, |_| {});
+        let address = found.hcas().find_map(|hca| hca.pci_address.known().cloned());
+        let line = format!("mlx5_core {}: {text}", address.unwrap());
+        let logged = node(fixture, |tree| {
+            tree.write("dev/kmsg", format!("3,900,9000000,-;{line}\n"))
+                .unwrap();
+        });
+        of(&logged, &auto(), "driver-errors-logged")
+    };
+    for text in [
+        "not enough MMIO resources for SR-IOV",
+        "mlx5_sriov_enable:236:(pid 3411): pci_enable_sriov failed : -12",
+    ] {
+        assert_eq!(with("h100-connectx7", text), ["mlx5_0 warning"], "{text}");
+        assert_eq!(with(FIELD, text), ["mlx5_0 info"], "they were created later");
+    }
+    assert_eq!(
+        with("h100-connectx7", "create qp: failed on rdma create qp, rc = -12"),
+        ["mlx5_0 info"]
+    );
+}

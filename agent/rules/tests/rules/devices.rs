@@ -33,6 +33,92 @@ fn an_adapter_without_rdma_device_names_the_missing_module() {
     );
 }
 
+/// The InfiniBand node without the modules for its adapters, and so without RDMA devices.
+fn without_devices(tree: &mut Tree, driver: Option<&str>) {
+    for name in (0..16).map(|number| format!("mlx5_{number}")) {
+        let Some(device) = tree
+            .entries()
+            .map(|(path, _)| path.to_owned())
+            .find(|path| path.ends_with(&format!("/infiniband/{name}/fw_ver")))
+        else {
+            continue;
+        };
+        let function = device.split("/infiniband/").next().unwrap().to_owned();
+        assert!(tree.remove(&format!("{function}/infiniband")));
+        assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+        if driver.is_none() {
+            tree.remove(&format!("{function}/driver"));
+        }
+    }
+    tree.write(
+        "proc/modules",
+        "ib_core 1 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\n",
+    )
+    .unwrap();
+}
+
+#[test]
+fn the_configuration_of_modprobe_explains_why_a_module_is_missing() {
+    let with = |file: &str, text: &str| {
+        node("infiniband-ndr", |tree| {
+            without_devices(tree, Some("mlx5_core"));
+            tree.write(file, text).unwrap();
+        })
+    };
+    let off = with(
+        "etc/modprobe.d/hardening.conf",
+        "# policy\nblacklist mlx5_ib\ninstall mlx5-ib /bin/true\n",
+    );
+    let found = &findings(&off, &auto(), "rdma-modules-missing")[0];
+    assert!(found.message.contains(
+        "blacklist mlx5_ib in /etc/modprobe.d/hardening.conf line 2 and install mlx5-ib /bin/true in"
+    ));
+    assert!(
+        found
+            .remedy
+            .contains("remove line 2 of /etc/modprobe.d/hardening.conf")
+    );
+    let other = with(
+        "etc/modprobe.d/hardening.conf",
+        "blacklist irdma\ninstall mlx5_ib /sbin/modprobe mlx5_ib\n",
+    );
+    assert!(message(&other, &auto(), "rdma-modules-missing").contains("mlx5_ib is not loaded"));
+}
+
+#[test]
+fn an_infiniband_adapter_without_a_driver_is_found_if_the_node_has_no_rdma() {
+    let none = |line: &str| {
+        node("infiniband-ndr", |tree| {
+            without_devices(tree, None);
+            tree.write("dev/kmsg", format!("5,900,9000000,-;{line}\n"))
+                .unwrap();
+        })
+    };
+    let found = findings(&none("x"), &auto(), "rdma-modules-missing");
+    assert!(
+        found[0].message.contains("mlx5_core is not loaded"),
+        "{}",
+        found[0].message
+    );
+    let refused = none("Loading of module with unavailable key is rejected");
+    let found = findings(&refused, &auto(), "rdma-modules-missing");
+    assert!(found[0].message.contains("because of its signature"));
+    assert!(found[0].remedy.contains("mokutil"));
+    let spare = node("infiniband-ndr", |tree| {
+        let device = path(tree, "/infiniband/mlx5_1/fw_ver");
+        let function = device.split("/infiniband/").next().unwrap().to_owned();
+        for gone in ["infiniband", "driver"] {
+            assert!(tree.remove(&format!("{function}/{gone}")));
+        }
+        assert!(tree.remove("sys/class/infiniband/mlx5_1"));
+    });
+    assert_eq!(
+        of(&spare, &auto(), "rdma-modules-missing"),
+        [""; 0],
+        "another adapter works"
+    );
+}
+
 #[test]
 fn an_ethernet_adapter_without_rdma_device_is_info() {
     let without = node("irdma-e810", |tree| {
@@ -294,4 +380,37 @@ fn findings_decide_the_status_even_if_not_everything_could_be_judged() {
     });
     assert_eq!(of(&unread, &auto(), "facts-unreadable"), ["node warning"]);
     assert_eq!(status(&unread, &auto()), (Status::Unknown, true));
+}
+
+#[test]
+fn a_device_without_a_device_node_is_found_among_others() {
+    let with = |nodes: &[usize]| {
+        node("h100-connectx7", |tree| {
+            for n in 0..8 {
+                tree.write(
+                    &format!("sys/class/infiniband_verbs/uverbs{n}/ibdev"),
+                    format!("mlx5_{n}\n"),
+                )
+                .unwrap();
+            }
+            for n in nodes {
+                tree.write(&format!("dev/infiniband/uverbs{n}"), "").unwrap();
+            }
+        })
+    };
+    let rule = "uverbs-node-missing";
+    let one = with(&[0, 1, 2, 4, 5, 6, 7]);
+    assert_eq!(of(&one, &auto(), rule), ["mlx5_3 warning"]);
+    assert!(
+        findings(&one, &auto(), rule)[0]
+            .remedy
+            .contains("mknod -m 666 /dev/infiniband/uverbs3 c")
+    );
+    assert_eq!(of(&with(&[0, 1, 2, 3, 4, 5, 6, 7]), &auto(), rule), [""; 0]);
+    assert_eq!(
+        of(&with(&[5]), &auto(), rule),
+        [""; 0],
+        "a pod was given one device"
+    );
+    assert_eq!(of(&with(&[]), &auto(), rule), [""; 0], "the tree has no /dev");
 }

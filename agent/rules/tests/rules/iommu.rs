@@ -170,3 +170,41 @@ fn the_command_line_is_info_with_profile_tcp_only() {
         ["node info"]
     );
 }
+
+#[test]
+fn an_old_kernel_that_reports_no_type_translates_unless_it_says_otherwise() {
+    let old = |cmdline: &str, log: &str| {
+        node(FIELD, |tree| {
+            let types: Vec<_> = tree
+                .entries()
+                .map(|(path, _)| path.to_owned())
+                .filter(|path| path.starts_with("sys/kernel/iommu_groups/") && path.ends_with("/type"))
+                .collect();
+            for path in types {
+                tree.remove(&path);
+            }
+            tree.write("proc/sys/kernel/osrelease", "3.10.0-1160.el7.x86_64\n")
+                .unwrap();
+            tree.write("proc/cmdline", format!("ro {cmdline}\n")).unwrap();
+            tree.write("dev/kmsg", log).unwrap();
+        })
+    };
+    let rule = "iommu-group-translated";
+    assert!(!of(&old("intel_iommu=on", ""), &auto(), rule).is_empty());
+    assert_eq!(
+        of(&old("intel_iommu=on iommu=pt", ""), &auto(), rule),
+        [""; 0],
+        "not known: the log does not say"
+    );
+    let lines: Vec<String> = old("intel_iommu=on", "")
+        .dma_functions()
+        .map(|function| {
+            format!(
+                "6,1,1,-;DMAR: Hardware identity mapping for device {}",
+                function.address
+            )
+        })
+        .collect();
+    let mapped = lines.join("\n") + "\n";
+    assert_eq!(of(&old("intel_iommu=on", &mapped), &auto(), rule), [""; 0]);
+}

@@ -58,6 +58,21 @@ fn lost_lanes_are_found_on_infiniband_and_reported_once() {
     });
     assert_eq!(of(&narrow, &auto(), "width-degraded"), ["mlx5_2:1 warning"]);
     assert!(message(&narrow, &auto(), "width-degraded").contains("1 of 4 lanes"));
+    let lanes_of_all = |rate: &str| {
+        node("infiniband-ndr", |tree| {
+            let files: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+            for file in files.iter().filter(|file| file.ends_with("/ports/1/rate")) {
+                tree.write(file, format!("{rate}\n")).unwrap();
+            }
+        })
+    };
+    let all = lanes_of_all("100 Gb/sec (1X NDR)");
+    assert!(
+        !of(&all, &auto(), "width-degraded").is_empty(),
+        "no cable has one lane"
+    );
+    let split = lanes_of_all("200 Gb/sec (2X NDR)");
+    assert_eq!(of(&split, &auto(), "width-degraded"), [""; 0]);
     assert_eq!(
         of(&narrow, &auto(), "rate-low"),
         [""; 0],
@@ -173,4 +188,27 @@ fn a_port_whose_network_device_a_pod_has_is_a_warning_unless_it_is_expected() {
         ..auto()
     };
     assert_eq!(of(&moved, &expected, "port-down"), ["mlx5_0:1 critical"]);
+}
+
+#[test]
+fn a_virtual_function_whose_host_holds_it_down_is_critical_in_the_guest() {
+    let with = |flags: &str, phys: &str| {
+        node("infiniband-ndr", |tree| {
+            tree.write("proc/cpuinfo", format!("flags\t: fpu {flags}\n"))
+                .unwrap();
+            set(tree, "/mlx5_0/ports/1/state", "1: DOWN");
+            set(tree, "/mlx5_0/ports/1/phys_state", phys);
+            for counter in ["port_rcv_data", "port_xmit_data"] {
+                set(tree, &format!("/mlx5_0/ports/1/counters/{counter}"), "0");
+            }
+        })
+    };
+    let held = with("hypervisor", "5: LinkUp");
+    assert!(message(&held, &auto(), "port-down").contains("the host holds the port"));
+    let physical = with("", "5: LinkUp");
+    assert!(
+        !findings(&physical, &auto(), "port-down")
+            .iter()
+            .any(|finding| finding.message.contains("the host holds"))
+    );
 }

@@ -169,3 +169,61 @@ fn a_gpu_bound_to_vfio_is_not_judged() {
         assert_eq!(found, [""; 0], "{rule}");
     }
 }
+
+#[test]
+fn many_corrected_errors_are_judged_by_their_rate_since_the_boot_and_by_equals() {
+    const TEN_DAYS: u64 = 864_000;
+    let counted = |total: u64, uptime: u64| {
+        let node = node(H100, |tree| {
+            let text = format!("RxErr 0\nBadTLP {total}\nTOTAL_ERR_COR {total}");
+            set(tree, &format!("{NIC}/aer_dev_correctable"), &text);
+            tree.write("proc/uptime", format!("{uptime}.00 1.00\n")).unwrap();
+        });
+        of(&node, &auto(), "pci-aer-errors")
+    };
+    assert_eq!(counted(520_279, TEN_DAYS), ["mlx5_0 warning"]);
+    assert_eq!(counted(20_000, TEN_DAYS), [""; 0], "83 an hour");
+    assert_eq!(counted(9_000, 3600), [""; 0], "few in all");
+}
+
+#[test]
+fn a_device_that_sends_larger_packets_than_its_port_accepts_is_found() {
+    // Bits 7:5 of Device Control: 2 is 512 bytes, 0 is 128.
+    let sizes = |nic: u8, port: u8| {
+        node(H100, |tree| {
+            configure(tree, NIC, 0x68, &[nic << 5]);
+            configure(tree, PORT_ABOVE_NIC, 0x68, &[port << 5]);
+        })
+    };
+    let mismatch = sizes(2, 0);
+    assert_eq!(of(&mismatch, &auto(), "pci-payload-mismatch"), ["mlx5_0 warning"]);
+    let message = message(&mismatch, &auto(), "pci-payload-mismatch");
+    assert!(
+        message.contains("up to 512 bytes") && message.contains("accepts 128"),
+        "{message}"
+    );
+    assert_eq!(of(&sizes(0, 2), &auto(), "pci-payload-mismatch"), [""; 0]);
+}
+
+#[test]
+fn a_gpu_with_a_small_range_for_its_memory_is_found() {
+    let ranges = |last: &str| {
+        node(H100, |tree| {
+            let path = path(tree, "/0000:18:00.0/vendor").replace("/vendor", "/resource");
+            let text = format!(
+                "0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\n0x0000380000000000 {last} 0x000000000014220c\n"
+            );
+            tree.write(&path, text).unwrap();
+        })
+    };
+    let small = ranges("0x000038000fffffff");
+    assert_eq!(
+        of(&small, &auto(), "gpu-aperture-small"),
+        ["0000:18:00.0 warning"]
+    );
+    assert!(message(&small, &auto(), "gpu-aperture-small").contains("256 MiB"));
+    assert_eq!(
+        of(&ranges("0x0000381fffffffff"), &auto(), "gpu-aperture-small"),
+        [""; 0]
+    );
+}

@@ -16,8 +16,18 @@ fn state(code: u8, name: &str) -> Fact<PortCode> {
     })
 }
 
-/// A port that never came up.
+/// A port that never came up and has no address.
 fn never_up(node: &mut Node, name: &str) {
+    up_without_link(node, name);
+    let netdev = node.port(name, 1).and_then(|port| port.netdev.known().cloned());
+    let netdev = netdev.map(|netdev| netdev.name).unwrap_or_default();
+    if let Fact::Known(subnets) = &mut Arc::make_mut(&mut node.network).subnets {
+        subnets.retain(|subnet| subnet.netdev != netdev);
+    }
+}
+
+/// A port that never came up, although its network device is up and has an address.
+fn up_without_link(node: &mut Node, name: &str) {
     with_port(node, name, |port| {
         port.state = state(1, "DOWN");
         port.phys_state = state(2, "Polling");
@@ -52,6 +62,59 @@ fn a_rail_that_never_came_up_is_found_by_its_equals() {
     let mut few = node("bnxt-re", |_| {});
     never_up(&mut few, "bnxt_re1");
     assert_eq!(of(&few, &auto(), "port-down"), [""; 0], "one of two is a spare");
+}
+
+#[test]
+fn a_port_that_never_came_up_is_found_by_the_address_of_its_network_device() {
+    let mut with_address = node("bnxt-re", |_| {});
+    up_without_link(&mut with_address, "bnxt_re1");
+    assert_eq!(of(&with_address, &auto(), "port-down"), ["bnxt_re1:1 warning"]);
+    assert_eq!(
+        of(&with_address, &profile(Profile::Rdma), "port-down"),
+        ["bnxt_re1:1 critical"]
+    );
+    let mut set_down = with_address.clone();
+    with_port(&mut set_down, "bnxt_re1", |port| {
+        if let Fact::Known(netdev) = &mut port.netdev {
+            netdev.admin_up = Fact::Known(false);
+        }
+    });
+    assert_eq!(of(&set_down, &auto(), "port-down"), [""; 0], "not in use");
+    let mut link_local = with_address;
+    if let Fact::Known(subnets) = &mut Arc::make_mut(&mut link_local.network).subnets {
+        for subnet in subnets {
+            subnet.address = std::net::Ipv4Addr::new(169, 254, 0, 0);
+        }
+    }
+    assert_eq!(
+        of(&link_local, &auto(), "port-down"),
+        [""; 0],
+        "hosts give it themselves"
+    );
+}
+
+#[test]
+fn the_infiniband_port_of_a_virtual_machine_is_expected_to_be_active() {
+    let with = |flags: &str| {
+        let mut node = node("infiniband-ndr", |tree| {
+            tree.write("proc/cpuinfo", format!("flags\t: fpu {flags}\n"))
+                .unwrap();
+        });
+        let names: Vec<_> = node.hcas().map(|hca| hca.name.clone()).collect();
+        for name in &names {
+            never_up(&mut node, name);
+        }
+        let lost: Vec<_> = node.gpus().map(|gpu| gpu.address.to_owned()).collect();
+        if let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions {
+            functions.retain(|address, _| !lost.contains(address));
+        }
+        node
+    };
+    let guest = with("hypervisor");
+    let found = findings(&guest, &auto(), "port-down");
+    assert!(!found.is_empty());
+    assert!(found[0].message.contains("given to this virtual machine"));
+    assert_eq!(of(&with(""), &auto(), "port-down"), [""; 0], "it may be a spare");
 }
 
 #[test]

@@ -184,10 +184,23 @@ fn without_history_a_counter_far_above_that_of_equal_ports_is_found() {
         ["mlx5_1:1 warning"]
     );
     assert_eq!(
-        of(&with(50_000, 0), &auto(), "counter-errors"),
-        [""; 0],
-        "one failed job"
+        of(&with(65_535, 0), &auto(), "counter-errors"),
+        ["mlx5_1:1 warning"],
+        "the counter has 16 bits"
     );
+    assert_eq!(
+        of(&with(9_000, 0), &auto(), "counter-errors"),
+        [""; 0],
+        "in all the time since the counter was reset"
+    );
+    let mut jobs = node("infiniband-ndr", |_| {});
+    with_port(&mut jobs, "mlx5_1", |port| {
+        count(port, "local_ack_timeout_err", 50_000);
+    });
+    with_port(&mut jobs, "mlx5_0", |port| {
+        count(port, "local_ack_timeout_err", 0);
+    });
+    assert_eq!(of(&jobs, &auto(), "counter-errors"), [""; 0], "one failed job");
     assert_eq!(
         of(&with(918_221, 20_000), &auto(), "counter-errors"),
         [""; 0],
@@ -429,4 +442,28 @@ fn an_expected_bandwidth_holds_for_every_device() {
         ..expected(100)
     };
     assert_eq!(of(&software, &tcp_only, rule), [""; 0]);
+}
+
+#[test]
+fn symbol_errors_without_an_equal_port_are_compared_with_the_time_since_boot() {
+    let with = |errors: &str, uptime: &str| {
+        node("hfi1-opa", |tree| {
+            let files: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+            for file in files
+                .iter()
+                .filter(|file| file.ends_with("/counters/symbol_error"))
+            {
+                tree.write(file, format!("{errors}\n")).unwrap();
+            }
+            tree.write("proc/uptime", format!("{uptime} 1.00\n")).unwrap();
+        })
+    };
+    let bad = with("65535", "864000.00");
+    assert!(!of(&bad, &auto(), "counter-errors").is_empty());
+    assert!(message(&bad, &auto(), "counter-errors").contains("symbol_error 65535 in "));
+    assert_eq!(
+        of(&with("65535", "31536000.00"), &auto(), "counter-errors"),
+        [""; 0]
+    );
+    assert_eq!(of(&with("9000", "3600.00"), &auto(), "counter-errors"), [""; 0]);
 }

@@ -1,0 +1,98 @@
+//! Errors of RDMA drivers that are not known, and requests that an adapter or the machine refused.
+
+use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
+
+use crate::{
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer, draft::Draft,
+    policy::Exception,
+};
+
+use super::{adapter_faults, is_older, not_started::NO_ADDRESS_RANGE};
+
+/// `driver-errors-logged`.
+pub static DRIVER_ERRORS: Rule = Rule {
+    id: "driver-errors-logged",
+    domain: Domain::Kernel,
+    policy: Policy::of(Severities::INFO).except(&[&NO_MORE_REGIONS, &NO_ROOM_FOR_VFS]),
+    title: "An RDMA driver logged errors whose meaning is not known",
+    explanation: "The kernel log contains errors of an RDMA driver that are not among those that this program knows, or calls that \
+        the firmware refused. Many are the result of a request that an application made and do not concern the adapter. If the firmware \
+        keeps refusing to register memory because its resources are used up, jobs fail with ENOMEM whatever their memory-lock limit is. Virtual functions that were requested \
+        do not exist if the machine has no address range left for them.",
+    remedy: Remedy::all(
+        "Read them: journalctl -k -b -p err | grep ADDRESS. If jobs fail at the same time, keep them for the vendor.",
+    ),
+    false_alarms: "Info, except for refused registrations of memory and virtual functions that could not be created. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
+    inputs: &[Writer::Hardware, Writer::Job],
+    judge: driver_errors,
+};
+
+fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let kinds = [EventKind::DriverError, EventKind::ResourceLimit];
+    adapter_faults(node, &DRIVER_ERRORS, &kinds, |fault, finding| {
+        if is_without_room_for_vfs(fault) {
+            return Some(
+                finding
+                    .case(FindingCase::NoRoomForVfs)
+                    .remedy(NO_ADDRESS_RANGE)
+                    .exception(&NO_ROOM_FOR_VFS),
+            );
+        }
+        if !is_registration(node, fault) {
+            return Some(finding.case(FindingCase::UnknownError));
+        }
+        let finding = finding.case(FindingCase::RegistrationRefused);
+        Some(finding.remedy(REGISTRATION).exception(&NO_MORE_REGIONS))
+    })
+}
+
+static NO_MORE_REGIONS: Exception = Exception {
+    condition: "if the firmware refused three times or more to register memory because no resources are left, the last time within 30 days",
+    severities: Severities::WARNING,
+};
+
+static NO_ROOM_FOR_VFS: Exception = Exception {
+    condition: "if virtual functions could not be created, because the firmware of the machine left no address range for them, and there are none",
+    severities: Severities::WARNING,
+};
+
+/// Whether virtual functions were requested and not created, because there is no room for their address ranges (`drivers/pci/iov.c`), and none came later.
+fn is_without_room_for_vfs(fault: &DeviceEvent<'_>) -> bool {
+    let lower = fault.event.message.to_ascii_lowercase();
+    let is_of_vfs = ["sriov", "sr-iov"].iter().any(|word| lower.contains(word));
+    let pci = fault.function.as_ref().and_then(|function| function.pci);
+    let active = pci
+        .and_then(|pci| pci.sriov.known())
+        .map_or(0, |sriov| sriov.active);
+    fault.event.kind == EventKind::ResourceLimit && is_of_vfs && !fault.is_over && active == 0
+}
+
+/// Whether the firmware refused to register memory, and more than a single application tried.
+fn is_registration(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    const OFTEN: u64 = 3;
+    const MONTH: u64 = 30 * 86_400;
+    if fault.is_over || is_older(node, fault.event, MONTH) {
+        return false;
+    }
+    let lower = fault.event.message.to_ascii_lowercase();
+    let names = [
+        "reg_mr",
+        "register mr",
+        "reg mr",
+        "create_mkey",
+        "alloc_mr",
+        "memory region",
+    ];
+    fault.event.kind == EventKind::ResourceLimit
+        && fault.event.count >= OFTEN
+        && names.iter().any(|name| lower.contains(name))
+}
+
+/// What to do about refused registrations.
+const REGISTRATION: Remedy = Remedy {
+    any: "The adapter has no room for more registered memory (it supports a limited number of regions and of pages in them): end processes of finished \
+        jobs that hold some, let jobs use huge pages, which need fewer entries, and register less (smaller buffers, fewer channels). Raising the \
+        memory-lock limit does not help.",
+    host: "rdma resource show mr; ibv_devinfo -v -d DEVICE | grep -i max_mr; journalctl -k -b | grep -e DEVICE -e ADDRESS",
+    ..Remedy::all("")
+};

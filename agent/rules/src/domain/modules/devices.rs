@@ -1,0 +1,226 @@
+//! The RDMA devices of a node: how many there are, with which drivers and firmware, and whether one is software.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rdma_health_node::{Node, infiniband::CLASS, pci::Role, words::count};
+
+use crate::{
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, domain::lost,
+    draft::Draft, policy::Exception,
+};
+
+/// `hcas-missing`.
+pub static HCAS_MISSING: Rule = Rule {
+    id: "hcas-missing",
+    domain: Domain::Modules,
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical))
+        .except(&[&FEWER_THAN_EXPECTED, &SET_ASIDE]),
+    title: "RDMA devices are missing",
+    explanation: "There are fewer physical RDMA devices than the configuration expects (expect.hcas). Or an adapter \
+        has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one.",
+    remedy: Remedy {
+        any: "Compare the adapters that lspci shows with those that were installed. Read the kernel log (AER, 'Device \
+            unreachable', 'health compromised') and rescan the bus. If the adapter does not appear, power-cycle the node.",
+        host: "lspci -nn | grep -e 02[08]0 -e 0207; echo 1 > /sys/bus/pci/rescan",
+        ..Remedy::all("")
+    },
+    false_alarms: "Virtual functions, software devices, devices that the configuration excludes and functions that are bound \
+        to vfio-pci are not missing; if only a few of the adapters of GPUs are, that is information. Adapters are compared only with at least three equal ones that are attached alike, of \
+        which three quarters must have a device. Switches are not compared in a virtual machine.",
+    inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Configuration],
+    judge: hcas_missing,
+};
+
+static FEWER_THAN_EXPECTED: Exception = Exception {
+    condition: "if there are fewer devices than expect.hcas",
+    severities: Severities::always(Severity::Critical),
+};
+
+/// Of an adapter that `vfio-pci` holds.
+pub(in super::super) static SET_ASIDE: Exception = Exception {
+    condition: "if an adapter of GPUs is bound to vfio-pci, although most equal adapters and its GPU are not",
+    severities: Severities::INFO,
+};
+
+fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    if node.hcas.unread().is_some() {
+        return Vec::new();
+    }
+    let fewer = expectations
+        .hcas
+        .and_then(|expected| fewer_than_expected(node, expected));
+    fewer.into_iter().chain(lost::missing_by_symmetry(node)).collect()
+}
+
+fn fewer_than_expected(node: &Node, expected: u32) -> Option<Draft> {
+    let names: Vec<_> = node
+        .hcas()
+        .filter(|hca| !hca.is_software() && !hca.is_virtual())
+        .map(|hca| hca.name.as_str())
+        .collect();
+    if names.len() >= expected as usize {
+        return None;
+    }
+    let message = format!(
+        "{}, expected {expected}",
+        count(names.len(), "physical RDMA device")
+    );
+    let listed = if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    };
+    let finding = Draft::new(&HCAS_MISSING, Subject::node(), message)
+        .exception(&FEWER_THAN_EXPECTED)
+        .evidence(CLASS, listed)
+        .evidence("configuration, expect.hcas", expected);
+    Some(finding)
+}
+
+/// `driver-unexpected`.
+pub static DRIVER_UNEXPECTED: Rule = Rule {
+    id: "driver-unexpected",
+    domain: Domain::Modules,
+    policy: Policy::of(Severities::always(Severity::Warning)),
+    title: "An RDMA device has another driver than expected",
+    explanation: "The driver of a physical RDMA device is not the one in the configuration (expect.driver).",
+    remedy: Remedy::all("Identify the adapter (lspci -s ADDRESS), then correct the node or the expectation."),
+    false_alarms: "Silent without expect.driver. Software devices are reported by softroce-in-use.",
+    inputs: &[Writer::HostRoot, Writer::Configuration],
+    judge: driver_unexpected,
+};
+
+fn driver_unexpected(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    let Some(expected) = &expectations.driver else {
+        return Vec::new();
+    };
+    let hardware = node.hcas().filter(|hca| !hca.is_software());
+    let found = hardware.filter_map(|hca| {
+        let driver = hca.driver.known().filter(|driver| *driver != expected)?;
+        Some(
+            Draft::new(
+                &DRIVER_UNEXPECTED,
+                Subject::device(&hca.name),
+                format!("{} has driver {driver}, expected {expected}", hca.name),
+            )
+            .evidence(format!("{CLASS}/{}/device/driver", hca.name), driver)
+            .evidence("configuration, expect.driver", expected),
+        )
+    });
+    found.collect()
+}
+
+/// `firmware-mixed`.
+pub static FIRMWARE_MIXED: Rule = Rule {
+    id: "firmware-mixed",
+    domain: Domain::Modules,
+    policy: Policy::of(Severities::INFO.rdma_expected(Severity::Warning)),
+    title: "Equal adapters run different firmware",
+    explanation: "Adapters of one board type run different firmware versions. They usually work together, but bugs \
+        and defaults differ, and a fault that affects only some ports is often caused by this.",
+    remedy: Remedy::all(
+        "Drain the node, because this cuts every connection. Update all adapters to one version (mlxfwmanager, \
+        mlxup, or the tool of the vendor) and reset them or reboot.",
+    ),
+    false_alarms: "Only adapters with the same driver and board id are compared. Virtual functions are not. For information on a node of \
+        which nothing is expected: vendors support releases side by side, replaced adapters come with newer ones, and the first number of a \
+        version is that of the adapter's generation, which is the same for one board.",
+    inputs: &[Writer::Hardware, Writer::HostRoot],
+    judge: firmware_mixed,
+};
+
+fn firmware_mixed(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let mut boards: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for hca in node.hcas().filter(|hca| !hca.is_virtual() && !hca.is_software()) {
+        let (Some(driver), Some(board), Some(firmware)) =
+            (hca.driver.known(), hca.board_id.known(), hca.firmware.known())
+        else {
+            continue;
+        };
+        boards
+            .entry((driver, board))
+            .or_default()
+            .entry(firmware)
+            .or_default()
+            .push(&hca.name);
+    }
+    let mixed = boards.iter().filter(|(_, versions)| versions.len() > 1);
+    let found = mixed.map(|((_, board), versions)| {
+        let words: Vec<_> = versions
+            .iter()
+            .map(|(version, names)| format!("{version} on {}", names.join(", ")))
+            .collect();
+        let message = format!(
+            "adapters of board {board} run different firmware: {}",
+            words.join("; ")
+        );
+        let mut finding = Draft::new(&FIRMWARE_MIXED, Subject::node(), message);
+        for (version, names) in versions {
+            finding = finding.evidence(format!("{CLASS}/{}/fw_ver", names[0]), version);
+        }
+        finding
+    });
+    found.collect()
+}
+
+/// `softroce-in-use`.
+pub static SOFTROCE_IN_USE: Rule = Rule {
+    id: "softroce-in-use",
+    domain: Domain::Modules,
+    policy: Policy::of(Severities::INFO.rdma_expected(Severity::Warning))
+        .except(&[&HARDWARE_UNUSED, &WITH_HARDWARE]),
+    title: "RDMA runs in software",
+    explanation: "The device is rdma_rxe (SoftRoCE) or siw: the CPU does the work of an adapter. Everything works, \
+        but at the speed and cost of TCP, and without GPUDirect.",
+    remedy: Remedy::all(
+        "Find out why the adapter has no RDMA device (rdma-modules-missing), then remove the software device: rdma \
+        link delete NAME",
+    ),
+    false_alarms: "Software RDMA is normal on a test machine without RDMA hardware.",
+    inputs: &[Writer::HostRoot],
+    judge: softroce_in_use,
+};
+
+static HARDWARE_UNUSED: Exception = Exception {
+    condition: "if no adapter has an RDMA device, although one supports RDMA",
+    severities: Severities::WARNING,
+};
+
+static WITH_HARDWARE: Exception = Exception {
+    condition: "if an adapter has an RDMA device too",
+    severities: Severities::INFO,
+};
+
+fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let software: Vec<_> = node.hcas().filter(|hca| hca.is_software()).collect();
+    let Some(first) = software.first() else {
+        return Vec::new();
+    };
+    let hardware = node.hcas().any(|hca| !hca.is_software());
+    let capable = node.functions().iter().any(|function| {
+        function.role == Role::Capable && function.driver.is_some() && function.lent_to.is_none()
+    });
+    let exception = match (hardware, capable) {
+        (true, _) => Some(&WITH_HARDWARE),
+        (false, true) => Some(&HARDWARE_UNUSED),
+        (false, false) => None,
+    };
+    let names: BTreeSet<&str> = software.iter().map(|hca| hca.name.as_str()).collect();
+    let names: Vec<_> = names.into_iter().take(8).collect();
+    let driver = first.driver.known().map_or("", String::as_str);
+    let finding = Draft::new(
+        &SOFTROCE_IN_USE,
+        Subject::node(),
+        format!(
+            "{} in software ({driver}): {}",
+            count(software.len(), "RDMA device"),
+            names.join(", ")
+        ),
+    );
+    let parent = first.parent_netdev.known().map_or("unknown", String::as_str);
+    vec![
+        finding
+            .exception(exception)
+            .evidence(format!("{CLASS}/{}/parent", first.name), parent),
+    ]
+}

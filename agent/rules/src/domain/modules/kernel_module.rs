@@ -1,0 +1,118 @@
+//! One kernel module: which one a function needs, and what keeps it from working.
+
+use rdma_health_node::{Node, modprobe::Line};
+
+/// The module that creates the RDMA device of a function with this driver.
+pub(super) fn module_of(driver: &str) -> Option<&'static str> {
+    Some(match driver {
+        "mlx5_core" => "mlx5_ib",
+        "mlx4_core" => "mlx4_ib",
+        "ice" | "i40e" | "idpf" => "irdma",
+        "bnxt_en" => "bnxt_re",
+        "mana" => "mana_ib",
+        "qede" => "qedr",
+        "ionic" => "ionic_rdma",
+        "cxgb4" => "iw_cxgb4",
+        "hns3" => "hns_roce_hw_v2",
+        _ => return None,
+    })
+}
+
+/// The modules that a function without a driver needs, by vendor and device: the driver, if it is known and another one, and the one that
+/// creates the RDMA device.
+pub(super) fn modules_of(ids: Option<(u16, u16)>) -> Option<(Option<&'static str>, &'static str)> {
+    let (vendor, device) = ids?;
+    Some(match (vendor, device) {
+        // ConnectX-2 and ConnectX-3.
+        (0x15b3, 0x1002..=0x1007 | 0x6340..=0x676e) => (Some("mlx4_core"), "mlx4_ib"),
+        (0x15b3, _) => (Some("mlx5_core"), "mlx5_ib"),
+        (0x8086, 0x24f0 | 0x24f1) => (None, "hfi1"),
+        (0x8086, _) => (None, "irdma"),
+        (0x14e4, _) => (None, "bnxt_re"),
+        (0x1d0f, _) => (None, "efa"),
+        (0x1414, _) => (None, "mana_ib"),
+        (0x1dd8, _) => (None, "ionic_rdma"),
+        (0x1ded, _) => (None, "erdma"),
+        (0x19e5, _) => (None, "hns_roce_hw_v2"),
+        (0x1425, _) => (None, "iw_cxgb4"),
+        (0x15ad, _) => (None, "vmw_pvrdma"),
+        _ => return None,
+    })
+}
+
+/// The lines of the configuration of modprobe that keep a module from being loaded.
+pub(super) fn configured_off<'a>(node: &'a Node, module: &str) -> Vec<&'a Line> {
+    let lines = node.modprobe.off.known().into_iter().flatten();
+    lines.filter(|line| line.module == module).collect()
+}
+
+/// `blacklist mlx5_ib in /etc/modprobe.d/rdma.conf line 3`.
+pub(super) fn places(lines: &[&Line]) -> String {
+    let of_line = |line: &&Line| format!("{} in {} line {}", line.text, line.file, line.number);
+    lines.iter().map(of_line).collect::<Vec<_>>().join(" and ")
+}
+
+/// What to do about lines that keep a module from being loaded.
+pub(super) fn allow(lines: &[&Line], module: &str) -> String {
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| format!("line {} of {} ({})", line.number, line.file, line.text))
+        .collect();
+    format!(
+        "If RDMA is wanted here, remove {}, and load {module}. If the file is in the initramfs, too, write that again (update-initramfs -u, or dracut -f).",
+        lines.join(" and ")
+    )
+}
+
+/// The line of the kernel log that says that the kernel refuses modules because of their signature. It does not say which module.
+pub(super) fn unsigned(node: &Node) -> Option<&str> {
+    let says = |line: &&String| line.contains("Loading of ") && line.contains("is rejected");
+    node.kernel_lines().iter().find(says).map(String::as_str)
+}
+
+/// The argument of the kernel command line that keeps a module from being loaded: also by name (`module_blacklist=`), or at boot only
+/// (`modprobe.blacklist=`).
+pub(in super::super) fn blacklisted(node: &Node, module: &str) -> Option<String> {
+    let arguments = node.host.cmdline.known()?.split_whitespace();
+    let forbids = |argument: &&str| {
+        let names = argument
+            .strip_prefix("module_blacklist=")
+            .or_else(|| argument.strip_prefix("modprobe.blacklist="))
+            .or_else(|| argument.strip_prefix("rd.driver.blacklist="));
+        names.is_some_and(|names| names.split(',').any(|name| name.replace('-', "_") == module))
+    };
+    arguments.into_iter().find(forbids).map(str::to_owned)
+}
+
+/// The line of the kernel log that says why a module was refused: it was built for other modules or another kernel.
+pub(super) fn refused<'a>(node: &'a Node, module: &str) -> Option<&'a str> {
+    const REASONS: [&str; 5] = [
+        "disagrees about version of symbol",
+        "Unknown symbol",
+        "version magic",
+        "no symbol version for",
+        "module verification failed",
+    ];
+    let says = |line: &&String| {
+        line.contains(&format!("{module}:")) && REASONS.iter().any(|reason| line.contains(reason))
+    };
+    node.kernel_lines().iter().find(says).map(String::as_str)
+}
+
+/// The line of the kernel log in which the driver of a function, or the RDMA module of it, says that the function has no RDMA.
+pub(super) fn unsupported<'a>(node: &'a Node, module: &str, address: &str) -> Option<&'a str> {
+    const WORDS: [&str; 4] = [
+        "is not supported on this device",
+        "not rdma capable",
+        "does not support rdma",
+        "rdma is not supported",
+    ];
+    let says = |line: &&String| {
+        let is_of_it = line.contains(address) || line.contains(&format!("{module}: "));
+        is_of_it
+            && WORDS
+                .iter()
+                .any(|words| line.to_ascii_lowercase().contains(words))
+    };
+    node.kernel_lines().iter().find(says).map(String::as_str)
+}

@@ -1,0 +1,184 @@
+//! The module that a function needs, and what keeps it from being loaded or from working.
+
+use rdma_health_node::{Function, Node, modprobe::Line, platform::Cluster};
+
+use crate::{Remedy, remedy::kernel_argument};
+
+use super::{
+    LOAD_ON_A_HOST, RDMA_MODULES_MISSING,
+    kernel_module::{
+        allow, blacklisted, configured_off, module_of, modules_of, refused, unsigned, unsupported,
+    },
+    load_here,
+};
+
+/// The module that should have made the RDMA device of a function, and what kept it from that.
+pub(super) struct Module<'a> {
+    /// `None` if it is not known which one.
+    pub(super) name: Option<&'static str>,
+    pub(super) loaded: Option<bool>,
+    /// The module that drives the function and that the first one needs, if it is another one and no driver holds the function.
+    pub(super) core: Option<&'static str>,
+    pub(super) core_loaded: Option<bool>,
+    /// The lines of the configuration of modprobe that keep one of them from being loaded.
+    pub(super) off: Vec<&'a Line>,
+    /// The line of the kernel log that says that it refuses modules because of their signature.
+    pub(super) unsigned: Option<&'a str>,
+    /// The argument of the kernel command line that keeps it from being loaded.
+    pub(super) blacklisted: Option<String>,
+    /// The line of the kernel log that says why the kernel did not accept it.
+    pub(super) refused: Option<&'a str>,
+    /// The line of the kernel log that says that the function has no RDMA.
+    pub(super) unsupported: Option<&'a str>,
+}
+
+impl<'a> Module<'a> {
+    pub(super) fn of(node: &'a Node, function: &Function<'_>) -> Self {
+        let (core, name) = match function.driver {
+            Some(driver) => (None, module_of(driver)),
+            None => modules_of(function.ids()).map_or((None, None), |(core, name)| (core, Some(name))),
+        };
+        let has = |name: Option<&str>| name.and_then(|name| node.modules.has(name));
+        let (core_loaded, loaded) = (has(core), has(name));
+        // Without its driver, the reason for that comes first.
+        let first = if core_loaded == Some(false) { core } else { name };
+        let is_missing = core_loaded == Some(false) || loaded == Some(false);
+        let missing = first.filter(|_| is_missing);
+        let blacklisted = first
+            .filter(|_| is_missing || loaded.is_none())
+            .and_then(|name| blacklisted(node, name));
+        let off = missing.map_or_else(Vec::new, |name| configured_off(node, name));
+        let refused = missing.and_then(|name| refused(node, name));
+        let is_explained = blacklisted.is_some() || !off.is_empty() || refused.is_some();
+        Self {
+            name,
+            loaded,
+            core,
+            core_loaded,
+            unsigned: missing.filter(|_| !is_explained).and_then(|_| unsigned(node)),
+            blacklisted,
+            off,
+            refused,
+            unsupported: name
+                .filter(|_| loaded == Some(true))
+                .and_then(|name| unsupported(node, name, function.address)),
+        }
+    }
+
+    /// The module that is not loaded; the driver of the function before the module for RDMA.
+    pub(super) fn first_missing(&self) -> Option<&'static str> {
+        let core = self.core.filter(|_| self.core_loaded == Some(false));
+        core.or(self.name.filter(|_| self.loaded == Some(false)))
+    }
+
+    /// Why the function has no RDMA device, as far as it is known.
+    pub(super) fn why_not(&self) -> String {
+        let state = match (self.first_missing(), self.loaded) {
+            (Some(name), _) => format!("{name} is not loaded"),
+            (None, Some(true)) => {
+                let name = self.core.or(self.name).unwrap_or("the module");
+                format!("{name} is loaded but did not bind to it")
+            }
+            _ => "no module bound to it".into(),
+        };
+        let cause = if self.refused.is_some() {
+            ", because the kernel refused it"
+        } else if self.unsigned.is_some() {
+            ", and the kernel refused a module because of its signature"
+        } else if self.unsupported.is_some() {
+            ", because the firmware of the adapter offers no RDMA (the driver says that it is not supported)"
+        } else {
+            ""
+        };
+        format!("{state}{cause}")
+    }
+
+    /// What to do on any node.
+    pub(super) fn remedy(&self) -> Remedy {
+        match (self.name, self.loaded) {
+            _ if self.unsigned.is_some() => UNSIGNED,
+            _ if self.unsupported.is_some() => SWITCHED_OFF,
+            (_, Some(true)) if self.first_missing().is_none() => DID_NOT_BIND,
+            _ if self.refused.is_some() => REFUSED,
+            (None | Some("mlx5_ib" | "mlx4_ib"), _) => RDMA_MODULES_MISSING.remedy,
+            _ => LOAD_OF_OTHERS,
+        }
+    }
+
+    /// What to do on this node, with its commands; `None` if that is not known or no command helps.
+    pub(super) fn remedy_here(&self, node: &Node) -> Option<String> {
+        if let Some(argument) = &self.blacklisted {
+            let commands = kernel_argument::remove(argument, node.platform());
+            return Some(format!(
+                "Remove {argument} from the kernel command line, if RDMA is wanted here: it keeps the module from being loaded.\n{commands}"
+            ));
+        }
+        if self.refused.is_some() || self.unsigned.is_some() {
+            return None;
+        }
+        let missing = self.first_missing()?;
+        let name = self.name.unwrap_or(missing);
+        if !self.off.is_empty() {
+            return load_here(node, &allow(&self.off, missing), &["ib_uverbs", name]);
+        }
+        if missing == "mlx4_core" && node.modules.is_ofed() == Some(true) {
+            return Some(WITHOUT_MLX4.to_owned());
+        }
+        let mut any = format!("Load {missing}, and read what the driver logs: journalctl -k | grep ADDRESS.");
+        if name.starts_with("mlx") && node.platform().cluster != Some(Cluster::Host) {
+            any.push_str(
+                " If a pod of the NVIDIA Network Operator manages OFED, check that pod, because it unloads the modules of the kernel first.",
+            );
+        }
+        load_here(node, &any, &["ib_uverbs", name])
+    }
+}
+
+/// What to do where the module of an adapter by another vendor than NVIDIA is not loaded.
+const LOAD_OF_OTHERS: Remedy = Remedy {
+    any: "Load MODULE, and read what the driver logs: journalctl -k | grep ADDRESS.",
+    openshift: "Load MODULE at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf.",
+    host: LOAD_ON_A_HOST,
+    ..Remedy::all("")
+};
+
+/// What to do where the module is loaded and its adapter has no RDMA device.
+const DID_NOT_BIND: Remedy = Remedy {
+    any: "Read why MODULE did not bind: journalctl -k | grep -e ADDRESS -e MODULE. RDMA may be disabled for the function: \
+        devlink dev param show pci/ADDRESS name enable_rdma (for RoCE: name enable_roce). If it is enabled, unload and load the module.",
+    host: "modprobe -r MODULE; modprobe MODULE",
+    ..Remedy::all("")
+};
+
+/// What to do where the firmware of the adapter offers no RDMA.
+const SWITCHED_OFF: Remedy = Remedy {
+    any: "RDMA is switched off in the settings of the adapter's firmware (NVM), or its firmware does not offer it: switch it on and update the \
+        firmware, then power-cycle the node. Loading MODULE again does not help.",
+    host: "Broadcom: niccli -i 1 nvm -getoption support_rdma (bnxtnvm with older packages), set it to 1; Intel: update the NVM and the DDP package (ice), and \
+        check the port option: devlink port show; NVIDIA: mlxconfig -d ADDRESS query; all: devlink dev info pci/ADDRESS",
+    ..Remedy::all("")
+};
+
+/// What to do where the kernel refused the module.
+const REFUSED: Remedy = Remedy {
+    any: "MODULE was built for other RDMA modules or another kernel than those that run. Reinstall the driver package for this kernel \
+        (MLNX_OFED: mlnxofedinstall --add-kernel-support), run depmod -a, write the initramfs again, and reboot. Compare where the modules \
+        come from (modinfo -n MODULE ib_core).",
+    kubernetes: "If the NVIDIA Network Operator manages OFED, restart its OFED pod, which builds the modules for the kernel that runs.",
+    host: "uname -r; dkms status; modinfo MODULE | grep -e filename -e vermagic",
+    ..Remedy::all("")
+};
+
+/// What to do where MLNX_OFED or DOCA-OFED is too new for the adapter.
+const WITHOUT_MLX4: &str = "This adapter (ConnectX-3 or older) needs mlx4_core and mlx4_ib, which MLNX_OFED since 5.1 and DOCA-OFED do not have: remove \
+    that package and use the modules of the kernel (modprobe mlx4_ib), or install MLNX_OFED 4.9 LTS.";
+
+/// What to do where the kernel accepts only signed modules.
+const UNSIGNED: Remedy = Remedy {
+    any: "With Secure Boot, the kernel accepts only modules that are signed with a key that it trusts, and MODULE is not loaded. Enrol the key of the \
+        driver package (mokutil --import KEY.der, restart, and confirm it in the menu of the firmware), or install its signed packages, or \
+        switch Secure Boot off. Then load the module: modprobe MODULE.",
+    host: "mokutil --sb-state; modinfo MODULE | grep -e filename -e sig; cat /sys/kernel/security/lockdown; DKMS keeps its key in \
+        /var/lib/dkms/mok.pub",
+    ..Remedy::all("")
+};

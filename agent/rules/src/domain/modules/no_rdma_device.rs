@@ -1,0 +1,204 @@
+//! Functions that support RDMA and have no RDMA device: whether that matters, and why it is so.
+
+use std::collections::BTreeMap;
+
+use rdma_health_node::{Function, Node, kmsg::EventKind, pci::Role, peers::exceptions};
+
+use crate::{FindingCase, Subject, draft::Draft};
+
+use super::{
+    EQUALS_HAVE_ONE, ETHERNET, GPUS_WITHOUT_RDMA, RDMA_MODULES_MISSING,
+    kernel_module::{module_of, places},
+    needed::Module,
+};
+
+/// Every function that supports RDMA, is in use by the host and has no RDMA device.
+pub(super) fn functions(node: &Node) -> Vec<Draft> {
+    let functions = node.functions();
+    let context = Context {
+        node,
+        gpus_without_rdma: adapters_serve_gpus(node, &functions),
+        behind: behind_equals(node),
+    };
+    let found = functions
+        .iter()
+        .filter_map(|function| without_device(&context, function));
+    found.collect()
+}
+
+/// What decides how severe a missing RDMA device is.
+struct Context<'a> {
+    node: &'a Node,
+    /// Whether no RDMA device exists although GPUs have adapters.
+    gpus_without_rdma: bool,
+    /// Functions whose equals have RDMA devices, with the share that has.
+    behind: BTreeMap<String, String>,
+}
+
+impl Context<'_> {
+    /// Whether a function without a driver should have one: it has no other use than RDMA. An InfiniBand adapter next to others that work may
+    /// be left out on purpose.
+    fn is_expected_to_have_driver(&self, function: &Function<'_>) -> bool {
+        let is_without_rdma = || {
+            let mut hardware = self.node.hcas().filter(|hca| !hca.is_software());
+            self.node.hcas.unread().is_none() && hardware.next().is_none()
+        };
+        // What the driver logged is a finding of its start, which says more.
+        let has_logged = || {
+            let events = self.node.device_events();
+            events.iter().any(|event| {
+                matches!(event.event.kind, EventKind::FirmwareInit | EventKind::ProbeFailed)
+                    && event.subject() == function.subject()
+            })
+        };
+        self.gpus_without_rdma
+            || is_only_for_rdma(function)
+            || (is_of_fabric(function) && is_without_rdma() && !has_logged())
+    }
+}
+
+/// Whether the node has no RDMA device although its adapters serve GPUs: InfiniBand, EFA, or fast adapters, at least one for
+/// two GPUs. A GPU node with a slow network adapter may do without RDMA.
+fn adapters_serve_gpus(node: &Node, functions: &[Function<'_>]) -> bool {
+    const AMAZON: u16 = 0x1d0f;
+    /// What 200 Gb/s need: lanes and megatransfers per second.
+    const FAST: (u32, u32) = (16, 16_000);
+    if node.hcas.unread().is_some() || node.hcas().any(|hca| !hca.is_software()) {
+        return false;
+    }
+    let gpus = node.gpus().count();
+    let serves = |function: &&Function<'_>| {
+        let is_adapter =
+            function.role == Role::Capable && function.lent_to.is_none() && !function.is_virtual();
+        function.pci.filter(|_| is_adapter).is_some_and(|pci| {
+            let width = pci.link.max_width.known().copied();
+            let speed = pci.link.max_speed.known().copied();
+            let is_fast = width >= Some(FAST.0) && speed >= Some(FAST.1);
+            is_of_fabric(function)
+                || pci.vendor.known() == Some(&AMAZON)
+                || is_fast
+                || (node.is_virtual_machine() && width.is_none())
+        })
+    };
+    let adapters = functions.iter().filter(serves).count();
+    gpus > 0 && adapters * 2 >= gpus
+}
+
+/// Functions with a driver and without an RDMA device whose equals have one, with the share that has.
+fn behind_equals(node: &Node) -> BTreeMap<String, String> {
+    let mut behind = BTreeMap::new();
+    for adapters in node.equal_adapters() {
+        let all: Vec<_> = adapters.iter().collect();
+        if let Some(found) = exceptions(&all, |function: &Function<'_>| Some(function.role == Role::Rdma)) {
+            let share = found.share();
+            let without = found.without.into_iter();
+            behind.extend(without.map(|function| (function.address.to_owned(), share.clone())));
+        }
+    }
+    behind
+}
+
+/// Network controllers for InfiniBand and for other fabrics, by PCI class and subclass.
+const FABRIC: [u32; 2] = [0x0207, 0x0208];
+
+/// Whether a function has no other use than RDMA: those that clouds and hypervisors attach for it (EFA, erdma, PVRDMA).
+fn is_only_for_rdma(function: &Function<'_>) -> bool {
+    const VENDORS: [u16; 3] = [0x1d0f, 0x1ded, 0x15ad];
+    let vendor = function.pci.and_then(|pci| pci.vendor.known());
+    function.role == Role::Capable && vendor.is_some_and(|vendor| VENDORS.contains(vendor))
+}
+
+/// Whether a function is of PCI class InfiniBand or fabric.
+fn is_of_fabric(function: &Function<'_>) -> bool {
+    let class = function.pci.and_then(|pci| pci.class.known());
+    class.is_some_and(|class| FABRIC.contains(&(class >> 8)))
+}
+
+/// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
+fn is_bonded(node: &Node, address: &str) -> bool {
+    let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
+    let mut hcas = node.hcas().filter_map(|hca| hca.pci_address.known());
+    hcas.any(|other| card(other) == card(address))
+}
+
+/// Whether its RDMA device may be in the network namespace of a pod, where this process does not see it.
+fn may_be_elsewhere(node: &Node, function: &Function<'_>) -> bool {
+    let loaded = function
+        .driver
+        .and_then(module_of)
+        .and_then(|module| node.modules.has(module));
+    node.modules.exclusive_namespaces.known() == Some(&true) && loaded == Some(true)
+}
+
+/// A function that supports RDMA, is in use by the host and has no RDMA device.
+fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draft> {
+    let node = context.node;
+    let address = function.address;
+    function.pci?;
+    if function.role != Role::Capable
+        || function.lent_to.is_some()
+        || function.is_virtual()
+        || is_bonded(node, address)
+        || (function.driver.is_none() && !context.is_expected_to_have_driver(function))
+        || may_be_elsewhere(node, function)
+    {
+        return None;
+    }
+    let is_fabric = is_of_fabric(function) || is_only_for_rdma(function);
+    let share = context.behind.get(address);
+    let exception = match share {
+        _ if context.gpus_without_rdma => Some(&GPUS_WITHOUT_RDMA),
+        Some(_) => Some(&EQUALS_HAVE_ONE),
+        None => (!is_fabric).then_some(&ETHERNET),
+    };
+    let module = Module::of(node, function);
+    let driver = function.driver.unwrap_or("no driver");
+    let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
+    let message = if let Some(argument) = &module.blacklisted {
+        format!("{argument} on the command line: {address} ({driver}) has no RDMA device{equals}")
+    } else if let Some(name) = module.first_missing().filter(|_| !module.off.is_empty()) {
+        let places = places(&module.off);
+        format!("{places} keeps {name} from being loaded: {address} ({driver}) has no RDMA device{equals}")
+    } else {
+        let why = module.why_not();
+        format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}")
+    };
+    let mut finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
+        .exception(exception)
+        .remedy(module.remedy())
+        .written_remedy(module.remedy_here(node))
+        .fill(
+            "MODULE",
+            module.first_missing().or(module.name).unwrap_or("MODULE"),
+        )
+        .case(if module.unsigned.is_some() {
+            FindingCase::Unsigned
+        } else {
+            FindingCase::ModuleMissing
+        })
+        .evidence(
+            format!("/sys/bus/pci/devices/{address}/infiniband"),
+            "no such directory",
+        );
+    if let Some(core) = module.core.filter(|_| module.core_loaded == Some(false)) {
+        finding = finding.evidence("/proc/modules", format!("no {core}"));
+    }
+    if let Some(name) = module.name {
+        let words = match module.loaded {
+            Some(true) => format!("{name} is loaded"),
+            Some(false) => format!("no {name}"),
+            None => "could not be read".into(),
+        };
+        finding = finding.evidence("/proc/modules", words);
+    }
+    for line in &module.off {
+        finding = finding.evidence(format!("{} line {}", line.file, line.number), &line.text);
+    }
+    if let Some(line) = module.refused.or(module.unsigned).or(module.unsupported) {
+        finding = finding.evidence("/dev/kmsg", line);
+    }
+    if let Some(argument) = module.blacklisted {
+        finding = finding.evidence("/proc/cmdline", argument);
+    }
+    Some(finding)
+}
