@@ -17,13 +17,17 @@
 //!
 //! Causes with equal points are ordered by how common they are. Nothing here reads a file or keeps state.
 
+mod parts;
+
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use rdma_health_node::Node;
-use rdma_health_rules::{Domain, Evidence, Finding, Rule, Severity, Subject, domain::reading};
+use rdma_health_rules::{Domain, Finding, Severity, Subject, domain::reading};
 
+use self::parts::{alone, confidence, distinct, ids, severity_of, unexplained};
 use crate::{
     concern,
+    effect::Effects,
     known::{KnownCause, Link},
     log::Log,
     observed,
@@ -85,7 +89,8 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     } else {
         suggested(&case(node, primary), findings)
     };
-    sort(&mut causes);
+    let effects = Effects::of(findings);
+    sort(&mut causes, &effects);
     let mut claimed: BTreeSet<&str> = BTreeSet::new();
     causes.retain(|(_, cause)| {
         let has_unclaimed = cause.findings.iter().any(|id| !claimed.contains(id));
@@ -111,7 +116,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             causes.push((u32::MAX, alone(finding.rule, findings)));
         }
     }
-    sort(&mut causes);
+    sort(&mut causes, &effects);
     let causes: Vec<Cause> = causes.into_iter().map(|(_, cause)| cause).collect();
     Diagnosis {
         next_step: causes
@@ -139,24 +144,16 @@ fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
     CAUSES.iter().enumerate().filter_map(weighed).collect()
 }
 
-/// The next step where a log shows a failure and nothing on the node explains it.
-fn unexplained(symptoms: &[Symptom]) -> Option<String> {
-    let is_failure = |symptom: &Symptom| symptom.line.is_some() && symptom.grade == Grade::Failure;
-    symptoms.iter().any(is_failure).then(|| {
-        "Nothing on this node explains the failure now. Read what the kernel logged when it happened (journalctl -k --since TIME), and run \
-        rdma-health check on the other nodes of the job."
-            .into()
-    })
-}
-
 /// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
-/// stands above a confirmed finding that is as severe. Of equal causes, those of symptoms first; then by score.
-fn sort(causes: &mut [(u32, Cause)]) {
+/// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then by
+/// score.
+fn sort(causes: &mut [(u32, Cause)], effects: &Effects) {
     causes.sort_by_key(|(place, cause)| {
         let unlikely = cause.confidence == Confidence::Unlikely;
         (
             unlikely,
-            Reverse(gravity(cause)),
+            Reverse(gravity(cause).max(effects.severity(cause).unwrap_or(Severity::Info))),
+            effects.is_effect(cause),
             // What could not be read says less than what the log shows.
             cause.id == reading::FACTS_UNREADABLE.id,
             Reverse(cause.confidence),
@@ -350,76 +347,4 @@ fn link(known: &KnownCause, symptom: &Symptom, mine: &[&Finding]) -> Option<Link
         Some(_) => usual,
         None => usual.or(Some(Link::Sometimes)),
     }
-}
-
-/// The rules of these findings. Those that need action come first, because the first one's remedy is the next step.
-fn ids(findings: &[&Finding]) -> Vec<&'static str> {
-    let mut ids: Vec<&'static str> = Vec::new();
-    for grave in [true, false] {
-        for finding in findings
-            .iter()
-            .filter(|finding| (finding.severity > Severity::Info) == grave)
-        {
-            if !ids.contains(&finding.rule.id) {
-                ids.push(finding.rule.id);
-            }
-        }
-    }
-    ids
-}
-
-fn confidence(scales: &Scales, explained: &[(&Symptom, Link)], has_finding: bool) -> Confidence {
-    let no_symptom = explained.is_empty();
-    // An error number in a line of an unknown program is not enough to be sure, whatever else fits.
-    let is_guess = !no_symptom && !has_finding && !explained.iter().any(|(symptom, _)| symptom.known);
-    let (supported, contradicted) = (!scales.supports.is_empty(), !scales.contradicts.is_empty());
-    match (supported, contradicted) {
-        // A finding is a fact and needs no symptom.
-        (true, false) if (no_symptom || scales.score >= 4) && !is_guess => Confidence::Likely,
-        (true, true) if scales.score >= 5 && !is_guess => Confidence::Likely,
-        (_, true) if scales.score <= 0 => Confidence::Unlikely,
-        _ => Confidence::Possible,
-    }
-}
-
-fn severity_of(explained: &[(&Symptom, Link)]) -> Severity {
-    match explained.iter().map(|(symptom, _)| symptom.grade).max() {
-        Some(Grade::Failure) => Severity::Critical,
-        Some(_) => Severity::Warning,
-        None => Severity::Info,
-    }
-}
-
-/// The cause for a finding that no known cause claims: the rule itself.
-fn alone(rule: &'static Rule, findings: &[Finding]) -> Cause {
-    let mine: Vec<&Finding> = findings.iter().filter(|finding| finding.rule == rule).collect();
-    let worst = mine.iter().max_by_key(|finding| finding.severity);
-    Cause {
-        id: rule.id,
-        title: rule.title,
-        confidence: Confidence::Likely,
-        severity: worst.map_or(Severity::Info, |finding| finding.severity),
-        score: 0,
-        explains: Vec::new(),
-        supports: distinct(mine.iter().flat_map(|finding| finding.evidence.clone()).collect()),
-        contradicts: Vec::new(),
-        unseen: Vec::new(),
-        next_step: worst.map_or_else(String::new, |finding| finding.remedy.clone()),
-        findings: vec![rule.id],
-        subjects: mine
-            .iter()
-            .map(|finding| finding.subject.clone())
-            .take(MAX_SUBJECTS)
-            .collect(),
-    }
-}
-
-fn distinct(all: Vec<Evidence>) -> Vec<Evidence> {
-    let mut kept: Vec<Evidence> = Vec::new();
-    for evidence in all {
-        if kept.len() < MAX_EVIDENCE && !kept.contains(&evidence) {
-            kept.push(evidence);
-        }
-    }
-    kept
 }

@@ -46,6 +46,7 @@ static CHAPTERS: &[(&str, &[Row])] = &[
     ("term", field::FIELD),
     ("term", system::SYSTEM),
     ("state", system::STATES),
+    ("state of a queue pair", system::QUEUE_STATES),
     ("counter", counters::COUNTERS),
     ("statistic", counters::STATISTICS),
     ("setting", settings::SETTINGS),
@@ -244,7 +245,72 @@ pub fn named(text: &str) -> Option<Term> {
             .flatten()
             .filter(|term| term.name.contains('N'))
     };
-    (!name.is_empty()).then(|| of(&name).or_else(general))?
+    (!name.is_empty()).then(|| of(&name).or_else(general).or_else(|| spelled(text)))?
+}
+
+/// The state or counter that a text names in the spelling of a tool or a header: `IBV_PORT_ARMED`, `PORT_DOWN (1)`,
+/// `LinkState:.......Initialize`, `SymbolErrorCounter:....0`, `symbol_error_counter: 65535`.
+fn spelled(text: &str) -> Option<Term> {
+    /// Labels before a state, folded.
+    const LABELS: [&str; 10] = [
+        "linklayer",
+        "state",
+        "portstate",
+        "linkstate",
+        "logicalstate",
+        "physstate",
+        "phystate",
+        "physicalstate",
+        "phylinkstate",
+        "portphysstate",
+    ];
+    // Names with hyphens are those of this program, such as the symptom port-initializing.
+    if text.contains('-') {
+        return None;
+    }
+    let of = |kinds: &[&str], name: &str| {
+        terms().find(|term| kinds.contains(&term.kind) && !name.is_empty() && folded(term.name) == name)
+    };
+    let (label, value) = match text.split_once(':') {
+        Some((label, value)) => (folded(label), value),
+        None => (String::new(), text),
+    };
+    let value = value
+        .trim_start_matches(['.', ' ', '\t'])
+        .split('(')
+        .next()
+        .unwrap_or_default();
+    let value = folded(value.trim());
+    let of_queue = value
+        .strip_prefix("ibvqps")
+        .or_else(|| value.strip_prefix("ibqps"));
+    if let Some(name) = of_queue {
+        let kinds = ["state of a queue pair", "term"];
+        return of(&kinds, name).or_else(|| of(&kinds, &format!("qps{name}")));
+    }
+    let state = value
+        .strip_prefix("ibvport")
+        .or_else(|| value.strip_prefix("ibport"))
+        .or_else(|| {
+            value
+                .strip_prefix("port")
+                .filter(|rest| !rest.starts_with("conf"))
+        });
+    let state = match state.unwrap_or(&value) {
+        "initialize" => "init",
+        "training" => "portconfigurationtraining",
+        state => state,
+    };
+    if label.is_empty() || LABELS.contains(&label.as_str()) {
+        let found = of(&["state"], state);
+        let is_prefixed = label.is_empty() && state.len() < value.len();
+        if found.is_some() && (is_prefixed || !label.is_empty()) {
+            return found;
+        }
+    }
+    let counter = if label.is_empty() { value.as_str() } else { &label };
+    let counter = counter.strip_suffix("counter").unwrap_or(counter);
+    of(&["counter"], counter)
 }
 
 /// The family that a name belongs to which is not listed itself.
@@ -308,6 +374,41 @@ mod tests {
 
     use super::*;
     use crate::{cause, symptom::SymptomKind};
+
+    #[test]
+    fn states_and_counters_are_known_in_the_spelling_of_each_tool() {
+        for (text, expected) in [
+            ("PORT_ARMED", Some("ARMED")),
+            ("PORT_INIT", Some("INIT")),
+            ("PORT_DOWN (1)", Some("DOWN")),
+            ("IBV_PORT_ACTIVE_DEFER", Some("ACTIVE_DEFER")),
+            ("IB_PORT_ACTIVE", Some("ACTIVE")),
+            ("phys_state: POLLING (2)", Some("Polling")),
+            (
+                "Physical state: PortConfigurationTraining",
+                Some("PortConfigurationTraining"),
+            ),
+            ("LinkState:.......................Initialize", Some("INIT")),
+            ("PhyLinkState: Training", Some("PortConfigurationTraining")),
+            ("IBV_QPS_SQE", Some("SQE")),
+            ("IBV_QPS_ERR", Some("QPS_ERR")),
+            ("IBV_QPS_RTR", Some("RTR")),
+            ("link_layer: Unspecified", Some("Unspecified")),
+            ("SymbolErrorCounter", Some("symbol_error")),
+            ("LinkDownedCounter:...............12", Some("link_downed")),
+            (
+                "symbol_error_counter: 65535 (threshold=10) (overflow)",
+                Some("symbol_error"),
+            ),
+            ("PortRcvErrors:...................0", Some("port_rcv_errors")),
+            ("port", None),
+            ("port-initializing", None),
+            ("status: Initialize", None),
+            ("port_of_the_moon", None),
+        ] {
+            assert_eq!(named(text).map(|term| term.name), expected, "{text}");
+        }
+    }
 
     #[test]
     fn terms_are_unique_and_lead_to_names_that_exist() {

@@ -8,6 +8,7 @@
 
 mod concern;
 mod diagnose;
+mod effect;
 pub mod glossary;
 mod job_view;
 mod known;

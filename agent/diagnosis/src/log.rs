@@ -5,6 +5,7 @@
 
 mod cluster;
 mod codes;
+mod collect;
 mod connection;
 mod consequence;
 mod decoration;
@@ -23,6 +24,7 @@ mod grammar;
 mod install;
 mod kernel;
 mod line;
+mod listing;
 mod loader;
 mod marks;
 mod memory;
@@ -32,26 +34,31 @@ mod operation;
 mod operator;
 mod origin;
 mod owners;
+mod packages;
+mod passthrough;
 mod phrases;
+mod ranks;
 mod recognise;
+mod registration;
 mod settings;
 mod shown;
 mod source;
 mod status;
 mod success;
 mod trace;
+mod waiting;
 mod wrapped;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::symptom::{Gpu, Grade, Symptom, SymptomKind};
+use crate::symptom::{Family, Gpu, Grade, Symptom, SymptomKind};
 pub use marks::Marks;
 use operation::Operation;
 use recognise::{Found, Recogniser};
 use settings::Fact;
-pub use shown::ZeroGuid;
+pub use shown::{PrintedLimit, ZeroGuid};
 
 /// The C library's names and texts of error numbers.
 pub(crate) mod strerror {
@@ -108,6 +115,12 @@ pub struct Log {
     /// The first GUID of zeros that a tool printed.
     #[serde(skip)]
     pub zero_guid: Option<ZeroGuid>,
+    /// The limit of locked memory that a shell printed last.
+    #[serde(skip)]
+    pub memlock: Option<PrintedLimit>,
+    /// Whether a tool listed an active port.
+    #[serde(skip)]
+    pub active_port: bool,
     /// Whether a line names a GPU.
     #[serde(skip)]
     pub names_gpu: bool,
@@ -179,10 +192,18 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
+        if let Some(symptom) = self.recogniser.empty_list() {
+            self.add(symptom);
+        }
         self.log.marks = self.recogniser.marks();
         let shown = self.recogniser.shown();
+        if self.log.marks.family != Some(Family::Efa) {
+            shown.settle(&mut self.log.symptoms);
+        }
+        shown.passthrough.settle(&mut self.log.symptoms);
         self.log.names_gpu = shown.gpu;
         self.log.zero_guid = shown.zero;
+        self.log.memlock = shown.memlock;
         self.log.link_local = shown.link_local;
         self.log.packed = document::packed(&self.head);
         if self.recogniser.has_request() {
@@ -210,13 +231,25 @@ impl LogReader {
                 self.log.disputed = grave.map(|symptom| symptom.count).sum();
             }
         }
-        if self.log.nodes.is_none() && self.channels == (true, false) {
-            self.log.nodes = Some(1);
+        let counted = self.recogniser.ranks().nodes();
+        if self.log.nodes.is_none() {
+            let within = (self.channels == (true, false)).then_some(1);
+            self.log.nodes = counted.or(within);
         }
         let successes = self.recogniser.successes();
         successes.one_node = self.log.nodes == Some(1);
+        self.log.active_port = successes.active_port;
         successes.excuse(&mut self.log.symptoms);
+        if !self.log.marks.layers.is_ethernet() {
+            successes.unconfigured(&mut self.log.symptoms);
+        }
         consequence::settle(&mut self.log.symptoms);
+        if !self.recogniser.ranks().names_network()
+            && self.log.hosts.len() < 2
+            && self.log.nodes.is_none_or(|nodes| nodes < 2)
+        {
+            ended::doubt_timeout(&mut self.log.symptoms);
+        }
         self.log
     }
 
@@ -317,34 +350,6 @@ impl LogReader {
         });
     }
 
-    /// The link of a device that was reported down is up again, or its address range was assigned in a second attempt.
-    fn recover(&mut self, device: &rdma_health_kernel_log::Device) {
-        let name = device.to_string();
-        for symptom in &mut self.log.symptoms {
-            let is_its = symptom.named.function.as_ref() == Some(&name)
-                || symptom.named.device.as_ref() == Some(&name);
-            let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
-            let can_recover =
-                is_down || symptom.kind == SymptomKind::PciRoom || gpu::can_recover(symptom.kind);
-            if can_recover && is_its {
-                symptom.grade = Grade::Note;
-            }
-        }
-    }
-
-    /// A connection that was lost once is there again. One that is lost again and again is not.
-    fn reconnect(&mut self, name: &str) {
-        for symptom in &mut self.log.symptoms {
-            let is_lost = matches!(
-                symptom.kind,
-                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable
-            );
-            if is_lost && symptom.count == 1 && symptom.text.to_ascii_lowercase().contains(name) {
-                symptom.grade = Grade::Note;
-            }
-        }
-    }
-
     /// Completes the failed operation with the error number in this line, if it has one. Returns what the line shows besides: a
     /// function that reports the failure of another one says no more.
     fn await_error(&mut self, bytes: &[u8], found: Option<Found>) -> Option<Found> {
@@ -401,77 +406,6 @@ impl LogReader {
     fn stop_awaiting(&mut self) {
         if let Some((_, symptom, _)) = self.awaiting.take() {
             self.add(*symptom);
-        }
-    }
-
-    fn learn(&mut self, fact: Fact) {
-        let log = &mut self.log;
-        match fact {
-            Fact::Setting(name, value) => {
-                if log.settings.len() < MAX_NAMES || log.settings.contains_key(name) {
-                    log.settings.insert(name.to_owned(), value);
-                }
-            }
-            Fact::Nodes(nodes) => log.nodes = log.nodes.max(Some(nodes)),
-            Fact::LocalChannel => self.channels.0 = true,
-            Fact::NetworkChannel => self.channels.1 = true,
-            Fact::Nccl(version) => log.nccl = Some(version),
-            Fact::ActivePort => self.recogniser.successes().active_port = true,
-            Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
-        }
-    }
-
-    fn add(&mut self, symptom: Symptom) {
-        for host in &symptom.hosts {
-            if self.log.hosts.len() < MAX_NAMES {
-                self.log.hosts.insert(host.clone());
-            }
-        }
-        if symptom.kind == SymptomKind::SocketFallback && symptom.text.contains("via NET/Socket") {
-            self.channels.1 = true;
-        }
-        let symptoms = &mut self.log.symptoms;
-        let unrecognised = symptoms
-            .iter()
-            .filter(|known| known.kind == SymptomKind::Unrecognised)
-            .count();
-        let of_functions = symptoms
-            .iter()
-            .filter(|known| owners::is_of_function(known.kind))
-            .count();
-        let same = |known: &Symptom| {
-            known.kind == symptom.kind
-                && if symptom.kind == SymptomKind::Unrecognised {
-                    unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
-                } else {
-                    known.named.device == symptom.named.device
-                        && (!owners::is_of_function(symptom.kind)
-                            || owners::is_of_port(known) == owners::is_of_port(&symptom)
-                                && self.owners.are_counted_together(known, &symptom, of_functions))
-                }
-        };
-        if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
-            known.count += 1;
-            // What was lost and came back is lost again, and one pod of several uses RDMA.
-            let is_again = matches!(
-                known.kind,
-                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
-            );
-            let is_again = is_again || gpu::can_recover(known.kind);
-            if is_again || cluster::is_of_any_pod(known.kind) {
-                known.grade = known.grade.max(symptom.grade);
-            }
-            for host in symptom.hosts {
-                if known.hosts.len() < MAX_NAMES && !known.hosts.contains(&host) {
-                    known.hosts.push(host);
-                }
-            }
-            // A later line may name what the first did not.
-            known.named.complete(symptom.named);
-        } else if symptoms.len() < MAX_SYMPTOMS {
-            symptoms.push(symptom);
-        } else {
-            self.log.dropped += 1;
         }
     }
 }

@@ -88,6 +88,13 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
     if let Some(term) = of_label(label) {
         return vec![Meaning::Term(term)];
     }
+    let is_bare = value == "-1" && !label.trim().to_ascii_lowercase().ends_with("errno");
+    if is_bare && !label.is_empty() {
+        return glossary::named("return code -1")
+            .map(Meaning::Term)
+            .into_iter()
+            .collect();
+    }
     let mut found = of_value(label, value);
     if found.is_empty() {
         found = of_line(text);

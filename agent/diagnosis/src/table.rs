@@ -49,6 +49,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &network::LINK_QUALITY,
     &job::DEVICE_NOT_GIVEN,
     &hardware::RDMA_MODULES,
+    &hardware::DEVICE_NODE,
     &hardware::VIRTUAL_FUNCTIONS,
     &network::GUIDS,
     &job::JOB_SETTINGS,
@@ -106,6 +107,7 @@ const FIRST: &[(SymptomKind, &str)] = &[
     (SymptomKind::OpenFailed, "device-not-given"),
     (SymptomKind::SocketFallback, "device-not-given"),
     (SymptomKind::CreateRefused, "unsupported-adapter"),
+    (SymptomKind::CreateUnexplained, "hca-resources"),
     (SymptomKind::PeerUnreachable, "fabric-or-peer"),
     (SymptomKind::ConnectNoDevice, "gid-other-namespace"),
 ];

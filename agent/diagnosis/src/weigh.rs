@@ -1,15 +1,20 @@
 //! The facts for and against each known cause, and the evidence that was not available.
 
+mod cluster;
 mod dma;
 mod fabric;
 mod gid;
 mod hardware;
 mod job;
+mod library;
 mod limits;
 mod message;
+mod modules;
 mod network;
+mod settings;
 mod view;
 
+pub(crate) use cluster::pod_network;
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};
@@ -17,14 +22,15 @@ pub(crate) use hardware::{
     device_fault, device_present, host_load, host_memory, pci_path, software, virtual_functions,
 };
 pub(crate) use job::{
-    application, device_not_given, gpu_only, logged, modules, no_device, peer_failed, settings, stalled,
-    userspace,
+    application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
-pub(crate) use message::{backend, module_build, pod_network, unsupported};
+pub(crate) use message::{backend, module_build, unsupported};
+pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };
+pub(crate) use settings::settings;
 
 use rdma_health_node::{
     DeviceEvent, Function, Node, Port, infiniband::Hca, kmsg::EventKind, model, process::Process,

@@ -180,8 +180,8 @@ fn remedies_are_those_of_what_was_pasted() {
         ),
         (
             "c101.7712PSM2 can't open hfi unit: -1 (err=23)",
-            "device-not-given",
-            "/dev/hfi1_*",
+            "hca-resources",
+            "num_user_contexts",
         ),
         (
             "Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> ni_rcv_set_links: ERR 0D01: Found duplicated node GUID.",
@@ -212,5 +212,46 @@ fn remedies_are_those_of_what_was_pasted() {
         let (id, step) = first(text);
         assert_eq!(id, cause, "{text}");
         assert!(step.contains(words), "{text}: {step}");
+    }
+}
+
+#[test]
+fn a_port_that_is_down_counts_beside_an_active_one_unless_it_is_not_in_use() {
+    const ACTIVE: &str = "hca_id: mlx5_0\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\n";
+    for (listed, is_down) in [
+        ("hca_id: mlx5_1\n\tport: 1\n\t\tstate: PORT_DOWN (1)\n", true),
+        ("\tport: 2\n\t\tstate: PORT_DOWN (1)\n", false),
+        (
+            "hca_id: mlx5_1\n\tport: 1\n\t\tstate: PORT_DOWN (1)\n\t\tphys_state: DISABLED (3)\n",
+            false,
+        ),
+        (
+            "hca_id: mlx5_1\n\tport: 1\n\t\tstate: PORT_DOWN (1)\n\t\tphys_state: POLLING (2)\n",
+            true,
+        ),
+        (
+            "CA 'mlx5_1'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Disabled\n",
+            false,
+        ),
+        (
+            "CA 'mlx5_1'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n",
+            true,
+        ),
+        (
+            "link mlx5_1/1 state DOWN physical_state DISABLED netdev ens1\n",
+            false,
+        ),
+        ("mlx5_1 port 1 ==> ens1f1np1 (Down)\n", false),
+    ] {
+        let expected: &[K] = if is_down { &[K::PortNotActive] } else { &[] };
+        assert_eq!(kinds(&format!("{ACTIVE}{listed}")), expected, "{listed}");
+    }
+}
+
+#[test]
+fn the_status_of_a_completion_counts_in_the_line_of_its_heading_too() {
+    for end in ["client", "server"] {
+        let line = format!(" Completion with error at {end} Failed status 12: wr_id 0 syndrom 0x81 scnt=128");
+        assert_eq!(kinds(&line), [K::Completion(WcStatus::RetryExcErr)], "{line}");
     }
 }

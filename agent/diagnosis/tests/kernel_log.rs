@@ -61,6 +61,10 @@ fn a_fault_of_the_device_that_a_symptom_names_comes_first() {
         ),
         (
             "Port module event[error]: module 0, Cable error, High Temperature",
+            "adapter-overheating",
+        ),
+        (
+            "Port module event[error]: module 0, Cable error, Power budget exceeded",
             "link-quality",
         ),
         ("Port module event: module 0, Cable unplugged", "port-down"),
@@ -109,4 +113,44 @@ fn a_link_that_went_down_in_the_past_is_not_refuted_by_its_present_state() {
     assert_eq!(causes(&flaps, RETRIES)[0], "link-quality");
     let event = "x:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n";
     assert_eq!(causes(&[], &format!("{event}{RETRIES}"))[0], "port-down");
+}
+
+#[test]
+fn what_the_kernel_logged_about_a_port_that_is_down_stands_above_it() {
+    let found = |message: &str| {
+        let mut tree = Tree::fixture("h100-connectx7").unwrap();
+        tree.write("dev/kmsg", format!("3,1,900000000,-;{MLX5_0}: {message}\n"))
+            .unwrap();
+        let state = tree
+            .entries()
+            .map(|(path, _)| path.to_owned())
+            .find(|path| path.ends_with("/mlx5_0/ports/1/state"))
+            .unwrap();
+        tree.write(&state, "1: DOWN\n").unwrap();
+        let tree = tree.unpack().unwrap();
+        let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+        collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+        let node = Node::new(collector.facts());
+        let findings = judge(&node, &Expectations::default()).findings;
+        let causes = diagnose(&node, &findings, None).causes;
+        causes.iter().map(|cause| cause.id).collect::<Vec<_>>()
+    };
+    for (message, cause) in [
+        ("device's health compromised - reached miss count", "device-fault"),
+        (
+            "Port module event[error]: module 0, Cable error, High Temperature",
+            "adapter-overheating",
+        ),
+        (
+            "Port module event[error]: module 0, Cable error, One or more network ports have been powered down due to \
+             insufficient/unadvertised power on the PCIe slot",
+            "slot-power",
+        ),
+    ] {
+        assert_eq!(found(message)[..2], [cause, "port-down"], "{message}");
+    }
+    let module = "Port module event[error]: module 0, Cable error, Bad or shorted cable/module";
+    assert_eq!(found(module)[0], "port-down");
+    assert!(!found(module).contains(&"link-quality"), "no link, no quality");
+    assert_eq!(found("Link up")[0], "port-down");
 }

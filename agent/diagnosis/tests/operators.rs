@@ -2,29 +2,9 @@
 
 #![allow(missing_docs)]
 
-use rdma_health_diagnosis::{diagnose, log::LogReader};
-use rdma_health_node::Node;
+mod common;
 
-/// The first cause of a log of an unknown node, and what to do.
-fn first(text: &str) -> (&'static str, String) {
-    let mut reader = LogReader::default();
-    reader.feed(text.as_bytes());
-    let log = reader.finish();
-    let diagnosis = diagnose(&Node::unknown(), &[], Some(&log));
-    diagnosis
-        .causes
-        .first()
-        .map(|cause| (cause.id, cause.next_step.clone()))
-        .unwrap_or_default()
-}
-
-fn each_is(cases: &[(&str, &str, &str)]) {
-    for (text, cause, step) in cases {
-        let (id, next_step) = first(text);
-        assert_eq!(id, *cause, "{text}");
-        assert!(next_step.contains(step), "{text}: {next_step}");
-    }
-}
+use common::each_is;
 
 #[test]
 fn a_driver_that_cannot_be_built_is_named_with_what_it_needs() {
@@ -80,7 +60,7 @@ fn claims_and_functions_that_an_operator_cannot_give_are_named() {
         (
             "Fail to config vfs for ndev = enp96s0f0\nFail to configure sriov; error =  Link not found",
             "virtual-functions",
-            "sriov_numvfs",
+            "in the namespace of a pod that ended",
         ),
         (
             "I0907 09:51:27.066132 2912728 utils.go:749] RunCommand(): -E- Failed to open the device",

@@ -353,12 +353,18 @@ fn the_failing_call_and_its_error_decide() {
                 "",
             ),
             (
-                "[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
+                "Link layer: InfiniBand\n[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
                 "fabric-or-peer",
                 "peer",
                 "",
             ),
-            // On RoCE the kernel looks up the peer's MAC address in this transition.
+            // On RoCE the kernel looks up the peer's MAC address in this transition. InfiniBand looks up nothing.
+            (
+                "[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
+                "addressing",
+                "MAC address",
+                "",
+            ),
             (
                 "link_layer: Ethernet (RoCE)\n[app] ERROR: modify_qp to RTR failed, errno=0x6e\n",
                 "addressing",

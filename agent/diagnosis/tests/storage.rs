@@ -245,3 +245,23 @@ fn starts_of_healthy_nodes_and_other_modules_show_nothing() {
         assert!(found.is_empty(), "{log}: {found:?}");
     }
 }
+
+#[test]
+fn a_connection_of_lustre_that_was_lost_once_and_restored_is_no_failure() {
+    let node = node();
+    let lost = "[ 9122.0] Lustre: s-OST0007-osc-ffff9a11: Connection to s-OST0007 (at 10.10.1.7@o2ib) was lost; in progress operations using this \
+        service will wait for recovery to complete";
+    let restored = "[ 9155.0] Lustre: s-OST0007-osc-ffff9a11: Connection restored to  (at 10.10.1.7@o2ib)";
+    assert_eq!(
+        causes(&node, lost).first().map(|cause| cause.id),
+        Some("peer-failed")
+    );
+    assert!(causes(&node, &format!("{lost}\n{restored}")).is_empty());
+    let again = format!("{lost}\n{restored}\n{}", lost.replace("9122", "9201"));
+    assert_eq!(
+        causes(&node, &again).first().map(|cause| cause.id),
+        Some("peer-failed")
+    );
+    // Over TCP it is not a matter of RDMA.
+    assert!(causes(&node, &lost.replace("@o2ib", "@tcp")).is_empty());
+}

@@ -385,3 +385,30 @@ fn the_library_of_ascend_is_read_by_its_codes() {
         ),
     ]);
 }
+
+#[test]
+fn what_a_process_could_not_do_by_itself_comes_before_the_connection_that_it_closed() {
+    let failures = |text: &str| -> Vec<K> {
+        let symptoms = read(text).symptoms.into_iter();
+        symptoms
+            .filter(|symptom| symptom.grade == Grade::Failure)
+            .map(|symptom| symptom.kind)
+            .collect()
+    };
+    for (text, expected) in [
+        (
+            "Couldn't allocate MR\nFailed to create MR\n Unable to perform rdma_client function\n Unable to init the socket connection",
+            K::RegMrFailed,
+        ),
+        (
+            "server error:\nethernet_read_keys: Couldn't read remote address\nclient error:\nFailed to modify QP to RTS",
+            K::ConnectFailed,
+        ),
+        (
+            "nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT\nnixlNotFoundError: NIXL_ERR_NOT_FOUND",
+            K::PeerClosed,
+        ),
+    ] {
+        assert_eq!(failures(text), [expected], "{text}");
+    }
+}

@@ -26,6 +26,16 @@ rows! {
     "ib_register_peer_memory_client": "the function of ib_core in NVIDIA's RDMA driver package with which nvidia_peermem registers itself. \
         The kernel's own ib_core does not have it: build the GPU driver after the RDMA driver package, or use DMA-BUF"
         ["peer-memory-symbol", "peer-memory-path"];
+    "IBV_ACCESS_REMOTE_ATOMIC": "the access flag (8) with which a memory region permits atomic operations of the peer. Adapters without atomics \
+        refuse it (EINVAL); ibv_devinfo -v shows atomic_cap" ["reg-mr-failed", "unsupported-adapter"];
+    "IBV_ACCESS_REMOTE_WRITE": "the access flag (2) with which a memory region permits the peer to write to it. It needs IBV_ACCESS_LOCAL_WRITE, too"
+        ["IBV_WC_REM_ACCESS_ERR", "application-memory"];
+    "IBV_ACCESS_REMOTE_READ": "the access flag (4) with which a memory region permits the peer to read it"
+        ["IBV_WC_REM_ACCESS_ERR", "application-memory"];
+    "IBV_ACCESS_LOCAL_WRITE": "the access flag (1) with which the adapter may write to a memory region, as a receive buffer needs"
+        ["IBV_WC_LOC_PROT_ERR", "application-memory"];
+    "IBV_ACCESS_RELAXED_ORDERING": "the access flag with which the adapter may write to a memory region out of order over PCIe"
+        ["pci-below-port-rate"];
     "memlock": "the limit of memory that a process may lock (RLIMIT_MEMLOCK), which registration needs"
         ["memlock-low", "memlock-limit"];
     "GID": "the address of an RDMA port. On RoCE, each IP address has GIDs, and a job chooses one by its index"

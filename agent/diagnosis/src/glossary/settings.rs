@@ -113,6 +113,10 @@ rows! {
     "MC_GID_INDEX": "the GID that Mooncake uses on RoCE" ["gid-index"];
     "MC_IB_PORT": "the port of the device that Mooncake uses" ["port-not-active"];
     "MC_MTU": "the RDMA MTU that Mooncake asks for" ["mtu-differs"];
+    "PYTORCH_CUDA_ALLOC_CONF": "how PyTorch allocates memory of GPUs. expandable_segments:True maps it in pieces, which nvidia_peermem cannot \
+        register: Bad address (EFAULT)" ["peer-memory-path", "reg-mr-failed"];
+    "NVreg_EnableStreamMemOPs": "a parameter of NVIDIA's driver. 1 permits a GPU to wait for and write to memory of devices, which GPU-initiated \
+        communication needs (IBGDA)" ["gpu-initiated-setup"];
     "NVreg_RegistryDwords": "a parameter of NVIDIA's driver. PeerMappingOverride=1 permits GPU-initiated communication"
         ["gpu-initiated-setup"];
     "PeerMappingOverride": "a value of NVIDIA's driver that permits to map the doorbells of an adapter into a GPU"

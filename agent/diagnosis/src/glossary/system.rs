@@ -134,6 +134,9 @@ rows! {
         ["port-down"];
     "Disabled": "physical state of a port that the host or the subnet manager disabled, such as an Ethernet device that is \
         not up" ["port-down"];
+    "Unspecified": "link layer of a port that the driver does not name, as old ones of InfiniBand do, or of a port without a network";
+    "return code -1": "what many programs return for any failure. It is EPERM only where it is called errno or where a driver of the kernel returns it: \
+        the reason is in a line before";
     "LinkUp": "physical state of a port with a working link";
     "PortConfigurationTraining": "physical state of a port that agrees with its peer on width and speed" ["port-down"];
     "Sleep": "physical state of a port that saves power: no link" ["port-down"];
@@ -162,4 +165,13 @@ rows! {
         ["health-reporter-error", "adapter-timeout"];
     "rx reporter": "devlink health reporter of an mlx5 network device for receive queues that stopped"
         ["health-reporter-error", "adapter-timeout"];
+}
+
+rows! {
+    /// States of queue pairs (`enum ibv_qp_state`), besides those that are terms of the field.
+    QUEUE_STATES:
+    "SQD": "the send queue is drained: what was posted is finished, and nothing new begins";
+    "SQE": "a request of the send queue failed, and what was posted after it is flushed. The receive queue goes on. Only unreliable queue pairs have \
+        this state" ["queue-error"];
+    "QPS_ERR": "what was posted is flushed. The first failed completion says why" ["queue-error"];
 }

@@ -128,6 +128,11 @@ fn resource(lower: &str) -> Option<(K, usize)> {
     })
 }
 
+/// Whether a line in lower case refuses a pod a resource of RDMA.
+pub(super) fn refuses(lower: &str) -> bool {
+    resource(lower).is_some()
+}
+
 /// A plugin that Multus called for an additional network failed. Those that set up a virtual function report its configuration.
 fn network(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("error adding container to network")?;

@@ -14,6 +14,7 @@ pub(super) const ANCHORS: &[&str] = &["error code is", "available pcie bandwidth
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let readers = [
         asynchronous_event,
+        chelsio_event,
         reject_reason,
         firmware_file,
         pci_bandwidth,
@@ -47,6 +48,26 @@ fn asynchronous_event(lower: &str) -> Option<(K, usize)> {
         Some(0x50f) => K::Completion(WcStatus::RnrRetryExcErr),
         Some(0x520) => K::ResourceLimit,
         Some(0x701) => K::DeviceFatal,
+        _ => K::QueueError,
+    };
+    Some((kind, at))
+}
+
+/// `AE qpid 1036 opcode 0 status 0x8 type 1 …`: an asynchronous event of Chelsio's adapters (`T4_ERR_*` in `iw_cxgb4/t4.h`).
+fn chelsio_event(lower: &str) -> Option<(K, usize)> {
+    let at = lower
+        .find("ae qpid")
+        .or_else(|| lower.find("posting ae for qpid"))?;
+    let kind = match number(after(&lower[at..], "status ")?)? {
+        0 => return None,
+        // Memory keys: unknown, of another protection domain or queue, without the right, out of bounds.
+        0x1..=0x8 | 0xb | 0x1e => K::QueueAccess,
+        // The adapter's own memory.
+        0x9 | 0xa | 0x1f => K::QueueFatal,
+        0xc => K::Completion(WcStatus::WrFlushErr),
+        0x12 => K::Completion(WcStatus::LocLenErr),
+        // No receive was posted.
+        0x13 => K::Completion(WcStatus::RnrRetryExcErr),
         _ => K::QueueError,
     };
     Some((kind, at))
@@ -158,20 +179,6 @@ fn pci_bandwidth(lower: &str) -> Option<(K, usize)> {
 
 /// `modprobe: FATAL: Module nvme-rdma not found in directory /lib/modules/6.1.0`: a module of RDMA or of storage over RDMA.
 fn missing_module(lower: &str) -> Option<(K, usize)> {
-    const PARTS: [&str; 12] = [
-        "rdma",
-        "mlx",
-        "ib_",
-        "iser",
-        "iw_",
-        "o2iblnd",
-        "nvmet",
-        "nvme-fabrics",
-        "bnxt_re",
-        "rxe",
-        "siw",
-        "umad",
-    ];
     // The device plugin for virtual functions finds a function without an RDMA device.
     const FORMS: [&str; 2] = [
         "are rdma modules loaded",
@@ -188,8 +195,26 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
     if is_peer_memory && rest.starts_with("not found in") {
         return Some((K::GdrDisabled, at));
     }
-    let is_of_rdma = PARTS.iter().any(|part| name.contains(part)) || is_adapter(name);
-    (is_of_rdma && rest.starts_with("not found in")).then_some((K::ModuleMissing, at))
+    (is_module_of_rdma(name) && rest.starts_with("not found in")).then_some((K::ModuleMissing, at))
+}
+
+/// Whether a module of the kernel is one of RDMA or of storage over RDMA.
+pub(super) fn is_module_of_rdma(name: &str) -> bool {
+    const PARTS: [&str; 12] = [
+        "rdma",
+        "mlx",
+        "ib_",
+        "iser",
+        "iw_",
+        "o2iblnd",
+        "nvmet",
+        "nvme-fabrics",
+        "bnxt_re",
+        "rxe",
+        "siw",
+        "umad",
+    ];
+    PARTS.iter().any(|part| name.contains(part)) || is_adapter(name)
 }
 
 #[cfg(test)]
@@ -228,6 +253,14 @@ mod tests {
             ),
             ("connection rejected: status -104", None),
             ("the proposal was rejected", None),
+            (
+                "cxgb4 0000:04:00.4: ae qpid 1036 opcode 0 status 0x8 type 1 len 0x0",
+                Some(K::QueueAccess),
+            ),
+            (
+                "iw_cxgb4: ae qpid 1036 opcode 0 status 0x13 type 1 id 0x0",
+                Some(K::Completion(WcStatus::RnrRetryExcErr)),
+            ),
             (
                 "hfi1 0000:18:00.0: direct firmware load for hfi1_fabric.fw failed with error -2",
                 Some(K::FirmwareMissing),

@@ -8,11 +8,16 @@ pub(super) const ANCHORS: &[&str] = &[
     "rpcrdma: connection to",
     "successfully reconnected",
     "removing ctrl",
+    "connection restored to",
 ];
 
 /// The peer or controller whose connection is there again: `rpcrdma: connection to 10.3.0.1:20049 on mlx5_0, memreg 'frwr', …`, `nvme nvme0:
-/// Successfully reconnected (1 attempts)`.
+/// Successfully reconnected (1 attempts)`, `Lustre: …: Connection restored to  (at 10.10.1.7@o2ib)`.
 pub(super) fn restored(lower: &str) -> Option<&str> {
+    if let Some((_, rest)) = lower.split_once(": connection restored to ") {
+        let (_, peer) = rest.split_once("(at ")?;
+        return peer.split_once(')').map(|(peer, _)| peer);
+    }
     if let Some((_, rest)) = lower.split_once("rpcrdma: connection to ") {
         let (peer, rest) = rest.split_once(' ')?;
         return (rest.starts_with("on ") && rest.contains("memreg")).then_some(peer);
@@ -41,6 +46,10 @@ mod tests {
         assert_eq!(
             restored("[  99.1] nvme nvme0: successfully reconnected (1 attempts)"),
             Some("nvme0")
+        );
+        assert_eq!(
+            restored("lustre: s-ost0007-osc-ffff9a11: connection restored to s-ost0007 (at 10.10.1.7@o2ib)"),
+            Some("10.10.1.7@o2ib")
         );
         assert!(is_ended(
             "nvme nvme0: removing ctrl: nqn \"nqn.2014-08.org.nvmexpress.discovery\""

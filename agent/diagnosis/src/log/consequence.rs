@@ -1,12 +1,18 @@
 //! Which failures in a log follow from an earlier one.
 
+mod kinds;
+mod start;
+
 use rdma_health_protocol::WcStatus;
 
-use super::{
-    ended,
-    grade::{Level, level},
+use self::kinds::{
+    ends_communication, follows, is_local, is_of_exchange, is_of_server, is_seen_by_peer, is_start,
+    is_warned_attribute, is_without_device, is_without_plugin, keeps_modules_out, may_share_device,
+    prevents_start, prevents_use,
 };
-use crate::symptom::{Grade, Symptom, SymptomKind as K};
+use self::start::Start;
+use super::ended;
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// Marks the failures that follow from an earlier line: the first independent one decides.
 pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
@@ -14,8 +20,11 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     if is_excused(symptoms) {
         return;
     }
+    name_transports(symptoms);
+    excuse_flushes(symptoms);
     blame_first(symptoms);
     doubt_passthrough(symptoms);
+    yield_to_neighbour(symptoms);
     follow_device(symptoms);
     end_by_limit(symptoms);
     let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
@@ -45,11 +54,29 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
+    // Why a connection could not be set up: the program repeats it without the reason.
+    let refused_peer = first(Grade::Failure, |symptom| {
+        matches!(
+            symptom.kind,
+            K::ConnectRefused | K::NoListener | K::ExchangeFailed | K::ConnectTimedOut
+        )
+    });
+    let without = first(Grade::Failure, |symptom| symptom.kind == K::NoDevice);
+    // What the process could not do by itself: it ends, and its peers see that.
+    let local = first(Grade::Failure, |symptom| is_local(symptom.kind));
+    let start = Start::of(symptoms);
+    // perftest's ends exchange their addresses before they connect: one that fails later closes the connection of the other.
+    let tested = symptoms
+        .iter()
+        .any(|symptom| symptom.grade == Grade::Failure && symptom.kind == K::ConnectFailed);
     let completed = symptoms
         .iter()
         .filter(|symptom| matches!(symptom.kind, K::Completion(status) if status != WcStatus::WrFlushErr))
         .filter_map(|symptom| symptom.line)
         .max();
+    let unsupported = symptoms
+        .iter()
+        .any(|symptom| symptom.grade == Grade::Failure && symptom.kind == K::UnsupportedAdapter);
     let unfit = first(Grade::Degraded, |symptom| {
         matches!(symptom.kind, K::GidUnusable | K::NoGid)
     });
@@ -68,22 +95,30 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_device(symptom.kind) && after(setup)
             || is_without_device(symptom.kind) && after(unfit)
             || symptom.kind == K::NoDevice && after(inactive)
+            || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed) && after(local)
+            || start.explains(symptom)
+            || symptom.kind == K::PeerClosed && is_of_exchange(symptom) && tested
             // Only a queue pair that was connected completes a request: this attribute did not matter.
             || is_warned_attribute(symptom) && symptom.line < completed
             || (symptom.kind == K::ModuleMissing || is_start(symptom)) && refused
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
+            || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
+            // UCX repeats the status of a connection for which it has no device.
+            || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
             || symptom.kind == K::NoMemory && after(refused_command)
             // The core of the stack cannot use the port of an adapter that does not answer.
             || symptom.kind == K::CommandRefused && after(dead) && symptom.text.contains("Couldn't ")
             // What nvme connect prints stands before or after what the adapter refused.
             || symptom.kind == K::OptionsRefused && created.is_some()
-            // PSM opens a unit and creates its queues in one step.
-            || symptom.kind == K::OpenFailed && after(created) && symptom.text.to_ascii_lowercase().contains("psm")
+            // PSM3 says before or after it that the adapter is not one that it can use.
+            || symptom.kind == K::OpenFailed && unsupported && symptom.text.contains("PSM3")
             || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")
             // The plugin repeats the completion without its reason.
             || symptom.kind == K::PeerUnreachable && after(connected) && symptom.text.contains("NET/OFI")
+            // SPDK's words for the end of a queue, whatever ended it.
+            || after(connected) && symptom.text.contains("abort requests after")
             // The adapter gave up the queue, and flushes what is posted there.
             || symptom.kind == K::Completion(WcStatus::WrFlushErr) && after(ended_queue)
             // Queue pairs like it worked until then.
@@ -119,7 +154,12 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
             && symptom.kind == K::PeerClosed
             && symptom.named.device.is_none()
             && symptom.text.contains("ocket");
-        matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout) || over_tcp || of_store || of_socket
+        // DPDK's driver starts with memory that the processes of the node share.
+        let of_start = kind == K::SharedMemory
+            && symptom.kind == K::OpenFailed
+            && symptom.software == Some(Software::Dpdk);
+        let is_usual = matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout);
+        is_usual || over_tcp || of_store || of_socket || of_start
     };
     // Ranks write at the same time, each into its own part of the log: those that wait come first where the log is sorted by rank.
     let rank = |symptom: &Symptom| ended::rank(&symptom.text.to_ascii_lowercase());
@@ -158,13 +198,32 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
     is_excused
 }
 
+/// NVSHMEM could start neither of its transports between nodes, and the log does not say why: it found no device that it can use. What it says
+/// of IBGDA besides is then no more than that this transport is not there, either.
+fn name_transports(symptoms: &mut [Symptom]) {
+    let is_remote =
+        |symptom: &Symptom| symptom.kind == K::BackendFailed && symptom.text.contains("remote transport");
+    let is_explained = symptoms
+        .iter()
+        .any(|symptom| symptom.grade >= Grade::Degraded && !follows(symptom));
+    for symptom in symptoms
+        .iter_mut()
+        .filter(|symptom| !is_explained && is_remote(symptom))
+    {
+        symptom.kind = K::NoDevice;
+    }
+}
+
 /// A process or adapter that failed is the reason why its peers wait in vain: what the log reports of it earlier comes first. The end of a
 /// process without any consequence for RDMA is left out.
 fn blame_first(symptoms: &mut Vec<Symptom>) {
+    // NIXL's next calls for a peer that is gone find no backend.
+    let is_seen =
+        |root: K, kind: K| is_seen_by_peer(kind) || root == K::PeerClosed && kind == K::BackendFailed;
     let is_missed = |root: &Symptom| {
         symptoms.iter().any(|symptom| {
             let is_grave = symptom.grade == Grade::Failure || root.kind == K::RankFailed;
-            is_seen_by_peer(symptom.kind)
+            is_seen(root.kind, symptom.kind)
                 && is_grave
                 && symptom.line > root.line
                 && may_share_device(root, symptom)
@@ -179,8 +238,20 @@ fn blame_first(symptoms: &mut Vec<Symptom>) {
     for symptom in symptoms {
         if (symptom.line, symptom.kind) == (line, kind) {
             symptom.grade = Grade::Failure;
-        } else if symptom.line > line && is_seen_by_peer(symptom.kind) {
+        } else if symptom.line > line && is_seen(kind, symptom.kind) {
             symptom.grade = symptom.grade.min(Grade::Secondary);
+        }
+    }
+}
+
+/// A server of storage flushes what is posted whenever a client disconnects: that alone shows no failure.
+fn excuse_flushes(symptoms: &mut [Symptom]) {
+    let is_flush =
+        |symptom: &Symptom| symptom.kind == K::Completion(WcStatus::WrFlushErr) && is_of_server(symptom);
+    let is_minor = |symptom: &Symptom| symptom.grade <= Grade::Note || is_flush(symptom);
+    if symptoms.iter().all(is_minor) {
+        for symptom in symptoms {
+            symptom.grade = Grade::Note;
         }
     }
 }
@@ -203,6 +274,29 @@ fn doubt_passthrough(symptoms: &mut [Symptom]) {
     for symptom in symptoms {
         if symptom.kind == K::PassthroughMissing {
             symptom.grade = Grade::Note;
+        }
+    }
+}
+
+/// An error number alone, in a line that says nothing else, repeats what a line next to it says in full: libfabric prints its own general error
+/// above the provider's status.
+fn yield_to_neighbour(symptoms: &mut [Symptom]) {
+    /// The most lines between the two.
+    const WITHIN: u64 = 2;
+    let says_all = |symptom: &Symptom| {
+        symptom.known && symptom.grade == Grade::Failure && matches!(symptom.kind, K::Completion(_))
+    };
+    let full: Vec<u64> = symptoms
+        .iter()
+        .filter(|symptom| says_all(symptom))
+        .filter_map(|symptom| symptom.line)
+        .collect();
+    for symptom in symptoms {
+        let is_next = symptom
+            .line
+            .is_some_and(|line| full.iter().any(|at| at.abs_diff(line) <= WITHIN));
+        if is_next && !symptom.known && symptom.named.errno.is_some() && symptom.grade > Grade::Secondary {
+            symptom.grade = Grade::Secondary;
         }
     }
 }
@@ -269,133 +363,4 @@ fn end_by_limit(symptoms: &mut [Symptom]) {
             symptom.grade = Grade::Failure;
         }
     }
-}
-
-/// Whether two symptoms can be about one device.
-fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
-    match (&one.named.device, &other.named.device) {
-        (Some(one), Some(other)) => one == other,
-        _ => true,
-    }
-}
-
-/// What ends the communication of a process or of an adapter with all peers.
-fn ends_communication(kind: K) -> bool {
-    matches!(
-        kind,
-        K::RankFailed | K::PeerClosed | K::PortError | K::GidChanged | K::DeviceFatal | K::DeviceStalled
-    )
-}
-
-/// What a peer sees that waits for an answer.
-fn is_seen_by_peer(kind: K) -> bool {
-    matches!(
-        kind,
-        K::Completion(
-            WcStatus::RetryExcErr
-                | WcStatus::RnrRetryExcErr
-                | WcStatus::RespTimeoutErr
-                | WcStatus::RemOpErr
-                | WcStatus::WrFlushErr
-        ) | K::PeerUnreachable
-            | K::PeerClosed
-            | K::ExchangeFailed
-            | K::ConnectRefused
-            | K::CollectiveTimeout
-            | K::NoListener
-    )
-}
-
-/// What a job reports after any other failure. A failure without a reason follows from one with a reason.
-fn follows(symptom: &Symptom) -> bool {
-    let is_unexplained = matches!(symptom.kind, K::ConnectFailed | K::CreateUnexplained)
-        && symptom.named.errno.is_none()
-        || symptom.kind == K::RegMrFailed && symptom.named.errno.is_none() && symptom.named.gpu.is_none();
-    is_unexplained || is_report(symptom.kind)
-}
-
-/// What programs report of a failure that happened elsewhere.
-fn is_report(kind: K) -> bool {
-    matches!(
-        kind,
-        K::JobFailed
-            | K::PeerClosed
-            | K::ExchangeFailed
-            | K::ConnectRefused
-            | K::CmFailed
-            | K::CollectiveTimeout
-            | K::BackendFailed
-            | K::QueueError
-            | K::QueueFatal
-            | K::Completion(WcStatus::WrFlushErr)
-    )
-}
-
-/// What a program reports that could not use its devices.
-fn is_without_device(kind: K) -> bool {
-    matches!(
-        kind,
-        K::NoDevice | K::OpenFailed | K::DeviceAbsent | K::SocketFallback
-    )
-}
-
-/// What a program reports whose plugin could not be loaded: it finds neither the network that the plugin offers nor another one.
-fn is_without_plugin(symptom: &Symptom) -> bool {
-    is_without_device(symptom.kind)
-        || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
-}
-
-/// Why a driver does not start an adapter. Its driver may report it before or after it gives up.
-fn prevents_start(kind: K) -> bool {
-    matches!(
-        kind,
-        K::FirmwareMissing
-            | K::FirmwareMismatch
-            | K::PciRoom
-            | K::HostMemory
-            | K::ResourceLimit
-            | K::DeviceFatal
-            | K::DeviceStalled
-            | K::PciFault
-            | K::CommandRefused
-    )
-}
-
-/// A change of a queue pair that failed, for which the program only warns and names no reason.
-fn is_warned_attribute(symptom: &Symptom) -> bool {
-    symptom.kind == K::ConnectFailed
-        && symptom.named.errno.is_none()
-        && symptom.named.transition.is_none()
-        && level(&symptom.text) == Some(Level::Warning)
-}
-
-/// What the service that loads the driver reports of all its modules: `Loading HCA driver and Access Layer: [FAILED]`.
-fn is_start(symptom: &Symptom) -> bool {
-    matches!(symptom.kind, K::ModuleMismatch | K::ModuleMissing)
-        && symptom.text.to_ascii_lowercase().contains("[failed]")
-}
-
-/// Why modules of the RDMA stack could not be loaded or replaced.
-fn keeps_modules_out(symptom: &Symptom) -> bool {
-    matches!(
-        symptom.kind,
-        K::ModuleUnsigned | K::ModuleMismatch | K::ModuleInUse | K::DriverNotBuilt | K::PeerMemorySymbol
-    )
-}
-
-/// What keeps a program from its devices.
-fn prevents_use(kind: K) -> bool {
-    matches!(
-        kind,
-        K::ModuleMissing
-            | K::ModuleMismatch
-            | K::CmUnavailable
-            | K::UnsupportedAdapter
-            | K::VersionMismatch
-            | K::ResourceUnavailable
-            | K::NotPermitted
-            | K::AdmissionRefused
-            | K::AdapterNotStarted
-            | K::DeviceFatal
-    )
 }

@@ -72,6 +72,10 @@ pub(super) fn undecorated(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
 fn is_of_program(decorated: &str, rest: &str) -> bool {
     /// A level within so many letters begins a line.
     const BEGINNING: usize = 16;
+    // What is quoted as in a mail is read as it is without the mark; that of a prompt that goes on is not.
+    if decorated.trim_start().starts_with("> ") && (has_place(rest) || rest.starts_with("*** ")) {
+        return true;
+    }
     let is_foreign_text = ["+", "/", "<"]
         .iter()
         .any(|mark| decorated.trim_start().starts_with(mark));
@@ -80,6 +84,17 @@ fn is_of_program(decorated: &str, rest: &str) -> bool {
         _ => rest,
     };
     origin::has(rest) || level(head) >= Some(Level::Warning)
+}
+
+/// Whether a line begins with the place in a source that wrote it: `mtl_ofi.h:101: Error returned …`, `ib_iface.c:746  UCX  ERROR …`.
+fn has_place(text: &str) -> bool {
+    let Some((file, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".py", ".rs", ".go"]
+        .iter()
+        .any(|end| file.ends_with(end));
+    is_file && !file.contains(' ') && rest.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// A line without decorations.
@@ -178,6 +193,20 @@ mod tests {
             format!("<span class=\"log\">{html}</span>"),
         ] {
             assert_eq!(plain(&decorated), line, "{decorated}");
+        }
+    }
+
+    #[test]
+    fn what_a_mail_quotes_of_a_source_or_a_banner_is_read() {
+        for line in [
+            "mtl_ofi.h:101: Error returned from fi_cq_readerr: Resource temporarily unavailable(-11).",
+            "*** The Open MPI OFI MTL is aborting the MPI job (via exit(3)).",
+        ] {
+            assert_eq!(plain(&format!("> {line}")), line);
+            assert_eq!(plain(&format!("> > {line}")), line);
+        }
+        for line in ["> Raise the limit if ibv_create_qp failed.", "> done"] {
+            assert_eq!(plain(line), line);
         }
     }
 

@@ -137,6 +137,7 @@ impl Style {
         let quotes = self.is_framed && (page > 0 || !self.shows_output) || self.has_placeholders;
         let form = weight_if(self.shape.is_reference(), REFERENCE)
             + weight_if(quotes && self.sentences > 0, QUOTES)
+            + weight_if(!self.of_program && self.signs.lists_changes(), PROSE)
             + weight_if(!self.of_program && self.sentences >= SENTENCES, PROSE);
         if self.has_origin || form == 0 || report > form + page {
             Kind::Log
@@ -203,7 +204,24 @@ fn is_of_program(text: &str) -> bool {
         || trimmed.starts_with("--")
         || has_mark(&["0x", ".c:", ".cc:", ".cpp:", ".py"])
         || has_value()
-        || !is_sentence(text) && (level(text).is_some() || has_mark(&["errno", "()", "/dev/"]))
+        || !(is_sentence(text) || is_command(trimmed))
+            && (level(text).is_some() || has_mark(&["errno", "()", "/dev/"]))
+}
+
+/// Whether a line is a command that a page gives: `mlxconfig -d /dev/mst/mt4115_pciconf0 query`.
+fn is_command(trimmed: &str) -> bool {
+    let mut words = trimmed.split_whitespace();
+    let is_name = words.next().is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    });
+    let has_option = words.next().is_some_and(|word| {
+        let option = word.trim_start_matches('-');
+        option.len() < word.len() && option.starts_with(|c: char| c.is_ascii_alphabetic())
+    });
+    is_name && has_option
 }
 
 /// Whether a line has a time of day.

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{line::number, phrases::Phrases};
+use crate::symptom::{Grade, Symptom, SymptomKind};
 
 /// Texts of `PyTorch`, the kernel and launchers, in lower case.
 const TEXTS: &[&str] = &[
@@ -205,6 +206,27 @@ pub(super) fn is_own_error(lower: &str) -> bool {
 /// Whether a line in lower case shows that an exception of the program ended it.
 pub(super) fn names_exception(lower: &str) -> bool {
     exception(lower.trim_start()).is_some() || is_exception(lower.trim())
+}
+
+/// A collective operation that did not end in time, in a log that names no network and no other node, does not show a failure of RDMA: a rank is
+/// late, for a reason that is not in it.
+pub(super) fn doubt_timeout(symptoms: &mut [Symptom]) {
+    let is_timeout = |symptom: &Symptom| {
+        symptom.kind == SymptomKind::CollectiveTimeout
+            && symptom
+                .text
+                .to_ascii_lowercase()
+                .contains("collective operation timeout")
+    };
+    let others_matter = symptoms
+        .iter()
+        .any(|symptom| symptom.grade > Grade::Unrecognised && !is_timeout(symptom));
+    if others_matter {
+        return;
+    }
+    for symptom in symptoms.iter_mut().filter(|symptom| is_timeout(symptom)) {
+        symptom.grade = symptom.grade.min(Grade::Unrecognised);
+    }
 }
 
 static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));

@@ -51,6 +51,7 @@ const TEXTS: &[(&str, Errno)] = &[
     ("network is down", Errno::ENETDOWN),
     ("network is unreachable", Errno::ENETUNREACH),
     ("connection reset by peer", Errno::ECONNRESET),
+    ("software caused connection abort", Errno::ECONNABORTED),
     ("no buffer space available", Errno::ENOBUFS),
     ("endpoint is not connected", Errno::ENOTCONN),
     ("connection timed out", Errno::ETIMEDOUT),
@@ -237,7 +238,12 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         let is_plain = follows_message || is_enclosed && is_negative;
         let is_one = is_sign_right && is_labelled || is_returned || is_plain && is_behind_failure();
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
-        if let Some(errno) = value.map(Errno).filter(|errno| is_one && errno.name().is_some()) {
+        // Programs return a bare -1 for any failure. It is EPERM where it is called `errno`, and where a driver of the kernel returns it.
+        let is_bare = value == Some(1) && is_negative && !before.ends_with("errno") && !names_function(lower);
+        if let Some(errno) = value
+            .map(Errno)
+            .filter(|errno| is_one && !is_bare && errno.name().is_some())
+        {
             if before.ends_with("errno") {
                 return Some(errno);
             }
@@ -245,6 +251,13 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
     }
     first_found
+}
+
+/// Whether a line in lower case names a PCI function, as those of drivers of the kernel do: `0000:3b:00.0: `.
+fn names_function(lower: &str) -> bool {
+    lower
+        .split([' ', '[', '('])
+        .any(|word| rdma_health_kernel_log::is_address(word.trim_end_matches([':', ',', ']', ')'])))
 }
 
 /// Whether the last word of a text is the name of a library that numbers its errors itself: `NCCL Error 2`, `CUDA error: 700`.
@@ -356,6 +369,15 @@ mod tests {
             ("ibv_reg_mr was called, then CUDA error 1", None),
             ("ncclResult: 2 of ibv_reg_mr", None),
             ("mlx5_0 could not be opened. The level is (-2)", None),
+            ("ibv_create_qp failed on mlx5_0 (rc=-1)", None),
+            ("nvmf: *ERROR*: Failed to add transport to tgt.(-1)", None),
+            ("ibv_reg_mr failed: errno -1", Some(Errno::EPERM)),
+            ("ibv_reg_mr failed, errno 1", Some(Errno::EPERM)),
+            ("fi_domain failed: -EPERM", Some(Errno::EPERM)),
+            (
+                "mlx5_core 0000:3b:00.0: firmware command failed, err -1",
+                Some(Errno::EPERM),
+            ),
         ] {
             assert_eq!(errno(&Lower::of(line)), expected, "{line}");
         }

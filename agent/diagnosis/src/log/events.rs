@@ -1,9 +1,13 @@
 //! Events in a line: of `rdma_cm`, of `ibv_get_async_event`, and the completion statuses of EFA.
 
-use rdma_health_protocol::{Errno, WcStatus};
+mod efa;
 
-use super::line::{Lower, after, is_word, number};
+use rdma_health_protocol::Errno;
+
+use super::line::{Lower, after, number};
 use crate::symptom::SymptomKind;
+pub(super) use efa::is_of_efa;
+pub(crate) use efa::{efa_status, efa_words};
 
 /// What an event means for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,69 +83,6 @@ const ASYNC_LABELS: &[&str] = &[
     "gid table changed",
 ];
 
-/// The statuses of EFA's completions (`enum efa_io_comp_status` of the kernel's and rdma-core's EFA driver, which libfabric prints as
-/// provider error), the provider's own errors, and libfabric's texts for both in its old and new words, in lower case. The first one
-/// that occurs applies.
-const EFA: &[(&str, SymptomKind)] = {
-    use SymptomKind::{Completion, PeerClosed, PeerUnreachable, PostRefused, QueueError, ResourceLimit};
-    use WcStatus::{LocLenErr, LocProtErr, RemAccessErr, RemInvReqErr, RemOpErr, WrFlushErr};
-    &[
-        // The peer was reached: its device answers, or it had answered before. Its process does not.
-        ("but handshake failed", PeerClosed),
-        ("connection previously established", PeerClosed),
-        ("established_recv_unresp", PeerClosed),
-        ("unresponsive remote", PeerUnreachable),
-        ("unreachable remote", PeerUnreachable),
-        ("unresponsive receiver", PeerUnreachable),
-        ("receiver not ready", PeerUnreachable),
-        ("destination resource not ready", PeerUnreachable),
-        ("unknown peer", PeerUnreachable),
-        ("error_unresp", PeerUnreachable),
-        ("error_unreach", PeerUnreachable),
-        ("recv_unresp", PeerUnreachable),
-        ("unresp_remote", PeerUnreachable),
-        ("unreach_remote", PeerUnreachable),
-        ("unknown_peer", PeerUnreachable),
-        ("failure posting handshake to peer", PeerUnreachable),
-        ("remote_error_abort", PeerClosed),
-        ("bad_dest_qpn", PeerClosed),
-        ("remote_error_rnr", PeerClosed),
-        ("invalid qpn", PeerClosed),
-        ("remote aborted", PeerClosed),
-        ("bad dest qpn", PeerClosed),
-        ("bad queue pair (qp) number", PeerClosed),
-        ("invalid receiver queue pair number", PeerClosed),
-        ("connection was reset by remote peer", PeerClosed),
-        ("receiver connection aborted", PeerClosed),
-        ("no valid address handle at remote side", PeerClosed),
-        ("flushed during queue pair destroy", Completion(WrFlushErr)),
-        ("internal queue pair error", QueueError),
-        ("qp_internal_error", QueueError),
-        ("invalid operation type", PostRefused),
-        ("unsupported operation type", PostRefused),
-        ("local_error_unsupported_op", PostRefused),
-        ("invalid address handle", PostRefused),
-        ("error_invalid_ah", PostRefused),
-        ("failure to post", PostRefused),
-        ("error posting", PostRefused),
-        ("invalid local key", Completion(LocProtErr)),
-        ("error_invalid_lkey", Completion(LocProtErr)),
-        ("local memory registration is invalid", Completion(LocProtErr)),
-        ("message too long", Completion(LocLenErr)),
-        ("local_error_bad_length", Completion(LocLenErr)),
-        // The first words of the status were only these two.
-        ("message: invalid address", Completion(RemAccessErr)),
-        ("remote_error_bad_address", Completion(RemAccessErr)),
-        ("remote memory registration is invalid", Completion(RemAccessErr)),
-        ("scatter-gather list too short", Completion(RemInvReqErr)),
-        ("scatter-gather list (sgl) too short", Completion(RemInvReqErr)),
-        ("remote_error_bad_length", Completion(RemInvReqErr)),
-        ("unexpected status re", Completion(RemOpErr)),
-        ("remote_error_bad_status", Completion(RemOpErr)),
-        ("pool exhausted", ResourceLimit),
-    ]
-};
-
 /// The texts with which the kernel's users of `rdma_cm` name an event (`rdma_event_msg`), as in [`CM_EVENTS`] but with spaces.
 const KERNEL_EVENTS: &[&str] = &[
     "address error",
@@ -167,6 +108,55 @@ fn kernel_event(lower: &str) -> Option<(&'static str, &str)> {
     })
 }
 
+/// The event that a line of the kernel names by its number only (`enum rdma_cm_event_type`), as older clients and targets of storage do:
+/// `iser_cma_handler: event 6 status -110 conn …`.
+fn numbered_event(lower: &str) -> Option<(Event, &str)> {
+    const HANDLERS: [&str; 4] = ["cma_handler", "cm_handler", "cm_event_handler", "cma event"];
+    /// Names of [`CM_EVENTS`] by the number; an empty one is a step of a connection.
+    const NUMBERED: [&str; 16] = [
+        "",
+        "addr_error",
+        "",
+        "route_error",
+        "",
+        "",
+        "connect_error",
+        "unreachable",
+        "rejected",
+        "",
+        "disconnected",
+        "device_removal",
+        "",
+        "multicast_error",
+        "addr_change",
+        "",
+    ];
+    let at = HANDLERS.iter().find_map(|handler| lower.find(handler))?;
+    let rest = after(&lower[at..], "event ")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = rest.split_at(digits);
+    let is_one = [" status", ", status", " error", ", error"]
+        .iter()
+        .any(|label| rest.starts_with(label));
+    let name = NUMBERED.get(number.parse::<usize>().ok()?).filter(|_| is_one)?;
+    let (_, event) = CM_EVENTS.iter().find(|(known, _)| known == name)?;
+    Some((*event, rest))
+}
+
+/// An event with the error number behind its status: an address or a connection for which no answer came.
+fn with_status(event: Event, rest: &str) -> Event {
+    let is_late = after(rest, "status ").is_some_and(|rest| {
+        let digits = rest.strip_prefix("-110").unwrap_or("x");
+        !digits.starts_with(|c: char| c.is_ascii_alphanumeric())
+    });
+    match event {
+        Event::Symptom(SymptomKind::AddressUnresolved | SymptomKind::CmFailed) if is_late => {
+            Event::Symptom(SymptomKind::PeerUnreachable)
+        }
+        event => event,
+    }
+}
+
 /// The event in a line of `rdma_cm`.
 fn cm_event(line: &Lower<'_>) -> Option<Event> {
     let lower = &line.lower;
@@ -178,8 +168,18 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
             return Some(Event::Symptom(reason(rest)));
         }
         let name = name.replace(' ', "_");
+        // A target whose host left.
+        if name == "disconnected" && lower.contains("nvmet_rdma: ") {
+            return Some(Event::Harmless);
+        }
         let (_, event) = CM_EVENTS.iter().find(|(known, _)| *known == name)?;
         return Some(*event);
+    }
+    if let Some((event, rest)) = numbered_event(lower) {
+        return Some(match event {
+            Event::Symptom(SymptomKind::ConnectRefused) => Event::Symptom(reason(rest)),
+            event => with_status(event, rest),
+        });
     }
     // A line that compares events names first the expected one, and last the one that came.
     let rest = lower
@@ -222,6 +222,8 @@ fn reason(rest: &str) -> SymptomKind {
     match reason {
         // Invalid service ID, and ECONNREFUSED: nothing listens there.
         Some(8 | -111) => SymptomKind::NoListener,
+        // Stale connection: the peer still has an older one.
+        Some(10) => SymptomKind::PeerClosed,
         // Invalid GID or LID.
         Some(12 | 13) => SymptomKind::ConnectInvalid,
         Some(26) => SymptomKind::MtuDiffers,
@@ -245,45 +247,6 @@ fn async_event(line: &Lower<'_>) -> Option<Event> {
             .then_some(Event::Symptom(SymptomKind::DeviceFatal))
     };
     found.or_else(fatal)
-}
-
-/// Whether a line names a status of EFA, which says more than libfabric's number for it.
-pub(super) fn is_of_efa(line: &Lower<'_>) -> bool {
-    efa(line).is_some()
-}
-
-/// EFA's unreachable peers. `RC: 20` and the like are numbers of libfabric, which other providers use differently.
-fn efa(line: &Lower<'_>) -> Option<Event> {
-    let lower = &line.lower;
-    let about = ["efa", "ofi", "rxr_", "fi_"].iter().any(|word| {
-        lower
-            .find(word)
-            .is_some_and(|at| at == 0 || !is_word(lower.as_bytes()[at - 1]))
-    });
-    if !about {
-        return None;
-    }
-    let (_, kind) = EFA.iter().find(|(words, _)| lower.contains(words))?;
-    Some(Event::Symptom(*kind))
-}
-
-/// The meaning of a status of EFA by its name in lower case.
-pub(crate) fn efa_status(name: &str) -> Option<SymptomKind> {
-    let (_, kind) = EFA
-        .iter()
-        .find(|(words, _)| name.contains("efa_") && name.contains(words))?;
-    Some(*kind)
-}
-
-/// What a text in lower case stands for that begins with the words of one of EFA's errors, as in `unresponsive receiver (…)`.
-pub(crate) fn efa_words(text: &str) -> Option<SymptomKind> {
-    let is_known = EFA
-        .iter()
-        .any(|(words, _)| words.contains(' ') && text.starts_with(words));
-    let (_, kind) = EFA
-        .iter()
-        .find(|(words, _)| is_known && words.contains(' ') && text.contains(words))?;
-    Some(*kind)
 }
 
 /// The event that a whole text in lower case names in the words of `ibv_event_type_str`; `Some(None)` has no consequence.
@@ -340,5 +303,7 @@ pub(crate) fn event_named(name: &str) -> Option<Option<SymptomKind>> {
 
 /// The event in a line.
 pub(super) fn event(line: &Lower<'_>) -> Option<Event> {
-    cm_event(line).or_else(|| async_event(line)).or_else(|| efa(line))
+    cm_event(line)
+        .or_else(|| async_event(line))
+        .or_else(|| efa::event(line).map(Event::Symptom))
 }

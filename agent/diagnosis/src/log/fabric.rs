@@ -248,7 +248,8 @@ fn state(lower: &str) -> Option<(&str, usize)> {
     } else {
         let link = trimmed.strip_prefix("link ")?;
         let (name, rest) = link.split_once(" state ")?;
-        let (_, port) = name.split_once('/')?;
+        // A port of InfiniBand has its prefix, LID and subnet manager first.
+        let (_, port) = name.split(' ').next()?.split_once('/')?;
         let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         rest.trim_start().get(..).filter(|_| is_port)?
     };
@@ -261,7 +262,7 @@ fn port_state(lower: &str) -> Option<(K, usize)> {
     let (word, at) = state(lower)?;
     let kind = match word {
         "down" => K::PortNotActive,
-        "initializing" | "initialize" | "init" => K::PortInitializing,
+        "initializing" | "initialize" | "init" | "armed" => K::PortInitializing,
         _ => return None,
     };
     Some((kind, at))
@@ -349,6 +350,18 @@ mod tests {
             (
                 "link mlx5_0/1 state down physical_state disabled netdev eth0",
                 Some(K::PortNotActive),
+            ),
+            (
+                "link mlx5_9/1 subnet_prefix fe80:0000:0000:0000 lid 65535 sm_lid 1 lmc 0 state down physical_state link_up",
+                Some(K::PortNotActive),
+            ),
+            (
+                "link mlx5_9/1 subnet_prefix fe80:0000:0000:0000 lid 9 sm_lid 1 lmc 0 state init physical_state link_up",
+                Some(K::PortInitializing),
+            ),
+            (
+                "link mlx5_9/1 subnet_prefix fe80:0000:0000:0000 lid 9 sm_lid 1 lmc 0 state active physical_state link_up",
+                None,
             ),
             ("\tstate:\t\t 1: down", Some(K::PortNotActive)),
             (

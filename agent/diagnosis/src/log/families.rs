@@ -6,7 +6,9 @@
 mod collectives;
 mod hpc;
 mod kernel;
+mod kubernetes;
 mod storage;
+mod tools;
 
 use std::sync::LazyLock;
 
@@ -54,6 +56,8 @@ const NCCL: &[Row] = &[
     ),
     (&["posted incorrect receive info"], K::PostRefused),
     (&["no device found", "net/ib"], K::NoDevice),
+    // A plugin of NCCL, by its own name.
+    (&["no device found", "nccl info"], K::NoDevice),
     (&["unable to open device"], K::OpenFailed),
     (&["failed to open libibverbs"], K::NoLibrary),
     (&["no socket interface found"], K::NoSocketInterface),
@@ -118,7 +122,13 @@ const GPU_LIBRARIES: &[Row] = &[
         &["cannot allocate buffer on the specified memory type"],
         K::GpuDoorbellFailed,
     ),
+    (&["init failed for transport: ibgda"], K::GpuDoorbellFailed),
     (&["init failed for transport"], K::BackendFailed),
+    (&["init failed for remote transport"], K::BackendFailed),
+    // Mercury.
+    (&["requested ofi provider"], K::BackendMissing),
+    (&["re-compile libfabric with support"], K::BackendMissing),
+    (&["memory_peers/", "no such file"], K::GdrDisabled),
     (&["found inactive port"], K::PortNotActive),
     (&["state = ibv_port_down"], K::PortNotActive),
     // MORI-IO.
@@ -190,10 +200,16 @@ const MPI: &[Row] = &[
     (&["psm could not", "endpoint"], K::OpenFailed),
     (&["hfi_userinit", "failed"], K::OpenFailed),
     (&["can't open", "/dev/hfi1"], K::OpenFailed),
+    // MPICH repeats the status of UCX.
+    (&["ucx function returned with failed status"], K::BackendFailed),
 ];
 
 /// DPDK.
 const DPDK: &[Row] = &[
+    // Memory that the processes of a node share: another one, or this one before, has made it.
+    (&["memzone", "already exists"], K::SharedMemory),
+    (&["cannot allocate mlx5 shared data"], K::SharedMemory),
+    (&["unable to init pmd global data"], K::OpenFailed),
     (&["no verbs device matches pci device"], K::NoDevice),
     (&["verbs device not found"], K::NoDevice),
     (&["cannot list devices, is ib_uverbs loaded"], K::ModuleMissing),
@@ -210,118 +226,6 @@ const DPDK: &[Row] = &[
     (&["devx", "not supported"], K::CreateRefused),
 ];
 
-/// perftest, libibverbs, rdma-core's tools and infiniband-diags.
-const TOOLS: &[Row] = &[
-    (&["disagrees about version of symbol"], K::ModuleMismatch),
-    (&["unknown symbol", "(err"], K::ModuleMismatch),
-    (&["module rdma_ucm not found"], K::ModuleMissing),
-    (&["module ib_", "not found"], K::ModuleMissing),
-    (&["module mlx5_ib", "not found"], K::ModuleMissing),
-    (&["did not detect devices"], K::NoDevice),
-    (&["couldn't get context for the device"], K::OpenFailed),
-    (&["failed to open device"], K::OpenFailed),
-    (&["couldn't listen to port"], K::ExchangeFailed),
-    // perftest counts the events of rdma_cm before it gives up.
-    (&["times addr_error"], K::AddressUnresolved),
-    (&["missing master sm"], K::NoSubnetManager),
-    // What ibstat prints of a port.
-    (&["state: initializing"], K::PortInitializing),
-    (&["unable to find the infiniband/roce device"], K::NoDevice),
-    (&["ib device", "not found"], K::NoDevice),
-    (&["does not support the kernel abi"], K::NoProvider),
-    (&["couldn't load driver"], K::NoProvider),
-    (&["no userspace device-specific driver found"], K::NoProvider),
-    (&["couldn't open config directory", "libibverbs"], K::NoProvider),
-    (&["libibverbs.so", "cannot open shared object"], K::NoLibrary),
-    (&["librdmacm.so", "cannot open shared object"], K::NoLibrary),
-    (&["libmlx5.so", "cannot open shared object"], K::NoLibrary),
-    (&["couldn't read uverbs abi version"], K::ModuleMissing),
-    (&["ib_uverbs", "not loaded"], K::ModuleMissing),
-    (&["is ib_uverbs loaded"], K::ModuleMissing),
-    (&["couldn't read abi version", "librdmacm"], K::CmUnavailable),
-    (&["librdmacm", "fatal"], K::CmUnavailable),
-    (&["librdmacm", "no rdma devices"], K::NoDevice),
-    (&["port number", "state is down"], K::PortNotActive),
-    (&["port number", "state is init"], K::PortInitializing),
-    (&["port number", "state is"], K::PortNotActive),
-    (&["port is not active"], K::PortNotActive),
-    (&["port", "is not in active state"], K::PortNotActive),
-    (&["port", "not active"], K::PortNotActive),
-    (&["link is down", "rdma"], K::PortNotActive),
-    (&["requested mtu is higher than active mtu"], K::MtuDiffers),
-    (&["mtu mismatch"], K::MtuDiffers),
-    (&["failed to complete run_iter"], K::JobFailed),
-    (
-        &["unable to connect the hca's through the link"],
-        K::ConnectFailed,
-    ),
-    (&["completion with error at"], K::JobFailed),
-    (&["couldn't connect to remote qp"], K::ConnectFailed),
-    (&["couldn't connect to"], K::ExchangeFailed),
-    (&["could not connect to server", "rdma"], K::ExchangeFailed),
-    (
-        &["unable to open file descriptor for socket connection"],
-        K::ExchangeFailed,
-    ),
-    (
-        &["failed to exchange data between server and client"],
-        K::ExchangeFailed,
-    ),
-    (&["couldn't read remote address"], K::PeerClosed),
-    (&["unable to read to socket/rdma_cm"], K::PeerClosed),
-    (&["unable to init the socket connection"], K::ExchangeFailed),
-    (&["stat of ib device"], K::NoDevice),
-    (&["ibwarn", "timeout"], K::NoSubnetManager),
-    (&["no sm"], K::NoSubnetManager),
-    (&["sminfo", "failed"], K::NoSubnetManager),
-    (&["sa query", "timed out"], K::NoSubnetManager),
-    (&["sa query", "failed"], K::NoSubnetManager),
-    (&["path record", "failed"], K::NoSubnetManager),
-];
-
-/// Kubernetes, its device plugins and network plugins, OpenShift.
-const KUBERNETES: &[Row] = &[
-    (
-        &["unable to validate against any security context constraint"],
-        K::AdmissionRefused,
-    ),
-    (&["violates podsecurity"], K::AdmissionRefused),
-    (&["denied the request", "ipc_lock"], K::AdmissionRefused),
-    (&["capabilities", "ipc_lock", "not allowed"], K::AdmissionRefused),
-    (
-        &["hostpath volumes are not allowed", "infiniband"],
-        K::AdmissionRefused,
-    ),
-    (&["avc:", "denied", "infiniband"], K::NotPermitted),
-    (&["apparmor=\"denied\"", "infiniband"], K::NotPermitted),
-    (&["no devices in device pool"], K::ResourceUnavailable),
-    (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
-    (&["ifaddr of", "not found"], K::InterfaceHidden),
-    (
-        &["incorrect rdma subsystem network namespace"],
-        K::NetworkAttachFailed,
-    ),
-    (&["rdma device", "not found"], K::ModuleMissing),
-    (&["error creating new device", "rdma"], K::ModuleMissing),
-    (&["no allocatable devices"], K::ResourceUnavailable),
-    (&["guid is not valid"], K::FunctionUnconfigured),
-    (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
-    (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
-    (&["sriov-cni", "failed"], K::NetworkAttachFailed),
-    (&["rdma-cni", "failed"], K::NetworkAttachFailed),
-    (&["rdma subsystem", "namespace mode"], K::NetworkAttachFailed),
-    (&["rdma system", "exclusive"], K::NetworkAttachFailed),
-    (
-        &["network-attachment-definition", "not found"],
-        K::NetworkAttachFailed,
-    ),
-    (
-        &["cannot find a network-attachment-definition"],
-        K::NetworkAttachFailed,
-    ),
-    (&["could not allocate ip in range"], K::NetworkAttachFailed),
-];
-
 /// All rows.
 pub(super) const ROWS: &[&[Row]] = &[
     collectives::ROWS,
@@ -331,8 +235,8 @@ pub(super) const ROWS: &[&[Row]] = &[
     storage::ROWS,
     DPDK,
     kernel::ROWS,
-    TOOLS,
-    KUBERNETES,
+    tools::ROWS,
+    kubernetes::ROWS,
     MPI,
 ];
 
@@ -398,6 +302,11 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         || before.ends_with("found ")
         // Who calls a tool of the adapter repeats what it printed.
         || lower[at..].starts_with("-e- ")
+        || lower[at..].starts_with(grammar::INTER_NODE)
+        // The plugin for virtual functions reports it of each of its pools.
+        || lower[at..]
+            .strip_prefix("no devices in device pool, skip")
+            .is_some_and(cluster::is_of_rdma)
 }
 
 /// Whether a message shows why an adapter did not start, which its driver reports as an event, too.
@@ -407,6 +316,7 @@ pub(super) fn outranks_events(kind: K) -> bool {
         K::FirmwareMissing
             | K::FirmwareMismatch
             | K::PciRoom
+            | K::RegMrNoMemory
             | K::ModuleUnsigned
             | K::HostMemory
             | K::AssignRefused

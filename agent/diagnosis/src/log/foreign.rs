@@ -22,8 +22,9 @@ const OTHERS: [&str; 16] = [
     "redis",
     "etcd",
 ];
-/// Sources of transports over TCP, of UCX and of Mooncake, in lower case.
-const TCP: [&str; 6] = [
+/// Sources of transports over TCP, of UCX (besides its sockets) and of Mooncake, and that of RDS, in lower case.
+const TCP: [&str; 7] = [
+    "rds/tcp",
     "tcp_ep",
     "tcp_iface",
     "tcp_sockcm",
@@ -32,7 +33,7 @@ const TCP: [&str; 6] = [
     "tcptransport",
 ];
 /// What Kubernetes and its runtimes say of images, and stores of their space, in lower case: all words of a row.
-const OTHER_LAYERS: [&[&str]; 10] = [
+const OTHER_LAYERS: [&[&str]; 11] = [
     &["pull image"],
     &["pulling image"],
     &["image pull"],
@@ -43,6 +44,8 @@ const OTHER_LAYERS: [&[&str]; 10] = [
     &["no_available_handle"],
     &["store", "object not found"],
     &["store", "object_not_found"],
+    // A unit of systemd that needs a GPU.
+    &["gdrcopy.service", "failed"],
 ];
 /// Words of what runs containers, in lower case: names of jobs follow.
 const RUNTIMES: [&str; 11] = [
@@ -91,7 +94,8 @@ pub(super) fn is_other_connection(lower: &str, kind: K) -> bool {
 
 /// Whether a line in lower case is of a transport over TCP.
 pub(super) fn is_of_tcp(lower: &str) -> bool {
-    TCP.iter().any(|source| lower.contains(source)) && !lower.contains("rdma")
+    let of_ucx = || lower.contains(" sock.c:") && lower.contains("ucx");
+    (TCP.iter().any(|source| lower.contains(source)) || of_ucx()) && !lower.contains("rdma")
 }
 
 /// Whether a line in lower case reports a failure of another layer, whatever names stand in it: of an image, or of the space of a store.
@@ -177,6 +181,9 @@ mod tests {
         ));
         assert!(is_of_tcp(
             "tcp_transport.cpp:213] session::writebody failed. error: bad address"
+        ));
+        assert!(is_of_tcp(
+            "[1575430973.9] [n1:70612:0]           sock.c:212  ucx  error send(fd=-1) failed: bad file descriptor"
         ));
         assert!(!is_of_tcp(
             "ib_mlx5_log.c:171 ucx  error transport retry count exceeded"

@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use super::entity::is_rdma_name;
+
 /// The GID that a word in lower case is: `fe80::526b:4bff:fecb:bece`, Mooncake's `fe:80:00:…` in hexadecimal, perftest's `254:128:00:…` in
 /// decimal, NCCL's `80fe/1a8a41feff21a75e`, whose halves have their bytes in reverse order.
 pub(super) fn parse(word: &str) -> Option<Ipv6Addr> {
@@ -47,6 +49,24 @@ pub(super) fn link_local(lower: &str) -> Option<Ipv6Addr> {
     words.find_map(|word| parse(word.trim_end_matches(['.', ':'])).filter(|gid| is_of_mac(*gid)))
 }
 
+/// A row of a table of the GIDs of a port, in lower case: its index and the GID. `GID[  0]: fe80::…, RoCE v1` of `ibv_devinfo -v`,
+/// `mlx5_0  1  0  fe80:… v1 eth0` of `show_gids`, `…/ports/1/gids/0:fe80:…` of `grep`.
+pub(super) fn row(lower: &str) -> Option<(u32, Ipv6Addr)> {
+    let of_list = || {
+        let (index, rest) = lower.trim_start().strip_prefix("gid[")?.split_once(']')?;
+        Some((index, rest.trim_start_matches(':').split_whitespace().next()?))
+    };
+    let of_columns = || {
+        let mut words = lower.split_whitespace();
+        let _port = words.next().filter(|name| is_rdma_name(name)).and(words.next())?;
+        Some((words.next()?, words.next()?))
+    };
+    let of_files = || lower.split_once("/gids/")?.1.split_once(':');
+    let (index, gid) = of_list().or_else(of_columns).or_else(of_files)?;
+    let index = index.trim().parse().ok()?;
+    Some((index, parse(gid.trim().trim_end_matches([',', '.']))?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +102,26 @@ mod tests {
         ] {
             let found = link_local(line).map(|gid| gid.to_string());
             assert_eq!(found.as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_table_is_read_in_every_form() {
+        for (line, expected) in [
+            ("\t\tgid[  0]:\t\tfe80::5aa2:e1ff:fe1c:2f0a, roce v1", Some(0)),
+            ("gid[1]: ::ffff:192.168.64.4,       roce v2", Some(1)),
+            (
+                "mlx5_0  1     3       0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1  v2  ens1f0",
+                Some(3),
+            ),
+            (
+                "/sys/class/infiniband/rocep1s0/ports/1/gids/0:fe80:0000:0000:0000:5aa2:e1ff:fe1c:2f0a",
+                Some(0),
+            ),
+            ("mlx5_0 1 2 active", None),
+            ("gid[0] of the peer", None),
+        ] {
+            assert_eq!(row(line).map(|(index, _)| index), expected, "{line}");
         }
     }
 }

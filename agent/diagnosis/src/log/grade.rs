@@ -71,7 +71,24 @@ impl Grade {
 fn is_harmless(lower: &str) -> bool {
     // The heading of a completion that mlx5 dumps: its status is in the next line, or in this one.
     let is_heading = lower.contains("error cqe on cqn") && !lower.contains("syndrome");
-    LISTS.harmless.occur(lower) || is_capability(lower) || is_heading || tries_memory(lower)
+    LISTS.harmless.occur(lower) && !is_of_compiler(lower)
+        || is_capability(lower)
+        || is_heading
+        || tries_memory(lower)
+        || misses_tool(lower)
+}
+
+/// Whether a compiler, or a tool of a build, refused a file: `…/efa_nv_peermem.o: error: objtool: … is deprecated`.
+fn is_of_compiler(lower: &str) -> bool {
+    const FILES: [&str; 5] = [".c", ".h", ".o", ".ko", ".mod"];
+    let of_file = |before: &str| {
+        let path = before.split(' ').next_back().unwrap_or_default();
+        let path = path.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+        FILES.iter().any(|suffix| path.ends_with(suffix))
+    };
+    lower
+        .split_once(": error: ")
+        .is_some_and(|(before, _)| of_file(before))
 }
 
 /// Whether libfabric's core tries the kinds of GPU memory, as it does at each start, whatever the job uses:
@@ -81,6 +98,13 @@ fn tries_memory(lower: &str) -> bool {
     function().is_some_and(|(name, _)| {
         name.ends_with("dl_init") || name.contains("hmem") && (name.contains("init") || name.contains("open"))
     })
+}
+
+/// Whether what collects metrics does not find the tool that it calls: `failed to get RDMA stats … 'rdma statistic -j' … executable file not found`.
+fn misses_tool(lower: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    has(&["executable file not found", "command not found"])
+        && has(&["metric", "statistic", "stats", "exporter", "monitor"])
 }
 
 /// DPDK lists what an adapter does not have when it starts: `mlx5_net: Packet pacing is not supported.`

@@ -2,17 +2,29 @@
 //!
 //! The [rows](super::families) hold fixed phrases. Here are the forms that many programs share, and those whose meaning is in a value.
 
+mod asserted;
+mod devices;
+mod gpu_path;
+
+use self::{
+    asserted::asserted,
+    devices::{no_device, no_gid, not_found},
+};
+pub(super) use self::{devices::no_transport, gpu_path::ANCHORS as OF_GPU_PATH};
 use super::{
     fabric, install,
-    line::{after, is_word, number},
-    nvme,
+    line::{after, number},
+    nvme, packages, passthrough,
 };
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
+    "vfio",
     "deepep",
     "deep_ep",
+    "assert",
+    "inter-node cfg",
     "lag map",
     "dkms",
     "depends",
@@ -51,170 +63,41 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 12] = [
+    let readers: [Reader; 17] = [
         no_device,
+        asserted,
+        only_tcp,
         no_gid,
         not_found,
         gpu_timeout,
         lag,
         bond,
+        packages::find,
         install::build,
         install::firmware_tool,
         transfer_status,
         ended,
         nvme::refused,
+        passthrough::find,
         fabric::umad,
+        gpu_path::find,
     ];
     readers.iter().find_map(|read| read(lower))
 }
 
-/// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.
-fn no_device(lower: &str) -> Option<(K, usize)> {
-    const NOUNS: [&str; 10] = [
-        "device", "devices", "hca", "hcas", "nic", "nics", "rnic", "rnics", "adapter", "adapters",
-    ];
-    const OF_RDMA: [&str; 13] = [
-        "ib",
-        "rdma",
-        "infiniband",
-        "roce",
-        "efa",
-        "verbs",
-        "ibverbs",
-        "openfabrics",
-        "iwarp",
-        "hca",
-        "hcas",
-        "rnic",
-        "rnics",
-    ];
-    const THERE: [&str; 5] = ["found", "detected", "available", "present", "discovered"];
-    /// The most words between `no` and what is counted.
-    const BETWEEN: usize = 3;
-    for found in places(lower, &["no ", "0 "]) {
-        let at = found + 2;
-        let words = || {
-            lower[at..]
-                .split(|c: char| !c.is_ascii_alphanumeric())
-                .filter(|word| !word.is_empty())
-        };
-        let Some(noun) = words().take(BETWEEN + 1).position(|word| NOUNS.contains(&word)) else {
-            continue;
-        };
-        let of_rdma = words().take(noun + 1).any(|word| OF_RDMA.contains(&word));
-        let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
-        // `no active RDMA device`, `Found 0 HCAs`.
-        let is_usable = words()
-            .take(noun)
-            .any(|word| matches!(word, "active" | "usable" | "available" | "suitable"));
-        let is_counted = lower[..found].trim_end().ends_with("found");
-        let is_none = if lower[found..].starts_with('0') {
-            is_counted
-        } else {
-            is_there || is_usable
-        };
-        if of_rdma && is_none {
-            return Some((K::NoDevice, found));
-        }
-    }
-    None
+/// UCX's choice of transports for the peers on other nodes, if all are over TCP: `inter-node cfg#3 rma(tcp/eth0) am(tcp/eth0)`.
+fn only_tcp(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find(INTER_NODE)?;
+    let mut transports = lower[at..]
+        .split([' ', '(', ')'])
+        .filter(|word| word.contains('/'))
+        .peekable();
+    let is_tcp = transports.peek().is_some() && transports.all(|word| word.starts_with("tcp/"));
+    is_tcp.then_some((K::SocketFallback, at))
 }
 
-/// `No suitable GID found on mlx5_1/1`, `no usable RoCE v2 GIDs available`.
-fn no_gid(lower: &str) -> Option<(K, usize)> {
-    /// The most words between `no` and what is counted.
-    const BETWEEN: usize = 4;
-    const KINDS: [&str; 13] = [
-        "suitable",
-        "usable",
-        "valid",
-        "matching",
-        "routable",
-        "active",
-        "available",
-        "such",
-        "roce",
-        "rocev2",
-        "v2",
-        "ipv4",
-        "ib",
-    ];
-    places(lower, &["no "])
-        .find(|at| {
-            let words = || {
-                lower[*at..]
-                    .split(|c: char| !c.is_ascii_alphanumeric())
-                    .skip(1)
-                    .filter(|word| !word.is_empty())
-            };
-            let Some(noun) = words()
-                .take(BETWEEN + 1)
-                .position(|word| matches!(word, "gid" | "gids"))
-            else {
-                return false;
-            };
-            let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
-            let rest = || words().skip(noun + 1).take(2);
-            is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
-        })
-        .map(|at| (K::NoGid, at))
-}
-
-/// Where one of the words begins a word.
-fn places<'a>(lower: &'a str, words: &'a [&str]) -> impl Iterator<Item = usize> + 'a {
-    words.iter().flat_map(move |word| {
-        lower
-            .match_indices(*word)
-            .map(|(at, _)| at)
-            .filter(|at| *at == 0 || !is_word(lower.as_bytes()[at - 1]))
-    })
-}
-
-/// `Fail to find available RDMA device mlx5_7`, `could not find an RDMA GID`: what was looked for stands after the verb.
-fn not_found(lower: &str) -> Option<(K, usize)> {
-    const VERBS: [&str; 5] = ["fail", "failed", "unable", "could", "cannot"];
-    /// The most words between the verb and what is looked for.
-    const WITHIN: usize = 5;
-    let at = lower.find(" find ")?;
-    let failed = lower[..at]
-        .rsplit(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .take(2)
-        .any(|word| VERBS.contains(&word));
-    let words = || {
-        lower[at + " find ".len()..]
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .take(WITHIN)
-    };
-    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce" | "gid"));
-    let kind = words().find_map(|word| match word {
-        "device" | "devices" | "hca" | "nic" => Some(K::NoDevice),
-        // UCX_IB_ROCE_SUBNET_LIST and its like select by the address.
-        "gid" if lower.contains("subnet list") => Some(K::SettingUnmatched),
-        "gid" => Some(K::NoGid),
-        _ => None,
-    })?;
-    (failed && of_rdma).then_some((kind, at))
-}
-
-/// UCX's `no active messages transport to NODE: rc_mlx5/mlx5_0:1 - Destination is unreachable, …`: it lists the transports that it has, and why
-/// each does not lead there. If none of them is of RDMA, it found no device that it may use.
-pub(super) fn no_transport(lower: &str) -> Option<(K, usize)> {
-    const RDMA: [&str; 5] = ["rc_", "dc_", "ud_", "srd_", "gga_"];
-    let at = lower.find(" transport to ")?;
-    let begins = lower[..at].rfind("no ")?;
-    let is_ucx = lower[..begins].contains("ucx") && at - begins < 60;
-    let transports = || lower[at..].split([' ', ',']).filter(|word| word.contains('/'));
-    // None of those that the settings allow can do what is needed, wherever the peer is.
-    if transports().next().is_none() {
-        let is_none = is_ucx && lower[at..].contains("unsupported operation");
-        return is_none.then_some((K::NoDevice, begins));
-    }
-    let has_rdma = transports().any(|word| RDMA.iter().any(|name| word.starts_with(name)));
-    let kind = if has_rdma { K::PeerUnreachable } else { K::NoDevice };
-    is_ucx.then_some((kind, begins))
-}
+/// What begins UCX's choice of transports for the peers on other nodes.
+pub(super) const INTER_NODE: &str = "inter-node cfg";
 
 /// The timeouts of `DeepEP`'s kernels name a rank or a channel. Those of the part over RDMA say so; the others may wait for `NVLink`.
 fn gpu_timeout(lower: &str) -> Option<(K, usize)> {
@@ -288,9 +171,26 @@ fn ended(lower: &str) -> Option<(K, usize)> {
     about.then_some((K::PeerClosed, at))
 }
 
+/// Requests to a peer that did not complete in the time that the program grants: `Failed to complete transfers after 60 seconds`, `transfer did not
+/// complete within 30 s`.
+pub(super) fn unfinished(lower: &str) -> Option<K> {
+    const REQUESTS: [&str; 5] = ["transfer", "request", "batch", "rdma read", "rdma write"];
+    let at = lower.find("complete")?;
+    let failed = ["failed to ", "unable to ", "did not ", "didn't ", "not "]
+        .iter()
+        .any(|word| lower[..at].ends_with(word));
+    let in_time = ["after ", "within ", "in "].iter().any(|word| {
+        after(&lower[at..], word).is_some_and(|rest| {
+            let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            unit.len() < rest.len() && unit.trim_start().starts_with(['s', 'm'])
+        })
+    });
+    (failed && in_time && REQUESTS.iter().any(|word| lower.contains(word))).then_some(K::PeerUnreachable)
+}
+
 /// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.
 pub(super) fn of_others(lower: &str) -> Option<K> {
-    const GPU: [&str; 10] = [
+    const GPU: [&str; 12] = [
         "failed to cuda ",
         "cuda failure",
         "hip failure",
@@ -301,9 +201,12 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
         "ncclunhandledcudaerror",
         "cuda out of memory",
         "cuda driver version is insufficient",
+        // A file of a topology or of a graph that is of another machine.
+        "nccl warn xml ",
+        "rccl warn xml ",
     ];
     // System V and POSIX shared memory, and UCX's transports over them.
-    const SHARED: [&str; 14] = [
+    const SHARED: [&str; 16] = [
         "/dev/shm",
         "shared memory segment",
         "shmutils",
@@ -314,12 +217,16 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
         "shm_open ",
         "mm_sysv.c",
         "mm_posix.c",
+        "mm_iface.c",
+        "mm_ep.c",
         "using md sysv",
         "using md posix",
         "with mm for",
         "(name=mm_",
     ];
-    if GPU.iter().any(|words| lower.contains(words)) {
+    // UCX's transport over CUDA's handles of memory stays within the node or its NVLink domain.
+    let is_of_node = lower.contains("cuda_ipc_") && lower.contains("cumem");
+    if is_of_node || GPU.iter().any(|words| lower.contains(words)) {
         return Some(K::ComputeError);
     }
     SHARED
@@ -343,86 +250,4 @@ pub(super) fn is_search(lower: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forms_are_read_and_their_healthy_relatives_are_not() {
-        for (line, expected) in [
-            ("rdma_open_hca(575)....: no ib device found", Some(K::NoDevice)),
-            (
-                "error: no usable rdma devices were detected on this host",
-                Some(K::NoDevice),
-            ),
-            ("mypmd: no active hca found", Some(K::NoDevice)),
-            (
-                "[enforce fail] list_. no ibverbs devices present",
-                Some(K::NoDevice),
-            ),
-            ("no suitable gid found on rocep153s0/1", Some(K::NoGid)),
-            ("no change of the gid was found", None),
-            (
-                "failed to find a gid which matches/unmatches the following subnet list: 192.168.40.0/24",
-                Some(K::SettingUnmatched),
-            ),
-            ("no block device found", None),
-            ("casino rdma device found", None),
-            (
-                "deepep timeout for dispatch senders, rank 3, responsible_channel = 4",
-                Some(K::CollectiveTimeout),
-            ),
-            (
-                "deepep combine rdma sender timeout, channel: 3, rdma: 1",
-                Some(K::PeerUnreachable),
-            ),
-            ("deepep error: timeout (dispatch cpu)", Some(K::CollectiveTimeout)),
-            ("deepep: timeouts are 100 s", None),
-            (
-                "mlx5_core 0000:5e:00.0: modify lag map port 1:1 port 2:1",
-                Some(K::BondMemberDown),
-            ),
-            (
-                "mlx5_core 0000:5e:00.0: lag map active ports: 2",
-                Some(K::BondMemberDown),
-            ),
-            ("mlx5_core 0000:5e:00.0: lag map active ports: 1, 2", None),
-            ("mlx5_core 0000:5e:00.0: modify lag map port 1:1 port 2:2", None),
-            (
-                "mlx5_core 0000:5e:00.0: lag map port 1:1 port 2:2 shared_fdb:0",
-                None,
-            ),
-            (
-                "nixl._bindings.nixlbackenderror: nixl_err_backend",
-                Some(K::BackendFailed),
-            ),
-            ("transfer failed: nixl_err_remote_disconnect", Some(K::PeerClosed)),
-            (
-                "createbackend: unsupported backend 'ucx'",
-                Some(K::BackendMissing),
-            ),
-            (
-                "ibverbs init qp failed: end of file conn_id 1",
-                Some(K::PeerClosed),
-            ),
-            ("unexpected end of file in config.json", None),
-        ] {
-            assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_search_of_a_file_is_no_failure_but_a_missing_device_is() {
-        assert!(is_search(
-            "openat(at_fdcwd, \"/usr/lib64/libmlx4-rdmav34.so\", o_rdonly) = -1 enoent (no such file or directory)"
-        ));
-        assert!(is_search(
-            "[pid 41] access(\"/etc/libibverbs.d/efa.driver\", r_ok) = -1 enoent (no such file or directory)"
-        ));
-        assert!(!is_search(
-            "openat(at_fdcwd, \"/dev/infiniband/uverbs0\", o_rdwr) = -1 enoent (no such file or directory)"
-        ));
-        assert!(!is_search(
-            "openat(at_fdcwd, \"/dev/infiniband/uverbs0\", o_rdwr) = -1 eacces (permission denied)"
-        ));
-    }
-}
+mod tests;

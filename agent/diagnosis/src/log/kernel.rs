@@ -56,6 +56,8 @@ pub(super) fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::
         EventKind::ModuleFault => (SymptomKind::ModuleFault, None),
         EventKind::ModuleUnplugged | EventKind::LinkDown => (SymptomKind::PortError, Some(Degraded)),
         EventKind::ResourceLimit => (SymptomKind::ResourceLimit, None),
+        EventKind::BounceFull => (SymptomKind::NoMemory, None),
+        EventKind::AccessDenied => (SymptomKind::NotPermitted, None),
         EventKind::PeerMemory => (SymptomKind::PeerMemoryError, None),
         EventKind::GpuFailed => (SymptomKind::GpuStopped, None),
         EventKind::GpuLinkError => (SymptomKind::GpuLinkError, None),
@@ -130,6 +132,8 @@ pub(super) fn user_of(driver: &str) -> User {
 
 /// Whether a line begins as those of `dmesg` and of the journal do: `[ 1234.567] `, `[Mon Oct 16 09:54:43 2023] `, `host kernel: `.
 pub(super) fn is_of_kernel(text: &str) -> bool {
+    /// The kernel counts from the start of the machine. Seconds of so many digits count from 1970, which programs print.
+    const EPOCH: usize = 10;
     const DAYS: [&str; 7] = ["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
     let time = text
         .trim_start()
@@ -139,7 +143,7 @@ pub(super) fn is_of_kernel(text: &str) -> bool {
     let is_time = |time: &str| {
         let is_number = time.split_once('.').is_some_and(|(seconds, part)| {
             let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            is_digits(seconds) && is_digits(part)
+            seconds.len() < EPOCH && is_digits(seconds) && is_digits(part)
         });
         is_number || DAYS.iter().any(|day| time.starts_with(day))
     };

@@ -21,8 +21,22 @@ pub struct Marks {
     pub slurm: bool,
     /// A person ran the tools of RDMA in a login session, not in a container.
     pub login: bool,
+    /// The command of the job lifts the limit of locked memory.
+    pub unlimited: bool,
     /// Transfers between the adapter and GPU memory are set up, so that the adapter could register that memory.
     pub gpu_direct: bool,
+    /// The program uses the adapters of HPE Slingshot.
+    #[serde(skip)]
+    pub slingshot: bool,
+    /// The kernel of a virtual machine on Hyper-V or Azure wrote a part of it.
+    #[serde(skip)]
+    pub hyperv: bool,
+    /// A storage client lost a connection that it had, and tries again.
+    #[serde(skip)]
+    pub reconnects: bool,
+    /// A region of no bytes was registered.
+    #[serde(skip)]
+    pub empty_region: bool,
     /// The RDMA drivers above those of Ethernet that it names.
     #[serde(skip)]
     pub above: Above,
@@ -84,10 +98,19 @@ enum Mark {
     Amd,
     Slurm,
     GpuDirect,
+    Slingshot,
+    HyperV,
+    Reconnects,
+    /// The length of a region follows.
+    Length,
     /// The prompt of a shell; a command follows.
     Prompt,
     InfiniBand,
     Ethernet,
+    /// An IPv4 address in the form of a GID follows.
+    Ipv4Gid,
+    /// The job runs without a limit of locked memory.
+    Unlimited,
     /// A LID follows. RoCE has none, and prints 0.
     Lid,
     Family(Family),
@@ -119,6 +142,17 @@ const WORDS: &[(&str, Mark)] = &[
     ("slurm_", Mark::Slurm),
     (":~$ ", Mark::Prompt),
     (" ~]$ ", Mark::Prompt),
+    (":cxi:", Mark::Slingshot),
+    ("cxip_", Mark::Slingshot),
+    ("cxil_", Mark::Slingshot),
+    ("hv_pci", Mark::HyperV),
+    ("hv_netvsc", Mark::HyperV),
+    ("mana_ib", Mark::HyperV),
+    (" mana ", Mark::HyperV),
+    ("reconnecting in", Mark::Reconnects),
+    ("reconnect attempt", Mark::Reconnects),
+    ("starting error recovery", Mark::Reconnects),
+    (" len: ", Mark::Length),
     ("/gdrdma", Mark::GpuDirect),
     (":1/ib", Mark::InfiniBand),
     (":1/roce", Mark::Ethernet),
@@ -129,6 +163,13 @@ const WORDS: &[(&str, Mark)] = &[
     ("link_layer: ethernet", Mark::Ethernet),
     ("link_layer:\t\tethernet", Mark::Ethernet),
     ("roce detected", Mark::Ethernet),
+    // An IPv4 address as a GID, which only RoCE v2 has, in the forms in which programs print GIDs.
+    ("::ffff:", Mark::Ipv4Gid),
+    ("00:00:ff:ff:", Mark::Ipv4Gid),
+    ("00:00:255:255:", Mark::Ipv4Gid),
+    ("0000:0000:ffff:", Mark::Ipv4Gid),
+    ("ulimit -l unlimited", Mark::Unlimited),
+    ("memlock=-1", Mark::Unlimited),
     (" lid: ", Mark::Lid),
     (" lid 0x", Mark::Lid),
     ("habana", Mark::Family(Family::Gaudi)),
@@ -171,6 +212,22 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     words.chain(kernel::names_above())
 }
 
+/// Whether words of a line in lower case are advice to set the limit: `try setting ulimit -l unlimited`.
+fn is_advice(lower: &str, at: usize) -> bool {
+    [
+        "try",
+        "please",
+        "should",
+        "set ",
+        "setting",
+        "recommend",
+        "check",
+        "use ",
+    ]
+    .iter()
+    .any(|word| lower[..at].contains(word))
+}
+
 /// Whether a line in lower case is advice that lists the modules of several vendors: `make sure nv_peer_mem, amdgpu plugin, or Intel Xe
 /// driver is installed`. It says nothing about the place.
 fn lists_vendors(lower: &str) -> bool {
@@ -211,11 +268,20 @@ impl Marks {
                 Some((_, Mark::Slurm)) => self.slurm = true,
                 Some((_, Mark::Prompt)) => self.login |= runs_tool(lower, found.start, found.end),
                 Some((_, Mark::GpuDirect)) => self.gpu_direct = true,
+                Some((_, Mark::Slingshot)) => self.slingshot = true,
+                Some((_, Mark::Reconnects)) => self.reconnects = true,
+                Some((_, Mark::HyperV)) => self.hyperv = true,
+                // `Unable to register MR buf (Invalid argument): 0x7ffc94c94c40 len: 0`
+                Some((_, Mark::Length)) => {
+                    self.empty_region |= lower.contains("register") && number(&lower[found.end..]) == Some(0);
+                }
                 Some((_, Mark::InfiniBand)) => {
                     let follows = lower.as_bytes().get(found.end);
                     self.layers.infiniband |= !follows.is_some_and(u8::is_ascii_alphanumeric);
                 }
+                Some((_, Mark::Unlimited)) => self.unlimited |= !is_advice(lower, found.start),
                 Some((_, Mark::Ethernet)) => self.layers.ethernet = true,
+                Some((_, Mark::Ipv4Gid)) => self.layers.ethernet |= lower[..found.start].contains("gid"),
                 Some((_, Mark::Lid)) => {
                     // 65535 is what a port has that no subnet manager has configured.
                     self.layers.infiniband |=

@@ -1,14 +1,16 @@
 //! The verbs or connection-manager operation that a line is about, whatever the program that wrote it.
 
+mod meaning;
+mod vendor;
+
 use std::sync::LazyLock;
 
-use rdma_health_protocol::Errno;
-
+pub(crate) use self::meaning::failed_operations;
+pub(super) use self::vendor::special;
 use super::{
     line::is_word,
     phrases::{Occurrence, Phrases},
 };
-use crate::symptom::SymptomKind;
 
 /// What a program tried to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("post a receive", Post),
         ("post a request", Post),
         ("post_recv", Post),
+        ("post_srq", Post),
+        ("post srq", Post),
+        ("post to srq", Post),
         ("post send", Post),
         ("post recv", Post),
         // Registration of memory.
@@ -80,6 +85,11 @@ const PHRASES: &[(&str, Operation)] = {
         ("mr_reg", Register),
         ("reg mr", Register),
         ("mr mr", Register),
+        ("mr registration", Register),
+        ("registration of mr", Register),
+        ("registering mr", Register),
+        ("buffer registration", Register),
+        ("registering buffer", Register),
         ("register mr", Register),
         ("register memory", Register),
         ("register the memory", Register),
@@ -163,6 +173,10 @@ const PHRASES: &[(&str, Operation)] = {
         ("create recv cq", Create),
         ("creating cq", Create),
         ("create srq", Create),
+        ("create shared receive queue", Create),
+        ("create a shared receive queue", Create),
+        ("create the shared receive queue", Create),
+        ("resize the completion queue", Create),
         ("create dct", Create),
         ("create completion queue", Create),
         ("create a completion queue", Create),
@@ -213,6 +227,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("resolve route", CmRoute),
         ("route resolution", CmRoute),
         ("rdma_connect", CmConnect),
+        ("rpcrdma_ep_connect", CmConnect),
         ("rdma_accept", CmConnect),
         ("rdma_listen", CmAddress),
         ("rdma connect", CmConnect),
@@ -327,100 +342,4 @@ fn is_place(lower: &str, found: Occurrence) -> bool {
         })
     };
     has_line || is_file || follows_line()
-}
-
-/// What a failed call in a line in lower case shows if it is one of the experimental verbs, `ibv_exp_*`, which only the libraries of older
-/// MLNX_OFED have: the driver does not know it. What the driver answers to a call that it knows keeps its meaning.
-pub(super) fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Option<SymptomKind> {
-    let is_known = match operation {
-        Operation::Query | Operation::Open | Operation::Call => false,
-        Operation::Harmless => true,
-        // Memory of a GPU is refused so, too.
-        Operation::Register if errno == Some(Errno::EINVAL) => true,
-        _ => matches!(
-            errno,
-            Some(
-                Errno::ENOMEM
-                    | Errno::EAGAIN
-                    | Errno::EFAULT
-                    | Errno::ETIMEDOUT
-                    | Errno::EPERM
-                    | Errno::EACCES
-                    | Errno::EIO
-            )
-        ),
-    };
-    (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
-}
-
-/// The symptoms that an error number leads to, with the operation that failed.
-pub(crate) fn failed_operations(errno: Errno) -> Vec<(&'static str, SymptomKind)> {
-    const OPERATIONS: [(&str, Operation); 7] = [
-        ("registering memory", Operation::Register),
-        ("creating a queue", Operation::Create),
-        ("connecting a queue pair", Operation::Connect),
-        ("opening a device", Operation::Open),
-        ("resolving an address", Operation::CmAddress),
-        ("connecting with rdma_cm", Operation::CmConnect),
-        ("any other call", Operation::Call),
-    ];
-    OPERATIONS
-        .iter()
-        .filter_map(|(what, operation)| Some((*what, operation.failed(Some(errno))?)))
-        .collect()
-}
-
-impl Operation {
-    /// The symptom if it failed with this error; `None` if the failure is harmless.
-    pub(super) fn failed(self, errno: Option<Errno>) -> Option<SymptomKind> {
-        use SymptomKind as K;
-        let denied = matches!(errno, Some(Errno::EPERM | Errno::EACCES));
-        Some(match (self, errno) {
-            (Self::Harmless, _) => return None,
-            (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
-            // The rdma cgroup answers EAGAIN (`rdmacg_try_charge`); a memlock limit is ENOMEM. No context is left: others use them all.
-            (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN))
-            | (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC)) => K::ResourceLimit,
-            (Self::Register, Some(Errno::ENOMEM)) => K::RegMrNoMemory,
-            // At registration EIO is also the answer of an adapter without room for another region.
-            (Self::Create, Some(Errno::EIO | Errno::ENODEV)) => K::DeviceGone,
-            (Self::Register, _) => K::RegMrFailed,
-            (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
-            (Self::Create, None) => K::CreateUnexplained,
-            (Self::Create, Some(Errno::ENOMEM | Errno::ENOSPC)) => K::CreateFailed,
-            (Self::Create, _) if denied => K::NotPermitted,
-            (Self::Create, _) => K::CreateRefused,
-            (Self::Connect, None) => K::ConnectFailed,
-            (Self::Connect, Some(errno)) => K::of_connect(errno),
-            // The peer rejects a service ID for which nothing listens.
-            (Self::CmConnect, Some(Errno::ECONNREFUSED)) => K::NoListener,
-            (Self::CmConnect, errno) => match errno.map(K::of_connect) {
-                None | Some(K::ConnectFailed) => K::CmFailed,
-                Some(kind) => kind,
-            },
-            (
-                Self::CmAddress | Self::CmRoute,
-                Some(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE),
-            ) => K::ConnectRefused,
-            // The library asks for what this driver does not have.
-            (Self::Query, Some(Errno::ENOSYS))
-            | (Self::Query | Self::Open, Some(Errno::ENOTTY | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
-                K::VersionMismatch
-            }
-            (Self::Open, Some(Errno::ENODEV | Errno::ENXIO | Errno::ENOENT)) => K::DeviceAbsent,
-            // libibverbs found no /sys/class/infiniband_verbs.
-            (Self::Open, Some(Errno::ENOSYS)) => K::ModuleMissing,
-            (Self::Open | Self::Query, _) => K::OpenFailed,
-            (Self::CmOpen, _) => K::CmUnavailable,
-            (Self::CmAddress, Some(Errno::EADDRINUSE)) => K::AddressInUse,
-            (Self::Post, Some(Errno::ENOMEM)) => K::QueueFull,
-            (Self::Post | Self::Call, None) => K::Unrecognised,
-            (Self::CmAddress | Self::CmRoute, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
-            (Self::CmAddress, _) => K::AddressUnresolved,
-            (Self::CmRoute, _) => K::RouteUnresolved,
-            (Self::Gid, _) => K::NoGid,
-            (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,
-            (Self::Call | Self::Post, Some(errno)) => K::of_call(errno),
-        })
-    }
 }

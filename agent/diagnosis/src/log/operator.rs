@@ -5,7 +5,10 @@
 //! dynamic resource allocation (kubelet, scheduler), and the daemons of the SR-IOV operator and its older device plugins.
 
 use super::{cluster::is_of_rdma, install::names_package};
-use crate::symptom::SymptomKind::{self as K};
+use crate::symptom::{
+    Symptom,
+    SymptomKind::{self as K},
+};
 
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
@@ -224,6 +227,20 @@ fn functions(lower: &str) -> Option<(K, usize)> {
     .iter()
     .any(|words| lower.contains(words));
     (fails(lower) || is_refused).then_some((K::FunctionUnconfigured, at))
+}
+
+/// Whether a report of a function that could not be configured says why. Daemons report the step that failed first, and the reason below.
+pub(super) fn has_reason(symptom: &Symptom) -> bool {
+    const REASONS: [&str; 6] = [
+        "link not found",
+        "link with name",
+        "no such device",
+        "not supported",
+        "is not valid",
+        "is larger than",
+    ];
+    let lower = symptom.text.to_ascii_lowercase();
+    symptom.kind != K::FunctionUnconfigured || REASONS.iter().any(|reason| lower.contains(reason))
 }
 
 /// `RDMA modules are not loaded, you may need to install rdma-core package`.

@@ -10,7 +10,27 @@ pub(super) fn has(text: &str) -> bool {
         || has_process(text)
         || is_since_boot(trimmed)
         || is_klog(trimmed)
+        || is_of_launcher(trimmed)
         || is_event(trimmed)
+}
+
+/// Host and process as Open MPI prints them: `[n02:07711] mtl_ofi.h:98: …`.
+fn is_of_launcher(trimmed: &str) -> bool {
+    /// The fewest digits of a process number. A line of a source file may have fewer: `[rdma.c:61]`.
+    const DIGITS: usize = 4;
+    let tag = trimmed.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let Some((host, process)) = tag.and_then(|(tag, _)| tag.rsplit_once(':')) else {
+        return false;
+    };
+    let is_host = host.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !host.contains(':')
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    let is_source = [".c", ".cc", ".cpp", ".h", ".py", ".go"]
+        .iter()
+        .any(|end| host.ends_with(end));
+    is_host && !is_source && process.len() >= DIGITS && process.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// An event of Kubernetes as `kubectl` lists it: `Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  …`.
@@ -122,6 +142,7 @@ mod tests {
             "libfabric:4321:efa:domain:x():298<warn> y",
             "mlx5_core 0000:5e:00.0: f:580:(pid 0): x",
             "[1,0]<stderr>: x",
+            "[n02.cluster:07711] *** x",
             "sshd[812]: x",
             "  Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  x",
             "59m  Warning  FailedScheduling  pod/w-0  x",
@@ -132,6 +153,8 @@ mod tests {
             "misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed",
             "NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4000> with status=12",
             "(section 12.7.38):",
+            "[rdma.c:1075] x",
+            "[btl_openib:retry-exceeded]",
             "Warning FailedScheduling means that no node has room",
             "localGid fe80::13:12ff:fe6f remoteGid ::",
             "pattern: \"mlx5_core .*: poll_health.*\"",

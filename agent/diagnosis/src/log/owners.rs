@@ -3,7 +3,7 @@
 //! A fault of the bus or of the IOMMU often names an address only. Any other line of the log may say whose it is: a driver before the
 //! address (`r8169 0000:03:00.0: …`), or the list of `lspci` (`06:00.0 Ethernet controller: Marvell …`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_kernel_log::is_address;
 
@@ -49,7 +49,8 @@ const OURS: [&str; 25] = [
     "x722",
 ];
 /// Makers and classes of other devices in that list, in lower case.
-const OTHERS: [&str; 33] = [
+const OTHERS: [&str; 34] = [
+    "vga compatible controller",
     "realtek",
     "marvell",
     "aquantia",
@@ -92,6 +93,8 @@ pub(super) struct Owners {
     functions: BTreeMap<String, bool>,
     /// By the address of a PCIe port: the source of the errors that it reports.
     sources: BTreeMap<String, String>,
+    /// The functions that the PCI core could not recover below the ports that have errors.
+    affected: BTreeSet<String>,
 }
 
 impl Owners {
@@ -131,6 +134,9 @@ impl Owners {
             }
             return;
         }
+        if is_affected(&before, &after) && self.affected.len() < MAX {
+            self.affected.insert(address.clone());
+        }
         let of_driver = || (word.len() > 7).then(|| by_driver(&before, &after)).flatten();
         let Some(is_ours) = of_driver().or_else(|| by_list(&before, &after)) else {
             return;
@@ -153,6 +159,12 @@ impl Owners {
         owner.is_some_and(|is_ours| !is_ours)
     }
 
+    /// Whether the errors of PCIe ports in this log concern other devices only: all functions that the PCI core named below them are others'.
+    fn affects_others(&self) -> bool {
+        let is_other = |function: &String| self.functions.get(function) == Some(&false);
+        !self.affected.is_empty() && self.affected.iter().all(is_other)
+    }
+
     /// Whether two faults are kept as one: those of one function, or, where `kept` is large, of functions with the same kind of owner.
     pub(super) fn are_counted_together(&self, one: &Symptom, other: &Symptom, kept: usize) -> bool {
         let is_other = |symptom: &Symptom| {
@@ -166,7 +178,8 @@ impl Owners {
     pub(super) fn settle(&self, symptoms: &mut Vec<Symptom>) {
         for symptom in symptoms.iter_mut().filter(|symptom| is_of_function(symptom.kind)) {
             let function = symptom.named.function.as_deref();
-            if function.is_some_and(|function| self.is_other(function)) {
+            let is_below = || is_of_port(symptom) && self.affects_others();
+            if function.is_some_and(|function| self.is_other(function)) || is_below() {
                 symptom.grade = Grade::Note;
             }
         }
@@ -199,6 +212,11 @@ pub(super) fn is_of_function(kind: K) -> bool {
 /// What the PCI core says of a port is not what it says of an adapter.
 pub(super) fn is_of_port(symptom: &Symptom) -> bool {
     symptom.text.contains("pcieport ")
+}
+
+/// Whether the PCI core says of a function, but not of a port, that it could not recover it: `xhci_hcd 0000:97:00.0: AER: can't recover (…)`.
+fn is_affected(before: &str, after: &str) -> bool {
+    after.starts_with(": AER: can't recover") && !before.ends_with("pcieport ")
 }
 
 /// An address with its domain, in lower case.
@@ -368,6 +386,15 @@ mod tests {
             ),
             (
                 format!("{aer}mlx5_core 0000:61:00.0: PCIe Bus Error: severity=Uncorrected (Fatal)\n"),
+                2,
+            ),
+            // The errors of a port concern what is below it.
+            (
+                format!("xhci_hcd 0000:62:00.0: AER: can't recover (no error_detected callback)\n{}", "pcieport 0000:60:03.1: AER: device recovery failed\n"),
+                0,
+            ),
+            (
+                "mlx5_core 0000:61:00.0: AER: can't recover (no error_detected callback)\npcieport 0000:60:03.1: AER: device recovery failed\n".to_owned(),
                 2,
             ),
             // A fault of an adapter after one of another device counts.

@@ -4,44 +4,46 @@
 //! ([`families`](super::families)), a verbs operation with its error number, and an error number alone. A line about RDMA that
 //! looks like a failure and has none of these is kept as not recognised.
 
+mod anchors;
 mod dump;
+mod judged;
 mod nearby;
 mod reading;
+mod wording;
 
-use std::sync::LazyLock;
-
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
-use rdma_health_kernel_log::{Device, EventKind, Judgement};
+use rdma_health_kernel_log::Device;
 use rdma_health_protocol::Errno;
 
 pub(crate) use self::dump::failure_in;
 pub(super) use self::reading::by_transition;
 use self::{
+    anchors::ANCHORS,
     dump::Dump,
+    judged::{Judged, judged, reading_of},
     nearby::Nearby,
-    reading::{Reading, read, symptom},
+    reading::{Reading, symptom},
+    wording::read,
 };
 use super::{
-    cluster, codes, connection,
-    ended::{self, PythonTrace},
-    entity::is_rdma_name,
+    cluster, connection,
+    ended::PythonTrace,
     errors::errno,
-    fabric, families, gpu,
-    grade::failures,
-    grammar,
-    kernel::{User, is_of_interest, kernel, of_event, user_of},
+    families,
+    kernel::kernel,
     line::Lower,
-    loader,
-    marks::{self, Marks},
-    memory,
-    needless::{assigned, only_misses_a_feature},
-    nvme::{self, Target},
+    listing::Listing,
+    marks::Marks,
+    needless::assigned,
+    nvme::Target,
     operation::{Operation, operation},
-    operator::{self, Policy},
+    operator::Policy,
+    ranks::Ranks,
+    registration,
     settings::{self, Fact},
     shown::Shown,
-    success::{self, Successes},
-    trace::{self, Report},
+    success::Successes,
+    trace::Report,
+    waiting,
     wrapped::{self, Frame},
 };
 use crate::symptom::{self, Family, Gpu, Software, Symptom, SymptomKind};
@@ -58,60 +60,6 @@ pub(super) enum Found {
     /// A connection to this peer, or of this controller, is there again.
     Reconnected(String),
 }
-
-/// Other words of lines that matter, in lower case.
-const OTHER_ANCHORS: &[&str] = &[
-    "completion",
-    "completed",
-    "dump error cqe",
-    "async event",
-    "event",
-    "synd",
-    "status",
-    "retry",
-    "flushed",
-    "vendor err",
-    // The kernel's messages.
-    "port module",
-    "link down",
-    "link up",
-    "link is",
-    "offline",
-    "temp",
-    "aer:",
-    "dpc:",
-    "health",
-    "heartbeat",
-    "stall",
-    "rej reason",
-    "assert_",
-    "abnormal",
-    "fault",
-    "io_page",
-    "xid (",
-    "no cid",
-    "gpu reset",
-    " reset",
-    "f_trans",
-    "slot",
-    "inaccessible",
-    "containment",
-    "insufficient",
-    "firmware",
-    // Codes and names.
-    "(-",
-    "[-",
-    ": -",
-    "=-",
-    "= -",
-    "returned -",
-    "_down",
-    "disconnect",
-    "nccl warn",
-    "arm-smmu",
-    "ae qpid",
-    "qp event",
-];
 
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
 #[derive(Debug, Default)]
@@ -132,53 +80,16 @@ pub(super) struct Recogniser {
     successes: Successes,
     /// Whether a pod requests what RDMA needs.
     requested: bool,
+    /// Whether a line shows a device plugin for RDMA.
+    our_plugin: bool,
+    ranks: Ranks,
     /// The status of an operator's policy.
     policy: Policy,
+    /// Lists of devices that tools print.
+    listing: Listing,
     /// What the host connects to.
     target: Target,
 }
-
-/// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
-/// it has a state for each letter of each word.
-static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let of_families = families::ROWS
-        .iter()
-        .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first().copied()));
-    let of_forms = [
-        OTHER_ANCHORS,
-        settings::ANCHORS,
-        grammar::ANCHORS,
-        codes::ANCHORS,
-        cluster::ANCHORS,
-        operator::ANCHORS,
-        fabric::ANCHORS,
-        loader::ANCHORS,
-        connection::ANCHORS,
-        nvme::ANCHORS,
-        wrapped::WHOLE,
-        nearby::ANCHORS,
-        &cluster::REQUESTS,
-        &[ended::LABEL, wrapped::COUNTED],
-    ];
-    let words = of_forms
-        .into_iter()
-        .flatten()
-        .copied()
-        .chain(failures())
-        .chain(memory::neighbours())
-        .chain(marks::anchors())
-        .chain(success::anchors())
-        .chain(ended::anchors())
-        .chain(ended::exceptions())
-        .chain(trace::anchors())
-        .chain(of_families);
-    AhoCorasickBuilder::new()
-        .ascii_case_insensitive(true)
-        .match_kind(MatchKind::Standard)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(words)
-        .ok()
-});
 
 impl Recogniser {
     /// The GPU whose memory one of the lines up to `line` shows, at most `within` lines before.
@@ -206,6 +117,18 @@ impl Recogniser {
         symptom.kind == SymptomKind::StorageRefused && self.target.is_refusal_over_tcp(&symptom.text)
     }
 
+    /// What the lines so far show of the ranks and nodes of the job.
+    pub(super) fn ranks(&self) -> &Ranks {
+        &self.ranks
+    }
+
+    /// A list of devices that has none.
+    pub(super) fn empty_list(&self) -> Option<Symptom> {
+        let line = Lower::of("ibv_devices: no device below the header (device, node GUID)");
+        let number = self.listing.empty()?;
+        Some(symptom(&line, Reading::of(SymptomKind::NoDevice, 0), number))
+    }
+
     /// What the lines so far show to have worked.
     pub(super) fn successes(&mut self) -> &mut Successes {
         &mut self.successes
@@ -227,7 +150,10 @@ impl Recogniser {
         }
         self.python.add(&text, number);
         self.shown.add(&text, number);
-        if !ANCHORS.as_ref()?.is_match(bytes) {
+        self.listing.add(&text, number);
+        let anchors = ANCHORS.as_ref()?;
+        let in_words = || wording::expanded(&text).is_some_and(|text| anchors.is_match(text.as_bytes()));
+        if !(anchors.is_match(bytes) || in_words()) {
             return None;
         }
         let line = Lower::of(&text);
@@ -238,6 +164,8 @@ impl Recogniser {
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
         self.requested |= cluster::requests_rdma(&line.lower);
+        self.ranks.add(&text, &line.lower);
+        self.our_plugin |= registration::is_of_our_plugin(&line.lower);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) {
             return None;
@@ -247,8 +175,7 @@ impl Recogniser {
             let reading = said.map(|(kind, at)| Reading::of(kind, at));
             return reading.map(|reading| Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
-        if let Some(at) = self.policy.package(&line.lower) {
-            let reading = Reading::of(SymptomKind::DriverNotBuilt, at);
+        if let Some(reading) = self.of_cluster(&line.lower) {
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
         if let Some(report) = Report::begin(&text, &line.lower, number) {
@@ -307,6 +234,19 @@ impl Recogniser {
         })
     }
 
+    /// What a line in lower case shows in the words of Kubernetes, as far as lines before it show that RDMA is concerned.
+    fn of_cluster(&mut self, lower: &str) -> Option<Reading> {
+        if let Some(at) = self.policy.package(lower) {
+            return Some(Reading::of(SymptomKind::DriverNotBuilt, at));
+        }
+        if let Some(at) = waiting::for_driver(lower) {
+            return Some(Reading::of(SymptomKind::DriverNotReady, at));
+        }
+        let ours = self.our_plugin || self.requested || self.marks.family == Some(Family::Efa);
+        let at = registration::failed(lower).filter(|_| ours)?;
+        Some(Reading::of(SymptomKind::ResourceUnavailable, at))
+    }
+
     /// What a line shows in the words of the tools of one family of adapters: `hccn_tool -link -g` prints only the state, and Gaudi's ports
     /// refuse a queue pair while they are down.
     fn of_family(&self, lower: &str) -> Option<Reading> {
@@ -352,7 +292,7 @@ impl Recogniser {
     /// A line of a call trace shows that a report of the kernel is about RDMA.
     fn traced(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
         let report = self.report.as_ref()?;
-        if report.has_ended(number) {
+        if report.has_ended(bytes, number) {
             self.report = None;
             return None;
         }
@@ -364,88 +304,5 @@ impl Recogniser {
         let mut found = symptom(&line, Reading::of(report.kind, 0), report.line);
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
-    }
-}
-
-/// What the kernel's own words decide about a line.
-enum Judged {
-    /// Nothing else matters; `None` is nothing to report.
-    Final(Option<Found>),
-    /// The line is read as any other.
-    Open,
-}
-
-fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Judged {
-    let report = match judgement {
-        Judgement::Harmless => return Judged::Final(None),
-        Judgement::Event(report) => report,
-        Judgement::Unknown | Judgement::Unlisted => return Judged::Open,
-    };
-    if matches!(report.kind, EventKind::LinkUp | EventKind::ModulePlugged) {
-        return Judged::Final(Some(Found::Recovered(report.device.clone())));
-    }
-    if report.kind == EventKind::Started {
-        if report.driver == "amdgpu" {
-            return Judged::Final(Some(Found::Recovered(report.device.clone())));
-        }
-        return Judged::Final(None);
-    }
-    let Some((kind, grade)) = of_event(report.kind).filter(|_| is_of_interest(line, &report.driver)) else {
-        return Judged::Open;
-    };
-    let mut found = symptom(line, Reading::of(kind, 0), number);
-    found.grade = grade.unwrap_or(found.grade);
-    found.software = Some(Software::Kernel);
-    if found.kind == SymptomKind::AdapterNotStarted {
-        found.named.errno = errno(line);
-    }
-    match &report.device {
-        Device::Pci(address) => found.named.function = Some(address.clone()),
-        Device::Named(name) if found.named.device.is_none() && is_rdma_name(name) => {
-            found.named.device = Some(name.clone());
-        }
-        _ => {}
-    }
-    // A process ended before its memory was released. Newer drivers of the GPU no longer log it.
-    if report.kind == EventKind::PeerMemory && line.lower.contains("invalid context, skipping") {
-        found.grade = symptom::Grade::Note;
-    }
-    if report.kind == EventKind::GpuError && gpu::is_of_application(&line.lower) {
-        found.grade = symptom::Grade::Note;
-    }
-    if report.kind == EventKind::IommuFault {
-        match user_of(&report.driver) {
-            User::Rdma => {}
-            // The device decides.
-            User::Unknown => found.known = false,
-            User::Other => found.grade = symptom::Grade::Note,
-        }
-    }
-    Judged::Final(Some(Found::Symptom(Box::new(found))))
-}
-
-fn reading_of(line: &Lower<'_>, judgement: Option<&Judgement>) -> Option<Reading> {
-    // The kernel ends a process: the name of the process may be one of RDMA.
-    if line.lower.contains("out of memory: killed process") {
-        return Some(Reading::of(SymptomKind::RankFailed, 0));
-    }
-    let of_driver = judgement.is_some_and(|judgement| *judgement != Judgement::Unknown)
-        // DPDK says the same of its own drivers.
-        || line.lower.contains(": probe of ") && !line.lower.contains(": probe of pci device");
-    let reading = read(line, of_driver);
-    if let Some(reading) = reading.filter(|reading| reading.kind != SymptomKind::Unrecognised) {
-        return Some(reading);
-    }
-    if let Some(at) = ended::find(&line.lower) {
-        return Some(Reading::of(SymptomKind::RankFailed, at));
-    }
-    match judgement {
-        // Drivers say of many features that a device does not have them.
-        _ if of_driver && reading.is_some() && only_misses_a_feature(&line.lower) => None,
-        // An error of a driver that the table does not know.
-        Some(Judgement::Event(report)) if reading.is_none() && report.kind == EventKind::DriverError => {
-            Some(Reading::unrecognised())
-        }
-        _ => reading,
     }
 }

@@ -7,9 +7,10 @@ use super::{
     entity::device,
     gid,
     line::{after, excerpt},
+    passthrough::Passthrough,
     phrases::Phrases,
 };
-use crate::symptom::Family;
+use crate::symptom::{Family, Grade, Symptom, SymptomKind};
 
 /// A GUID of zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,9 @@ pub struct ZeroGuid {
     pub text: String,
 }
 
+/// What Open MPI's transport openib says of an adapter that it does not use, in lower case.
+const LEFT_OUT: &str = "initializing an openfabrics device";
+
 /// What lines so far show.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
@@ -30,8 +34,27 @@ pub(super) struct Shown {
     pub(super) zero: Option<ZeroGuid>,
     /// The first link-local GID of an Ethernet port, and the number of its line.
     pub(super) link_local: Option<(u64, String)>,
+    /// The GID at index 0 in a list of all GIDs of a port, if it is link-local, and the number of its line.
+    first_of_table: Option<(u64, String)>,
+    /// The line in which Open MPI leaves out an adapter that its transport openib does not know.
+    left_out: Option<u64>,
+    /// What may have been given to a virtual machine.
+    pub(super) passthrough: Passthrough,
     /// Whether a line names a GPU, or a library for GPUs.
     pub(super) gpu: bool,
+    /// The limit of locked memory that a shell printed last, and the number of its line.
+    pub(super) memlock: Option<PrintedLimit>,
+    /// The line after the command that prints it.
+    awaits_limit: Option<u64>,
+}
+
+/// A limit of locked memory that a shell printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrintedLimit {
+    /// The number of its line.
+    pub line: u64,
+    /// The limit in bytes; `None` if there is no limit.
+    pub bytes: Option<u64>,
 }
 
 static GPU: LazyLock<Phrases> = LazyLock::new(|| {
@@ -43,7 +66,16 @@ static GPU: LazyLock<Phrases> = LazyLock::new(|| {
 
 /// What a line has that names a device or shows a GUID, or a link-local GID.
 static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
-    let of_devices = ["ca '", "hca_id:", "ibstat", "ibv_devinfo", "guid:"];
+    let of_devices = [
+        LEFT_OUT,
+        "ca '",
+        "hca_id:",
+        "ibstat",
+        "ibv_devinfo",
+        "guid:",
+        "ulimit -l",
+        "max locked memory",
+    ];
     Phrases::new(of_devices.into_iter().chain(gid::LINK_LOCAL))
 });
 
@@ -51,12 +83,31 @@ impl Shown {
     /// Adds a line. Most lines of a log show none of this, so each is searched before it is read.
     pub(super) fn add(&mut self, text: &str, number: u64) {
         self.gpu = self.gpu || GPU.occur(text);
+        if self.awaits_limit == Some(number)
+            && let Some(bytes) = limit(text)
+        {
+            self.memlock = Some(PrintedLimit { line: number, bytes });
+        }
+        self.passthrough.add(text);
         if !WORTH.occur(text) {
             return;
         }
         let lower = text.to_ascii_lowercase();
+        // A shell prints it after the command: `$ ulimit -l`, then `8192`.
+        if lower.trim_end().ends_with("ulimit -l") {
+            self.awaits_limit = Some(number + 1);
+        } else if let Some(bytes) = row(&lower) {
+            self.memlock = Some(PrintedLimit { line: number, bytes });
+        }
+        if lower.contains(LEFT_OUT) {
+            self.left_out = self.left_out.or(Some(number));
+        }
         if self.link_local.is_none() {
             self.link_local = gid::link_local(&lower).map(|gid| (number, gid.to_string()));
+        }
+        if self.first_of_table.is_none() {
+            let first = gid::row(&lower).filter(|(index, gid)| *index == 0 && gid::is_of_mac(*gid));
+            self.first_of_table = first.map(|(_, gid)| (number, gid.to_string()));
         }
         if self.zero.is_some() {
             return;
@@ -74,6 +125,66 @@ impl Shown {
                 device: self.device.clone(),
                 text: excerpt(text.trim(), 0),
             });
+        }
+    }
+}
+
+/// A limit in KiB, as a shell prints it; `Some(None)` is none.
+#[expect(clippy::option_option, reason = "no number, no limit, or a limit")]
+fn limit(text: &str) -> Option<Option<u64>> {
+    match text.trim() {
+        "unlimited" => Some(None),
+        text => Some(Some(text.parse::<u64>().ok()?.checked_mul(1024)?)),
+    }
+}
+
+/// The limit in a row of `ulimit -a`: `max locked memory  (kbytes, -l) 64`; its unit is 1024 bytes.
+#[expect(clippy::option_option, reason = "another row, no limit, or a limit")]
+fn row(lower: &str) -> Option<Option<u64>> {
+    let (before, value) = lower.split_once("-l)")?;
+    before
+        .trim_start()
+        .starts_with("max locked memory")
+        .then(|| limit(value))?
+}
+
+impl Shown {
+    /// Changes symptoms that other lines explain.
+    pub(super) fn settle(&self, symptoms: &mut [Symptom]) {
+        self.fell_back(symptoms);
+        self.without_address(symptoms);
+    }
+
+    /// Open MPI uses TCP, and no other transport, in the place of the adapter that it left out.
+    fn fell_back(&self, symptoms: &mut [Symptom]) {
+        let Some(line) = self.left_out else {
+            return;
+        };
+        let is_of_tcp = |symptom: &&mut Symptom| {
+            symptom.line > Some(line)
+                && symptom.kind == SymptomKind::TcpError
+                && symptom.text.to_ascii_lowercase().contains("tcp_endpoint")
+        };
+        for symptom in symptoms.iter_mut().filter(is_of_tcp) {
+            symptom.kind = SymptomKind::SocketFallback;
+            symptom.grade = Grade::Degraded;
+        }
+    }
+
+    /// libfabric's provider for verbs takes the GID at index 0 for its datagrams unless a setting names another one. If that is link-local,
+    /// it makes no address handle for a peer with an address.
+    fn without_address(&self, symptoms: &mut [Symptom]) {
+        let Some((_, gid)) = &self.first_of_table else {
+            return;
+        };
+        for symptom in symptoms {
+            let lower = symptom.text.to_ascii_lowercase();
+            let inserts = lower.contains("av_insert") || lower.contains("into address vector");
+            if inserts && symptom.kind == SymptomKind::PeerUnreachable {
+                symptom.kind = SymptomKind::GidUnusable;
+                symptom.named.gid_index.get_or_insert(0);
+                symptom.named.local_gid.get_or_insert_with(|| gid.clone());
+            }
         }
     }
 }

@@ -58,6 +58,8 @@ const LABELS: &[(&str, &[&str])] = &[
             "cqe",
             "work request",
             "work item",
+            "wr id",
+            "vend_err",
             "poll_cq",
             "poll cq",
             "on cq",

@@ -3,12 +3,17 @@
 //! Programs complain while they try: of a provider that does not load before they select another one, of a module that they then do without,
 //! of an adapter that they leave out. Such a complaint counts unless a later line shows that its purpose was reached.
 
+mod ports;
+
 use std::sync::LazyLock;
 
+use self::ports::Ports;
 use super::{
     grade::{Level, level},
     line::number,
     phrases::Phrases,
+    registration,
+    waiting::{self, Waiting},
 };
 use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
@@ -25,6 +30,10 @@ enum Success {
     GpuMemory,
     /// Mooncake's transfer engine listens over TCP, which its configuration selects.
     TcpEngine,
+    /// The library has a transport, so what it tried before is not needed.
+    Transport,
+    /// The program is set up and does its work.
+    Served,
 }
 
 /// Words, in lower case.
@@ -53,6 +62,17 @@ const WORDS: &[(&str, Success)] = &[
     ("dmabuf is supported", Success::GpuMemory),
     ("tcptransport: listen", Success::TcpEngine),
     ("tcptransport listen", Success::TcpEngine),
+    // NIXL.
+    ("was instantiated", Success::Transport),
+    ("loaded backend plugin: ", Success::Transport),
+    ("initialized nixl agent", Success::Transport),
+    // NCCL.
+    ("net/ib : using [", Success::Transport),
+    ("using network ib", Success::Transport),
+    ("application startup complete", Success::Served),
+    ("init complete", Success::Served),
+    ("test complete", Success::Served),
+    ("transfer complete", Success::Served),
 ];
 
 /// How a job ends that did its work, in lower case.
@@ -63,10 +83,18 @@ pub(super) const FINISHED: [&str; 4] = [
     "training done",
 ];
 
-static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(anchors()));
+static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(words()));
 
 /// The words, which make a line worth reading.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
+    let others = waiting::ANCHORS
+        .iter()
+        .copied()
+        .chain(["passed", "disabled", "port:", "port 2:"]);
+    words().chain(others)
+}
+
+fn words() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word).chain(FINISHED)
 }
 
@@ -75,14 +103,23 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 pub(super) struct Successes {
     provider: Option<u64>,
     plugin: Option<u64>,
+    /// The kubelet knows a plugin.
+    registered: Option<u64>,
     no_plugin: bool,
     gpu_memory: Option<u64>,
     tcp_engine: Option<u64>,
+    transport: Option<u64>,
+    served: Option<u64>,
+    /// A test passed, and none failed.
+    passed: Option<u64>,
+    failed: Option<u64>,
+    waiting: Waiting,
     finished: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
     /// A tool listed an active port.
     pub(super) active_port: bool,
+    ports: Ports,
     /// The job has one node only.
     pub(super) one_node: bool,
 }
@@ -90,6 +127,17 @@ pub(super) struct Successes {
 impl Successes {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str, line: u64) {
+        self.waiting.add(lower, line);
+        self.ports.add(lower, line);
+        if registration::succeeded(lower) {
+            self.registered = Some(line);
+        }
+        if lower.trim_end().ends_with(" passed") || lower.contains(" passed in ") {
+            self.passed = Some(line);
+        }
+        if lower.trim_end().ends_with(" failed") || lower.contains(" failed, ") {
+            self.failed = Some(line);
+        }
         for found in FOUND.find(lower) {
             let rest = &lower[found.end..];
             match WORDS.get(found.index) {
@@ -104,6 +152,8 @@ impl Successes {
                 Some((_, Success::NoPlugin)) => self.no_plugin = true,
                 Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
                 Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
+                Some((_, Success::Transport)) => self.transport = Some(line),
+                Some((_, Success::Served)) => self.served = Some(line),
                 // Behind these words are those of the end.
                 None => self.finished = Some(line),
             }
@@ -112,12 +162,26 @@ impl Successes {
 
     /// Lowers the complaints that a success makes void.
     pub(super) fn excuse(&self, symptoms: &mut [Symptom]) {
+        let needs_plugin = symptoms
+            .iter()
+            .any(|symptom| symptom.kind == K::BackendFailed && symptom.grade > Grade::Note);
         for symptom in symptoms.iter_mut() {
-            if self.voids(symptom) {
+            if self.voids(symptom) || !needs_plugin && self.replaces(symptom) {
                 symptom.grade = Grade::Note;
             }
         }
         self.outlive(symptoms);
+    }
+
+    /// A port of InfiniBand whose physical link is up has a logical state, too, as soon as the function has one: it is down where a virtual
+    /// function was not configured.
+    pub(super) fn unconfigured(&self, symptoms: &mut [Symptom]) {
+        let listed = symptoms.iter_mut().find(|symptom| {
+            symptom.kind == K::PortNotActive && symptom.line.is_some() && symptom.line == self.ports.linked()
+        });
+        if let Some(symptom) = listed {
+            symptom.kind = K::FunctionUnconfigured;
+        }
     }
 
     fn voids(&self, symptom: &Symptom) -> bool {
@@ -137,8 +201,9 @@ impl Successes {
             {
                 true
             }
-            // A port without a cable is normal where the same list shows active ones.
-            K::PortNotActive => self.active_port && symptom.grade == Grade::Degraded,
+            K::PortNotActive => {
+                self.active_port && self.ports.are_unused() && symptom.grade == Grade::Degraded
+            }
             // libfabric tries all of its providers, and all kinds of memory.
             K::BackendMissing | K::NoLibrary | K::NoDevice | K::Unrecognised
                 if symptom.software == Some(Software::Libfabric) && tries(symptom) =>
@@ -156,8 +221,44 @@ impl Successes {
             K::ModuleMissing | K::CmUnavailable | K::NoDevice if is_of_plugin(symptom) => {
                 before(self.plugin) && !self.no_plugin
             }
+            // The scheduler found a node for the pod later.
+            K::ResourceUnavailable if symptom.text.to_ascii_lowercase().contains("insufficient ") => {
+                self.waiting.is_scheduled()
+            }
+            // The plugin has devices in another pool.
+            K::ResourceUnavailable if symptom.text.contains("no devices in device pool, skip") => {
+                self.plugin.is_some()
+            }
+            K::ResourceUnavailable if registration::failed(&symptom.text.to_ascii_lowercase()).is_some() => {
+                before(self.registered)
+            }
+            K::DriverNotReady if waiting::for_driver(&symptom.text.to_ascii_lowercase()).is_some() => {
+                self.waiting.has_driver() || before(self.plugin)
+            }
             // Without the module, memory of GPUs is registered through DMA-BUF.
             K::GdrDisabled if names_module(symptom) => self.gpu_memory.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether the job reached with other parts what it tried before with the one that the complaint is about.
+    fn replaces(&self, symptom: &Symptom) -> bool {
+        let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
+        let is_done = || before(self.passed) && self.failed.is_none();
+        match symptom.kind {
+            // NIXL loads every plugin that it finds, and the job needs one of them.
+            K::BackendMissing | K::Unrecognised | K::NoLibrary if is_plugin(symptom) => {
+                before(self.transport) || before(self.served) || is_done()
+            }
+            // What is missing serves memory of GPUs: a test that passes does without.
+            K::BackendMissing if level(&symptom.text) == Some(Level::Warning) => {
+                is_done() || before(self.finished)
+            }
+            // NCCL asks for functions that only newer libraries have.
+            K::LibraryMismatch if symptom.text.contains("NCCL INFO") => {
+                // It needs none of those of the adapter's own library.
+                symptom.text.contains("mlx5dv_") || before(self.transport) || before(self.served)
+            }
             _ => false,
         }
     }
@@ -165,7 +266,10 @@ impl Successes {
     /// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
     fn outlive(&self, symptoms: &mut [Symptom]) {
         let is_event = |symptom: &Symptom| can_go_on(symptom.kind);
-        let fails = |symptom: &Symptom| symptom.grade >= Grade::Degraded && !is_event(symptom);
+        let is_other = |kind: K| kind.is_of_other() || matches!(kind, K::RankFailed | K::JobFailed);
+        let fails = |symptom: &Symptom| {
+            symptom.grade >= Grade::Degraded && !is_event(symptom) && !is_other(symptom.kind)
+        };
         if symptoms.iter().any(fails) {
             return;
         }
@@ -187,6 +291,12 @@ pub(super) fn can_go_on(kind: K) -> bool {
 fn tries(symptom: &Symptom) -> bool {
     let lower = symptom.text.to_ascii_lowercase();
     lower.contains(":core:") || lower.contains("dlopen")
+}
+
+/// Whether a library could not load one of its plugins: `Failed to load plugin from …/libplugin_GDS.so`.
+fn is_plugin(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    lower.contains("load plugin") || lower.contains("libplugin_")
 }
 
 /// Whether a device plugin of Kubernetes reports it.

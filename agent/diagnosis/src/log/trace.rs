@@ -1,4 +1,4 @@
-//! Reports of the kernel that name what is concerned only in their call trace: memory that could not be allocated, tasks that hang.
+//! Reports of the kernel that name what is concerned only in their call trace: memory that could not be allocated, tasks that hang, crashes.
 
 use rdma_health_kernel_log::is_adapter;
 
@@ -19,9 +19,20 @@ const HEADERS: &[(&[&str], K)] = &[
     (&["[hardware error]:", "event severity: recoverable"], K::PciFault),
 ];
 
-/// Phrases of [`HEADERS`] that make a line worth reading.
+/// First lines of the report of a crash in lower case, or first calls of its trace, where the report is cut.
+const CRASHES: &[&str] = &[
+    "bug: unable to handle",
+    "bug: kernel null pointer",
+    "kernel bug at",
+    "general protection fault",
+    "oops: ",
+    "page_fault_oops+",
+];
+
+/// Phrases of [`HEADERS`] and [`CRASHES`] that make a line worth reading.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
-    HEADERS.iter().filter_map(|(phrases, _)| phrases.last().copied())
+    let headers = HEADERS.iter().filter_map(|(phrases, _)| phrases.last().copied());
+    headers.chain(CRASHES.iter().copied())
 }
 
 /// A report whose call trace is not read yet.
@@ -30,24 +41,37 @@ pub(super) struct Report {
     pub(super) kind: K,
     pub(super) line: u64,
     pub(super) text: String,
+    /// The first module that its trace names is where the kernel crashed. What lies deeper only called it.
+    is_crash: bool,
 }
 
 impl Report {
     /// The report that a line begins.
     pub(super) fn begin(text: &str, lower: &str, line: u64) -> Option<Self> {
-        let (_, kind) = HEADERS
+        let is_crash = CRASHES.iter().any(|phrase| lower.contains(phrase));
+        let header = HEADERS
             .iter()
-            .find(|(phrases, _)| phrases.iter().all(|phrase| lower.contains(phrase)))?;
+            .find(|(phrases, _)| phrases.iter().all(|phrase| lower.contains(phrase)));
+        let kind = match header {
+            Some((_, kind)) => *kind,
+            None if is_crash => K::DriverCrashed,
+            None => return None,
+        };
         Some(Self {
-            kind: *kind,
+            kind,
             line,
             text: excerpt(text, 0),
+            is_crash,
         })
     }
 
-    /// Whether its call trace has ended at this line.
-    pub(super) fn has_ended(&self, line: u64) -> bool {
-        line > self.line + WITHIN
+    /// Whether its call trace has ended before this line, or shows that RDMA is not concerned.
+    pub(super) fn has_ended(&self, bytes: &[u8], line: u64) -> bool {
+        let is_elsewhere = || {
+            let text = std::str::from_utf8(bytes).ok();
+            text.and_then(module).is_some_and(|module| !is_core(module))
+        };
+        line > self.line + WITHIN || self.is_crash && is_elsewhere()
     }
 
     /// Whether a line of its call trace shows that RDMA is concerned. A file system over RDMA that waits does so for its server; it is not
@@ -64,6 +88,17 @@ impl Report {
         };
         is_core(module) || self.kind == K::HostMemory && is_consumer(module)
     }
+}
+
+/// Whether a line is a call of a trace of the kernel: ` ib_cm_init+0x3a5/0x8d0 [ib_cm]`, ` ? do_fork+0x1/0x20`.
+pub(super) fn is_call(text: &str) -> bool {
+    let Some((call, place)) = text.split_once("+0x") else {
+        return false;
+    };
+    let (offset, size) = place.split_once("/0x").unwrap_or_default();
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let size = size.split([' ', '\r']).next().unwrap_or_default();
+    !call.is_empty() && is_hex(offset) && is_hex(size)
 }
 
 /// The module in a line of a call trace: ` mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]`.
@@ -126,6 +161,22 @@ mod tests {
         let report = Report::begin(hung, &hung.to_ascii_lowercase(), 1).unwrap();
         assert!(report.concerns_rdma(b" cmd_exec+0x3c9/0x8b0 [mlx5_core]"));
         assert!(!report.concerns_rdma(b" rpc_wait_bit_killable+0x1/0x2 [rpcrdma]"));
-        assert!(!report.has_ended(20) && report.has_ended(200));
+        assert!(!report.has_ended(b"", 20) && report.has_ended(b"", 200));
+    }
+
+    #[test]
+    fn the_first_module_of_a_crash_decides_whose_it_is() {
+        for header in [
+            "BUG: unable to handle page fault for address: ffff9",
+            "Oops: 0002 [#1] PREEMPT SMP",
+            "  ? page_fault_oops+0x171/0x4c0",
+        ] {
+            let report = Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
+            assert_eq!(report.kind, K::DriverCrashed);
+            let own = b"RIP: 0010:esw_port_metadata_get+0x19/0x30 [mlx5_core]";
+            assert!(report.concerns_rdma(own) && !report.has_ended(own, 3));
+            assert!(!report.has_ended(b"RIP: 0010:__list_del_entry_valid+0x19/0x30", 3));
+            assert!(report.has_ended(b" nvme_queue_rq+0x1/0x30 [nvme]", 3));
+        }
     }
 }

@@ -157,7 +157,6 @@ const TOPICS: &[(&str, K)] = &[
     ("default subnet prefix", K::DefaultSubnetPrefix),
     ("nonexistent port", K::SettingUnmatched),
     ("reg mem limit low", K::ResourceLimit),
-    ("ib port not selected", K::RdmaDisabled),
     ("no cpcs for port", K::AddressUnresolved),
     ("ibv_create_qp failed", K::CreateFailed),
     ("ibv_open_device fail", K::OpenFailed),

@@ -301,7 +301,9 @@ impl SymptomKind {
             Errno::ENETDOWN | Errno::ENETUNREACH | Errno::EHOSTUNREACH => Self::ConnectUnreachable,
             Errno::ETIMEDOUT => Self::ConnectTimedOut,
             Errno::ENODEV => Self::ConnectNoDevice,
-            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Self::ConnectRefused,
+            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::ECONNABORTED | Errno::EPIPE => {
+                Self::ConnectRefused
+            }
             Errno::EMFILE | Errno::ENFILE => Self::TooManyFiles,
             Errno::EPERM | Errno::EACCES => Self::NotPermitted,
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
@@ -328,7 +330,9 @@ impl SymptomKind {
             Errno::ENODEV | Errno::ENXIO | Errno::ENOENT => Self::DeviceAbsent,
             Errno::ETIMEDOUT | Errno::ETIME => Self::PeerUnreachable,
             Errno::ENETDOWN | Errno::ENETUNREACH | Errno::EHOSTUNREACH => Self::ConnectUnreachable,
-            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Self::ConnectRefused,
+            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::ECONNABORTED | Errno::EPIPE => {
+                Self::ConnectRefused
+            }
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
             Errno::EFAULT => Self::RegMrFailed,
             _ => Self::Unrecognised,

@@ -202,8 +202,8 @@ impl Software {
                 "Pass the index of the RoCE v2 IPv4 GID on both ends: -x INDEX; show_gids lists them."
             }
             Self::Libfabric | Self::Mpi => {
-                "Bind the job to the interface whose address makes the RoCE v2 IPv4 GID (FI_VERBS_IFACE, or UCX_IB_GID_INDEX if it uses UCX); \
-                show_gids lists the GIDs."
+                "Bind the job to the interface whose address makes the RoCE v2 IPv4 GID (FI_VERBS_IFACE, or UCX_IB_GID_INDEX if it uses UCX). For \
+                datagrams (ofi_rxd) the provider verbs takes index 0: set FI_VERBS_GID_IDX to that GID's index; show_gids lists the GIDs."
             }
             Self::Storage
             | Self::KernelStorage

@@ -2,7 +2,9 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{adapter_events, devlink, gpu_events, lost, modules, pci_link, pci_rate, reading, sriov},
+    domain::{
+        adapter_events, device_node, devlink, gpu_events, lost, modules, pci_link, pci_rate, reading, sriov,
+    },
 };
 
 use super::{FATAL, MW_BIND, RETRY_EXC};
@@ -24,7 +26,7 @@ pub(super) static RDMA_MODULES: KnownCause = KnownCause {
     explanation: "Without ib_uverbs there is no /dev/infiniband/uverbs*; without the adapter's module there is no RDMA device.",
     next_step: "Load them: run modprobe ib_uverbs, and modprobe for the adapter's module (mlx5_ib, irdma, bnxt_re).",
     rules: &[&modules::RDMA_MODULES_MISSING, &reading::HELPER_UNHEALTHY],
-    cases: &[FindingCase::KernelPartMissing],
+    cases: &[FindingCase::KernelPartMissing, FindingCase::ModuleMissing],
     often: &[NoDevice, OpenFailed, ModuleMissing, CmUnavailable],
     sometimes: &[
         SocketFallback,
@@ -35,6 +37,19 @@ pub(super) static RDMA_MODULES: KnownCause = KnownCause {
         DriverNotReady,
     ],
     weigh: weigh::modules,
+};
+
+pub(super) static DEVICE_NODE: KnownCause = KnownCause {
+    id: "device-node",
+    title: "The device node of an RDMA device is missing",
+    explanation: "Programs open an RDMA device through /dev/infiniband/uverbsN. The kernel has the device, but the file is not there.",
+    next_step: "Compare ls /dev/infiniband with ls /sys/class/infiniband_verbs, and create the node that is missing with mknod and the number \
+    in /sys/class/infiniband_verbs/uverbsN/dev.",
+    rules: &[&device_node::UVERBS_NODE_MISSING],
+    cases: &[],
+    often: &[],
+    sometimes: &[OpenFailed, DeviceAbsent, NoDevice, ProbeFailed],
+    weigh: weigh::nothing,
 };
 
 pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
@@ -58,8 +73,12 @@ pub(super) static GPU_FAULT: KnownCause = KnownCause {
     correct, or its system processor does not answer. RDMA transfers from and to its memory fail or hang, here and on the peers.",
     next_step: "Drain the node and read what the driver logged: journalctl -k -b | grep -e Xid -e amdgpu. Reset the GPU (nvidia-smi \
     --gpu-reset) or restart the node. If it happens again, replace the GPU.",
-    rules: &[&gpu_events::GPU_FAILED, &gpu_events::GPU_ERRORS],
-    cases: &[],
+    rules: &[
+        &gpu_events::GPU_FAILED,
+        &gpu_events::GPU_ERRORS,
+        &lost::DEVICE_LOST,
+    ],
+    cases: &[FindingCase::GpuLost],
     often: &[GpuStopped, GpuLinkError],
     sometimes: &[GpuError],
     weigh: weigh::logged,
@@ -120,7 +139,7 @@ pub(super) static DEVICES_MISSING: KnownCause = KnownCause {
     next_step: "Check lspci and the kernel log around the time when the device was last present. A power cycle often brings \
     it back.",
     rules: &[&lost::DEVICE_LOST, &modules::HCAS_MISSING],
-    cases: &[],
+    cases: &[FindingCase::AdapterLost],
     often: &[DeviceGone, NoDevice],
     sometimes: &[SocketFallback, OpenFailed, DeviceAbsent, ResourceUnavailable],
     weigh: weigh::device_present,
@@ -210,7 +229,7 @@ pub(super) static DEVICE_FAULT: KnownCause = KnownCause {
         &adapter_events::DRIVER_ERRORS,
         &devlink::HEALTH_REPORTER_ERROR,
     ],
-    cases: &[],
+    cases: &[FindingCase::NotStarted, FindingCase::UnknownError],
     often: &[
         DeviceFatal,
         DeviceGone,
@@ -261,13 +280,13 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         CommandRefused,
         FirmwareMismatch,
         CreateRefused,
-        CreateUnexplained,
         DriverCrashed,
         CqError,
         PostRefused,
         QueueFatal,
     ],
     sometimes: &[
+        CreateUnexplained,
         InitRefused,
         RtsRefused,
         MW_BIND,

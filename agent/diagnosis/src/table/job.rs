@@ -2,7 +2,7 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{limits, reading},
+    domain::{access, adapter_events, limits, reading},
 };
 
 use super::{
@@ -26,8 +26,9 @@ pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
     title: "The memlock limit of the process is too low",
     explanation: "Registered memory is locked memory. Beyond RLIMIT_MEMLOCK, and without the capability IPC_LOCK, \
     registering memory and creating queues fail with ENOMEM. A pod inherits the limit of the container runtime.",
-    next_step: "Run ulimit -l where the job runs, in its pod. If it is not unlimited, raise LimitMEMLOCK of the container \
-    runtime or add the capability IPC_LOCK to the pod.",
+    next_step: "Run ulimit -l where the job runs, started the same way. If it is not unlimited: with Kubernetes, raise LimitMEMLOCK of the \
+    container runtime or add the capability IPC_LOCK to the pod; with Slurm or without a scheduler, write '* - memlock unlimited' to a file in \
+    /etc/security/limits.d and set LimitMEMLOCK=infinity for slurmd or the service.",
     rules: &[&limits::MEMLOCK_LOW],
     cases: &[],
     often: &[RegMrNoMemory, CreateFailed, MemlockWarning, NoMemory],
@@ -40,7 +41,9 @@ pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
     title: "The RDMA devices of the node are not available where the job runs",
     explanation: "A container has only the devices that its pod requests. Without an RDMA resource in the pod, or without \
     /dev/infiniband, NCCL finds no device and uses TCP.",
-    next_step: "In the pod, run ls /dev/infiniband and env | grep PCIDEVICE. Add the RDMA resource to the pod's limits.",
+    next_step: "Where the job runs, run ls /dev/infiniband and ibv_devinfo. With Kubernetes, add the RDMA resource to the pod's limits (env | grep \
+    PCIDEVICE shows what a pod got); another container needs /dev/infiniband in it (docker run --device); without containers, check that the \
+    modules are loaded and the adapter is of RDMA: lspci, lsmod | grep ib_uverbs.",
     rules: &[],
     cases: &[],
     often: &[
@@ -91,19 +94,14 @@ pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     runs, and run ibv_devinfo there.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::LibraryNotLoaded],
-    often: &[
-        NoLibrary,
-        NoProvider,
-        LibraryMismatch,
-        VersionMismatch,
-        CreateUnexplained,
-    ],
+    often: &[NoLibrary, NoProvider, LibraryMismatch, VersionMismatch],
     sometimes: &[
         BackendFailed,
         NoDevice,
         SocketFallback,
         OpenFailed,
         CreateRefused,
+        CreateUnexplained,
         UnsupportedAdapter,
     ],
     weigh: weigh::userspace,
@@ -129,7 +127,7 @@ pub(super) static DEVICE_PERMISSION: KnownCause = KnownCause {
     title: "The process is not permitted to open the RDMA device",
     explanation: "/dev/infiniband/uverbs* must exist, be readable and writable, and be in the container's device list.",
     next_step: "Where the job runs, check ls -l /dev/infiniband. Request the RDMA resource instead of mounting the directory.",
-    rules: &[],
+    rules: &[&access::ACCESS_DENIED],
     cases: &[],
     often: &[OpenFailed, NotPermitted],
     sometimes: &[GpuDoorbellFailed, CmUnavailable],
@@ -142,8 +140,8 @@ pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
     explanation: "An adapter supports a limited number of memory keys, queues and pages, and a cgroup can set a lower limit \
     (rdma.max). Beyond it, registration fails with ENOMEM even if the memlock limit is high.",
     next_step: "Run rdma resource show, and check rdma.max of the job's cgroup and the kernel log for 'limits exceeded'.",
-    rules: &[],
-    cases: &[],
+    rules: &[&adapter_events::DRIVER_ERRORS],
+    cases: &[FindingCase::RegistrationRefused],
     often: &[ResourceLimit],
     sometimes: &[
         RegMrNoMemory,
@@ -245,7 +243,7 @@ pub(super) static NO_LISTENER: KnownCause = KnownCause {
     cases: &[],
     often: &[NoListener, ExchangeFailed],
     sometimes: &[CmFailed, ConnectRefused],
-    weigh: weigh::logged,
+    weigh: weigh::no_listener,
 };
 
 pub(super) static UNSUPPORTED_ADAPTER: KnownCause = KnownCause {

@@ -28,10 +28,11 @@ pub(super) static PORT_DOWN: KnownCause = KnownCause {
     rules: &[
         &rails::LINK_TYPE_DIFFERS,
         &adapter_events::CABLE_UNPLUGGED,
+        &adapter_events::MODULE_FAULT,
         &link::PORT_DOWN,
         &pods::VF_PORT_DOWN,
     ],
-    cases: &[],
+    cases: &[FindingCase::ModuleOff],
     often: &[PortError, NoDevice, SocketFallback, PortNotActive],
     sometimes: &[
         RETRY_EXC,
@@ -173,8 +174,8 @@ pub(super) static GID_OTHER_NAMESPACE: KnownCause = KnownCause {
     explanation: "A RoCE GID is bound to a network device. In a pod, the kernel refuses a GID whose network device is in another \
     network namespace: moving a queue pair to RTR fails with ENODEV, or the entry reads as ::, although the adapter works on the \
     host.",
-    next_step: "In the pod, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
-    not listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, or \
+    next_step: "Where the job runs, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
+    not listed cannot be used there. In a pod, attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true. Or \
     restrict the job to the devices that it has: NCCL_IB_HCA, UCX_NET_DEVICES.",
     rules: &[],
     cases: &[],

@@ -1,5 +1,10 @@
 //! What surrounds the adapter: the memory of the host, its PCI address ranges, files of firmware, signatures of modules, virtual machines.
 
+use rdma_health_rules::{
+    FindingCase,
+    domain::{adapter_events, modules},
+};
+
 use crate::{
     known::KnownCause,
     symptom::SymptomKind::{
@@ -70,8 +75,8 @@ pub(super) static MODULE_SIGNATURE: KnownCause = KnownCause {
     next_step: "Enrol the key that signed the module: mokutil --import KEY.der, restart, and confirm it in the firmware's menu; DKMS keeps its key \
     in /var/lib/dkms/mok.pub. Or install the signed packages of the driver, or switch Secure Boot off. mokutil --sb-state shows the \
     state, modinfo -F signer MODULE the signer.",
-    rules: &[],
-    cases: &[],
+    rules: &[&modules::RDMA_MODULES_MISSING],
+    cases: &[FindingCase::Unsigned],
     often: &[ModuleUnsigned],
     sometimes: &[],
     weigh: weigh::logged,
@@ -100,8 +105,8 @@ pub(super) static FIRMWARE_FILE: KnownCause = KnownCause {
     cxgb4 do not start. The file is missing there, or in the initramfs from which the driver starts.",
     next_step: "Install the package of firmware (linux-firmware, or the one of the driver), check that the file that the log names is below \
     /lib/firmware, and rebuild the initramfs: update-initramfs -u, or dracut -f. Then reload the driver or restart the node.",
-    rules: &[],
-    cases: &[],
+    rules: &[&adapter_events::ADAPTER_NOT_STARTED],
+    cases: &[FindingCase::FirmwareFile],
     often: &[FirmwareMissing],
     sometimes: &[],
     weigh: weigh::logged,
@@ -115,8 +120,11 @@ pub(super) static PCI_RESOURCES: KnownCause = KnownCause {
     next_step: "In the firmware setup of the host, enable Above 4G Decoding, SR-IOV and, for virtual functions, ARI; raise the MMIO size. Update that \
     firmware. If it has no such setting, boot with pci=realloc; for bus numbers with pci=assign-busses. lspci -vv -s ADDRESS shows what \
     is assigned.",
-    rules: &[],
-    cases: &[],
+    rules: &[
+        &adapter_events::ADAPTER_NOT_STARTED,
+        &adapter_events::DRIVER_ERRORS,
+    ],
+    cases: &[FindingCase::NoAddressRange, FindingCase::NoRoomForVfs],
     often: &[PciRoom],
     sometimes: &[FunctionUnconfigured],
     weigh: weigh::logged,

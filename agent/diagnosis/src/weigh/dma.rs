@@ -139,6 +139,11 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
             "transfers between the adapter and GPU memory were set up (GDRDMA)",
         );
     }
+    // What has no length is not memory of a GPU.
+    let is_empty = case.log.is_some_and(|log| log.marks.empty_region);
+    if let Some(symptom) = case.seen(&[SymptomKind::RegMrFailed]).find(|_| is_empty) {
+        return scales.against(&symptom.source, "the program registers a region without a length");
+    }
     // Host memory fails in the same words. EFAULT and EINVAL are what GPU memory causes.
     let is_of_host =
         |symptom: &&Symptom| symptom.kind == SymptomKind::RegMrFailed && !is_refused_gpu_memory(symptom);
@@ -208,9 +213,7 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         return scales.against("/sys/bus/pci/devices", "no GPU");
     }
     match (&case.node.peer_memory.known(), case.node.peer_memory.unread()) {
-        (Some(PeerMemory::NvidiaPeermem), _) if !scales.supported() => {
-            scales.against("/proc/modules", "nvidia_peermem is loaded");
-        }
+        (Some(PeerMemory::NvidiaPeermem), _) if !scales.supported() => loaded(case, scales),
         (Some(PeerMemory::DmaBuf), _) if !scales.supported() => {
             scales.against(
                 "/proc/driver/nvidia/version",
@@ -228,6 +231,15 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// `nvidia_peermem` is loaded on the node, where the job may not have found it.
+fn loaded(case: &Case<'_>, scales: &mut Scales) {
+    if case.seen(&[SymptomKind::GdrDisabled]).next().is_none() {
+        return scales.against("/proc/modules", "nvidia_peermem is loaded");
+    }
+    scales.doubts("/proc/modules", "nvidia_peermem is loaded now");
+    scales.next_step = Some(NOT_FOUND.to_owned());
+}
+
 /// What the job or the loader of modules reports of the peer-memory module.
 fn module_refused(case: &Case<'_>, scales: &mut Scales) {
     let in_job = |symptom: &&Symptom| {
@@ -240,11 +252,24 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
         .find(in_job)
     {
         scales.fits(&symptom.source, &symptom.text);
-        if symptom.text.to_ascii_lowercase().contains("could not insert") {
+        let text = symptom.text.to_ascii_lowercase();
+        if text.contains("could not insert") {
             scales.insisted_step = Some(REBUILD.to_owned());
+        } else if text.contains("nvidia_p2p_get_pages") {
+            scales.next_step = Some(PINNED.to_owned());
         }
     }
 }
+
+/// The driver of the GPU refused to give its pages to another device.
+const PINNED: &str = "The NVIDIA driver refused to pin the memory. -22: the GPU does not support GPUDirect RDMA (GeForce), or the address is not memory \
+    that cudaMalloc gave (a virtual or managed mapping, or freed). -12: BAR1 is full: nvidia-smi -q | grep -A3 BAR1. Use a data-center GPU, plain \
+    cudaMalloc (PYTORCH_CUDA_ALLOC_CONF without expandable_segments), or let the library copy through host memory.";
+
+/// The module is loaded, and the job did not find it.
+const NOT_FOUND: &str = "nvidia_peermem is loaded now, and the job did not find it. Where the job runs, check that ls /sys/module/nvidia_peermem or \
+    /sys/kernel/mm/memory_peers shows it (a sandboxed container may hide /sys), that it was loaded before the job began, and that NCCL is 2.23 or later. Then \
+    start the job again with NCCL_DEBUG=INFO and look for GDRDMA in the lines of its channels.";
 
 /// The module is there and does not fit; loading it again changes nothing.
 const REBUILD: &str = "Rebuild the module against the RDMA modules that are loaded: reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED, or run \

@@ -57,6 +57,27 @@ pub(super) fn library_step(symptom: &Symptom) -> Option<&'static str> {
             install the provider that belongs to the host's driver. Then check with ibv_devinfo.",
         );
     }
+    // A package manager's words; the loader's are others.
+    let of_packages = [
+        "conflict",
+        "depends",
+        "which is newer",
+        "also in package",
+        "cannot install",
+        "needed by",
+        "package: ",
+        "none of the providers",
+    ]
+    .iter()
+    .any(|words| text.contains(words));
+    if symptom.kind == SymptomKind::LibraryMismatch && of_packages {
+        return Some(
+            "Packages of the distribution's rdma-core and of MLNX_OFED or DOCA-OFED, or of two releases of them, exclude each other. Show \
+            what is installed: ofed_info -s, dpkg -l | grep -e ibverbs -e rdma, rpm -qa | grep -e ibverbs -e rdma. Keep one source: install \
+            all of them from the vendor's package in one release (and hold or exclude those of the distribution at updates), or remove the \
+            vendor's with its ofed_uninstall.sh and install rdma-core. Software such as UCX needs the build for that release.",
+        );
+    }
     (symptom.kind == SymptomKind::LibraryMismatch).then_some(
         "The libraries are of different releases of rdma-core or MLNX_OFED. Show which ones the program loads: ldd PROGRAM, and the packages \
         that they come from (dpkg -S, rpm -qf). Install libibverbs, librdmacm and the providers from one release, and remove old copies \
@@ -68,6 +89,16 @@ pub(super) fn library_step(symptom: &Symptom) -> Option<&'static str> {
 pub(super) const EXPERIMENTAL: &str = "The program was built for the experimental verbs (ibv_exp_*) of older MLNX_OFED. They work only if library and \
     kernel driver come from the same such release. Use a build of the program (UCX, MPI, HPC-X) for rdma-core or current drivers, or install the \
     driver on the node that its library belongs to. ofed_info -s shows the driver package, ldd PROGRAM the library.";
+
+/// Whether the driver refused the initiator of a dynamically connected transport (DC).
+pub(super) fn is_of_initiator(symptom: &Symptom) -> bool {
+    symptom.text.to_ascii_lowercase().contains("dci")
+}
+
+/// The step for such an initiator.
+pub(super) const INITIATOR: &str = "Install library and driver of one release, or leave the transport DC out: UCX_TLS=rc,ud,sm,self. The driver of the \
+    kernel does not know what the library sets. Compare them: modinfo -n mlx5_ib (a path with /kernel/drivers/ is the kernel's own driver, /extra or /updates \
+    that of MLNX_OFED or DOCA-OFED), and rpm -q rdma-core or dpkg -l rdma-core.";
 
 /// The step where Omni-Path's library, or PSM3, could not open its device.
 pub(super) fn psm_step(case: &Case<'_>) -> Option<&'static str> {

@@ -94,6 +94,41 @@ fn found_none(case: &Case<'_>) -> bool {
     case.symptoms.iter().any(|symptom| is_empty(&&**symptom)) && selected.is_none_or(|(_, index)| index == 0)
 }
 
+/// The index of the GID that UCX itself selected and the driver refused, if it is one of the first two, which are of the link-local address,
+/// although the peer has a GID of an IPv4 address.
+fn selected_by_ucx<'a>(case: &Case<'a>) -> Option<(&'a Symptom, u32)> {
+    const OF_LINK_LOCAL: std::ops::Range<u32> = 0..2;
+    let is_ipv4 = |gid: &String| {
+        gid.parse::<std::net::Ipv6Addr>()
+            .is_ok_and(|gid| gid.to_ipv4_mapped().is_some())
+    };
+    let found = case.symptoms.iter().find_map(|symptom| {
+        let index = symptom.named.gid_index?;
+        let is_one = symptom.kind == SymptomKind::ConnectInvalid
+            && symptom.software == Some(Software::Ucx)
+            && symptom.named.remote_gid.as_ref().is_some_and(is_ipv4);
+        (is_one && OF_LINK_LOCAL.contains(&index)).then_some((*symptom, index))
+    });
+    found.filter(|_| configured_index(case).is_none() && view::gid_index(case).is_none())
+}
+
+/// A device without a GID of an address, which UCX uses besides those that have one.
+fn selected(case: &Case<'_>, scales: &mut Scales) {
+    let Some((symptom, index)) = selected_by_ucx(case) else {
+        return;
+    };
+    scales.fits(
+        &symptom.source,
+        format!("UCX selected GID index {index}, one of the link-local address, for a peer with an IPv4 GID"),
+    );
+    let device = symptom.named.device.as_deref().unwrap_or("the device");
+    scales.next_step = Some(format!(
+        "UCX uses all active devices, and {device} has no GID of an IPv4 address. If it belongs to the RDMA network, give its network device an \
+        address (ip addr show; show_gids lists the GIDs). If not, name the devices that do: UCX_NET_DEVICES=DEVICE:1. An index in UCX_IB_GID_INDEX \
+        applies to all devices: leave it unset."
+    ));
+}
+
 pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
@@ -119,6 +154,7 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
             "no RoCE port; an InfiniBand port always has a GID",
         );
     }
+    selected(case, scales);
     let tables = tables(case);
     if tables.is_empty() {
         return match case.node.verbs.unread() {
@@ -224,7 +260,7 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
                 && symptom.named.local_gid.is_none()
                 && symptom.named.errno == Some(Errno::EINVAL)
         });
-        if let Some(symptom) = refused {
+        if let Some(symptom) = refused.filter(|_| selected_by_ucx(case).is_none()) {
             scales.fits(&symptom.source, format!("refused with GID index {index}"));
         }
         return scales.unseen(format!("GID at index {index}: libibverbs was not queried"));

@@ -3,7 +3,10 @@
 use rdma_health_node::infiniband::CLASS;
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales};
+use super::{
+    Case, Scales,
+    cluster::{GUID_STEP, function_step},
+};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
@@ -41,14 +44,62 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
             scales.fits(CLASS, format!("{device} is missing"));
         }
     }
+    let text = |symptom: &Symptom| symptom.text.to_ascii_lowercase();
+    if case
+        .symptoms
+        .iter()
+        .any(|symptom| text(symptom).contains("vmw_pvrdma"))
+    {
+        scales.next_step = Some(VMWARE.to_owned());
+    } else if case.log.is_some_and(|log| log.marks.hyperv) {
+        scales.next_step = Some(GUEST.to_owned());
+    } else if case.symptoms.iter().any(|symptom| is_of_guest(symptom)) {
+        scales.next_step = Some(GIVEN.to_owned());
+    }
     if case.node.kernel_log.known().is_none() {
         scales.unseen("kernel log");
     }
     device_present(case, scales);
 }
 
+/// What to do about an adapter of a virtual machine on Hyper-V or Azure.
+const GUEST: &str = "Stop the virtual machine so that it is deallocated, and start it again (on Azure: redeploy), so that it gets another host: the \
+    host did not answer for the adapter, whose firmware the guest cannot change. If it happens again, report it to the operator of the host with the \
+    time and the lines of journalctl -k | grep -e hv_pci -e mana -e mlx5.";
+/// The same where a hypervisor such as KVM gives a function to the guest.
+const GIVEN: &str = "On the host, check the physical function, and that the virtual function is not given to two guests: journalctl -k | grep mlx5, ip link show PF. Then \
+    detach the function, reset it there (echo 1 > /sys/bus/pci/devices/ADDRESS/reset), and give it to the guest again. The adapter is on the first bus, \
+    where a hypervisor puts what it gives to a virtual machine: the guest can neither update its firmware nor reset it.";
+/// The same on `VMware`.
+const VMWARE: &str = "The paravirtual adapter (PVRDMA) works only with a vmxnet3 network adapter, which must be function 0 of the same PCI slot: lspci \
+    shows both, and lsmod | grep vmxnet3 its driver. In vSphere, the network adapter of type PVRDMA needs virtual hardware 13 or later, a distributed \
+    switch and an ESXi host with a configured RDMA adapter. Then load vmw_pvrdma again.";
+
+/// Whether an adapter that does not start is one of a guest: on a host, a bridge or a port is above it, so that it is on another bus.
+fn is_of_guest(symptom: &Symptom) -> bool {
+    let is_first_bus = |function: &String| function.starts_with("0000:00:");
+    symptom.kind == SymptomKind::AdapterNotStarted
+        && symptom.named.function.as_ref().is_some_and(is_first_bus)
+}
+
 /// A tool showed a device with a GUID of zeros before something failed there.
 pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
+    let is_state = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("state");
+    if let Some(symptom) = case.seen(&[SymptomKind::FunctionUnconfigured]).next() {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = function_step(symptom).map(str::to_owned);
+    }
+    if let Some(symptom) = case.seen(&[SymptomKind::FunctionUnconfigured]).find(is_state)
+        && function_step(symptom).is_none()
+    {
+        scales.next_step = Some(
+            "On the host, set the GUIDs of the virtual function and its state: ip link set PF vf N node_guid GUID, the same with port_guid, then ip link set \
+            PF vf N state auto, and bind its driver again. The subnet manager must serve virtual ports: with opensm, virt_enabled 2 in opensm.conf. The \
+            cable has a link, so it is not what is missing."
+                .into(),
+        );
+        return;
+    }
     let Some(zero) = case.log.and_then(|log| log.zero_guid.as_ref()) else {
         return;
     };
@@ -61,11 +112,7 @@ pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
     };
     if !case.is_efa() && case.symptoms.iter().any(|symptom| is_there(&symptom)) {
         scales.shows(format!("log line {}", zero.line), &zero.text);
-        scales.next_step = Some(
-            "Set the GUIDs of the virtual function on the host, before the pod gets it: ip link set PF vf N node_guid GUID, and the same with \
-            port_guid. The SR-IOV operator and ib-sriov-cni do so. Then bind its driver again, and check with ibstat that no GUID is zero."
-                .into(),
-        );
+        scales.next_step = Some(GUID_STEP.to_owned());
     }
 }
 

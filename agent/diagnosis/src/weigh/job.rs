@@ -1,34 +1,39 @@
-//! A job's devices, settings and memory; devices that fail.
+//! The devices and memory of a job, and its peers.
 
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
+use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, fabric, hardware::is_silent, message, probes_passed, view};
+use super::{
+    Case, Scales,
+    cluster::resource_step,
+    fabric,
+    hardware::is_silent,
+    library::{of_providers, over_tcp, unbuilt, without_support},
+    probes_passed, view,
+};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
-        let text = symptom.text.to_ascii_lowercase();
-        if ["dra driver", "claim"].iter().any(|word| text.contains(word)) {
-            scales.next_step = Some(
-                "The pod's claim needs a driver of dynamic resource allocation on the node. List what the drivers offer: kubectl get \
-                resourceslices, and what the claim requests: kubectl describe resourceclaim. If the driver has no slice for this node, read the \
-                log of its pod there: it must run, and register with the kubelet below /var/lib/kubelet/plugins_registry. If it has, compare the \
-                selectors of the DeviceClass and of the claim with the attributes in the slice."
-                    .into(),
-            );
-            return;
-        }
-        scales.next_step = Some(
-            "The pod requests the resource, and no node offers it. Compare the name with kubectl describe node NODE (Allocatable), and read \
-            the log of the device plugin's pod on that node: it registers the resource only if its selectors match a device."
-                .into(),
-        );
+        scales.next_step = Some(resource_step(symptom).to_owned());
         return;
     }
     if case.log.is_some_and(|log| log.marks.login) {
         scales.doubts("log", "the tools in a login session find no device either");
+    }
+    if without_support(case).is_some() {
+        scales.doubts("log", "a tool lists an active port");
+        scales.unseen("RDMA devices where the job runs (ls /dev/infiniband)");
+        return;
+    }
+    if over_tcp(case).is_some() {
+        return scales.doubts("log", "Open MPI found the adapter, and left it out");
+    }
+    if of_providers(case).is_some() {
+        scales.unseen("providers of libfabric where the job runs (fi_info -l)");
+        return;
     }
     if case.node.hcas.unread().is_some() {
         return scales.unseen("RDMA devices of the node");
@@ -84,232 +89,6 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.unseen("RDMA devices where the job runs (ls /dev/infiniband)");
 }
 
-pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
-    const MISSING: [SymptomKind; 2] = [SymptomKind::ModuleMissing, SymptomKind::CmUnavailable];
-    // Each driver of a network card, and its RDMA part.
-    const PARTS: [(&str, &str); 5] = [
-        ("mlx5_core", "mlx5_ib"),
-        ("mlx4_core", "mlx4_ib"),
-        ("bnxt_en", "bnxt_re"),
-        ("ice", "irdma"),
-        ("qede", "qedr"),
-    ];
-    let without = PARTS.iter().find(|(card, rdma)| {
-        case.node.modules.has(card) == Some(true) && case.node.modules.has(rdma) == Some(false)
-    });
-    if let Some((card, rdma)) = without.filter(|_| case.node.hcas().next().is_none()) {
-        scales.next_step = Some(format!(
-            "Load the RDMA module of the adapter: modprobe {rdma}. If it fails, check dmesg and that the \
-            module belongs to the running kernel."
-        ));
-        return scales.shows("/proc/modules", format!("{card} is loaded, {rdma} is not"));
-    }
-    if message::unbound(case, scales) {
-        return;
-    }
-    let closed = || {
-        case.seen(&[SymptomKind::OpenFailed])
-            .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
-    };
-    if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
-        scales.fits(&symptom.source, &symptom.text);
-        let text = symptom.text.to_ascii_lowercase();
-        let named = text.split_once("module ").and_then(|(_, rest)| {
-            let (name, rest) = rest.split_once(' ')?;
-            rest.starts_with("not found in").then_some(name)
-        });
-        if let Some(module) = named {
-            scales.next_step = Some(format!(
-                "Install the package that contains the module {module} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
-                RDMA driver package built with it), run depmod -a, and load it: modprobe {module}."
-            ));
-            return;
-        }
-        let module = if text.contains("transport iser") {
-            "ib_iser"
-        } else if text.contains("transport rdma") || text.contains("nvme-fabrics") {
-            "nvme-rdma"
-        } else if text.contains("issm") || text.contains("umad") {
-            "ib_umad"
-        } else if symptom.kind == SymptomKind::CmUnavailable
-            || text.contains("rdma_cm")
-            || text.contains("rdma_ucm")
-        {
-            "rdma_ucm"
-        } else {
-            "ib_uverbs"
-        };
-        scales.next_step = Some(if module == "ib_umad" {
-            "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
-            /dev/infiniband/umad*, which only root may open: run them as root, and in a container mount /dev/infiniband."
-                .into()
-        } else {
-            format!(
-                "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
-            )
-        });
-        if case.node.modules.has(module) == Some(true) {
-            scales.doubts("/proc/modules", format!("{module} is loaded now"));
-        }
-        return;
-    }
-    match (
-        case.node.modules.has("ib_uverbs"),
-        case.node.modules.loaded.unread(),
-    ) {
-        (Some(true), _) if !scales.supported() => scales.against("/proc/modules", "ib_uverbs is loaded"),
-        (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
-        _ => {}
-    }
-}
-
-pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
-        if !symptom.text.to_ascii_lowercase().contains("nccl_ib_disable") {
-            scales.shows(&symptom.source, &symptom.text);
-            scales.next_step = Some(
-                "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
-                only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
-                --mca btl_openib_allow_ib 1, with a parameter that the message names corrected."
-                    .into(),
-            );
-            return;
-        }
-        scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
-        scales.next_step = Some(
-            "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
-        );
-    }
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::InitRefused, SymptomKind::RtsRefused])
-        .next()
-    {
-        return attributes(case, symptom, scales);
-    }
-    if let Some(symptom) = case.seen(&[SymptomKind::ForkUnsafe]).next() {
-        scales.next_step = Some(
-            "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
-            memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
-            libfabric and rdma-core. Or keep the program from calling fork() (a data loader with workers: start method spawn)."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    if view::settings(case, scales, selects) {
-        return;
-    }
-    let Some(log) = case.log else { return };
-    if log
-        .settings
-        .get("NCCL_NET")
-        .is_some_and(|net| net.eq_ignore_ascii_case("socket"))
-    {
-        scales.shows("NCCL_NET in the log", "Socket");
-    }
-    if let Some((symptom, transports)) = left_out(case) {
-        scales.next_step = Some(format!(
-            "Unset UCX_TLS, which is {transports}, or add the transports of RDMA and of the GPUs: UCX_TLS=rc,cuda (with AMD's GPUs rocm)."
-        ));
-        return scales.shows(
-            "UCX_TLS in the log",
-            format!("{transports} leaves out GPU memory and RDMA: {}", symptom.source),
-        );
-    }
-    let interface = log.settings.get("NCCL_SOCKET_IFNAME");
-    if let (Some(interface), Some(symptom)) = (interface, case.seen(&[SymptomKind::NoSocketInterface]).next())
-    {
-        scales.shows(
-            &symptom.source,
-            format!("NCCL_SOCKET_IFNAME is {interface}, and no interface of this name has an address where the job runs"),
-        );
-        scales.next_step = Some(format!(
-            "Set NCCL_SOCKET_IFNAME to an interface that exists where the job runs (ip -brief address), or unset it; it is {interface} now."
-        ));
-        return;
-    }
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::SettingUnmatched, SymptomKind::ConnectIncompatible])
-        .next()
-    {
-        if let Some(setting) = symptom.software.and_then(Software::device_setting) {
-            scales.next_step = Some(format!(
-                "Compare the names in the log with the devices that exist where the job runs (rdma link show), and correct {setting}."
-            ));
-        }
-        return scales.fits(&symptom.source, &symptom.text);
-    }
-    let Some(wanted) = log.settings.get("NCCL_IB_HCA") else {
-        if scales.supports.is_empty() {
-            scales.unseen("settings of the job (run it with NCCL_DEBUG=INFO)");
-        }
-        return;
-    };
-    let names: Vec<_> = case.node.hcas().map(|hca| hca.name.as_str()).collect();
-    if names.is_empty() {
-        return;
-    }
-    let source = "NCCL_IB_HCA in the log";
-    if selects(wanted, &names) {
-        scales.against(source, format!("{wanted}, which names a device of this node"));
-    } else {
-        scales.shows(source, format!("{wanted}, but the node has {}", names.join(", ")));
-    }
-}
-
-/// The transports of UCX that a setting selects without those of RDMA and of GPUs, where UCX then finds no support for GPU memory.
-fn left_out<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
-    const NEEDED: [&str; 9] = ["all", "rc", "dc", "ud", "ib", "cuda", "rocm", "srd", "gdr"];
-    let transports = case.log?.settings.get("UCX_TLS")?;
-    let has_needed = transports
-        .split(',')
-        .any(|name| NEEDED.iter().any(|needed| name.starts_with(needed)));
-    let missed = case
-        .symptoms
-        .iter()
-        .copied()
-        .find(|symptom| symptom.kind == SymptomKind::BackendMissing)?;
-    (!has_needed && !transports.starts_with('^')).then_some((missed, transports.as_str()))
-}
-
-/// The settings that become attributes of a queue pair in the transition that failed.
-fn attributes(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
-    let (names, step): (&[&str], _) = if symptom.kind == SymptomKind::InitRefused {
-        (
-            &["NCCL_IB_PKEY", "UCX_IB_PKEY"],
-            "Compare the partition key index and the port number that the program uses with those of the device: ibv_devinfo -v -d DEVICE \
-            lists both (port, pkey). RoCE ports have only index 0. If they are right, the driver refuses an access flag: compare with \
-            ib_write_bw -d DEVICE.",
-        )
-    } else {
-        (
-            &["NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "UCX_RC_TIMEOUT"],
-            "Check the program's timeout (at most 31), retry count (at most 7) and number of outstanding reads (max_qp_rd_atom of ibv_devinfo \
-            -v).",
-        )
-    };
-    scales.next_step = Some(step.to_owned());
-    let settings = case.log.map(|log| &log.settings);
-    let set = names.iter().find_map(|name| Some((name, settings?.get(*name)?)));
-    match set {
-        Some((name, value)) => scales.fits(format!("{name} in the log"), value),
-        None => scales.unseen(format!("settings of the job ({})", names.join(", "))),
-    }
-}
-
-/// Whether `NCCL_IB_HCA` selects any device. Names are prefixes; `=` makes them exact, `^` excludes them; a port may follow.
-fn selects(wanted: &str, names: &[&str]) -> bool {
-    let (exclude, list) = wanted
-        .strip_prefix('^')
-        .map_or((false, wanted), |list| (true, list));
-    let (exact, list) = list.strip_prefix('=').map_or((false, list), |list| (true, list));
-    let matches = |name: &str| {
-        list.split(',')
-            .map(|one| one.split(':').next().unwrap_or_default())
-            .any(|one| !one.is_empty() && if exact { one == name } else { name.starts_with(one) })
-    };
-    names.iter().any(|name| matches(name) != exclude)
-}
-
 pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
     // A node whose own facts are not known has the devices that its log names.
     let named = |symptom: &&&Symptom| symptom.named.device.is_some();
@@ -348,6 +127,14 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
         scales.insisted_step = Some(fabric::EXPERIMENTAL.to_owned());
         return scales.shows(&symptom.source, &symptom.text);
     }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::VersionMismatch])
+        .find(|symptom| fabric::is_of_initiator(symptom))
+    {
+        scales.insisted_step = Some(fabric::INITIATOR.to_owned());
+        return scales.shows(&symptom.source, &symptom.text);
+    }
+    unbuilt(case, scales);
     let logged = case
         .seen(&[
             SymptomKind::NoLibrary,
@@ -357,6 +144,18 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
         .next();
     if let Some(step) = logged.and_then(fabric::library_step) {
         scales.insisted_step = Some(step.to_owned());
+    }
+    // A device that the system does not let the program open has its provider.
+    let denied = case.symptoms.iter().find(|symptom| {
+        symptom.named.device.is_some()
+            && matches!(symptom.named.errno, Some(Errno::EACCES | Errno::EPERM))
+            && matches!(symptom.kind, SymptomKind::OpenFailed | SymptomKind::NotPermitted)
+    });
+    if let Some(symptom) = denied {
+        return scales.against(
+            &symptom.source,
+            "the provider was found: the system refused the open call",
+        );
     }
     match logged {
         // The library itself reports it.
@@ -377,9 +176,7 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
         }
         Some(symptom) => scales.fits(&symptom.source, &symptom.text),
         None => {
-            let created = case
-                .seen(&[SymptomKind::CreateUnexplained])
-                .find(|symptom| symptom.software == Some(Software::Perftest));
+            let created = case.seen(&[SymptomKind::CreateUnexplained]).next();
             if let Some(symptom) = created {
                 scales.doubts(
                     &symptom.source,
@@ -405,6 +202,17 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
             "the probe fails too, with memory that it registered itself",
         );
     }
+    let is_empty = case.log.is_some_and(|log| log.marks.empty_region);
+    let empty = case.seen(&[SymptomKind::RegMrFailed]).find(|_| is_empty);
+    if let Some(symptom) = empty {
+        scales.insisted_step = Some(
+            "The program registers a region of 0 bytes, which this adapter refuses. Find the call: with MPI, MPI_Win_create with size 0 on a rank. Give \
+            the window some bytes on each rank, update libfabric or the MPI library, which may leave such regions out, or choose another provider or \
+            transport for one-sided communication."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     if let Some(symptom) = case.gpu_registration() {
         scales.doubts(&symptom.source, "the memory is a GPU's");
     }
@@ -427,9 +235,41 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// A client of storage whose first connection is refused has had no peer that could end: the target does not listen there.
+fn first_refusal<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    const FIRST: [&str; 2] = ["/dev/nvme-fabrics", "rdma connection establishment failed"];
+    let lost = [SymptomKind::PeerClosed, SymptomKind::PeerUnreachable];
+    let again = case.log.is_some_and(|log| log.marks.reconnects);
+    if again || case.seen(&lost).next().is_some() {
+        return None;
+    }
+    case.symptoms.iter().copied().find(|symptom| {
+        symptom.kind == SymptomKind::ConnectRefused
+            && symptom.software.is_some_and(Software::is_storage)
+            && FIRST.iter().any(|words| symptom.text.contains(words))
+    })
+}
+
+/// The answer of the peer names it, or a client of storage gets nowhere.
+pub(crate) fn no_listener(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = first_refusal(case) {
+        scales.next_step = Some(
+            "On the target, list what listens over RDMA: rdma resource show cm_id, and the address, port and transport of the subsystem's ports (nvmetcli ls, \
+            or SPDK's nvmf_get_subsystems). The address must be that of an RDMA interface on both ends (rdma link show, ip -brief address), and in the \
+            routed network of each other: rping -c -a ADDRESS. The kernel log of the target says why it refused."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    logged(case, scales);
+}
+
 pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.symptoms.iter().find(|symptom| symptom.line.is_none()) {
         return scales.against(&symptom.source, "a loopback probe has no peer");
+    }
+    if let Some(symptom) = first_refusal(case) {
+        scales.doubts(&symptom.source, "the connection was not there yet");
     }
     let ended = [SymptomKind::RankFailed, SymptomKind::PeerClosed];
     if let Some(symptom) = case.seen(&ended).find(|symptom| symptom.grade == Grade::Failure) {
@@ -457,6 +297,21 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
         .find(|(_, unread)| unread.kind == UnreadKind::Hung);
     if let Some((_, unread)) = hung {
         scales.shows(&unread.source, format!("{} ({})", unread.detail, unread.kind));
+    }
+}
+
+/// SUSE refuses modules that it does not support, whatever their signature.
+fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
+    let unsupported = case
+        .seen(&[SymptomKind::ModuleUnsigned])
+        .any(|symptom| symptom.text.contains("is unsupported"));
+    if unsupported {
+        scales.insisted_step = Some(
+            "SUSE loads only modules that it supports. Set allow_unsupported_modules 1 in /etc/modprobe.d/10-unsupported-modules.conf (or load with modprobe \
+            --allow-unsupported), run dracut -f, and load the module again; or install the driver packages (KMP) that SUSE or the vendor signed for \
+            this kernel."
+                .into(),
+        );
     }
 }
 
@@ -490,6 +345,7 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::GpuStopped,
         SymptomKind::GpuLinkError,
     ];
+    unsupported_module(case, scales);
     let of_other = |symptom: &&Symptom| symptom.kind == SymptomKind::AdapterNotStarted && is_silent(symptom);
     if let Some(symptom) = case.seen(&KINDS).find(|symptom| !of_other(symptom)) {
         scales.fits(&symptom.source, &symptom.text);

@@ -32,6 +32,12 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = refused(case) {
         return scales.against(&symptom.source, "the error number is not that of a memlock limit");
     }
+    if let Some(symptom) = of_dma_buf(case) {
+        return scales.against(
+            &symptom.source,
+            "the call maps memory of a GPU as DMA-BUF, which the memlock limit does not count",
+        );
+    }
     if view::memlock(case, scales) {
         return;
     }
@@ -55,6 +61,22 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
             );
         }
         return;
+    }
+    if let Some(printed) = case.log.and_then(|log| log.memlock) {
+        let source = format!("log line {}", printed.line);
+        match printed.bytes {
+            Some(bytes) if bytes < AMPLE_MEMLOCK => {
+                scales.shows(source, format!("ulimit -l prints {} KiB", bytes / 1024));
+                return;
+            }
+            // The job may have been started in another way.
+            _ => scales.doubts(source, "ulimit -l prints a high limit"),
+        }
+    }
+    if case.log.is_some_and(|log| log.marks.unlimited)
+        && case.seen(&[SymptomKind::MemlockWarning]).next().is_none()
+    {
+        return scales.against("log", "the command of the job lifts the limit of locked memory");
     }
     // The program read its own limit.
     if let Some(symptom) = case.seen(&[SymptomKind::MemlockWarning]).next() {
@@ -93,7 +115,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     // Old programs print no error number, and this limit is the commonest reason.
     let is_unexplained = case
-        .seen(&[SymptomKind::RegMrFailed])
+        .seen(&[SymptomKind::RegMrFailed, SymptomKind::CreateUnexplained])
         .any(|symptom| symptom.named.errno.is_none() && symptom.named.gpu.is_none());
     // A pod has the limit of one of them, so one is enough to make it doubtful.
     if is_unexplained {
@@ -105,6 +127,20 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if of_pods.is_empty() && !probed {
         scales.unseen("memlock limit of the job (ulimit -l where it runs)");
     }
+}
+
+/// A registration of GPU memory as DMA-BUF for which something had no room (ENOMEM).
+fn of_dma_buf<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let names = |symptom: &Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["dmabuf", "dma-buf"].iter().any(|word| text.contains(word))
+    };
+    let of_memory = |symptom: &&Symptom| symptom.kind == SymptomKind::RegMrNoMemory;
+    case.symptoms
+        .iter()
+        .copied()
+        .filter(of_memory)
+        .find(|symptom| names(symptom))
 }
 
 /// A queue pair of EFA that could not be created (ENOMEM): the device supports no more of them.
@@ -121,7 +157,30 @@ fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
 /// The region is larger than the adapter supports, or it has no room for another one.
 const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
 
+/// Whether a line in lower case is about the contexts of an Omni-Path adapter.
+fn is_of_contexts(text: &str) -> bool {
+    ["hfi unit", "hfi_userinit", "gen1_context_open"]
+        .iter()
+        .any(|name| text.contains(name))
+}
+
+/// What to do where the contexts of an Omni-Path adapter are used up.
+const CONTEXTS: &str = "Check that the port is active (opainfo, or ibstat), and compare the processes of the node with the contexts of the adapter, of which each \
+                process opens one: /sys/class/infiniband/hfi1_0/nctxts and nfreectxts. Run fewer processes, or end old ones that keep contexts: fuser -v \
+                /dev/hfi1_0. Or let them share contexts (PSM2_MAX_CONTEXTS_PER_JOB), or raise num_user_contexts of the module hfi1.";
+
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = of_dma_buf(case) {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = Some(
+            "The call maps GPU memory into the adapter, and one of them has no room for it; the memlock limit is not the reason. Register less: smaller or \
+            fewer buffers (NCCL_BUFFSIZE, the size of the KV cache or pool). Compare the free BAR1 of the GPU (nvidia-smi -q -d MEMORY) with the size of the \
+            buffers, and read what the kernel logged: journalctl -k | grep -i -e nvrm -e mlx5. To compare, register through nvidia_peermem \
+            (NCCL_DMABUF_ENABLE=0)."
+                .into(),
+        );
+        return;
+    }
     if let Some(symptom) = efa_queue(case) {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(
@@ -151,7 +210,25 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.fits(&symptom.source, &symptom.text);
     } else if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
-        if symptom.text.to_ascii_lowercase().contains("alloc_uar") {
+        let text = symptom.text.to_ascii_lowercase();
+        if is_of_contexts(&text) {
+            scales.next_step = Some(CONTEXTS.to_owned());
+        } else if text.contains("ucx function returned") {
+            scales.next_step = Some(
+                "Compare the size of /dev/shm with the number of ranks on the node: df -h /dev/shm (a container has 64 MiB unless --shm-size, or in a pod a \
+                volume emptyDir with medium Memory, gives more). If it has room, rdma resource show and ulimit -n show what else is used up. The line of \
+                UCX before it names the transport: UCX_LOG_LEVEL=info."
+                    .into(),
+            );
+            return scales.fits(&symptom.source, &symptom.text);
+        } else if text.contains("devx_obj_create") {
+            scales.next_step = Some(
+                "Run fewer processes for each device, or set UCX_TLS=dc,self,sm, whose queues do not grow with the number of peers. The adapter or its driver \
+                has no room for another queue; locked memory is not what is missing. rdma resource show and the kernel log (limits exceeded) show what \
+                is used up, free -g the memory of the node."
+                    .into(),
+            );
+        } else if text.contains("alloc_uar") {
             scales.next_step = Some(
                 "Each process that opens the device takes doorbell pages (UAR), and the adapter has no more of them. Count the open contexts: rdma \
                 resource show ctx. Run fewer processes for each device, or give the function more pages: raise LOG_BAR_SIZE, or lower NUM_OF_VFS, \
@@ -168,6 +245,12 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
             .any(|symptom| symptom.named.errno.is_none())
         {
             scales.doubts("log", "no error number of a limit");
+        }
+        if case
+            .seen(&[SymptomKind::CreateUnexplained])
+            .any(|symptom| is_of_contexts(&symptom.text.to_ascii_lowercase()))
+        {
+            scales.next_step = Some(CONTEXTS.to_owned());
         }
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
@@ -188,7 +271,32 @@ pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
         );
         return scales.shows(&symptom.source, &symptom.text);
     }
+    let refused = |symptom: &&&Symptom| symptom.kind == SymptomKind::NotPermitted;
+    if let Some(symptom) = case.symptoms.iter().find(refused)
+        && case.log.is_some_and(|log| log.marks.slingshot)
+    {
+        scales.next_step = Some(
+            "The workload manager must allocate a VNI of the Slingshot adapter for the job: under Slurm start it with srun and check the plugin \
+            switch/hpe_slingshot (SwitchType), elsewhere the operator of the VNIs. cxi_service list shows the services and who may use them, echo \
+            $SLINGSHOT_VNIS $SLINGSHOT_SVC_IDS what the job got."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     if let Some(symptom) = case.symptoms.iter().find(|symptom| denied(symptom.named.errno)) {
+        return scales.shows(&symptom.source, &symptom.text);
+    }
+    // DEVX needs a capability that containers do not have by themselves (CAP_NET_RAW, or privileged).
+    let of_devx = case
+        .seen(&[SymptomKind::GpuDoorbellFailed])
+        .find(|symptom| symptom.text.contains("devx_uar") || symptom.text.contains("devx_alloc_uar"));
+    if let Some(symptom) = of_devx.filter(|symptom| symptom.named.errno.is_none()) {
+        scales.next_step = Some(
+            "The program uses DEVX, for which the driver requires the capability NET_RAW. Run the container \
+            privileged, or add the capabilities NET_RAW and IPC_LOCK and the RDMA devices. If it fails on the host as root, too, set \
+            NVSHMEM_IBGDA_NIC_HANDLER=cpu and update the firmware."
+                .into(),
+        );
         return scales.shows(&symptom.source, &symptom.text);
     }
     let refused = case

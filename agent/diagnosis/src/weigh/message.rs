@@ -3,7 +3,7 @@
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
-use crate::symptom::{Software, SymptomKind};
+use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
@@ -21,6 +21,20 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
                 "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
                 where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \
                 /dev/infiniband where the job runs, and name an adapter that it supports: PSM3_NIC."
+                    .into(),
+            );
+        } else if text.contains("cq resize") {
+            scales.next_step = Some(
+                "The driver of this adapter cannot enlarge a completion queue, which the target does when more hosts connect. Give it fewer queues \
+                and requests: nvmf_create_transport with a lower -q (queue depth) and -m (queue pairs), nvme connect with fewer queues (-i) and a \
+                lower queue size (-Q). Or use an adapter of RoCE or InfiniBand."
+                    .into(),
+            );
+        } else if text.contains("devices are not supported") {
+            scales.next_step = Some(
+                "This release of the driver package has no driver for the adapter: MLNX_OFED 5.1 and later, and DOCA-OFED, have none for \
+                ConnectX-3 and older, and 4.9 is the last with one. Install that release on a kernel that it supports, use the distribution's \
+                drivers (mlx4_core, mlx4_ib) with its rdma-core, or replace the adapter."
                     .into(),
             );
         }
@@ -43,6 +57,18 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
         );
         return;
     }
+    if is_of_shared_queue(symptom) {
+        scales.next_step = Some(
+            "Do without shared receive queues, or make them smaller: SPDK's nvmf_create_transport with --no-srq, or a lower --max-srq-depth; elsewhere the \
+            setting of the program for SRQ. Compare with max_srq, max_srq_wr and max_srq_sge of ibv_devinfo -v: soft iWARP and some adapters have few \
+            or none."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    if symptom.software == Some(Software::Dpdk) {
+        scales.next_step = Some(DEVX.to_owned());
+    }
     // These calls exist for one vendor's adapters only: driver or firmware do not support them.
     let is_of_vendor = ["mlx5dv_", "devx"].iter().any(|name| symptom.text.contains(name));
     let unsupported = [Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPROTONOSUPPORT];
@@ -55,36 +81,48 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// The namespace mode that a plugin needs: the device plugin for shared devices and rdma-cni need opposite ones.
-pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
-    let Some(symptom) = case.seen(&[SymptomKind::NetworkAttachFailed]).next() else {
-        return;
-    };
-    scales.fits(&symptom.source, &symptom.text);
+/// Whether the adapter refused a shared receive queue.
+fn is_of_shared_queue(symptom: &Symptom) -> bool {
     let text = symptom.text.to_ascii_lowercase();
-    // k8s-rdma-shared-dev-plugin compares the mode with "shared".
-    if text.contains("incorrect rdma subsystem network namespace") {
-        scales.next_step = Some(
-            "The device plugin for shared RDMA devices needs the shared mode: rdma system set netns shared, before any pod uses a device, and at \
-            boot options ib_core netns_mode=1 in /etc/modprobe.d. If this node's pods shall have RDMA devices of their own (rdma-cni, \
-            exclusive mode), remove the shared device plugin from it instead."
-                .into(),
-        );
-    } else if ["exclusive", "namespace mode", "failed to move rdma"]
+    ["srq", "shared receive queue"]
         .iter()
-        .any(|words| text.contains(words))
-    {
-        scales.next_step = Some(
-            "rdma-cni needs the exclusive mode: rdma system set netns exclusive, before any pod uses a device, and at boot options ib_core \
-            netns_mode=0 in /etc/modprobe.d. The device plugin for shared RDMA devices does not work in this mode."
-                .into(),
-        );
-    }
+        .any(|name| text.contains(name))
+        && matches!(
+            symptom.named.errno,
+            Some(Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS)
+        )
 }
+
+/// DPDK's mlx5 works through `DevX`.
+const DEVX: &str = "DPDK needs DevX of the adapter: check UCTX_EN (mlxconfig -d ADDRESS query UCTX_EN; set it to 1 and reset the adapter), that \
+    firmware and kernel driver are not too old for this DPDK, and that a virtual function is trusted (ip link set PF vf N trust on). With an adapter \
+    before ConnectX-5, or without DevX, leave out features that need it: dv_flow_en=0.";
+
+/// What Open MPI reports where a call of libfabric failed.
+fn of_ofi<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    case.symptoms.iter().copied().find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == SymptomKind::BackendFailed && text.contains("open mpi") && text.contains("ofi ")
+    })
+}
+
+/// The step where the library does not say why it failed.
+const UNEXPLAINED: &str = "Let the library say why: UCX_LOG_LEVEL=info with UCX (MPICH, Open MPI and NIXL use it), FI_LOG_LEVEL=warn with libfabric, \
+    NVSHMEM_DEBUG=INFO with NVSHMEM. The first error before this line is the cause. Where no library loads, ldd on the one that the message names \
+    shows what is missing or too old.";
+/// The step for a call of libfabric.
+const OFI: &str = "Let Open MPI use another provider of libfabric, or none: --mca mtl_ofi_provider_exclude PROVIDER (psm3 where the adapter is not one of \
+    Cornelis or Intel), or --mca pml ucx with InfiniBand and RoCE. fi_info -l lists the providers, and --mca opal_common_ofi_verbose 100 shows which one \
+    it chose. Then FI_LOG_LEVEL=warn shows why the call failed.";
 
 /// What does not load, and what the remedy is where the message names it.
 pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     let Some(symptom) = case.seen(&[SymptomKind::BackendMissing]).next() else {
+        if let Some(symptom) = of_ofi(case) {
+            scales.next_step = Some(OFI.to_owned());
+            return scales.fits(&symptom.source, &symptom.text);
+        }
+        scales.next_step = Some(UNEXPLAINED.to_owned());
         return scales.unseen("the library's own log of the failure");
     };
     scales.fits(&symptom.source, &symptom.text);
@@ -150,7 +188,18 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     }
     let text = symptom.text.to_ascii_lowercase();
     // A container installs packages of its own image; its lines begin with a time, and the pod's name with the operator's.
-    let is_container = case.containers && !text.contains("dkms");
+    let of_installer = [
+        "installation failed!",
+        "does not have drivers available",
+        "is intended for",
+        "failed to build mlnx_ofed",
+        "does not exist, skipping",
+        "required packages",
+        "conflict",
+    ]
+    .iter()
+    .any(|words| text.contains(words));
+    let is_container = case.containers && !text.contains("dkms") && !of_installer;
     scales.next_step = Some(if text.contains("driver-ready") {
         "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \
         NAMESPACE logs POD -c mofed-container, with --previous after a restart. If it was still building the driver, give it more time: \
@@ -161,6 +210,11 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         headers (linux-headers-VERSION, kernel-devel-VERSION) from a repository that has this kernel: check proxy and DNS of the pod, the \
         repository in ofedDriver.repoConfig of the NicClusterPolicy, and on RHEL and OpenShift the entitlement. If no version of the driver \
         supports this kernel, use a driver version that does, a precompiled image for it, or the driver of the kernel (remove ofedDriver)."
+            .into()
+    } else if of_installer {
+        "The package has no modules for the kernel that runs (uname -r). Install its headers (linux-headers-VERSION, or kernel-devel-VERSION) and build them: \
+        mlnxofedinstall --add-kernel-support, or the packages of DOCA-OFED with DKMS. If the build fails, its log names the first error; if this \
+        release does not support the kernel or distribution, use one that does. Then /etc/init.d/openibd restart."
             .into()
     } else {
         "Install the headers of the kernel that runs (uname -r): linux-headers-VERSION, or kernel-devel-VERSION. Read the first error in the \

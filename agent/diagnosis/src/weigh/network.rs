@@ -9,7 +9,7 @@ use rdma_health_node::{
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{Case, Scales, fabric as tools, only_probed, probes_passed};
-use crate::symptom::{Software, SymptomKind, Transition};
+use crate::symptom::{Software, Symptom, SymptomKind, Transition};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     // The port may be up again: what the log reports is not contradicted by the present state.
@@ -230,6 +230,21 @@ pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What to do where no one answers the lookup of a peer's MAC address.
+fn unresolved_step(case: &Case<'_>) -> String {
+    let mut step = "Moving a queue pair to RTR on RoCE, and creating an address handle, looks up the peer's MAC address, and no one answered: ip neigh \
+        show dev NETDEV shows FAILED or INCOMPLETE. Check that the two GIDs are of one subnet or have a route (ip route get PEER from LOCAL), and \
+        that ping -I NETDEV PEER gets an answer: port, VLAN and address of the peer."
+        .to_owned();
+    let is_nccl = |symptom: &&Symptom| symptom.software == Some(Software::Nccl);
+    if case.symptoms.iter().any(is_nccl) {
+        step.push_str(
+            " If each rail is a network for itself, NCCL must not connect different rails: NCCL_CROSS_NIC=0.",
+        );
+    }
+    step
+}
+
 pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case
         .symptoms
@@ -249,15 +264,19 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     // In this transition the kernel looks up the hardware address of the peer (`ib_modify_qp` resolves the destination MAC address).
     let unanswered = case
         .seen(&[SymptomKind::ConnectTimedOut])
-        .find(|symptom| symptom.named.transition == Some(Transition::Rtr))
-        .filter(|_| case.log.is_some_and(|log| log.marks.layers.ethernet));
+        .find(|symptom| {
+            let text = symptom.text.to_ascii_lowercase();
+            let makes_handle = ["create_ah", "address handle"]
+                .iter()
+                .any(|call| text.contains(call));
+            // In the other transitions nothing is looked up.
+            let moves = symptom.named.transition.is_none() && text.contains("modify_qp");
+            symptom.named.transition == Some(Transition::Rtr) || makes_handle || moves
+        })
+        // On InfiniBand nothing is looked up there, either.
+        .filter(|_| !case.logs_infiniband());
     if let Some(symptom) = unanswered {
-        scales.next_step = Some(
-            "Moving a queue pair to RTR on RoCE looks up the peer's MAC address, and no one answered: ip neigh show dev NETDEV shows FAILED or \
-            INCOMPLETE. Check that the two GIDs are of one subnet or have a route (ip route get PEER from LOCAL), and that ping -I NETDEV PEER \
-            gets an answer: port, VLAN and address of the peer."
-                .into(),
-        );
+        scales.next_step = Some(unresolved_step(case));
         scales.fits(&symptom.source, &symptom.text);
     }
     let not_local = case
@@ -307,6 +326,20 @@ pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(
             "log",
             "a length error at one end and an invalid request at the other: different path MTUs",
+        );
+    }
+    // NCCL posts its own buffers, so that the request is not wrong because of the application.
+    let of_nccl = case
+        .seen(&[SymptomKind::Completion(WcStatus::RemInvReqErr)])
+        .any(|symptom| symptom.software == Some(Software::Nccl));
+    if of_nccl && case.seen(&[SymptomKind::QueueAccess]).next().is_some() {
+        scales.fits(
+            "log",
+            "one end refuses a request of NCCL, and the other counts an access violation: different path MTUs, or different versions of NCCL",
+        );
+        scales.next_step = Some(
+            "Compare the two nodes: active_mtu of both devices (ibv_devinfo) and the MTU of their network devices and switch ports, then the versions of NCCL             and of its plugins and all NCCL_ variables. Make them the same on all nodes. A ping with full packets shows the MTU of the path: ping -M do -s 4100 PEER."
+                .into(),
         );
     }
     scales.unseen("MTU of the peer and of the switches");

@@ -39,6 +39,32 @@ pub(super) fn is_page_heading(line: &Line<'_>) -> bool {
     TITLES.contains(&label) || is_title()
 }
 
+/// A heading of a list of changes: `### Bug Fixes`, `## Release v1.14.1`.
+pub(super) fn is_change_heading(line: &Line<'_>) -> bool {
+    const TITLES: [&str; 8] = [
+        "release notes",
+        "bug fixes",
+        "fixes",
+        "fixed issues",
+        "resolved issues",
+        "changelog",
+        "change log",
+        "what's changed",
+    ];
+    if !line.text.trim_start().starts_with(['#', '*']) {
+        return false;
+    }
+    let plain = line.lower.trim_matches(['#', '*', '_', '-', ' ', '\r']);
+    let is_release = || {
+        let version = plain.strip_prefix("release ").unwrap_or(plain);
+        let version = version.trim_start_matches(['[', 'v']);
+        let (major, rest) = version.split_once('.').unwrap_or_default();
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number(major) && rest.starts_with(|c: char| c.is_ascii_digit())
+    };
+    TITLES.contains(&plain) || is_release()
+}
+
 /// Advice: a condition at the beginning, a request, what should be done.
 pub(super) fn advises(line: &Line<'_>) -> bool {
     const BEGINNINGS: [&str; 14] = [

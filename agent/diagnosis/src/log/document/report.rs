@@ -1,6 +1,9 @@
 //! Signs that a person reports what happened to them.
 
-use super::signs::{Line, WORDS};
+use super::{
+    super::trace::is_call as is_call_of_kernel,
+    signs::{Line, WORDS},
+};
 
 /// Whether a person writes of their own system, as in an issue: `I am testing …`, `we get the following warning`. Manuals do not, though they
 /// recommend.
@@ -23,6 +26,7 @@ pub(super) fn is_first_person(line: &Line<'_>) -> bool {
         "see",
         "tried",
     ];
+    const PAPERS: [&str; 6] = ["documentation", "docs", "guide", "website", "wiki", "knowledge"];
     let text = line.text;
     if text.split_whitespace().count() < WORDS {
         return false;
@@ -39,6 +43,8 @@ pub(super) fn is_first_person(line: &Line<'_>) -> bool {
             "I" => next.starts_with(|c: char| c.is_ascii_lowercase()) && !ASKS.contains(&before),
             "my" | "My" => true,
             "we" | "We" => OURS.contains(&next),
+            // `in our cluster`, but not `see our documentation`.
+            "our" => ["in", "on", "from"].contains(&before) && !PAPERS.contains(&next),
             _ => false,
         })
 }
@@ -120,7 +126,10 @@ pub(super) fn is_of_thread(line: &Line<'_>) -> bool {
 
 /// A question to other people, and the thanks for an answer.
 pub(super) fn asks_for_help(line: &Line<'_>) -> bool {
-    const PHRASES: [&str; 16] = [
+    const PHRASES: [&str; 19] = [
+        "what is the solution",
+        "how to solve this",
+        "how can this be solved",
         "anyone help",
         "anyone know",
         "anyone else",
@@ -176,7 +185,22 @@ pub(super) fn narrates(line: &Line<'_>) -> bool {
     let padded = || line.lower.starts_with("here's ") || line_is(&HAPPENED);
     // An item of a list names what can happen.
     let is_item = || line.text.trim_start().starts_with(['-', '*', '•']);
-    !line.is_of_program && padded() && !is_item() && !is_conditional(line)
+    // A person who leaves out the subject: `Getting "… not found" while creating a pod`.
+    let is_short = || {
+        const BEGINNINGS: [&str; 6] = [
+            "getting ",
+            "facing ",
+            "seeing ",
+            "hitting ",
+            "encountering ",
+            "encountered ",
+        ];
+        BEGINNINGS
+            .iter()
+            .any(|beginning| line.lower.starts_with(beginning))
+            && line.lower.split_whitespace().count() >= WORDS
+    };
+    !line.is_of_program && (padded() || is_short()) && !is_item() && !is_conditional(line)
 }
 
 /// Whether a sentence has a condition, or speaks of what is usual.
@@ -201,9 +225,10 @@ fn is_conditional(line: &Line<'_>) -> bool {
         .any(|word| WORDS.contains(&word))
 }
 
-/// What a debugger, a runtime or a signal leaves: a stack, the end of a process.
+/// What a debugger, a runtime, a signal or the kernel leaves: a stack, the end of a process.
 pub(super) fn is_crash(line: &Line<'_>) -> bool {
-    const MARKS: [&str; 7] = [
+    const MARKS: [&str; 8] = [
+        "kernel panic - not syncing",
         "program received signal",
         "segmentation fault",
         "core dumped",
@@ -218,7 +243,7 @@ pub(super) fn is_crash(line: &Line<'_>) -> bool {
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
         digits > 0 && number[digits..].trim_start().starts_with("0x")
     };
-    MARKS.iter().any(|mark| trimmed.contains(mark)) || is_frame()
+    MARKS.iter().any(|mark| trimmed.contains(mark)) || is_frame() || is_call_of_kernel(line.text)
 }
 
 /// A prompt that names its host, or a prompt with the command of a program in its folder: `root@n1:~#`, `[user@n1 ~]$`, `$ ./run`.

@@ -40,14 +40,19 @@ const REPORT: [Sign; 11] = [
     Sign::of(2, 2, report::is_version),
     Sign::of(1, 1, report::refers_to_issue),
 ];
+/// The place of the last sign among them.
+const REFERENCE: usize = REPORT.len() - 1;
 
 /// Signs of a page.
-const PAGE: [Sign; 4] = [
+const PAGE: [Sign; 5] = [
+    Sign::of(2, 2, page::is_change_heading),
     Sign::of(2, 2, page::is_page_heading),
     Sign::of(1, 3, page::advises),
     Sign::of(1, 2, page::explains),
     Sign::of(1, 2, page::has_placeholder),
 ];
+/// The place of the first sign among them.
+const CHANGES: usize = 0;
 
 impl Sign {
     const fn of(weight: i32, most: u8, shows: fn(&Line<'_>) -> bool) -> Self {
@@ -78,13 +83,23 @@ impl Signs {
         count(&PAGE, &mut self.page);
     }
 
+    /// Whether it has headings of a list of changes.
+    pub(super) fn lists_changes(&self) -> bool {
+        self.page[CHANGES] > 0
+    }
+
     /// What speaks for a report, and for a page.
     pub(super) fn weigh(&self) -> (i32, i32) {
+        // A list of changes refers to issues, too.
+        let mut report = self.report;
+        if self.lists_changes() {
+            report[REFERENCE] = 0;
+        }
         let sum = |signs: &[Sign], counts: &[u8]| {
             let weights = signs.iter().zip(counts);
             weights.map(|(sign, count)| sign.weight * i32::from(*count)).sum()
         };
-        (sum(&REPORT, &self.report), sum(&PAGE, &self.page))
+        (sum(&REPORT, &report), sum(&PAGE, &self.page))
     }
 }
 

@@ -12,7 +12,21 @@ pub(super) const ROWS: &[Row] = &[
     (&["pkey", "please use psm"], K::PkeyMissing),
     (&["can't get a valid pkey"], K::PkeyMissing),
     (&["unable to initialize verbs nic"], K::UnsupportedAdapter),
+    // Open MPI's transport over TCP reached another process than the one that it looked for.
+    (&["unexpected process identifier", "btl_tcp"], K::TcpError),
+    (&["failed to tcp connect to a peer mpi"], K::TcpError),
+    (&["btl_tcp_endpoint", "connect() to", "failed"], K::TcpError),
+    (&["no free", "contexts available"], K::ResourceLimit),
+    // A process asks PSM after another one, or itself, closed its endpoint.
+    (&["psm endpoint is closed"], K::PeerClosed),
     (&["ofi endpoint open failed"], K::OpenFailed),
+    // PSM2 found a unit that is active, and got no context there.
+    (&["psm2 can't open hfi unit"], K::CreateUnexplained),
+    // A mapping of locked memory that is over the limit (EAGAIN, mmap(2)).
+    (
+        &["hfi_userinit", "mmap of", "resource temporarily unavailable"],
+        K::RegMrNoMemory,
+    ),
     (&["network down", "hfi1"], K::PortError),
     (&["network down", "psm"], K::PortError),
     (&["driver initialization failure on /dev/hfi"], K::OpenFailed),
@@ -40,6 +54,12 @@ pub(super) const ROWS: &[Row] = &[
         &["not able to find endpoint information for a remote"],
         K::PeerClosed,
     ),
+    (&["ofi mtl is aborting"], K::BackendFailed),
+    // The status of UCX (UCS_ERR_NO_RESOURCE) at the start: of shared memory, or of the adapter.
+    (
+        &["ucx function returned", "no resources are available"],
+        K::ResourceLimit,
+    ),
     (&["pml ucx cannot be selected"], K::NoDevice),
     (&["pml cm cannot be selected"], K::NoDevice),
     (&["unable to find any relevant network interfaces"], K::NoDevice),
@@ -50,6 +70,12 @@ pub(super) const ROWS: &[Row] = &[
     (&["fabric provider", "not supported"], K::SettingUnmatched),
     (&["fabric interface", "not found"], K::SettingUnmatched),
     (&["crt_req_timeout_hdlr"], K::PeerUnreachable),
+    // Slingshot: what the adapter of the peer answered (`enum c_return_code`).
+    (&["ptlte_not_found"], K::PeerClosed),
+    (&["no_matching_conn"], K::PeerClosed),
+    (&["undeliverable", "cxi"], K::PeerUnreachable),
+    (&["undeliverable", "ofi"], K::PeerUnreachable),
+    (&["failed to allocate lni"], K::NotPermitted),
     // Slingshot: the driver answers EINVAL to a service that reserves more than the adapter has left.
     (&["cxil_alloc_svc", "invalid argument"], K::ResourceLimit),
     (&["cxil_alloc_svc", "no space left"], K::ResourceLimit),
@@ -86,6 +112,8 @@ pub(super) const ROWS: &[Row] = &[
     // The component that a setting selects, in the words of Open MPI's help text.
     (&["component: ucx"], K::BackendMissing),
     (&["component: ofi"], K::BackendMissing),
+    // ibstatus, without any device.
+    (&["sys files not found", "infiniband"], K::NoDevice),
     // Tools of adapters, and the start of the driver.
     (&["direct pci access is restricted"], K::ToolNoAccess),
     (&["-e- failed to open the device"], K::ToolNoAccess),
@@ -95,6 +123,12 @@ pub(super) const ROWS: &[Row] = &[
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),
     (&["mst pci module is not loaded"], K::ToolNoAccess),
     (&["livefish"], K::AdapterNotStarted),
+    // The installer of MLNX_OFED.
+    (&["one or more devices are not supported"], K::UnsupportedAdapter),
+    // The name of the module alone is older modprobe's.
+    (&["module rdma_", "not found"], K::ModuleMissing),
+    (&["module ib_", "not found"], K::ModuleMissing),
+    (&["module mlx5_ib", "not found"], K::ModuleMissing),
     (&["belong to kernel which is not a part of"], K::ModuleMismatch),
     (&["loading", "hca driver", "[failed]"], K::ModuleMismatch),
     (

@@ -30,6 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     // Versions.
     (&["interface version mismatch"], K::FirmwareMismatch),
     (&["hsi version mismatch"], K::FirmwareMismatch),
+    (&["unsupported command interface revision"], K::FirmwareMismatch),
     (
         &["driver is not compatible with", "firmware"],
         K::FirmwareMismatch,
@@ -56,12 +57,17 @@ pub(super) const ROWS: &[Row] = &[
         &["warning: ", "infiniband/core/", "ib_register_device"],
         K::ModuleMismatch,
     ),
+    (&["missing mandatory ops"], K::ModuleMismatch),
+    (&["module '", "' is unsupported"], K::ModuleUnsigned),
     // Virtual machines.
     (&["is not viable", "group"], K::AssignRefused),
     (&["ineligible for iommu domain attach"], K::AssignRefused),
+    (&["vfio_dma_map(", "cannot allocate memory"], K::RegMrNoMemory),
     (&["failed to setup container for group"], K::AssignRefused),
     (&["failed to get group", "vfio"], K::AssignRefused),
     (&["no iommu group", "vfio"], K::AssignRefused),
+    (&["no iommu_group found"], K::AssignRefused),
+    (&["error opening /dev/vfio/"], K::AssignRefused),
     (&["unknown header type 7f"], K::PciFault),
     (
         &["vfio_map_dma failed", "cannot allocate memory"],
@@ -71,6 +77,12 @@ pub(super) const ROWS: &[Row] = &[
     // Memory of the host, for which the kernel does not print a report.
     (&["svcrdma", "failed to allocate memory"], K::HostMemory),
     (&["give_pages", "err -12"], K::HostMemory),
+    // SoftRoCE needs the module crc32, and a network device that is not a VLAN.
+    (&["rdma_rxe: ", "crc", "err"], K::ModuleMissing),
+    (
+        &["rxe creation allowed on top of a real device"],
+        K::SettingUnmatched,
+    ),
     // SoftRoCE and soft iWARP have no memory but the host's.
     (&["rdma_rxe: ", "err -12"], K::HostMemory),
     (&["rdma_rxe: ", "cannot allocate memory"], K::HostMemory),
@@ -102,6 +114,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["attach", "to multicast group"], K::JoinRefused),
     (&["attach qp to broadcast group"], K::JoinRefused),
     // A queue that the adapter, or a driver without one, put into the error state, in the words of each driver.
+    (&["c4iw", "cq overflow"], K::CqError),
     (&["cq error on cqn"], K::CqError),
     (&["cq overrun on cqn"], K::CqError),
     (&["cq access violation on cqn"], K::CqError),
@@ -140,6 +153,11 @@ pub(super) const ROWS: &[Row] = &[
         &["ib_register_peer_memory_client", "disagrees about"],
         K::PeerMemorySymbol,
     ),
+    // Other modules pin memory of GPUs, too: gdrdrv.
+    (&["nvidia_p2p_get_pages", "failed"], K::PeerMemoryError),
+    // mlx5: the kernel found no pages behind the address, or may not lock them.
+    (&["umem get failed", "-12"], K::RegMrNoMemory),
+    (&["umem get failed"], K::RegMrFailed),
     (&["nvidia-peermem", "error"], K::PeerMemoryError),
     (&["nvidia_peermem", "error"], K::PeerMemoryError),
     (&["nv_peer_mem", "error"], K::PeerMemoryError),

@@ -48,12 +48,15 @@ pub(super) const ROWS: &[Row] = &[
     (&["could not load transport iser"], K::ModuleMissing),
     (&["/dev/nvme-fabrics: no such file"], K::ModuleMissing),
     (&["smc-r", "link down"], K::PeerUnreachable),
+    // SPDK does not use a completion queue that cannot grow.
+    (&["doesn't support cq resize"], K::UnsupportedAdapter),
     (&["cq transport error"], K::PeerClosed),
     (&["device fatal event"], K::DeviceFatal),
     (&["connection reset by remote peer"], K::PeerClosed),
     (&["exceeds device max_"], K::ResourceLimit),
     (&["nvmet", "keep-alive", "expired"], K::PeerUnreachable),
     (&["failed to ping", "@o2ib"], K::PeerUnreachable),
+    (&["@o2ib", "was lost; in progress operations"], K::PeerClosed),
     (&["peer ni (", "unreachable"], K::PeerUnreachable),
     (&["cannot add network"], K::AddressUnresolved),
     // GPFS.
@@ -62,6 +65,8 @@ pub(super) const ROWS: &[Row] = &[
         K::PortNotActive,
     ),
     (&["verbsports", "ignored due to"], K::SettingUnmatched),
+    (&["verbs rdma library", "could not be loaded"], K::NoLibrary),
+    (&["verbs rdma failed to start"], K::NoDevice),
     (&["verbs rdma connect timeout"], K::PeerUnreachable),
     (&["verbs rdma", "no ip address found"], K::AddressUnresolved),
     // Ceph.

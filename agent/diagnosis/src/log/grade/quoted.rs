@@ -30,6 +30,7 @@ fn is_source(lower: &str) -> bool {
         || is_pattern(trimmed)
         || is_markup(trimmed)
         || is_command(trimmed)
+        || is_of_build(trimmed)
 }
 
 /// Whether a line is of HTML: `<li>Replace the cable.</li>`.
@@ -46,6 +47,23 @@ fn is_markup(trimmed: &str) -> bool {
     };
     let begins = trimmed.strip_prefix('<').is_some_and(is_tag);
     begins && trimmed.rsplit_once('<').is_some_and(|(_, last)| is_tag(last)) && trimmed.contains("</")
+}
+
+/// Whether a line is of the configuration of a build, which looks for what it may use: `-- Could NOT find ibverbs`, `checking for ibv_reg_mr
+/// in -libverbs... no`, `configure: WARNING: RDMA CM headers not found`.
+fn is_of_build(trimmed: &str) -> bool {
+    const BEGINNINGS: [&str; 5] = [
+        "-- could not find",
+        "-- performing test",
+        "-- looking for",
+        "-- checking for",
+        "configure: warning:",
+    ];
+    let checks = trimmed.starts_with("checking ")
+        && ["... no", "... yes", "(cached) no"]
+            .iter()
+            .any(|end| trimmed.ends_with(end));
+    checks || BEGINNINGS.iter().any(|beginning| trimmed.starts_with(beginning))
 }
 
 /// Whether a line is a command in a manifest or a script: `command: ["sh", "-c", "ib_write_bw || echo failed"]`.
@@ -122,10 +140,45 @@ fn is_instance(lower: &str) -> bool {
     is_compared || parts.len() > 2 && outside.any(|before| ends(before, &[" like", " such as", " e.g."]))
 }
 
+/// Whether a sentence says of a message in backquotes that it has no consequence: ``The `UCX ERROR` lines are a known issue``. A name has one
+/// word.
+fn is_mention(lower: &str) -> bool {
+    const HARMLESS: [&str; 8] = [
+        "known issue",
+        "known bug",
+        "harmless",
+        "benign",
+        "expected",
+        "ignored",
+        "safe to ignore",
+        "no effect",
+    ];
+    let parts: Vec<&str> = lower.split('`').take(32).collect();
+    let message = |text: &&str| text.trim().contains(' ');
+    if parts.len() < 3 || parts.len().is_multiple_of(2) || !parts.iter().skip(1).step_by(2).any(message) {
+        return false;
+    }
+    let outside = parts.iter().step_by(2).copied().collect::<Vec<_>>().join(" ");
+    let fails = LISTS
+        .failures
+        .find(&outside)
+        .any(|found| found.begins(&outside) && found.ends(&outside));
+    !fails && HARMLESS.iter().any(|words| outside.contains(words))
+}
+
 /// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.
 pub(in crate::log) fn is_question(lower: &str) -> bool {
+    /// The fewest words of a sentence before a request for help.
+    const REPORTED: usize = 6;
     const WORDS: [&str; 8] = ["why", "how", "what", "anyone", "you", "i", "my", "we"];
-    lower.trim_end().ends_with('?') && lower.split_whitespace().any(|word| WORDS.contains(&word))
+    // `udaddy throws RDMA_CM_EVENT_ADDR_ERROR, error -19, could you please help me?` reports before it asks.
+    let only_asks = || {
+        let (before, request) = lower.rsplit_once([',', '.', ';', '!']).unwrap_or_default();
+        before.split_whitespace().count() < REPORTED || !request.contains(" help")
+    };
+    lower.trim_end().ends_with('?')
+        && only_asks()
+        && lower.split_whitespace().any(|word| WORDS.contains(&word))
 }
 
 /// Whether the line quotes documentation, advice or source code.
@@ -139,6 +192,7 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         || is_prose(line.text)
         || is_release_note(lower)
         || is_instance(lower)
+        || is_mention(lower)
     {
         return true;
     }
@@ -166,6 +220,6 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         .is_some_and(|word| word.len() > "error:".len() && word.ends_with("error:"));
     let code = CODE.iter().any(is_code) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
-    let named = || lower.contains("`ibv_wc_") || lower.contains("`ibv_");
+    let named = || lower.contains("`ibv_") && !lower.contains("assertion `");
     code || !is_error && advice() || about() || named() || asks()
 }

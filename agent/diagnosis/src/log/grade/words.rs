@@ -106,6 +106,7 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "vendor err",
     "got completion",
     "vendor_err",
+    "vend_err",
     "syndrom",
     "completion queue",
     "queue pair",
@@ -138,7 +139,6 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "ehca",
     "hns3",
     "infinipath",
-    "mana",
     "ocrdma",
     "osm_",
     "sm port",
@@ -200,6 +200,7 @@ const TOPIC_WORDS: &[&str] = &[
     "ib device",
     "lid",
     "vfs",
+    "mana",
 ];
 
 /// Words of failure, in lower case; each stands alone, except that an ending may follow.
@@ -472,12 +473,19 @@ const HARMLESS: &[&str] = &[
     "atomic ops is not supported",
     "numa auto balancing",
     "hsa_force_fine_grain_pcie",
+    // The driver sets up and removes what it does when the kernel panics.
+    "registered panic handler",
+    // The adapter's tools want other versions; the driver works with these.
+    "detected a newer version of the nvm image than expected",
+    // Azure's agent tries a module that only old kernels have.
+    "hv_network_direct",
     "could not find real path of",
     "cannot initialize collnet",
     "accept failed success",
     "version is incompatible, required",
     // The program goes on without it, or a test provoked it.
     ", ignoring",
+    "not loaded, skipping",
     "(ignored)",
     "(expected)",
     "as expected",

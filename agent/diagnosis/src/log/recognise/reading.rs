@@ -16,7 +16,7 @@ use crate::{
         line::{Lower, excerpt, host},
         loader,
         needless::is_needless,
-        operation::{Operation, experimental, operation},
+        operation::{Operation, operation, special},
         status::{names_status, status},
     },
     symptom::{self, Software, Symptom, SymptomKind, Transition},
@@ -46,6 +46,14 @@ impl Reading {
         }
     }
 
+    /// The same in a text of another length.
+    pub(super) fn within(self, text: &str) -> Self {
+        Self {
+            at: self.at.min(text.len()),
+            ..self
+        }
+    }
+
     /// A failure that is not recognised.
     pub(super) fn unrecognised() -> Self {
         Self {
@@ -57,7 +65,7 @@ impl Reading {
 
 /// Reads a line. `None`: it is not about RDMA, shows no failure, or quotes one. An error number in a line of a driver of the
 /// kernel is not that of a call of the job.
-pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
+pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
     let grade = Grade::of(line);
     if grade.quoted {
@@ -97,7 +105,12 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
         return offer.map(|kind| Reading::of(kind, 0));
     }
     let informs = grade.level == Some(Level::Info);
-    let number = if of_driver { None } else { errno(line) };
+    let is_registration = || row.is_some_and(|(kind, _)| kind == SymptomKind::RegMrFailed);
+    let number = if of_driver && !is_registration() {
+        None
+    } else {
+        errno(line)
+    };
     // The status of a completion says more than that something failed.
     let completed = LazyCell::new(|| {
         status(line).filter(|status| {
@@ -107,7 +120,11 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let called = LazyCell::new(|| operation(lower));
     if let Some((kind, at)) = row
         .filter(|(_, at)| !informs || families::is_of_information(lower, *at))
-        .filter(|(kind, _)| families::is_decisive(*kind) || completed.is_none())
+        .filter(|(kind, _)| {
+            // The heading of a completion says less than its status in the same line.
+            let is_heading = *kind == SymptomKind::JobFailed;
+            families::is_decisive(*kind) && !is_heading || completed.is_none()
+        })
     {
         // A row of a program that names the error in the same line gives way to the operation with its error.
         let names_operation =
@@ -137,10 +154,15 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     if let Some(status) = *completed {
         return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
     }
-    if !grade.is_failure() {
+    // Open MPI names what failed in a list: `Function:    ibv_create_cq()`; the error follows in the next line.
+    let is_named = || lower.trim_start().starts_with("function:") && lower.trim_end().ends_with("()");
+    if !(grade.is_failure() || is_named()) {
         return None;
     }
     if let Some(kind) = grammar::of_others(lower) {
+        return Some(Reading::of(kind, 0));
+    }
+    if let Some(kind) = grammar::unfinished(lower).filter(|_| number.is_none()) {
         return Some(Reading::of(kind, 0));
     }
     match called.filter(|_| !of_driver) {
@@ -151,7 +173,7 @@ pub(super) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
 
 /// What a failed operation in a line in lower case shows, whose name begins at `at`.
 fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errno>) -> Option<Reading> {
-    if let Some(kind) = experimental(lower, operation, number) {
+    if let Some(kind) = special(lower, operation, number) {
         return Some(Reading {
             errno: number,
             ..Reading::of(kind, at)
@@ -300,8 +322,10 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
     // The job goes on without this part of Open MPI.
     let is_disabled = kind == SymptomKind::AddressUnresolved && line.lower.contains("no openfabrics");
     let goes_on = is_disabled
-        || matches!(kind, SymptomKind::NoDevice | SymptomKind::BackendMissing)
-            && line.lower.contains("nccl info ")
+        || matches!(
+            kind,
+            SymptomKind::NoDevice | SymptomKind::BackendMissing | SymptomKind::LibraryMismatch
+        ) && line.lower.contains("nccl info ")
         || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
     Symptom {
         kind,

@@ -1,0 +1,104 @@
+//! The parts of a diagnosis: the confidence in a cause, its findings and evidence, and what to do where there is no cause.
+
+use rdma_health_rules::{Evidence, Finding, Rule, Severity};
+
+use super::{MAX_EVIDENCE, MAX_SUBJECTS};
+use crate::{
+    known::Link,
+    outcome::{Cause, Confidence},
+    symptom::{Grade, Symptom, SymptomKind},
+    weigh::Scales,
+};
+
+/// The next step where a log shows a failure and nothing on the node explains it.
+pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
+    let is_late = |symptom: &Symptom| {
+        symptom.kind == SymptomKind::CollectiveTimeout && symptom.grade == Grade::Unrecognised
+    };
+    if symptoms.iter().any(is_late) {
+        return Some(
+            "Find the rank that is late: compare the last enqueued and the last completed work of all ranks in their own logs, or in the dumps of the \
+            flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), and show where it waits: py-spy dump --pid PID. If \
+            all ranks wait in the same operation, run with NCCL_DEBUG=INFO: its lines show the network and the errors there."
+                .into(),
+        );
+    }
+    let is_failure = |symptom: &Symptom| symptom.line.is_some() && symptom.grade == Grade::Failure;
+    symptoms.iter().any(is_failure).then(|| {
+        "Nothing on this node explains the failure now. Read what the kernel logged when it happened (journalctl -k --since TIME), and run \
+        rdma-health check on the other nodes of the job."
+            .into()
+    })
+}
+
+/// The rules of these findings. Those that need action come first, because the first one's remedy is the next step.
+pub(super) fn ids(findings: &[&Finding]) -> Vec<&'static str> {
+    let mut ids: Vec<&'static str> = Vec::new();
+    for grave in [true, false] {
+        for finding in findings
+            .iter()
+            .filter(|finding| (finding.severity > Severity::Info) == grave)
+        {
+            if !ids.contains(&finding.rule.id) {
+                ids.push(finding.rule.id);
+            }
+        }
+    }
+    ids
+}
+
+pub(super) fn confidence(scales: &Scales, explained: &[(&Symptom, Link)], has_finding: bool) -> Confidence {
+    let no_symptom = explained.is_empty();
+    // An error number in a line of an unknown program is not enough to be sure, whatever else fits.
+    let is_guess = !no_symptom && !has_finding && !explained.iter().any(|(symptom, _)| symptom.known);
+    let (supported, contradicted) = (!scales.supports.is_empty(), !scales.contradicts.is_empty());
+    match (supported, contradicted) {
+        // A finding is a fact and needs no symptom.
+        (true, false) if (no_symptom || scales.score >= 4) && !is_guess => Confidence::Likely,
+        (true, true) if scales.score >= 5 && !is_guess => Confidence::Likely,
+        (_, true) if scales.score <= 0 => Confidence::Unlikely,
+        _ => Confidence::Possible,
+    }
+}
+
+pub(super) fn severity_of(explained: &[(&Symptom, Link)]) -> Severity {
+    match explained.iter().map(|(symptom, _)| symptom.grade).max() {
+        Some(Grade::Failure) => Severity::Critical,
+        Some(_) => Severity::Warning,
+        None => Severity::Info,
+    }
+}
+
+/// The cause for a finding that no known cause claims: the rule itself.
+pub(super) fn alone(rule: &'static Rule, findings: &[Finding]) -> Cause {
+    let mine: Vec<&Finding> = findings.iter().filter(|finding| finding.rule == rule).collect();
+    let worst = mine.iter().max_by_key(|finding| finding.severity);
+    Cause {
+        id: rule.id,
+        title: rule.title,
+        confidence: Confidence::Likely,
+        severity: worst.map_or(Severity::Info, |finding| finding.severity),
+        score: 0,
+        explains: Vec::new(),
+        supports: distinct(mine.iter().flat_map(|finding| finding.evidence.clone()).collect()),
+        contradicts: Vec::new(),
+        unseen: Vec::new(),
+        next_step: worst.map_or_else(String::new, |finding| finding.remedy.clone()),
+        findings: vec![rule.id],
+        subjects: mine
+            .iter()
+            .map(|finding| finding.subject.clone())
+            .take(MAX_SUBJECTS)
+            .collect(),
+    }
+}
+
+pub(super) fn distinct(all: Vec<Evidence>) -> Vec<Evidence> {
+    let mut kept: Vec<Evidence> = Vec::new();
+    for evidence in all {
+        if kept.len() < MAX_EVIDENCE && !kept.contains(&evidence) {
+            kept.push(evidence);
+        }
+    }
+    kept
+}

@@ -1,0 +1,112 @@
+//! Collects what the lines show: the symptoms, each kind once per device, the facts about the job, and what recovered.
+
+use super::{
+    Fact, Grade, LogReader, MAX_NAMES, MAX_SYMPTOMS, MAX_UNRECOGNISED, Symptom, SymptomKind, cluster, gpu,
+    operator, owners,
+};
+
+impl LogReader {
+    /// The link of a device that was reported down is up again, or its address range was assigned in a second attempt.
+    pub(super) fn recover(&mut self, device: &rdma_health_kernel_log::Device) {
+        let name = device.to_string();
+        for symptom in &mut self.log.symptoms {
+            let is_its = symptom.named.function.as_ref() == Some(&name)
+                || symptom.named.device.as_ref() == Some(&name);
+            let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
+            let can_recover =
+                is_down || symptom.kind == SymptomKind::PciRoom || gpu::can_recover(symptom.kind);
+            if can_recover && is_its {
+                symptom.grade = Grade::Note;
+            }
+        }
+    }
+
+    /// A connection that was lost once is there again. One that is lost again and again is not.
+    pub(super) fn reconnect(&mut self, name: &str) {
+        for symptom in &mut self.log.symptoms {
+            let is_lost = matches!(
+                symptom.kind,
+                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable
+            );
+            if is_lost && symptom.count == 1 && symptom.text.to_ascii_lowercase().contains(name) {
+                symptom.grade = Grade::Note;
+            }
+        }
+    }
+
+    pub(super) fn learn(&mut self, fact: Fact) {
+        let log = &mut self.log;
+        match fact {
+            Fact::Setting(name, value) => {
+                if log.settings.len() < MAX_NAMES || log.settings.contains_key(name) {
+                    log.settings.insert(name.to_owned(), value);
+                }
+            }
+            Fact::Nodes(nodes) => log.nodes = log.nodes.max(Some(nodes)),
+            Fact::LocalChannel => self.channels.0 = true,
+            Fact::NetworkChannel => self.channels.1 = true,
+            Fact::Nccl(version) => log.nccl = Some(version),
+            Fact::ActivePort => self.recogniser.successes().active_port = true,
+            Fact::GidIndex(index) => log.gid_index = Some((log.lines, index)),
+        }
+    }
+
+    pub(super) fn add(&mut self, symptom: Symptom) {
+        for host in &symptom.hosts {
+            if self.log.hosts.len() < MAX_NAMES {
+                self.log.hosts.insert(host.clone());
+            }
+        }
+        if symptom.kind == SymptomKind::SocketFallback && symptom.text.contains("via NET/Socket") {
+            self.channels.1 = true;
+        }
+        let symptoms = &mut self.log.symptoms;
+        let unrecognised = symptoms
+            .iter()
+            .filter(|known| known.kind == SymptomKind::Unrecognised)
+            .count();
+        let of_functions = symptoms
+            .iter()
+            .filter(|known| owners::is_of_function(known.kind))
+            .count();
+        let same = |known: &Symptom| {
+            known.kind == symptom.kind
+                && if symptom.kind == SymptomKind::Unrecognised {
+                    unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
+                } else {
+                    known.named.device == symptom.named.device
+                        && (!owners::is_of_function(symptom.kind)
+                            || owners::is_of_port(known) == owners::is_of_port(&symptom)
+                                && self.owners.are_counted_together(known, &symptom, of_functions))
+                }
+        };
+        if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
+            known.count += 1;
+            if !operator::has_reason(known) && operator::has_reason(&symptom) {
+                known.text = symptom.text;
+                known.source = symptom.source;
+                known.line = symptom.line;
+            }
+            // What was lost and came back is lost again, and one pod of several uses RDMA.
+            let is_again = matches!(
+                known.kind,
+                SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
+            );
+            let is_again = is_again || gpu::can_recover(known.kind);
+            if is_again || cluster::is_of_any_pod(known.kind) {
+                known.grade = known.grade.max(symptom.grade);
+            }
+            for host in symptom.hosts {
+                if known.hosts.len() < MAX_NAMES && !known.hosts.contains(&host) {
+                    known.hosts.push(host);
+                }
+            }
+            // A later line may name what the first did not.
+            known.named.complete(symptom.named);
+        } else if symptoms.len() < MAX_SYMPTOMS {
+            symptoms.push(symptom);
+        } else {
+            self.log.dropped += 1;
+        }
+    }
+}

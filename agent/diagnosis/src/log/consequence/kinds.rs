@@ -1,0 +1,199 @@
+//! What each kind of failure can be a consequence of, and what can follow from it.
+
+use rdma_health_protocol::WcStatus;
+
+use super::super::grade::{Level, level};
+use crate::symptom::{Symptom, SymptomKind as K};
+
+/// Whether two symptoms can be about one device.
+pub(super) fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
+    match (&one.named.device, &other.named.device) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    }
+}
+
+/// What ends the communication of a process or of an adapter with all peers.
+pub(super) fn ends_communication(kind: K) -> bool {
+    matches!(
+        kind,
+        K::RankFailed | K::PeerClosed | K::PortError | K::GidChanged | K::DeviceFatal | K::DeviceStalled
+    )
+}
+
+/// What a peer sees that waits for an answer.
+pub(super) fn is_seen_by_peer(kind: K) -> bool {
+    matches!(
+        kind,
+        K::Completion(
+            WcStatus::RetryExcErr
+                | WcStatus::RnrRetryExcErr
+                | WcStatus::RespTimeoutErr
+                | WcStatus::RemOpErr
+                | WcStatus::WrFlushErr
+        ) | K::PeerUnreachable
+            | K::PeerClosed
+            | K::ExchangeFailed
+            | K::ConnectRefused
+            | K::CollectiveTimeout
+            | K::NoListener
+    )
+}
+
+/// What a job reports after any other failure. A failure without a reason follows from one with a reason.
+pub(super) fn follows(symptom: &Symptom) -> bool {
+    let is_unexplained = matches!(symptom.kind, K::ConnectFailed | K::CreateUnexplained)
+        && symptom.named.errno.is_none()
+        || symptom.kind == K::RegMrFailed && symptom.named.errno.is_none() && symptom.named.gpu.is_none();
+    // NVSHMEM repeats it of the transport, whatever failed before.
+    let is_repeated =
+        symptom.kind == K::GpuDoorbellFailed && symptom.text.contains("init failed for transport");
+    is_unexplained || is_repeated || is_report(symptom.kind)
+}
+
+/// What perftest reports if the other end closed the connection over which they exchange addresses.
+pub(super) fn is_of_exchange(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    ["read remote address", "socket/rdma_cm"]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
+/// What a process could not do by itself, without its peer.
+pub(super) fn is_local(kind: K) -> bool {
+    matches!(
+        kind,
+        K::RegMrFailed
+            | K::RegMrNoMemory
+            | K::CreateFailed
+            | K::CreateRefused
+            | K::CreateUnexplained
+            | K::ResourceLimit
+            | K::ConnectFailed
+            | K::ConnectInvalid
+            | K::InitRefused
+            | K::RtsRefused
+            | K::AddressUnresolved
+            | K::NoGid
+    )
+}
+
+/// What a client sees of a server that could not do its part.
+pub(super) fn is_refusal(kind: K) -> bool {
+    matches!(
+        kind,
+        K::ConnectRefused | K::PeerClosed | K::CmFailed | K::ExchangeFailed | K::NoListener
+    )
+}
+
+/// Whether the library of Omni-Path, PSM3 or what calls it reports it.
+pub(super) fn is_of_psm(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    ["psm", "hfi_", "hfp_", "hfi unit", "ofi fabric is not available"]
+        .iter()
+        .any(|name| lower.contains(name))
+}
+
+/// Whether a server of storage reports it.
+pub(super) fn is_of_server(symptom: &Symptom) -> bool {
+    const SERVERS: [&str; 9] = [
+        "nvmf_",
+        "nvmf.c",
+        "nvmet",
+        "isert",
+        "srpt",
+        "svcrdma",
+        "svc_rdma",
+        "smb_direct",
+        "_target",
+    ];
+    let lower = symptom.text.to_ascii_lowercase();
+    SERVERS.iter().any(|name| lower.contains(name))
+}
+
+/// What programs report of a failure that happened elsewhere.
+fn is_report(kind: K) -> bool {
+    matches!(
+        kind,
+        K::JobFailed
+            | K::PeerClosed
+            | K::ExchangeFailed
+            | K::ConnectRefused
+            | K::CmFailed
+            | K::CollectiveTimeout
+            | K::BackendFailed
+            | K::QueueError
+            | K::QueueFatal
+            | K::Completion(WcStatus::WrFlushErr)
+    )
+}
+
+/// What a program reports that could not use its devices.
+pub(super) fn is_without_device(kind: K) -> bool {
+    matches!(
+        kind,
+        K::NoDevice | K::OpenFailed | K::DeviceAbsent | K::SocketFallback
+    )
+}
+
+/// What a program reports whose plugin could not be loaded: it finds neither the network that the plugin offers nor another one.
+pub(super) fn is_without_plugin(symptom: &Symptom) -> bool {
+    is_without_device(symptom.kind)
+        || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
+}
+
+/// Why a driver does not start an adapter. Its driver may report it before or after it gives up.
+pub(super) fn prevents_start(kind: K) -> bool {
+    matches!(
+        kind,
+        K::FirmwareMissing
+            | K::FirmwareMismatch
+            | K::PciRoom
+            | K::HostMemory
+            | K::ResourceLimit
+            | K::DeviceFatal
+            | K::DeviceStalled
+            | K::PciFault
+            | K::CommandRefused
+    )
+}
+
+/// A change of a queue pair that failed, for which the program only warns and names no reason.
+pub(super) fn is_warned_attribute(symptom: &Symptom) -> bool {
+    symptom.kind == K::ConnectFailed
+        && symptom.named.errno.is_none()
+        && symptom.named.transition.is_none()
+        && level(&symptom.text) == Some(Level::Warning)
+}
+
+/// What the service that loads the driver reports of all its modules: `Loading HCA driver and Access Layer: [FAILED]`.
+pub(super) fn is_start(symptom: &Symptom) -> bool {
+    matches!(symptom.kind, K::ModuleMismatch | K::ModuleMissing)
+        && symptom.text.to_ascii_lowercase().contains("[failed]")
+}
+
+/// Why modules of the RDMA stack could not be loaded or replaced.
+pub(super) fn keeps_modules_out(symptom: &Symptom) -> bool {
+    matches!(
+        symptom.kind,
+        K::ModuleUnsigned | K::ModuleMismatch | K::ModuleInUse | K::DriverNotBuilt | K::PeerMemorySymbol
+    )
+}
+
+/// What keeps a program from its devices.
+pub(super) fn prevents_use(kind: K) -> bool {
+    matches!(
+        kind,
+        K::ModuleMissing
+            | K::ModuleMismatch
+            | K::CmUnavailable
+            | K::UnsupportedAdapter
+            | K::VersionMismatch
+            | K::ResourceUnavailable
+            | K::NotPermitted
+            | K::AdmissionRefused
+            | K::AdapterNotStarted
+            | K::DeviceFatal
+            | K::DmaBufUnsupported
+    )
+}

@@ -1,0 +1,54 @@
+//! Messages of Kubernetes, its device plugins and network plugins, and of OpenShift.
+
+use super::Row;
+use crate::symptom::SymptomKind::{self as K};
+
+/// In order of the subject.
+pub(super) const ROWS: &[Row] = &[
+    (
+        &["unable to validate against any security context constraint"],
+        K::AdmissionRefused,
+    ),
+    (&["violates podsecurity"], K::AdmissionRefused),
+    (&["denied the request", "ipc_lock"], K::AdmissionRefused),
+    (&["capabilities", "ipc_lock", "not allowed"], K::AdmissionRefused),
+    (
+        &["hostpath volumes are not allowed", "infiniband"],
+        K::AdmissionRefused,
+    ),
+    (&["avc:", "denied", "infiniband"], K::NotPermitted),
+    (&["apparmor=\"denied\"", "infiniband"], K::NotPermitted),
+    (&["no devices in device pool"], K::ResourceUnavailable),
+    // The daemon of Docker looks on the host, and modules make these files.
+    (
+        &["gathering device information", "/dev/infiniband"],
+        K::ModuleMissing,
+    ),
+    (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
+    (&["ifaddr of", "not found"], K::InterfaceHidden),
+    (
+        &["incorrect rdma subsystem network namespace"],
+        K::NetworkAttachFailed,
+    ),
+    (&["rdma device", "not found"], K::ModuleMissing),
+    (&["error creating new device", "rdma"], K::ModuleMissing),
+    (&["missing rdma device spec"], K::ModuleMissing),
+    (&["non-rdma device"], K::ModuleMissing),
+    (&["no allocatable devices"], K::ResourceUnavailable),
+    (&["guid is not valid"], K::FunctionUnconfigured),
+    (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
+    (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
+    (&["sriov-cni", "failed"], K::NetworkAttachFailed),
+    (&["rdma-cni", "failed"], K::NetworkAttachFailed),
+    (&["rdma subsystem", "namespace mode"], K::NetworkAttachFailed),
+    (&["rdma system", "exclusive"], K::NetworkAttachFailed),
+    (
+        &["network-attachment-definition", "not found"],
+        K::NetworkAttachFailed,
+    ),
+    (
+        &["cannot find a network-attachment-definition"],
+        K::NetworkAttachFailed,
+    ),
+    (&["could not allocate ip in range"], K::NetworkAttachFailed),
+];

@@ -1,0 +1,70 @@
+//! Messages of perftest, libibverbs, rdma-core's tools and infiniband-diags.
+
+use super::Row;
+use crate::symptom::SymptomKind::{self as K};
+
+/// In order of the subject.
+pub(super) const ROWS: &[Row] = &[
+    (&["disagrees about version of symbol"], K::ModuleMismatch),
+    (&["unknown symbol", "(err"], K::ModuleMismatch),
+    (&["did not detect devices"], K::NoDevice),
+    (&["couldn't get context for the device"], K::OpenFailed),
+    (&["failed to open device"], K::OpenFailed),
+    (&["couldn't listen to port"], K::ExchangeFailed),
+    // perftest counts the events of rdma_cm before it gives up.
+    (&["times addr_error"], K::AddressUnresolved),
+    (&["missing master sm"], K::NoSubnetManager),
+    // What ibstat prints of a port.
+    (&["state: initializing"], K::PortInitializing),
+    (&["unable to find the infiniband/roce device"], K::NoDevice),
+    (&["ib device", "not found"], K::NoDevice),
+    (&["does not support the kernel abi"], K::NoProvider),
+    (&["couldn't load driver"], K::NoProvider),
+    (&["no userspace device-specific driver found"], K::NoProvider),
+    (&["couldn't open config directory", "libibverbs"], K::NoProvider),
+    (&["libibverbs.so", "cannot open shared object"], K::NoLibrary),
+    (&["librdmacm.so", "cannot open shared object"], K::NoLibrary),
+    (&["libmlx5.so", "cannot open shared object"], K::NoLibrary),
+    (&["couldn't read uverbs abi version"], K::ModuleMissing),
+    (&["ib_uverbs", "not loaded"], K::ModuleMissing),
+    (&["is ib_uverbs loaded"], K::ModuleMissing),
+    (&["couldn't read abi version", "librdmacm"], K::CmUnavailable),
+    (&["librdmacm", "fatal"], K::CmUnavailable),
+    (&["librdmacm", "no rdma devices"], K::NoDevice),
+    (&["port number", "state is down"], K::PortNotActive),
+    (&["port number", "state is init"], K::PortInitializing),
+    (&["port number", "state is"], K::PortNotActive),
+    (&["port is not active"], K::PortNotActive),
+    (&["port", "is not in active state"], K::PortNotActive),
+    (&["port", "not active"], K::PortNotActive),
+    (&["link is down", "rdma"], K::PortNotActive),
+    (&["requested mtu is higher than active mtu"], K::MtuDiffers),
+    (&["mtu mismatch"], K::MtuDiffers),
+    (&["failed to complete run_iter"], K::JobFailed),
+    (
+        &["unable to connect the hca's through the link"],
+        K::ConnectFailed,
+    ),
+    (&["completion with error at"], K::JobFailed),
+    (&["couldn't connect to remote qp"], K::ConnectFailed),
+    (&["couldn't connect to"], K::ExchangeFailed),
+    (&["could not connect to server", "rdma"], K::ExchangeFailed),
+    (
+        &["unable to open file descriptor for socket connection"],
+        K::ExchangeFailed,
+    ),
+    (
+        &["failed to exchange data between server and client"],
+        K::ExchangeFailed,
+    ),
+    (&["couldn't read remote address"], K::PeerClosed),
+    (&["unable to read to socket/rdma_cm"], K::PeerClosed),
+    (&["unable to init the socket connection"], K::ExchangeFailed),
+    (&["stat of ib device"], K::NoDevice),
+    (&["ibwarn", "timeout"], K::NoSubnetManager),
+    (&["no sm"], K::NoSubnetManager),
+    (&["sminfo", "failed"], K::NoSubnetManager),
+    (&["sa query", "timed out"], K::NoSubnetManager),
+    (&["sa query", "failed"], K::NoSubnetManager),
+    (&["path record", "failed"], K::NoSubnetManager),
+];

@@ -1,0 +1,154 @@
+//! What programs say that count or look for devices, GIDs and transports, and find none.
+
+use crate::{
+    log::line::is_word,
+    symptom::SymptomKind::{self as K},
+};
+
+/// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.
+pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
+    const NOUNS: [&str; 10] = [
+        "device", "devices", "hca", "hcas", "nic", "nics", "rnic", "rnics", "adapter", "adapters",
+    ];
+    const OF_RDMA: [&str; 13] = [
+        "ib",
+        "rdma",
+        "infiniband",
+        "roce",
+        "efa",
+        "verbs",
+        "ibverbs",
+        "openfabrics",
+        "iwarp",
+        "hca",
+        "hcas",
+        "rnic",
+        "rnics",
+    ];
+    const THERE: [&str; 5] = ["found", "detected", "available", "present", "discovered"];
+    /// The most words between `no` and what is counted.
+    const BETWEEN: usize = 3;
+    for found in places(lower, &["no ", "0 "]) {
+        let at = found + 2;
+        let words = || {
+            lower[at..]
+                .split(|c: char| !c.is_ascii_alphanumeric())
+                .filter(|word| !word.is_empty())
+        };
+        let Some(noun) = words().take(BETWEEN + 1).position(|word| NOUNS.contains(&word)) else {
+            continue;
+        };
+        let of_rdma = words().take(noun + 1).any(|word| OF_RDMA.contains(&word));
+        let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
+        // `no active RDMA device`, `Found 0 HCAs`.
+        let is_usable = words()
+            .take(noun)
+            .any(|word| matches!(word, "active" | "usable" | "available" | "suitable"));
+        let is_counted = lower[..found].trim_end().ends_with("found");
+        let is_none = if lower[found..].starts_with('0') {
+            is_counted
+        } else {
+            is_there || is_usable
+        };
+        if of_rdma && is_none {
+            return Some((K::NoDevice, found));
+        }
+    }
+    None
+}
+
+/// `No suitable GID found on mlx5_1/1`, `no usable RoCE v2 GIDs available`.
+pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
+    /// The most words between `no` and what is counted.
+    const BETWEEN: usize = 4;
+    const KINDS: [&str; 13] = [
+        "suitable",
+        "usable",
+        "valid",
+        "matching",
+        "routable",
+        "active",
+        "available",
+        "such",
+        "roce",
+        "rocev2",
+        "v2",
+        "ipv4",
+        "ib",
+    ];
+    places(lower, &["no "])
+        .find(|at| {
+            let words = || {
+                lower[*at..]
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .skip(1)
+                    .filter(|word| !word.is_empty())
+            };
+            let Some(noun) = words()
+                .take(BETWEEN + 1)
+                .position(|word| matches!(word, "gid" | "gids"))
+            else {
+                return false;
+            };
+            let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
+            let rest = || words().skip(noun + 1).take(2);
+            is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
+        })
+        .map(|at| (K::NoGid, at))
+}
+
+/// Where one of the words begins a word.
+fn places<'a>(lower: &'a str, words: &'a [&str]) -> impl Iterator<Item = usize> + 'a {
+    words.iter().flat_map(move |word| {
+        lower
+            .match_indices(*word)
+            .map(|(at, _)| at)
+            .filter(|at| *at == 0 || !is_word(lower.as_bytes()[at - 1]))
+    })
+}
+
+/// `Fail to find available RDMA device mlx5_7`, `could not find an RDMA GID`: what was looked for stands after the verb.
+pub(super) fn not_found(lower: &str) -> Option<(K, usize)> {
+    const VERBS: [&str; 5] = ["fail", "failed", "unable", "could", "cannot"];
+    /// The most words between the verb and what is looked for.
+    const WITHIN: usize = 5;
+    let at = lower.find(" find ")?;
+    let failed = lower[..at]
+        .rsplit(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(2)
+        .any(|word| VERBS.contains(&word));
+    let words = || {
+        lower[at + " find ".len()..]
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .take(WITHIN)
+    };
+    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce" | "gid"));
+    let kind = words().find_map(|word| match word {
+        "device" | "devices" | "hca" | "nic" => Some(K::NoDevice),
+        // UCX_IB_ROCE_SUBNET_LIST and its like select by the address.
+        "gid" if lower.contains("subnet list") => Some(K::SettingUnmatched),
+        "gid" => Some(K::NoGid),
+        _ => None,
+    })?;
+    (failed && of_rdma).then_some((kind, at))
+}
+
+/// UCX's `no active messages transport to NODE: rc_mlx5/mlx5_0:1 - Destination is unreachable, …`: it lists the transports that it has, and why
+/// each does not lead there. If none of them is of RDMA, it found no device that it may use.
+pub(in crate::log) fn no_transport(lower: &str) -> Option<(K, usize)> {
+    const RDMA: [&str; 5] = ["rc_", "dc_", "ud_", "srd_", "gga_"];
+    let at = lower.find(" transport to ")?;
+    let begins = lower[..at].rfind("no ")?;
+    let is_ucx = lower[..begins].contains("ucx") && at - begins < 60;
+    let transports = || lower[at..].split([' ', ',']).filter(|word| word.contains('/'));
+    // None of those that the settings allow can do what is needed, wherever the peer is.
+    if transports().next().is_none() {
+        let is_none = is_ucx && lower[at..].contains("unsupported operation");
+        return is_none.then_some((K::NoDevice, begins));
+    }
+    let has_rdma = transports().any(|word| RDMA.iter().any(|name| word.starts_with(name)));
+    let kind = if has_rdma { K::PeerUnreachable } else { K::NoDevice };
+    is_ucx.then_some((kind, begins))
+}

@@ -1,0 +1,109 @@
+//! Calls that only the libraries of one vendor have: their errors have other reasons than those of the verbs.
+
+use rdma_health_protocol::Errno;
+
+use super::Operation;
+use crate::symptom::SymptomKind;
+
+/// What a failed call in a line in lower case shows if its error says something else than that of the verbs.
+pub(in crate::log) fn special(
+    lower: &str,
+    operation: Operation,
+    errno: Option<Errno>,
+) -> Option<SymptomKind> {
+    experimental(lower, operation, errno)
+        .or_else(|| devx(lower, errno?))
+        .or_else(|| initiator(lower, operation, errno?))
+}
+
+/// What a failed call in a line in lower case shows if it is one of the experimental verbs, `ibv_exp_*`, which only the libraries of older
+/// MLNX_OFED have: the driver does not know it. What the driver answers to a call that it knows keeps its meaning.
+fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Option<SymptomKind> {
+    let is_known = match operation {
+        Operation::Query | Operation::Open | Operation::Call => false,
+        Operation::Harmless => true,
+        // Memory of a GPU is refused so, too.
+        Operation::Register if errno == Some(Errno::EINVAL) => true,
+        _ => matches!(
+            errno,
+            Some(
+                Errno::ENOMEM
+                    | Errno::EAGAIN
+                    | Errno::EFAULT
+                    | Errno::ETIMEDOUT
+                    | Errno::EPERM
+                    | Errno::EACCES
+                    | Errno::EIO
+            )
+        ),
+    };
+    (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
+}
+
+/// An object of `DevX` has its memory registered before it is created: for the object itself the adapter, or its driver, has no room.
+fn devx(lower: &str, errno: Errno) -> Option<SymptomKind> {
+    (errno == Errno::ENOMEM && lower.contains("devx_obj_create")).then_some(SymptomKind::ResourceLimit)
+}
+
+/// The initiator of a dynamically connected transport (DCI) gets its peer with each request, so that no GID, address or MTU of a path makes
+/// its transitions fail: the driver does not know what the library of another release sets.
+fn initiator(lower: &str, operation: Operation, errno: Errno) -> Option<SymptomKind> {
+    let is_one = || {
+        ["(dci", " dci ", "dci qp", "dci:"]
+            .iter()
+            .any(|name| lower.contains(name))
+    };
+    (operation == Operation::Connect && errno == Errno::EINVAL && is_one())
+        .then_some(SymptomKind::VersionMismatch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_vendor_calls_have_their_own_reasons() {
+        use SymptomKind as K;
+        for (line, operation, errno, expected) in [
+            (
+                "ibv_modify_qp(dci, rtr) failed",
+                Operation::Connect,
+                Errno::EINVAL,
+                Some(K::VersionMismatch),
+            ),
+            (
+                "ibv_modify_qp(dci, init) failed",
+                Operation::Connect,
+                Errno::EACCES,
+                None,
+            ),
+            (
+                "ibv_modify_qp(dct, rtr) failed",
+                Operation::Connect,
+                Errno::EINVAL,
+                None,
+            ),
+            (
+                "ibv_modify_qp(rc, rtr) failed",
+                Operation::Connect,
+                Errno::EINVAL,
+                None,
+            ),
+            (
+                "mlx5dv_devx_obj_create(cq) failed",
+                Operation::Create,
+                Errno::ENOMEM,
+                Some(K::ResourceLimit),
+            ),
+            (
+                "mlx5dv_devx_obj_create(qp) failed",
+                Operation::Create,
+                Errno::EINVAL,
+                None,
+            ),
+            ("ibv_create_qp failed", Operation::Create, Errno::ENOMEM, None),
+        ] {
+            assert_eq!(special(line, operation, Some(errno)), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The nodes of a job, as far as its lines show them: by number, by the hosts of all ranks, or by a bootstrap connection that stays on one host.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use super::{
+    line::{after, host, number},
+    phrases::Phrases,
+};
+
+/// Words of the lines that matter here, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "nnodes",
+    "num_nodes",
+    "max_nodes",
+    "nranks ",
+    " lo:127.",
+    "detected ",
+];
+/// The most ranks and hosts that are counted.
+const MOST: usize = 1024;
+
+/// Words of a network between nodes, in lower case. They need not make a line worth reading: those that do name how a job communicates.
+const NETWORK: [&str; 11] = [
+    "net/ib",
+    "net/ofi",
+    "via net/",
+    "using network",
+    "nccl_ib_",
+    "mlx5_",
+    "rdma",
+    "infiniband",
+    "ibv_",
+    "roce",
+    "efa",
+];
+
+static FOUND: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(NETWORK));
+
+/// What lines so far show of the ranks of a job.
+#[derive(Debug, Default)]
+pub(super) struct Ranks {
+    /// Number of ranks of the largest communicator.
+    all: u64,
+    /// Its ranks that the log shows.
+    seen: BTreeSet<u64>,
+    /// The hosts that wrote these lines.
+    hosts: BTreeSet<String>,
+    /// The bootstrap connection uses the loopback interface.
+    loopback: bool,
+    /// A line names a network between nodes.
+    network: bool,
+    /// The number of nodes that a launcher or a framework prints.
+    printed: Option<u32>,
+}
+
+impl Ranks {
+    /// Adds what a line shows; `lower` is the line in lower case.
+    pub(super) fn add(&mut self, text: &str, lower: &str) {
+        self.network = self.network || FOUND.find(lower).any(|found| found.begins(lower));
+        self.loopback |= [
+            " oob lo:127.",
+            "bootstrap : using lo:127.",
+            "bootstrap: using lo:127.",
+        ]
+        .iter()
+        .any(|words| lower.contains(words));
+        self.printed = self.printed.max(printed(lower));
+        let Some(all) = after(lower, "nranks ").and_then(number) else {
+            return;
+        };
+        let Some(rank) = after(lower, " rank ").and_then(number) else {
+            return;
+        };
+        if all > self.all {
+            self.all = all;
+            self.seen.clear();
+        }
+        if all == self.all && self.seen.len() < MOST {
+            self.seen.insert(rank);
+        }
+        if let Some(host) = host(text).filter(|_| self.hosts.len() < MOST) {
+            self.hosts.insert(host);
+        }
+    }
+
+    /// Whether a line names a network between nodes.
+    pub(super) fn names_network(&self) -> bool {
+        self.network
+    }
+
+    /// The number of nodes, if the lines show it. A communicator may print it, too.
+    pub(super) fn nodes(&self) -> Option<u32> {
+        let one_host = self.hosts.len() == 1;
+        let is_complete = self.all > 1 && u64::try_from(self.seen.len()) == Ok(self.all);
+        let is_within = self.loopback && self.hosts.len() < 2 && self.printed.is_none_or(|nodes| nodes < 2);
+        let counted = u32::try_from(self.hosts.len()).ok().filter(|hosts| *hosts > 1);
+        self.printed
+            .max(counted)
+            .or((one_host && is_complete || is_within).then_some(1))
+    }
+}
+
+/// The number of nodes that a line in lower case names: `--nnodes=2`, `num_nodes: 4`, `Detected 1 nodes in the distributed environment`.
+fn printed(lower: &str) -> Option<u32> {
+    const LABELS: [&str; 3] = ["nnodes", "num_nodes", "max_nodes"];
+    let labelled = || {
+        LABELS.iter().find_map(|label| {
+            let rest = after(lower, label)?;
+            let value = rest.trim_start_matches([' ', '=', ':', '"', '\'']);
+            number(value).filter(|_| value.len() < rest.len())
+        })
+    };
+    let detected = || {
+        let rest = after(lower, "detected ")?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let is_nodes = ["nodes", "node(s)", "node "]
+            .iter()
+            .any(|word| rest[digits..].trim_start().starts_with(word));
+        number(rest).filter(|_| is_nodes)
+    };
+    let nodes = labelled().or_else(detected)?;
+    u32::try_from(nodes).ok().filter(|nodes| *nodes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(text: &str) -> Option<u32> {
+        let mut ranks = Ranks::default();
+        for line in text.lines() {
+            ranks.add(line, &line.to_ascii_lowercase());
+        }
+        ranks.nodes()
+    }
+
+    #[test]
+    fn the_nodes_of_a_job_are_counted() {
+        for (text, expected) in [
+            ("torchrun --nnodes=4 --nproc_per_node=8 train.py", Some(4)),
+            ("Detected 1 nodes in the distributed environment", Some(1)),
+            ("Detected 8 GPUs", None),
+            ("  max_nodes        : 2", Some(2)),
+            (
+                "n1:9:9 [1] NCCL INFO NET/IB : Using [RO]; OOB lo:127.0.0.1<0>",
+                Some(1),
+            ),
+            (
+                "n1:9:9 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE\n\
+                 n1:8:8 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 - Init COMPLETE",
+                Some(1),
+            ),
+            (
+                "n1:9:9 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE\n\
+                 n2:8:8 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 - Init COMPLETE",
+                Some(2),
+            ),
+            // The other rank may be on another node.
+            (
+                "n1:9:9 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE",
+                None,
+            ),
+        ] {
+            assert_eq!(nodes(text), expected, "{text}");
+        }
+    }
+}

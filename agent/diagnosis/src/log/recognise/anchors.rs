@@ -1,0 +1,114 @@
+//! The words that make a line worth parsing.
+
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
+
+use super::nearby;
+use crate::log::{
+    cluster, codes, connection, ended, fabric, families, grade::failures, grammar, loader, marks, memory,
+    nvme, operator, packages, ranks, registration, settings, success, trace, waiting, wrapped,
+};
+
+/// Other words of lines that matter, in lower case.
+const OTHER_ANCHORS: &[&str] = &[
+    "completion",
+    "completed",
+    "dump error cqe",
+    "async event",
+    "event",
+    "synd",
+    "status",
+    "retry",
+    "flushed",
+    "vendor err",
+    // The kernel's messages.
+    "port module",
+    "link down",
+    "link up",
+    "link is",
+    "offline",
+    "temp",
+    "aer:",
+    "dpc:",
+    "health",
+    "heartbeat",
+    "stall",
+    "rej reason",
+    "assert_",
+    "abnormal",
+    "fault",
+    "io_page",
+    "xid (",
+    "no cid",
+    "gpu reset",
+    " reset",
+    "f_trans",
+    "slot",
+    "inaccessible",
+    "containment",
+    "insufficient",
+    "firmware",
+    // Codes and names.
+    "(-",
+    "[-",
+    ": -",
+    "=-",
+    "= -",
+    "returned -",
+    "_down",
+    "disconnect",
+    "nccl warn",
+    "arm-smmu",
+    "ae qpid",
+    "qp event",
+    "freeze",
+    "function:",
+];
+
+/// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
+/// it has a state for each letter of each word.
+pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let of_families = families::ROWS
+        .iter()
+        .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first().copied()));
+    let of_forms = [
+        OTHER_ANCHORS,
+        settings::ANCHORS,
+        grammar::ANCHORS,
+        grammar::OF_GPU_PATH,
+        packages::ANCHORS,
+        codes::ANCHORS,
+        cluster::ANCHORS,
+        operator::ANCHORS,
+        fabric::ANCHORS,
+        loader::ANCHORS,
+        connection::ANCHORS,
+        nvme::ANCHORS,
+        wrapped::WHOLE,
+        nearby::ANCHORS,
+        waiting::ANCHORS,
+        registration::ANCHORS,
+        ranks::ANCHORS,
+        &cluster::REQUESTS,
+        &[ended::LABEL, wrapped::COUNTED],
+    ];
+    let words = of_forms
+        .into_iter()
+        .flatten()
+        .copied()
+        .chain(failures())
+        .chain(memory::neighbours())
+        .chain(marks::anchors())
+        .chain(success::anchors())
+        .chain(ended::anchors())
+        .chain(ended::exceptions())
+        .chain(trace::anchors())
+        .chain(of_families);
+    AhoCorasickBuilder::new()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::Standard)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(words)
+        .ok()
+});

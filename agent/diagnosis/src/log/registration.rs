@@ -1,0 +1,94 @@
+//! Device plugins of Kubernetes that the kubelet does not accept: what they offer is then missing on the node.
+
+use super::cluster::is_of_rdma;
+
+/// Words of the lines that matter here, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "registered at kubelet",
+    "registerplugin",
+    "plugin registration",
+    "dial device plugin",
+    "device plugin",
+    "plugins_registry",
+    "device-plugins",
+    "with kubelet",
+    "with the kubelet",
+    ".sock",
+];
+
+/// Where a line in lower case reports that a plugin could not register: `Could not register device plugin: …`, `RegisterPlugin error -- …`,
+/// `hca.sock failed to be registered at Kubelet: …`.
+pub(super) fn failed(lower: &str) -> Option<usize> {
+    const FAILS: [&str; 8] = [
+        "fail",
+        "error",
+        "could not",
+        "couldn't",
+        "cannot",
+        "can't",
+        "unable",
+        "not allowed",
+    ];
+    // Not the registry of an image.
+    let at = ["registe", "registrat", "dial device plugin"]
+        .iter()
+        .filter_map(|words| lower.find(words))
+        .min()?;
+    let is_one = ["kubelet", "device plugin", "registerplugin", "plugins_registry"]
+        .iter()
+        .any(|words| lower.contains(words));
+    (is_one && FAILS.iter().any(|words| lower.contains(words))).then_some(at)
+}
+
+/// Whether the kubelet knows a plugin after this line in lower case.
+pub(super) fn succeeded(lower: &str) -> bool {
+    const FORMS: [&str; 4] = [
+        "registered successfully at kubelet",
+        "registered with kubelet",
+        "registered with the kubelet",
+        "registered device plugin",
+    ];
+    FORMS.iter().any(|form| lower.contains(form)) && failed(lower).is_none()
+}
+
+/// Whether a line in lower case shows that a plugin of this log offers devices of RDMA.
+pub(super) fn is_of_our_plugin(lower: &str) -> bool {
+    let is_of_plugin = ["device plugin", "device-plugin", "plugins_registry", ".sock"]
+        .iter()
+        .any(|words| lower.contains(words));
+    is_of_plugin && is_of_rdma(lower)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_the_kubelet_does_not_know_is_read() {
+        for line in [
+            "hca_3.sock failed to be registered at kubelet: registerplugin error -- plugin registration failed with err: x; restarting.",
+            "could not register device plugin: rpc error: code = unimplemented desc = unknown service deviceplugin.registration",
+            "operation for \"/var/lib/kubelet/plugins_registry/intel.com_mlnx.sock\" failed. error: \"registerplugin error -- dial failed",
+            "unable to register with the kubelet: connection refused",
+        ] {
+            assert!(failed(line).is_some() && !succeeded(line), "{line}");
+        }
+        for line in [
+            "registered device plugin for 'vpc.amazonaws.com/efa' with kubelet",
+            "hca.sock gets registered successfully at kubelet",
+            "mlnx_rdma device plugin registered with kubelet",
+        ] {
+            assert!(failed(line).is_none() && succeeded(line), "{line}");
+        }
+        assert_eq!(failed("failed to register memory of mlx5_0"), None);
+        let image =
+            "kubelet[2212]: \"pullimage failed\" image=\"registry/rdma-tools:latest\" err=\"not found\"";
+        assert_eq!(failed(image), None);
+        assert!(is_of_our_plugin(
+            "starting rdma/hca_3 device plugin endpoint at: hca_3.sock"
+        ));
+        assert!(!is_of_our_plugin(
+            "starting to serve 'nvidia.com/gpu' on /var/lib/kubelet/device-plugins/nvidia-gpu.sock"
+        ));
+    }
+}

@@ -1,0 +1,60 @@
+//! Which of the ports that tools list as down are not in use.
+//!
+//! A port without a cable is normal where the same list shows active ones, but only if the list says that no one expects a link there: its
+//! physical state is `Disabled`, or it is the second port of an adapter.
+
+use super::super::{fabric, line::number};
+
+/// The ports that the lines so far list as down.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    down: u64,
+    unused: u64,
+    /// The lines are about the second port of an adapter, or a further one.
+    is_further: bool,
+    /// The physical state of a port that is down may follow.
+    is_open: bool,
+    /// The line of a port that is down, whose physical state may follow.
+    last: Option<u64>,
+    /// The line of the first port that is down although its physical link is up.
+    linked: Option<u64>,
+}
+
+impl Ports {
+    /// Adds what a line in lower case shows.
+    pub(super) fn add(&mut self, lower: &str, line: u64) {
+        let trimmed = lower.trim();
+        if fabric::lists_active_port(lower) {
+            self.last = None;
+        } else if fabric::lists_port_down(lower) {
+            self.last = Some(line);
+        }
+        if trimmed.contains("phys") && (trimmed.contains("linkup") || trimmed.contains("link_up")) {
+            self.linked = self.linked.or(self.last.take());
+        }
+        if let Some(rest) = trimmed.strip_prefix("port") {
+            self.is_further = number(rest.trim_start_matches([' ', '\t', ':'])).is_some_and(|port| port > 1);
+        }
+        let is_disabled = trimmed.contains("phys") && trimmed.contains("disabled");
+        if fabric::lists_port_down(lower) {
+            // ibdev2netdev lists the interfaces of all adapters.
+            let is_unused = is_disabled || self.is_further || trimmed.contains(" ==> ");
+            self.down += 1;
+            self.unused += u64::from(is_unused);
+            self.is_open = !is_unused;
+        } else if self.is_open && is_disabled {
+            self.unused += 1;
+            self.is_open = false;
+        }
+    }
+
+    /// The line of the first port that is down although its physical link is up.
+    pub(super) fn linked(&self) -> Option<u64> {
+        self.linked
+    }
+
+    /// Whether none of those that are down is expected to have a link.
+    pub(super) fn are_unused(&self) -> bool {
+        self.down <= self.unused
+    }
+}

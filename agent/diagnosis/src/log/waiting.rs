@@ -1,0 +1,155 @@
+//! What lines wait for, and whether it came: a node for a pod, the driver of the adapters for a container.
+
+use std::collections::BTreeSet;
+
+use super::cluster;
+
+/// Words of the lines that matter here, in lower case.
+pub(super) const ANCHORS: &[&str] = &[
+    "insufficient",
+    "successfully assigned",
+    "started container",
+    "waiting for",
+    "successfully loaded",
+    "is ready",
+    "running",
+];
+/// The most pods that are followed.
+const MAX_PODS: usize = 64;
+
+/// What is awaited.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// The pods that the scheduler refused and that have no node since; an empty name where the line has none.
+    pods: BTreeSet<String>,
+    /// Whether a pod that was refused got its node.
+    came: bool,
+    /// Whether more pods were refused than are followed.
+    more: bool,
+    /// The last line that waits for the driver.
+    driver: Option<u64>,
+    /// The last line that shows that the driver is there.
+    ready: Option<u64>,
+}
+
+impl Waiting {
+    /// Adds what a line in lower case shows.
+    pub(super) fn add(&mut self, lower: &str, line: u64) {
+        if lower.contains("insufficient ") && cluster::refuses(lower) {
+            if self.pods.len() < MAX_PODS {
+                self.pods.insert(pod(lower).to_owned());
+            } else {
+                self.more = true;
+            }
+        } else if let Some((_, rest)) = lower.split_once("successfully assigned ") {
+            let name = rest.split_whitespace().next().unwrap_or_default();
+            let name = name.rsplit('/').next().unwrap_or_default();
+            let came = self.pods.remove(name) | self.pods.remove("");
+            self.came |= came;
+        } else if lower.contains("started container") {
+            let came = self.pods.remove(pod(lower)) | self.pods.remove("");
+            self.came |= came;
+        }
+        if for_driver(lower).is_some() {
+            self.driver = Some(line);
+        } else if shows_driver(lower) {
+            self.ready = Some(line);
+        }
+    }
+
+    /// Whether every pod that the scheduler refused got a node later.
+    pub(super) fn is_scheduled(&self) -> bool {
+        self.came && self.pods.is_empty() && !self.more
+    }
+
+    /// Whether the driver came that lines wait for.
+    pub(super) fn has_driver(&self) -> bool {
+        self.ready > self.driver
+    }
+}
+
+/// The name of the pod in an event in lower case; empty if it has none.
+fn pod(lower: &str) -> &str {
+    let name = lower.split_once("pod/").map(|(_, rest)| rest);
+    name.and_then(|rest| rest.split_whitespace().next())
+        .unwrap_or_default()
+}
+
+/// Where a line in lower case waits for the driver of the adapters: `waiting for mofed driver to be ready`, `Waiting for mellanox ofed and
+/// nvidia drivers to be installed`.
+pub(super) fn for_driver(lower: &str) -> Option<usize> {
+    const DRIVERS: [&str; 9] = [
+        "ofed",
+        "doca driver",
+        "doca-driver",
+        "mellanox driver",
+        "mlnx driver",
+        "rdma driver",
+        "peermem",
+        "peer_mem",
+        "mlx5_core",
+    ];
+    const STATES: [&str; 4] = ["installed", "loaded", "ready", "to start"];
+    let at = lower.find("waiting for ")?;
+    let rest = &lower[at..];
+    let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
+    (has(&DRIVERS) && has(&STATES)).then_some(at)
+}
+
+/// Whether a line in lower case shows that the driver is there: `successfully loaded nvidia-peermem module`, or a list of pods in which all
+/// containers of one of the driver run.
+fn shows_driver(lower: &str) -> bool {
+    const PODS: [&str; 5] = ["ofed", "doca", "driver", "peermem", "rdma"];
+    let names = || PODS.iter().any(|name| lower.contains(name));
+    let all_run = || {
+        let mut words = lower.split_whitespace().skip(1);
+        let counts = words.next().and_then(|word| word.split_once('/'));
+        counts.is_some_and(|(ready, all)| ready == all && ready.bytes().all(|byte| byte.is_ascii_digit()))
+            && words.next() == Some("running")
+    };
+    let says = || {
+        ["successfully loaded", "is ready", "are ready"]
+            .iter()
+            .any(|words| lower.contains(words))
+            && !lower.contains("not ready")
+    };
+    names() && (says() || all_run())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(lines: &[&str]) -> Waiting {
+        let mut waiting = Waiting::default();
+        for (line, number) in lines.iter().zip(1..) {
+            waiting.add(line, number);
+        }
+        waiting
+    }
+
+    #[test]
+    fn a_pod_that_got_its_node_is_told_from_one_that_waits() {
+        const REFUSED: &str =
+            "failedscheduling 3m default-scheduler 0/12 nodes are available: 9 insufficient rdma/hca";
+        const ASSIGNED: &str = "successfully assigned ml/nccl-0 to gpu-1";
+        assert!(after(&[REFUSED, ASSIGNED]).is_scheduled());
+        assert!(!after(&[REFUSED, ASSIGNED, REFUSED]).is_scheduled());
+        assert!(!after(&[ASSIGNED, REFUSED]).is_scheduled());
+        let other = "failedscheduling pod/nccl-1 0/12 nodes are available: 9 insufficient rdma/hca";
+        assert!(!after(&[other, ASSIGNED]).is_scheduled());
+        assert!(after(&[other, "successfully assigned ml/nccl-1 to gpu-1"]).is_scheduled());
+    }
+
+    #[test]
+    fn a_driver_that_came_is_told_from_one_that_is_awaited() {
+        const WAITS: &str = "waiting for mofed driver to be ready...";
+        assert!(for_driver(WAITS).is_some());
+        assert!(for_driver("waiting for nvidia driver to be ready").is_none());
+        assert!(for_driver("waiting for the rdma module of all ranks to be ready").is_none());
+        assert!(after(&[WAITS, "successfully loaded nvidia-peermem module"]).has_driver());
+        assert!(after(&[WAITS, "mofed-ubuntu22.04-ds-x8k2r 1/1 running 0 3h"]).has_driver());
+        assert!(!after(&[WAITS, "mofed-ubuntu22.04-ds-x8k2r 0/1 running 0 3h"]).has_driver());
+        assert!(!after(&[WAITS]).has_driver());
+    }
+}

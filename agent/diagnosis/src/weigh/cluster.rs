@@ -1,0 +1,95 @@
+//! What Kubernetes could not give a pod: resources, networks, virtual functions.
+
+use super::{Case, Scales};
+use crate::symptom::{Symptom, SymptomKind};
+
+/// What to do about a resource that a pod requests and does not get.
+pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
+    let text = symptom.text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["dra driver", "claim"]) {
+        "The pod's claim needs a driver of dynamic resource allocation on the node. List what the drivers offer: kubectl get \
+        resourceslices, and what the claim requests: kubectl describe resourceclaim. If the driver has no slice for this node, read the \
+        log of its pod there: it must run, and register with the kubelet below /var/lib/kubelet/plugins_registry. If it has, compare the \
+        selectors of the DeviceClass and of the claim with the attributes in the slice."
+    } else if has(&["regist", "dial device plugin"]) {
+        "The kubelet does not know the device plugin, so the node offers nothing of it. Check that the plugin's pod mounts both directories of the \
+        kubelet, device-plugins and plugins_registry, below the kubelet's own --root-dir (/var/lib/kubelet by default), and with the same path inside \
+        and outside. Delete a socket there that is left of an older plugin, use a plugin whose API version the kubelet knows, and restart the \
+        plugin's pod. journalctl -u kubelet | grep -i plugin shows the kubelet's reason."
+    } else if has(&["allocate failed", "unavailable for", "which is unexpected"]) {
+        "The scheduler counted the resource, and the kubelet had none left when the pod came. The plugin's devices are unhealthy, its pod is gone, \
+        or it did not register again after a restart of the kubelet: compare Capacity with Allocatable (kubectl describe node NODE), read the log \
+        of the device plugin's pod there, and restart that pod. Then delete the failed pod: it stays in this state."
+    } else {
+        "The pod requests the resource, and no node offers it. Compare the name with kubectl describe node NODE (Allocatable), and read \
+        the log of the device plugin's pod on that node: it registers the resource only if its selectors match a device."
+    }
+}
+
+/// The namespace mode that a plugin needs, and the kind of network that an InfiniBand port can carry.
+pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = case.seen(&[SymptomKind::NetworkAttachFailed]).next() else {
+        return;
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    let text = symptom.text.to_ascii_lowercase();
+    // k8s-rdma-shared-dev-plugin compares the mode with "shared".
+    if text.contains("incorrect rdma subsystem network namespace") {
+        scales.next_step = Some(
+            "The device plugin for shared RDMA devices needs the shared mode: rdma system set netns shared, before any pod uses a device, and at \
+            boot options ib_core netns_mode=1 in /etc/modprobe.d. If this node's pods shall have RDMA devices of their own (rdma-cni, \
+            exclusive mode), remove the shared device plugin from it instead."
+                .into(),
+        );
+    } else if ["exclusive", "namespace mode", "failed to move rdma"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        scales.next_step = Some(
+            "rdma-cni needs the exclusive mode: rdma system set netns exclusive, before any pod uses a device, and at boot options ib_core \
+            netns_mode=0 in /etc/modprobe.d. The device plugin for shared RDMA devices does not work in this mode."
+                .into(),
+        );
+    } else if ["macvlan", "ipvlan"]
+        .iter()
+        .any(|kind| text.contains(&format!("create {kind}")))
+    {
+        scales.next_step = Some(
+            "Look at the master that the NetworkAttachmentDefinition names: ip -d link show MASTER. If it is an interface of IP over InfiniBand \
+            (link/infiniband), macvlan and ipvlan in mode L2 cannot stand on it: use ipoib-cni (type ipoib), host-device or a virtual \
+            function (ib-sriov-cni). If it is Ethernet, it must exist on the node, be in the host's network namespace, and have no use that excludes this one \
+            (ipvlan next to macvlan)."
+                .into(),
+        );
+    }
+}
+
+/// What to do about a virtual function that could not be configured, as far as the message shows.
+pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["guid is not valid", "vfguid", "vf guid"]) {
+        return Some(GUID_STEP);
+    }
+    if has(&["admin mac", "adminmac", "setvfmac"]) {
+        return Some(
+            "InfiniBand functions have GUIDs and no administrative MAC address. In the SriovNetworkNodePolicy set linkType: ib (and isRdma: true), in the \
+            network type ib-sriov, and check that the port is InfiniBand: ibstat, mlxconfig -d ADDRESS query LINK_TYPE_P1. On Ethernet, the \
+            driver or firmware refuses the address: update them.",
+        );
+    }
+    if has(&["link not found", "no such device", "link with name"]) {
+        return Some(
+            "The daemon does not find the network device of the physical or of a virtual function in the host's network namespace. Either its name in the \
+            configuration is wrong (ip -brief link), or the function has no driver, or its network device is still in the namespace of a pod that ended: \
+            lsns -t net, and restart or delete that pod. Bind a function that stays away again (driver/unbind, driver/bind), then restart the daemon.",
+        );
+    }
+    None
+}
+
+/// How a virtual function gets its GUIDs.
+pub(super) const GUID_STEP: &str = "Set the GUIDs of the virtual function on the host, before the pod gets it: ip link set PF vf N node_guid GUID, and the \
+    same with port_guid. ib-kubernetes with ib-sriov-cni, or the SR-IOV operator, does so for every pod; or name one in the pod's network annotation \
+    (infiniband-guid). Then bind its driver again, and check with ibstat that no GUID is zero.";

@@ -1,0 +1,78 @@
+//! Libraries that do not use the devices which are there: Open MPI over TCP, libfabric without a provider, UCX without InfiniBand.
+
+use super::{Case, Scales};
+use crate::symptom::{Software, Symptom, SymptomKind};
+
+/// Where Open MPI uses TCP although it found an RDMA adapter.
+pub(super) fn over_tcp<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    case.symptoms
+        .iter()
+        .copied()
+        .find(|symptom| symptom.kind == SymptomKind::SocketFallback && symptom.text.contains("btl_tcp"))
+}
+
+/// Where an MPI library finds no provider of libfabric for what it needs. Without containers the devices are there, and no provider is for
+/// them.
+pub(super) fn of_providers<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    const CALLS: [&str; 3] = ["addrinfo() failed", "fi_getinfo", "ofi addrinfo"];
+    case.symptoms.iter().copied().find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == SymptomKind::NoDevice
+            && matches!(symptom.software, Some(Software::Mpi | Software::Libfabric))
+            && text.contains("mpid")
+            && CALLS.iter().any(|call| text.contains(call))
+    })
+}
+
+/// UCX found no RDMA device where a tool lists an active port: its build or installation has no support for InfiniBand.
+pub(super) fn unbuilt(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = without_support(case) else {
+        return;
+    };
+    scales.fits(
+        &symptom.source,
+        "UCX found no RDMA device, and a tool in the log lists an active port",
+    );
+    scales.next_step = Some(
+        "Where the job runs, run ucx_info -d | grep -i -e mlx -e rc_ and ibv_devinfo. If ibv_devinfo lists the devices and ucx_info does not, this UCX has no \
+        support for them: install its module for InfiniBand (package ucx-ib; libuct_ib.so in the directory of libuct.so), rdma-core, or a UCX that was built \
+        --with-verbs. If both list none, the job has no /dev/infiniband: with Kubernetes the pod needs the RDMA resource."
+            .into(),
+    );
+}
+
+/// What UCX reports that finds only other networks, in a log that lists an active RDMA port.
+pub(super) fn without_support<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_listed = case.log.is_some_and(|log| log.active_port);
+    case.symptoms
+        .iter()
+        .copied()
+        .find(|symptom| symptom.kind == SymptomKind::NoDevice && symptom.software == Some(Software::Ucx))
+        .filter(|_| is_listed)
+}
+
+/// The transport or provider that the job selects in place of what it uses or misses. Returns whether there is one.
+pub(super) fn transports(case: &Case<'_>, scales: &mut Scales) -> bool {
+    if let Some(symptom) = over_tcp(case) {
+        scales.next_step = Some(
+            "Let Open MPI use the adapter: --mca pml cm --mca mtl psm2 with Omni-Path, --mca pml ucx with InfiniBand and RoCE, and --mca btl ^openib (ompi_info \
+            shows which it has). If TCP is intended, name the network that all nodes share: --mca btl_tcp_if_include SUBNET/LENGTH. Addresses that \
+            several nodes have, such as those of bridges of containers and virtual machines, lead to the wrong process."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+        return true;
+    }
+    if let Some(symptom) = of_providers(case) {
+        scales.next_step = Some(
+            "Where the job runs, run fi_info -l and fi_info: they list the providers of libfabric and what each finds. Select one that is there: FI_PROVIDER=verbs, \
+            mlx, psm3 or tcp. Intel MPI brings its own libfabric: source its vars.sh, do not mix it with the system's (I_MPI_OFI_LIBRARY_INTERNAL=1, \
+            FI_PROVIDER_PATH), and see why the others are left out: FI_LOG_LEVEL=debug, I_MPI_DEBUG=5. The provider mlx needs UCX 1.4 or later, verbs an active \
+            port. In a container, check ls /dev/infiniband first."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+        return true;
+    }
+    false
+}

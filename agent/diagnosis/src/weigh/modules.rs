@@ -1,0 +1,83 @@
+//! Modules of the kernel that are not loaded.
+
+use super::{Case, Scales, message};
+use crate::symptom::SymptomKind;
+
+pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
+    const MISSING: [SymptomKind; 2] = [SymptomKind::ModuleMissing, SymptomKind::CmUnavailable];
+    // Each driver of a network card, and its RDMA part.
+    const PARTS: [(&str, &str); 5] = [
+        ("mlx5_core", "mlx5_ib"),
+        ("mlx4_core", "mlx4_ib"),
+        ("bnxt_en", "bnxt_re"),
+        ("ice", "irdma"),
+        ("qede", "qedr"),
+    ];
+    let without = PARTS.iter().find(|(card, rdma)| {
+        case.node.modules.has(card) == Some(true) && case.node.modules.has(rdma) == Some(false)
+    });
+    if let Some((card, rdma)) = without.filter(|_| case.node.hcas().next().is_none()) {
+        scales.next_step = Some(format!(
+            "Load the RDMA module of the adapter: modprobe {rdma}. If it fails, check dmesg and that the \
+            module belongs to the running kernel."
+        ));
+        return scales.shows("/proc/modules", format!("{card} is loaded, {rdma} is not"));
+    }
+    if message::unbound(case, scales) {
+        return;
+    }
+    let closed = || {
+        case.seen(&[SymptomKind::OpenFailed])
+            .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
+    };
+    if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
+        scales.fits(&symptom.source, &symptom.text);
+        let text = symptom.text.to_ascii_lowercase();
+        let named = text.split_once("module ").and_then(|(_, rest)| {
+            let (name, rest) = rest.split_once(' ')?;
+            rest.starts_with("not found").then_some(name)
+        });
+        if let Some(module) = named {
+            scales.next_step = Some(format!(
+                "Install the package that contains the module {module} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
+                RDMA driver package built with it), run depmod -a, and load it: modprobe {module}."
+            ));
+            return;
+        }
+        let module = if text.contains("transport iser") {
+            "ib_iser"
+        } else if text.contains("transport rdma") || text.contains("nvme-fabrics") {
+            "nvme-rdma"
+        } else if text.contains("issm") || text.contains("umad") {
+            "ib_umad"
+        } else if symptom.kind == SymptomKind::CmUnavailable
+            || text.contains("rdma_cm")
+            || text.contains("rdma_ucm")
+        {
+            "rdma_ucm"
+        } else {
+            "ib_uverbs"
+        };
+        scales.next_step = Some(if module == "ib_umad" {
+            "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
+            /dev/infiniband/umad*, which only root may open: run them as root, and in a container mount /dev/infiniband."
+                .into()
+        } else {
+            format!(
+                "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
+            )
+        });
+        if case.node.modules.has(module) == Some(true) {
+            scales.doubts("/proc/modules", format!("{module} is loaded now"));
+        }
+        return;
+    }
+    match (
+        case.node.modules.has("ib_uverbs"),
+        case.node.modules.loaded.unread(),
+    ) {
+        (Some(true), _) if !scales.supported() => scales.against("/proc/modules", "ib_uverbs is loaded"),
+        (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
+        _ => {}
+    }
+}

@@ -1,0 +1,185 @@
+//! The settings of a job: devices, transports and attributes that they select.
+
+use super::{Case, Scales, library, view};
+use crate::symptom::{Software, Symptom, SymptomKind};
+
+/// `SoftRoCE` refused a network device. Returns whether it did.
+fn rxe(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let refused = case
+        .seen(&[SymptomKind::SettingUnmatched])
+        .find(|symptom| symptom.text.contains("rxe creation"));
+    let Some(symptom) = refused else { return false };
+    scales.next_step = Some(
+        "SoftRoCE cannot use this network device, because it is a VLAN. Create the RDMA device on the one below it (ip -d link shows which): rdma link \
+        add rxe0 type rxe netdev NETDEV. Its GID table has the addresses of the VLAN, too: select the GID index of that address."
+            .into(),
+    );
+    scales.shows(&symptom.source, &symptom.text);
+    true
+}
+
+pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
+        if !symptom.text.to_ascii_lowercase().contains("nccl_ib_disable") {
+            scales.shows(&symptom.source, &symptom.text);
+            scales.next_step = Some(
+                "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
+                only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
+                --mca btl_openib_allow_ib 1, with a parameter that the message names corrected."
+                    .into(),
+            );
+            return;
+        }
+        scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
+        scales.next_step = Some(
+            "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
+        );
+    }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::InitRefused, SymptomKind::RtsRefused])
+        .next()
+    {
+        return attributes(case, symptom, scales);
+    }
+    if let Some(symptom) = case.seen(&[SymptomKind::ForkUnsafe]).next() {
+        scales.next_step = Some(
+            "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
+            memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
+            libfabric and rdma-core. Or keep the program from calling fork() (a data loader with workers: start method spawn)."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
+    if library::transports(case, scales) {
+        return;
+    }
+    if rxe(case, scales) {
+        return;
+    }
+    if view::settings(case, scales, selects) {
+        return;
+    }
+    let Some(log) = case.log else { return };
+    if log
+        .settings
+        .get("NCCL_NET")
+        .is_some_and(|net| net.eq_ignore_ascii_case("socket"))
+    {
+        scales.shows("NCCL_NET in the log", "Socket");
+    }
+    if let Some((symptom, transports)) = left_out(case) {
+        scales.next_step = Some(format!(
+            "Unset UCX_TLS, which is {transports}, or add the transports of RDMA and of the GPUs: UCX_TLS=rc,cuda (with AMD's GPUs rocm)."
+        ));
+        return scales.shows(
+            "UCX_TLS in the log",
+            format!("{transports} leaves out GPU memory and RDMA: {}", symptom.source),
+        );
+    }
+    let interface = log.settings.get("NCCL_SOCKET_IFNAME");
+    if let (Some(interface), Some(symptom)) = (interface, case.seen(&[SymptomKind::NoSocketInterface]).next())
+    {
+        scales.shows(
+            &symptom.source,
+            format!("NCCL_SOCKET_IFNAME is {interface}, and no interface of this name has an address where the job runs"),
+        );
+        scales.next_step = Some(format!(
+            "Set NCCL_SOCKET_IFNAME to an interface that exists where the job runs (ip -brief address), or unset it; it is {interface} now."
+        ));
+        return;
+    }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::SettingUnmatched, SymptomKind::ConnectIncompatible])
+        .next()
+    {
+        if is_network(symptom) {
+            scales.insisted_step = Some(NETWORK.to_owned());
+        } else if let Some(setting) = symptom.software.and_then(Software::device_setting) {
+            scales.next_step = Some(format!(
+                "Compare the names in the log with the devices that exist where the job runs (rdma link show), and correct {setting}."
+            ));
+        }
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    let Some(wanted) = log.settings.get("NCCL_IB_HCA") else {
+        if scales.supports.is_empty() {
+            scales.unseen("settings of the job (run it with NCCL_DEBUG=INFO)");
+        }
+        return;
+    };
+    let names: Vec<_> = case.node.hcas().map(|hca| hca.name.as_str()).collect();
+    if names.is_empty() {
+        return;
+    }
+    let source = "NCCL_IB_HCA in the log";
+    if selects(wanted, &names) {
+        scales.against(source, format!("{wanted}, which names a device of this node"));
+    } else {
+        scales.shows(source, format!("{wanted}, but the node has {}", names.join(", ")));
+    }
+}
+
+/// NCCL did not find the network that a setting names.
+const NETWORK: &str = "NCCL_NET, or the plugin that sets it, names this network. The lines NET/Plugin and NET/NAME before it show whether the plugin was \
+    found and which devices it has. If it found none, check the devices where the job runs: ls /dev/infiniband, ibv_devinfo. If it was not found, \
+    correct NCCL_NET_PLUGIN and LD_LIBRARY_PATH. Without NCCL_NET, NCCL selects the network itself.";
+
+/// Whether NCCL did not find the network that a setting names: `Error: network gIB not found`.
+fn is_network(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    symptom.software == Some(Software::Nccl) && text.contains("network ") && text.contains("not found")
+}
+
+/// The transports of UCX that a setting selects without those of RDMA and of GPUs, where UCX then finds no support for GPU memory.
+fn left_out<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
+    const NEEDED: [&str; 9] = ["all", "rc", "dc", "ud", "ib", "cuda", "rocm", "srd", "gdr"];
+    let transports = case.log?.settings.get("UCX_TLS")?;
+    let has_needed = transports
+        .split(',')
+        .any(|name| NEEDED.iter().any(|needed| name.starts_with(needed)));
+    let missed = case
+        .symptoms
+        .iter()
+        .copied()
+        .find(|symptom| symptom.kind == SymptomKind::BackendMissing)?;
+    (!has_needed && !transports.starts_with('^')).then_some((missed, transports.as_str()))
+}
+
+/// The settings that become attributes of a queue pair in the transition that failed.
+fn attributes(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    let (names, step): (&[&str], _) = if symptom.kind == SymptomKind::InitRefused {
+        (
+            &["NCCL_IB_PKEY", "UCX_IB_PKEY"],
+            "Compare the partition key index and the port number that the program uses with those of the device: ibv_devinfo -v -d DEVICE \
+            lists both (port, pkey). RoCE ports have only index 0. If they are right, the driver refuses an access flag: compare with \
+            ib_write_bw -d DEVICE.",
+        )
+    } else {
+        (
+            &["NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "UCX_RC_TIMEOUT"],
+            "Check the program's timeout (at most 31), retry count (at most 7) and number of outstanding reads (max_qp_rd_atom of ibv_devinfo \
+            -v).",
+        )
+    };
+    scales.next_step = Some(step.to_owned());
+    let settings = case.log.map(|log| &log.settings);
+    let set = names.iter().find_map(|name| Some((name, settings?.get(*name)?)));
+    match set {
+        Some((name, value)) => scales.fits(format!("{name} in the log"), value),
+        None => scales.unseen(format!("settings of the job ({})", names.join(", "))),
+    }
+}
+
+/// Whether `NCCL_IB_HCA` selects any device. Names are prefixes; `=` makes them exact, `^` excludes them; a port may follow.
+fn selects(wanted: &str, names: &[&str]) -> bool {
+    let (exclude, list) = wanted
+        .strip_prefix('^')
+        .map_or((false, wanted), |list| (true, list));
+    let (exact, list) = list.strip_prefix('=').map_or((false, list), |list| (true, list));
+    let matches = |name: &str| {
+        list.split(',')
+            .map(|one| one.split(':').next().unwrap_or_default())
+            .any(|one| !one.is_empty() && if exact { one == name } else { name.starts_with(one) })
+    };
+    names.iter().any(|name| matches(name) != exclude)
+}

@@ -1,0 +1,252 @@
+//! The line that decides, among generic ones that follow from it or stand next to it.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use rdma_health_diagnosis::{Confidence, diagnose};
+use rdma_health_node::Node;
+
+use common::{each_is, first, read};
+
+#[test]
+fn a_peer_that_no_neighbour_table_resolves_is_a_matter_of_addresses() {
+    each_is(&[
+        (
+            "I0331 rdma_context.cpp:125] RDMA device: mlx5_0, LID: 0, GID: (GID_Index 3) 00:00:00:00:00:00:00:00:00:00:ff:ff:c0:a8:01:01\n\
+             E0331 rdma_endpoint.cpp:385] [Handshake] Failed to modify QP to RTR, check mtu, gid, peer lid, peer qp num: Connection timed \
+             out [110]",
+            "addressing",
+            "ip neigh",
+        ),
+        (
+            "/nvshmem/src/modules/transport/ibrc/ibrc.cpp:418: non-zero status: 110 ibv_modify_qp failed",
+            "addressing",
+            "ip route get",
+        ),
+        (
+            "n1:1:2 [5] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_5:1, curr state INIT, next \
+             state RTR, local GID index 3, local GID ::ffff:10.20.35.11, remote GID ::ffff:10.20.132.14",
+            "addressing",
+            "NCCL_CROSS_NIC=0",
+        ),
+        // On InfiniBand nothing is looked up.
+        (
+            "n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.1.0.1<0>\n\
+             n1:1:9 [0] ibvwrap.c:160 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
+            "fabric-or-peer",
+            "",
+        ),
+    ]);
+}
+
+#[test]
+fn the_status_of_a_library_says_more_than_the_error_number_above_it() {
+    each_is(&[
+        (
+            "Libfabric error: (-13) Permission denied\nEFA internal error: (4111) RMA address verification failed",
+            "application-memory",
+            "",
+        ),
+        (
+            "libfabric:812:efa:cq:efa_rdm_cq_readerr():120<warn> err: 5, prov_errno: 4124",
+            "peer-failed",
+            "",
+        ),
+        (
+            "NET/OFI Request completed with error. RC: 22. Error: EFA provider, prov_errno: 15",
+            "fabric-or-peer",
+            "",
+        ),
+        (
+            "libfabric:1:efa:ep_data: EFA internal error: (4108) RX entries exhausted",
+            "hca-resources",
+            "",
+        ),
+        // Alone, the number is all that is known.
+        (
+            "Libfabric error: (-13) Permission denied",
+            "device-permission",
+            "",
+        ),
+    ]);
+}
+
+#[test]
+fn memory_of_a_gpu_that_is_mapped_as_dma_buf_is_not_locked() {
+    for text in [
+        "n1:318:3584 [5] misc/ibvwrap.cc:183 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Cannot allocate memory",
+        "ucx ib_md.c:300 UCX ERROR ibv_reg_dmabuf_mr(fd=88 length=4294967296) failed: Cannot allocate memory",
+    ] {
+        let (id, step) = first(text);
+        assert_eq!(id, "hca-resources", "{text}");
+        assert!(step.contains("BAR1"), "{step}");
+    }
+    let (id, _) =
+        first("n1:1:2 [5] NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory");
+    assert_eq!(id, "memlock-limit");
+    let (id, _) = first("__rdma_buffer_pool_alloc:645 ibv_reg_mr() failed, errno: 12");
+    assert_eq!(id, "memlock-limit");
+}
+
+#[test]
+fn a_missing_way_to_the_memory_of_a_gpu_comes_before_the_devices_that_it_disables() {
+    each_is(&[
+        (
+            "E20260821 4411 rdma_context.cpp:1343] DMA BUF supported required for GPU RDMA without nvidia-peermem\n\
+             E20260821 4411 rdma_context.cpp:209] Failed to open device mlx5_3 on port  with GID 3\n\
+             E20260821 4411 rdma_transport.cpp:827] RdmaTransport: No available RNIC",
+            "peer-memory-path",
+            "nvidia_peermem",
+        ),
+        (
+            "ERROR: GPUDirect RDMA requires the nvidia-peermem kernel module, which is not loaded",
+            "peer-memory-path",
+            "",
+        ),
+    ]);
+    assert_eq!(
+        first("INFO rdma: nvidia_peermem is not loaded, using dma-buf instead").0,
+        ""
+    );
+}
+
+#[test]
+fn a_device_plugin_that_the_kubelet_does_not_know_offers_nothing() {
+    each_is(&[
+        (
+            "2024/03/22 05:58:49 hca_3.sock failed to be registered at Kubelet: RegisterPlugin error -- plugin registration failed with err: \
+             failed to dial device plugin: context deadline exceeded; restarting.",
+            "device-not-given",
+            "plugins_registry",
+        ),
+        (
+            "INFO[0000] Starting to serve on /var/lib/kubelet/device-plugins/rdma.sock\n\
+             ERRO[0008] Could not register device plugin: rpc error: code = Unimplemented desc = unknown service deviceplugin.Registration",
+            "device-not-given",
+            "API version",
+        ),
+        (
+            "Warning  UnexpectedAdmissionError  9s  kubelet  Allocate failed due to requested number of devices unavailable for rdma/hca. \
+             Requested: 1, Available: 0, which is unexpected",
+            "device-not-given",
+            "unhealthy",
+        ),
+    ]);
+    for sound in [
+        "INFO[0000] Starting to serve on /var/lib/kubelet/device-plugins/nvidia-gpu.sock\n\
+         ERRO[0008] Could not register device plugin: rpc error: connection refused",
+        "2024/03/22 hca_3.sock failed to be registered at Kubelet: dial failed; restarting.\n\
+         2024/03/22 hca_3.sock gets registered successfully at Kubelet",
+    ] {
+        assert_eq!(first(sound).0, "", "{sound}");
+    }
+}
+
+#[test]
+fn the_remedy_is_that_of_the_message() {
+    each_is(&[
+        (
+            "kubelet  error adding container to network \"rdma-net-ib1\": failed to create macvlan: invalid argument",
+            "pod-network",
+            "ipoib-cni",
+        ),
+        (
+            "error adding container to network \"ib\": infiniBand SRI-OV CNI failed to configure VF \"VF ib4 GUID is not valid\"",
+            "virtual-functions",
+            "node_guid",
+        ),
+        (
+            "E0331 utils.go:325] configSriovDevice(): fail to configure VF admin mac address for device 0000:0c:00.1 \"operation not supported\"",
+            "virtual-functions",
+            "linkType: ib",
+        ),
+    ]);
+}
+
+#[test]
+fn several_lines_are_weighed_together() {
+    each_is(&[
+        (
+            "WARN: init failed for remote transport: ibrc\n\
+             transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA\n\
+             transport.cpp:nvshmemi_transport_init:287: Unable to initialize any transports. returning error.",
+            "device-not-given",
+            "",
+        ),
+        // The transport between the hosts is there.
+        (
+            "transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA",
+            "gpu-initiated-setup",
+            "",
+        ),
+        (
+            "n1:9:9 [0] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_0:1 Got async event : local access violation work queue error\n\
+             n2:8:8 [0] transport/net_ib.cc:1909 NCCL WARN NET/IB : Got completion from peer 10.1.3.201<33057> with status=9 opcode=0 len=0 \
+             vendor err 138 (Send)",
+            "mtu",
+            "active_mtu",
+        ),
+        (
+            "ib_write_bw: Completion with error at client\nFailed status 9: wr_id 0 syndrom 0x8a",
+            "application-memory",
+            "",
+        ),
+    ]);
+}
+
+#[test]
+fn a_limit_that_a_shell_printed_decides() {
+    const REFUSED: &str = "n1:9:9 [3] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory\n";
+    let confidence = |text: &str| {
+        let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(text)));
+        let cause = diagnosis
+            .causes
+            .into_iter()
+            .find(|cause| cause.id == "memlock-limit");
+        cause.map(|cause| cause.confidence)
+    };
+    for (shell, expected) in [
+        ("$ ulimit -l\n8192\n", Confidence::Likely),
+        (
+            "max locked memory           (kbytes, -l) 64\n",
+            Confidence::Likely,
+        ),
+        ("$ ulimit -l\n\n", Confidence::Possible),
+        ("Set ulimit -l 65536 and try again\n8192\n", Confidence::Possible),
+    ] {
+        assert_eq!(
+            confidence(&format!("{REFUSED}{shell}")),
+            Some(expected),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn errors_of_other_parts_are_not_failures_of_rdma() {
+    for sound in [
+        "[1776787275.6] [c0:677454:0] mm_posix.c:206  UCX  ERROR   Not enough memory to write total of 4292720 bytes. Please check that /dev/shm \
+         or the directory you specified has more available memory.\n\
+         [1776787275.7] [c0:677445:0] mm_iface.c:857  UCX  ERROR failed to get the first receive descriptor",
+        "[1575430973.9] [dgx15:70612:0] sock.c:212  UCX  ERROR send(fd=-1) failed: Bad file descriptor",
+        "The `UCX ERROR` lines are a known issue at teardown, computation finished fine",
+        "n1:16674:17023 [0] graph/search.cc:703 NCCL WARN XML Import Channel : dev 1 not found.",
+        "{\"level\":\"ERROR\",\"logger\":\"rdma-metrics-exporter\",\"msg\":\"failed to get RDMA stats\",\"error\":\"error executing 'rdma \
+         statistic -j' command: executable file not found in $PATH\"}",
+        "  gdrcopy.service              loaded failed failed GDRCopy service",
+    ] {
+        let log = read(sound);
+        let grave: Vec<_> = log
+            .symptoms
+            .iter()
+            .filter(|symptom| symptom.grade > rdma_health_diagnosis::symptom::Grade::Note)
+            .collect();
+        assert!(grave.is_empty(), "{sound}: {grave:?}");
+    }
+    assert!(
+        !read("error: the step `connect the queue pair` of mlx5_0 failed")
+            .symptoms
+            .is_empty()
+    );
+}
