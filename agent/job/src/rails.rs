@@ -144,6 +144,14 @@ impl<'a> Rails<'a> {
                     continue;
                 }
                 match Openable::of(access, hca) {
+                    Openable::NoVerbs => {
+                        let (why, prospect) = usable::without_verbs(node, access, hca, true);
+                        if prospect == Prospect::NotNeeded {
+                            self.refuse(hca.name.clone(), why, prospect);
+                        } else {
+                            found.push((hca, Some(grant)));
+                        }
+                    }
                     Openable::NoNode(why) if grant.for_rdma == Some(false) => {
                         self.refuse(
                             hca.name.clone(),
@@ -182,8 +190,20 @@ impl<'a> Rails<'a> {
 
     /// Adds the usable ports of a device.
     fn take(&mut self, node: &'a Node, access: &Access, hca: &'a Hca, grant: Option<&Grant>) {
+        // Every library would read another name.
+        if hca
+            .name
+            .contains(|c: char| matches!(c, ',' | ':') || c.is_whitespace() || c.is_control())
+        {
+            let why = "its name has a character that separates names in the variables of the libraries: rename it (rdma dev set)";
+            return self.refuse(hca.name.clone(), why.into(), Prospect::Later);
+        }
         match Openable::of(access, hca) {
             Openable::Yes | Openable::Unknown => {}
+            Openable::NoVerbs => {
+                let (why, prospect) = usable::without_verbs(node, access, hca, grant.is_some());
+                return self.refuse(hca.name.clone(), why, prospect);
+            }
             Openable::Closed(why) => return self.refuse(hca.name.clone(), why, Prospect::Never),
             Openable::NoNode(why) => {
                 let (more, prospect) = match grant.map(|grant| grant.for_rdma) {
@@ -256,11 +276,7 @@ impl<'a> Rails<'a> {
     }
 
     fn others(&self, node: &'a Node, access: &Access) -> Vec<Port<'a>> {
-        let is_rail = |port: &Port<'_>| {
-            let same =
-                |rail: &Rail<'_>| rail.port.hca.name == port.hca.name && rail.port.number == port.number;
-            self.rails.iter().any(same)
-        };
+        let is_rail = |port: &Port<'_>| self.rails.iter().any(|rail| rail.port.is(port));
         let can_open =
             |port: &Port<'_>| matches!(Openable::of(access, port.hca), Openable::Yes | Openable::Unknown);
         node.active_ports()

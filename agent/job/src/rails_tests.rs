@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     readiness,
     settings::{self, NcclVersion},
-    testing::{CURRENT, given, read, value},
+    testing::{CURRENT, change, given, read, value},
     user::User,
 };
 
@@ -137,6 +137,7 @@ fn gids_of_other_network_namespaces_do_not_count() {
     let (node, mut access) = read("virtual-node-passthrough");
     // The tree has no device nodes.
     access.uverbs = Fact::Absent;
+    access.uverbs_unnamed = true;
     assert!(!Rails::find(&node, &access, &Given::default()).is_empty());
     access.netdevs = Fact::Known(vec!["net1".into(), "lo".into()]);
     let rails = Rails::find(&node, &access, &Given::default());
@@ -245,16 +246,15 @@ fn a_device_node_that_may_not_be_opened_is_refused() {
 #[test]
 fn ports_of_two_address_families_agree_on_one() {
     let (mut node, access) = read("h100-connectx7");
-    let mut hcas = node.hcas.known().unwrap().clone();
-    let hca = Arc::make_mut(hcas.get_mut("mlx5_1").unwrap());
-    for port in hca.ports.values_mut() {
-        if let Fact::Known(gids) = &mut port.gids {
-            for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
-                gid.gid = "2001:db8::5".parse().unwrap();
+    change(&mut node, "mlx5_1", |hca| {
+        for port in hca.ports.values_mut() {
+            if let Fact::Known(gids) = &mut port.gids {
+                for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+                    gid.gid = "2001:db8::5".parse().unwrap();
+                }
             }
         }
-    }
-    node.facts.hcas = Fact::Known(hcas);
+    });
     let given = given(&[("PCIDEVICE_A", "0000:14:00.0,0000:33:00.0,0000:13:00.0")]);
     let rails = Rails::find(&node, &access, &given);
     let why = &rails.refused[0];

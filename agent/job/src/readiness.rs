@@ -48,10 +48,7 @@ pub fn unmet(node: &Node, rails: &Rails<'_>) -> Option<String> {
     }
     let missing = missing(node, rails, None);
     let missing = missing.iter().filter(|one| !rails.not_written.contains(one));
-    let lines: Vec<_> = grouped(missing)
-        .iter()
-        .map(|(what, why)| format!("{what}: {why}"))
-        .collect();
+    let lines: Vec<_> = grouped(missing).iter().map(line).collect();
     (!lines.is_empty()).then(|| lines.join("; "))
 }
 
@@ -64,11 +61,17 @@ pub fn none_usable(node: &Node, rails: &Rails<'_>) -> String {
         return "this container sees no RDMA device".into();
     }
     let refused = grouped(rails.refused.iter());
-    let lines: Vec<_> = refused
-        .iter()
-        .map(|(what, why)| format!("{what}: {why}"))
-        .collect();
+    let lines: Vec<_> = refused.iter().map(line).collect();
     lines.join("; ")
+}
+
+/// A problem with a source begins with its name.
+fn line((what, why): &(String, &str)) -> String {
+    if what == SOURCES {
+        (*why).to_owned()
+    } else {
+        format!("{what}: {why}")
+    }
 }
 
 /// What the job does without, although others can be used: a sentence for each reason, and whether someone should see to it.

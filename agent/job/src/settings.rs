@@ -3,10 +3,12 @@
 //! Sources: NCCL 2.30 (`src/transport/net_ib`, `src/misc/socket.cc`), UCX 1.18 (`ucx_info -c`), NVSHMEM 3, libfabric
 //! (`fi_efa(7)`), Gloo. RCCL reads the variables of NCCL.
 
+mod efa;
 mod gid;
 mod gpudirect;
 mod names;
 mod number;
+mod nvshmem;
 mod pitfalls;
 mod sockets;
 mod ucx;
@@ -84,6 +86,9 @@ pub struct Settings {
     /// Why NCCL uses TCP although RDMA would work: what the user has set. Each is among the remarks.
     #[serde(skip)]
     pub overruled: Vec<String>,
+    /// Why NCCL does not start, or does not connect through RDMA, with what the user has set or with this version. Each is among the remarks.
+    #[serde(skip)]
+    pub stopped: Vec<String>,
 }
 
 /// Collects settings without overriding the user's.
@@ -93,6 +98,7 @@ struct Draft<'a> {
     remarks: Vec<String>,
     notes: Vec<String>,
     overruled: Vec<String>,
+    stopped: Vec<String>,
 }
 
 impl<'a> Draft<'a> {
@@ -103,6 +109,7 @@ impl<'a> Draft<'a> {
             remarks: Vec::new(),
             notes: Vec::new(),
             overruled: Vec::new(),
+            stopped: Vec::new(),
         }
     }
 
@@ -114,6 +121,7 @@ impl<'a> Draft<'a> {
             notes: self.notes,
             unused: Vec::new(),
             overruled: self.overruled,
+            stopped: self.stopped,
         }
     }
 
@@ -157,6 +165,12 @@ impl<'a> Draft<'a> {
         self.remarks.push(text);
     }
 
+    /// NCCL does not start or does not connect.
+    fn stop(&mut self, text: String) {
+        self.stopped.push(text.clone());
+        self.remarks.push(text);
+    }
+
     fn remark(&mut self, text: impl Into<String>) {
         self.remarks.push(text.into());
     }
@@ -178,31 +192,13 @@ pub fn rdma(
     if !rails.rails.is_empty() {
         hcas(&mut draft, rails, nccl);
         gid::gid(&mut draft, rails, nccl);
-        let ports: Vec<_> = rails.rails.iter().map(|rail| rail.port.to_string()).collect();
+        let (chosen, reason) = of_others(&draft, rails);
+        let ports: Vec<_> = chosen.iter().map(|rail| rail.port.to_string()).collect();
         let all = ports.join(",");
-        ucx::set(&mut draft, rails, access, all.clone());
-        draft.set(
-            "NVSHMEM_HCA_LIST",
-            all,
-            "the same ports; the processes of a node use them in turn",
-        );
-        draft.set(
-            "NVSHMEM_ENABLE_NIC_PE_MAPPING",
-            "1",
-            "NVSHMEM ignores NVSHMEM_HCA_LIST without it",
-        );
+        ucx::set(&mut draft, rails, access, all.clone(), reason);
+        nvshmem::set(&mut draft, &chosen, all, reason);
     }
-    if !rails.efa.is_empty() {
-        let names: Vec<_> = rails.efa.iter().map(|hca| hca.name.as_str()).collect();
-        draft.set(
-            "FI_PROVIDER",
-            "efa",
-            format!(
-                "EFA devices {}: libfabric carries the traffic, through the NCCL plugin aws-ofi-nccl",
-                names.join(", ")
-            ),
-        );
-    }
+    efa::set(&mut draft, rails);
     sockets::set(
         &mut draft,
         access,
@@ -226,7 +222,16 @@ pub fn rdma(
 /// The settings for TCP; `reason` is why RDMA is not used.
 pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings {
     let mut draft = Draft::new(user);
-    draft.set("NCCL_IB_DISABLE", "1", reason);
+    let not_disabled = user
+        .value("NCCL_IB_DISABLE")
+        .is_some_and(|value| number::number(value).is_ok_and(|value| value == 0) || value.is_empty());
+    let wrong = not_disabled.then(|| {
+        format!(
+            "with this value NCCL uses RDMA wherever it finds a port; {}",
+            remedy(&draft, "NCCL_IB_DISABLE")
+        )
+    });
+    draft.set_unless("NCCL_IB_DISABLE", "1".into(), reason.to_owned(), wrong);
     let is_efa = |driver: &String| driver == "efa";
     if node.hcas().any(|hca| hca.driver.known().is_some_and(is_efa)) {
         draft.set(
@@ -251,7 +256,18 @@ pub fn tcp(node: &Node, access: &Access, reason: &str, user: &User) -> Settings 
         draft.remark("no default route was found: the libraries choose the interface");
     }
     pitfalls::of_tcp(&mut draft);
-    draft.finish(Transport::Tcp)
+    // Only sockets keep NCCL from the ports that it is not kept from by the switch.
+    let by_sockets = user
+        .value("NCCL_NET")
+        .is_some_and(|value| value.eq_ignore_ascii_case("socket"));
+    let finds_port = node.active_ports().any(|port| !port.is_iwarp());
+    let uses_rdma =
+        not_disabled && !by_sockets && finds_port && draft.settings.iter().all(|one| one.name != "NCCL_NET");
+    draft.finish(if uses_rdma {
+        Transport::Rdma
+    } else {
+        Transport::Tcp
+    })
 }
 
 fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
@@ -297,11 +313,34 @@ fn hcas(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVersion>) {
         ));
     }
     if rails.rails.len() > NCCL_MOST {
+        let used = of_every_adapter(&rails.rails);
+        let is_used = |rail: &Rail<'_>| used.iter().any(|one| std::ptr::eq(*one, rail));
+        let out: Vec<_> = rails.rails.iter().filter(|rail| !is_used(rail)).collect();
+        let names: Vec<_> = out.iter().map(|rail| rail.port.to_string()).collect();
         draft.remark(format!(
-            "NCCL uses at most {NCCL_MOST} ports; {} are left out, evenly over the adapters",
-            rails.rails.len() - NCCL_MOST
+            "NCCL uses at most {NCCL_MOST} ports; {} are left out, evenly over the adapters: {}",
+            names.len(),
+            names.join(", ")
         ));
     }
+}
+
+/// The ports for the libraries other than NCCL, with the reason: those that the user chose for NCCL, if some of them are of the job.
+fn of_others<'r, 'a>(draft: &Draft<'_>, rails: &'r Rails<'a>) -> (Vec<&'r Rail<'a>>, &'static str) {
+    let all: Vec<_> = rails.rails.iter().collect();
+    let Some(value) = draft.user.value("NCCL_IB_HCA") else {
+        let reason = if all.len() > NCCL_MOST {
+            "all ports of the job"
+        } else {
+            "the same ports"
+        };
+        return (all, reason);
+    };
+    let chosen = names::chosen(value, rails);
+    if chosen.is_empty() || chosen.len() == all.len() {
+        return (all, "all ports of the job");
+    }
+    (chosen, "the ports that NCCL_IB_HCA names")
 }
 
 /// As many ports as NCCL uses, in their order: the first of each adapter, then the second of each, and so on. So no adapter is left out for
@@ -344,3 +383,7 @@ fn remedy(draft: &Draft<'_>, name: &str) -> String {
 #[cfg(test)]
 #[path = "settings_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "settings/choices_tests.rs"]
+mod choices;

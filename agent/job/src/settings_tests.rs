@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     format,
     given::Given,
-    testing::{CURRENT, given, read, set, value},
+    testing::{CURRENT, change, given, read, set, value},
 };
 
 #[test]
@@ -184,7 +184,8 @@ fn nccl_gets_no_more_ports_than_it_uses_and_the_others_get_all() {
         settings
             .remarks
             .iter()
-            .any(|remark| remark.contains("at most 32 ports; 32 are left out"))
+            .any(|remark| remark
+                .contains("at most 32 ports; 32 are left out, evenly over the adapters: mlx5_"))
     );
 }
 
@@ -211,16 +212,6 @@ fn of_more_ports_than_nccl_uses_no_adapter_is_left_out() {
         value(&settings, "NCCL_IB_HCA").unwrap(),
         format!("={}", expected.join(","))
     );
-}
-
-#[test]
-fn nvshmem_gets_the_variable_without_which_it_ignores_the_list() {
-    let (node, access) = read("h100-connectx7");
-    let rails = Rails::find(&node, &access, &given(&[("PCIDEVICE_A", "0000:14:00.0")]));
-    let settings = rdma(&node, &rails, &access, CURRENT, &User::default());
-    assert_eq!(value(&settings, "NVSHMEM_HCA_LIST"), Some("mlx5_1:1"));
-    assert_eq!(value(&settings, "NVSHMEM_ENABLE_NIC_PE_MAPPING"), Some("1"));
-    assert_eq!(value(&settings, "NVSHMEM_IB_ADDR_FAMILY"), Some("AF_INET"));
 }
 
 #[test]
@@ -366,12 +357,11 @@ fn a_switch_is_read_as_nccl_reads_it() {
 #[test]
 fn ports_of_two_networks_are_reported() {
     let (mut node, access) = read("h100-connectx7");
-    let mut hcas = node.hcas.known().unwrap().clone();
-    let hca = std::sync::Arc::make_mut(hcas.get_mut("mlx5_1").unwrap());
-    for port in hca.ports.values_mut() {
-        port.link_layer = Fact::Known(rdma_health_protocol::LinkLayer::InfiniBand);
-    }
-    node.facts.hcas = Fact::Known(hcas);
+    change(&mut node, "mlx5_1", |hca| {
+        for port in hca.ports.values_mut() {
+            port.link_layer = Fact::Known(rdma_health_protocol::LinkLayer::InfiniBand);
+        }
+    });
     let rails = Rails::find(
         &node,
         &access,

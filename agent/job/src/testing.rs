@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,7 +12,7 @@ use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
 };
-use rdma_health_node::{Fact, Node, access::Access};
+use rdma_health_node::{Fact, Node, access::Access, infiniband::Hca};
 use rdma_health_tests::tree;
 
 use crate::{
@@ -28,6 +29,15 @@ pub fn read(fixture: &str) -> (Node, Access) {
     let mut collector = Collector::new(root(), Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
     (Node::new(collector.facts()), access)
+}
+
+/// Changes an RDMA device of the node, also its name.
+pub fn change(node: &mut Node, device: &str, change: impl FnOnce(&mut Hca)) {
+    let mut hcas = node.hcas.known().unwrap().clone();
+    let mut hca = hcas.remove(device).unwrap();
+    change(Arc::make_mut(&mut hca));
+    hcas.insert(hca.name.as_str().into(), hca);
+    node.facts.hcas = Fact::Known(hcas);
 }
 
 pub fn given(variables: &[(&str, &str)]) -> Given {

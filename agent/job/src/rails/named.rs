@@ -99,23 +99,27 @@ fn nothing<'a>(node: &'a Node, access: &Access, grant: &Grant) -> Named<'a> {
             Prospect::Later,
         );
     }
-    if grant.for_rdma == Some(false) {
-        let why = if grant.source.starts_with('/') || grant.source.starts_with(sriov_driver::PREFIX) {
-            "it has no RDMA device, and its driver says that it is not for RDMA"
-        } else {
-            "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
-        };
-        return Named::Nothing(why.into(), Prospect::NotNeeded);
-    }
-    if is_other_kind(node, access, grant) {
-        return Named::OtherKind;
-    }
     let function = grant
         .pci_address
         .as_ref()
         .and_then(|address| access.functions.get(address));
     let driver = function.and_then(|function| function.known()?.driver.known());
-    if let Some(driver) = driver.filter(|driver| USER_SPACE.contains(&driver.as_str())) {
+    let of_user_space = driver.filter(|driver| USER_SPACE.contains(&driver.as_str()));
+    if grant.for_rdma == Some(false) {
+        let why = if let Some(driver) = of_user_space {
+            format!("it is bound to {driver}, for DPDK or a virtual machine, and not for RDMA")
+        } else if grant.source.starts_with('/') || grant.source.starts_with(sriov_driver::PREFIX) {
+            "it has no RDMA device, and its driver says that it is not for RDMA".into()
+        } else {
+            "it has no RDMA device, and its resource has no isRdma in the device plugin's configuration"
+                .into()
+        };
+        return Named::Nothing(why, Prospect::NotNeeded);
+    }
+    if is_other_kind(node, access, grant) {
+        return Named::OtherKind;
+    }
+    if let Some(driver) = of_user_space {
         // Given on purpose, for DPDK next to RDMA, unless its allocator says that it is for RDMA.
         let prospect = if grant.for_rdma == Some(true) {
             Prospect::Later
@@ -177,8 +181,8 @@ fn is_other_kind(node: &Node, access: &Access, grant: &Grant) -> bool {
         || class.is_some_and(|class| class >> 16 != NETWORK && class >> 8 != INFINIBAND)
 }
 
-/// The name of a given device.
+/// The name of a given device. The address comes first: it decides which device this is.
 pub(super) fn name(grant: &Grant) -> &str {
-    let names = [&grant.device, &grant.pci_address, &grant.uverbs, &grant.netdev];
+    let names = [&grant.pci_address, &grant.device, &grant.uverbs, &grant.netdev];
     names.into_iter().flatten().next().map_or("", String::as_str)
 }

@@ -31,7 +31,7 @@ pub(super) fn far_from_gpus(node: &Node, topology: &Topology<'_>, hca: &Hca) -> 
         if speed(node, near.nic).is_none_or(|speed| Some(speed) == fastest) {
             return None;
         }
-        why = Some("as near to the GPUs as faster NICs");
+        why = Some("slower than another NIC at the same distance from the GPUs");
     }
     why
 }

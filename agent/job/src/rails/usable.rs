@@ -1,6 +1,6 @@
 //! Whether a job can use a device and its ports.
 
-use rdma_health_node::{Port, access::Access, infiniband::Hca};
+use rdma_health_node::{Node, Port, access::Access, infiniband::Hca};
 use rdma_health_protocol::{Gid, GidType, best_gid};
 
 use super::Rail;
@@ -10,8 +10,10 @@ use crate::given::Prospect;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Openable {
     Yes,
-    /// Device nodes could not be listed, or the tree has none.
+    /// Device nodes could not be listed, or do not say to which device they belong.
     Unknown,
+    /// The kernel has no device node for it, so libibverbs does not find it.
+    NoVerbs,
     /// It has no device node in this container.
     NoNode(String),
     /// The device node is there and cannot be opened.
@@ -21,7 +23,8 @@ pub(super) enum Openable {
 impl Openable {
     pub(super) fn of(access: &Access, hca: &Hca) -> Self {
         let Some(node) = access.uverbs.known().and_then(|nodes| nodes.get(&hca.name)) else {
-            return Self::Unknown;
+            let is_unknown = access.uverbs_unnamed || access.uverbs.unread().is_some();
+            return if is_unknown { Self::Unknown } else { Self::NoVerbs };
         };
         let there = match access.nodes.known() {
             Some(nodes) => nodes.contains(node),
@@ -36,6 +39,32 @@ impl Openable {
             None => Self::Yes,
         }
     }
+}
+
+/// Why a device without a `uverbs` device cannot be used. One that shares its function with a device that has one is there for the subnet
+/// manager (`smi1` of an adapter of 800 Gb/s).
+pub(super) fn without_verbs(node: &Node, access: &Access, hca: &Hca, is_given: bool) -> (String, Prospect) {
+    let own = hca.pci_address.known();
+    let has_verbs = |other: &Hca| {
+        let nodes = access.uverbs.known();
+        nodes.is_some_and(|nodes| nodes.contains_key(&other.name))
+    };
+    let is_sibling = |other: &&Hca| own.is_some() && other.pci_address.known() == own && has_verbs(other);
+    if let Some(sibling) = node.hcas().map(|hca| &**hca).find(is_sibling) {
+        let why = format!(
+            "the kernel offers no uverbs device for it, only for {} of the same PCI function: it is for the subnet manager",
+            sibling.name
+        );
+        return (why, Prospect::NotNeeded);
+    }
+    let others = node.hcas().any(|other| has_verbs(other));
+    let prospect = if is_given || !others {
+        Prospect::Later
+    } else {
+        Prospect::NotNeeded
+    };
+    let why = "the kernel offers no uverbs device for it: is the module ib_uverbs loaded?";
+    (why.into(), prospect)
 }
 
 /// The GID that a connection should use, and all GIDs of this network namespace.
@@ -111,3 +140,7 @@ pub(super) fn agree_on_family<'a>(rails: &mut Vec<Rail<'a>>) -> Vec<(Port<'a>, S
 fn is_of(gid: &Gid, ipv4: bool) -> bool {
     gid.kind == GidType::RoceV2 && gid.is_global() && gid.is_ipv4_mapped() == ipv4
 }
+
+#[cfg(test)]
+#[path = "usable_tests.rs"]
+mod tests;

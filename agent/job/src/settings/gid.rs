@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rdma_health_protocol::Gid;
 
-use super::{Draft, NcclVersion};
+use super::{Draft, NcclVersion, remedy};
 use crate::rails::Rails;
 
 /// How the libraries find the GID: by address family, version and range, never by an index that differs between devices.
@@ -19,22 +19,33 @@ pub(super) fn gid(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<NcclVer
     }
     // The rails agree on one family.
     let ipv4 = chosen.iter().any(|gid| gid.is_ipv4_mapped());
-    let family = if ipv4 { "AF_INET" } else { "AF_INET6" };
     let range = range(rails, ipv4);
     if !is_old {
-        draft.set(
-            "NCCL_IB_ADDR_FAMILY",
-            family,
+        of_family(
+            draft,
+            ("NCCL_IB_ADDR_FAMILY", "NCCL"),
+            rails,
+            ipv4,
             "the address family of the GIDs; NCCL then finds the index on each port",
         );
-        draft.set("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, which is routable");
+        let version = draft.user.value("NCCL_IB_ROCE_VERSION_NUM");
+        let wrong = version.filter(|value| *value != "2").map(|_| {
+            format!(
+                "NCCL then looks for GIDs of another version; RoCE v1 does not pass routers; {}",
+                remedy(draft, "NCCL_IB_ROCE_VERSION_NUM")
+            )
+        });
+        let reason = "RoCE v2, which is routable".to_owned();
+        draft.set_unless("NCCL_IB_ROCE_VERSION_NUM", "2".into(), reason, wrong);
         if let Some((range, reason)) = &range {
             draft.set("NCCL_IB_ADDR_RANGE", range.clone(), *reason);
         }
     }
-    draft.set(
-        "NVSHMEM_IB_ADDR_FAMILY",
-        family,
+    of_family(
+        draft,
+        ("NVSHMEM_IB_ADDR_FAMILY", "NVSHMEM"),
+        rails,
+        ipv4,
         "NVSHMEM finds the index in the same way",
     );
     if let Some((range, reason)) = range {
@@ -59,10 +70,57 @@ fn gid_index(draft: &mut Draft<'_>, rails: &Rails<'_>) {
         .iter()
         .filter_map(|rail| Some(format!("{} needs {}", rail.port, rail.gid?.index)))
         .collect();
-    draft.remark(format!(
+    let text = format!(
         "NCCL before 2.21 uses one GID index for all ports, and no index is right for all: {}. Update NCCL, or use one port",
         all.join(", ")
-    ));
+    );
+    // The user's own index has its own remark.
+    if draft.user.value("NCCL_IB_GID_INDEX").is_some() {
+        draft.remark(text);
+    } else {
+        draft.stop(text);
+    }
+}
+
+/// Sets the address family. One that the user has set, and of which a port has no routable GID, leads to a link-local one.
+fn of_family(
+    draft: &mut Draft<'_>,
+    (name, library): (&'static str, &str),
+    rails: &Rails<'_>,
+    ipv4: bool,
+    reason: &str,
+) {
+    let word = |ipv4: bool| if ipv4 { "AF_INET" } else { "AF_INET6" };
+    let user = draft.user.value(name).filter(|value| *value != word(ipv4));
+    let wrong = user.map(|value| {
+        let of_user = |gid: &Gid| gid.is_global() && word(gid.is_ipv4_mapped()) == value;
+        let without: Vec<_> = rails
+            .rails
+            .iter()
+            .filter(|rail| rail.gid.is_some() && !rail.gids.iter().any(of_user))
+            .map(|rail| rail.port.to_string())
+            .collect();
+        let remedy = remedy(draft, name);
+        if !["AF_INET", "AF_INET6"].contains(&value) {
+            (format!("{library} does not know this value; {remedy}"), false)
+        } else if without.is_empty() {
+            (format!("most ports of this job have addresses of {}", word(ipv4)), false)
+        } else {
+            let have = if without.len() == 1 { "has" } else { "have" };
+            let why = format!(
+                "{} {have} no routable GID of this family, so {library} uses a link-local one, which other subnets do not reach; {remedy}",
+                without.join(", ")
+            );
+            (why, library == "NCCL")
+        }
+    });
+    if let Some((why, true)) = &wrong
+        && let Some(set) = draft.user.as_set(name)
+    {
+        draft.stopped.push(format!("{set}: {why}"));
+    }
+    let why = wrong.map(|(why, _)| why);
+    draft.set_unless(name, word(ipv4).into(), reason.to_owned(), why);
 }
 
 /// The smallest network with the chosen GIDs of all ports, if some port has other GIDs that it excludes.

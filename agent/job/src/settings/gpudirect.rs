@@ -85,7 +85,7 @@ fn path(draft: &mut Draft<'_>, node: &Node, nccl: Option<NcclVersion>) -> Option
         return None;
     }
     draft.note(format!(
-        "GPUDirect RDMA through {name}: nothing is set. NCCL and UCX find it themselves (NCCL_DMABUF_ENABLE=1 and \
+        "GPUDirect RDMA is available through {name}; no variable is needed. NCCL and UCX find it themselves (NCCL_DMABUF_ENABLE=1 and \
          UCX_IB_GPU_DIRECT_RDMA=try are the defaults), and NCCL chooses NCCL_NET_GDR_READ by the GPU"
     ));
     Some(path)

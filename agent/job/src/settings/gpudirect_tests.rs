@@ -45,7 +45,7 @@ fn a_healthy_node_needs_no_variable_and_the_output_says_why() {
     assert!(settings.remarks.is_empty(), "{:?}", settings.remarks);
     let text = format::shell(&settings);
     assert!(
-        text.contains("# GPUDirect RDMA through nvidia_peermem: nothing is set."),
+        text.contains("# GPUDirect RDMA is available through nvidia_peermem; no variable is needed."),
         "{text}"
     );
     assert_eq!(settings.notes.len(), 1, "{:?}", settings.notes);

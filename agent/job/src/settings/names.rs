@@ -3,7 +3,7 @@
 
 use rdma_health_node::Port;
 
-use crate::rails::Rails;
+use crate::rails::{Rail, Rails};
 
 /// `MAX_IF`: NCCL ignores further items.
 const MOST: usize = 32;
@@ -33,6 +33,9 @@ pub(super) fn difference(value: &str, rails: &Rails<'_>) -> Option<Difference> {
         return Some(Difference { text, nothing });
     }
     let mut parts = Vec::new();
+    if value.is_empty() && !extra.is_empty() {
+        parts.push("NCCL takes an empty value as all devices: unset it".to_owned());
+    }
     if !left_out.is_empty() {
         parts.push(format!("this value leaves out {left_out}"));
     }
@@ -48,6 +51,12 @@ pub(super) fn difference(value: &str, rails: &Rails<'_>) -> Option<Difference> {
         text: parts.join("; "),
         nothing,
     })
+}
+
+/// The ports of the job that a value names.
+pub(super) fn chosen<'r, 'a>(value: &str, rails: &'r Rails<'a>) -> Vec<&'r Rail<'a>> {
+    let list = List::parse(value);
+    rails.rails.iter().filter(|rail| list.names(&rail.port)).collect()
 }
 
 /// `[^][=]name[:port[:rail[:plane]]],…`

@@ -66,7 +66,7 @@ pub(super) fn pitfalls(draft: &mut Draft<'_>, rails: &Rails<'_>, nccl: Option<Nc
 fn network_without_name(draft: &mut Draft<'_>) {
     if draft.user.value("NCCL_NET") == Some("") {
         let remedy = remedy(draft, "NCCL_NET");
-        draft.remark(format!(
+        draft.stop(format!(
             "NCCL_NET is set but empty: no network of NCCL has this name, so NCCL does not start; {remedy}"
         ));
     }
@@ -190,9 +190,18 @@ fn pinned_index(draft: &mut Draft<'_>, rails: &Rails<'_>, value: &str, is_old: b
         return;
     }
     if let Some(wrong) = other_indices(rails, index) {
-        draft.remark(format!(
-            "NCCL_IB_GID_INDEX is {index}, but {wrong}; {remedy}, so that NCCL finds the index on each port"
-        ));
+        let without = without_gid(rails, index);
+        let but = format!("NCCL_IB_GID_INDEX is {index}, but {wrong}");
+        let so = format!("{remedy}, so that NCCL finds the index on each port");
+        if without.is_empty() {
+            draft.remark(format!("{but}; {so}"));
+        } else {
+            let have = if without.len() == 1 { "has" } else { "have" };
+            draft.stop(format!(
+                "{but}; {} {have} no GID at this index, so NCCL does not connect; {so}",
+                without.join(", ")
+            ));
+        }
     } else if !is_old && rails.rails.iter().any(|rail| rail.gid.is_some()) {
         draft.note(format!(
             "NCCL_IB_GID_INDEX={index} is right for every port now, but an index changes when addresses change, and it differs between \
@@ -208,6 +217,18 @@ fn other_index(draft: &mut Draft<'_>, rails: &Rails<'_>, name: &str, index: i64,
             "{name} is {index}, but {wrong}; unset it, so that {library} finds the index on each port"
         ));
     }
+}
+
+/// The ports that have no GID at an index.
+fn without_gid(rails: &Rails<'_>, index: i64) -> Vec<String> {
+    let has = |rail: &Rail<'_>| {
+        let all = rail.port.gids().unwrap_or_default();
+        all.iter().any(|gid| i64::from(gid.index) == index)
+    };
+    let roce = rails.rails.iter().filter(|rail| rail.gid.is_some());
+    roce.filter(|rail| !has(rail))
+        .map(|rail| rail.port.to_string())
+        .collect()
 }
 
 /// Which ports need another index: `mlx5_1:1 needs 3, mlx5_2:1 needs 5`.

@@ -53,6 +53,12 @@ pub(super) fn set(draft: &mut Draft<'_>, access: &Access, reason: &str) {
                 )
             })
         };
+        if nothing
+            && library == "NCCL"
+            && let Some((wrong, set)) = wrong.as_ref().zip(draft.user.as_set(name))
+        {
+            draft.stopped.push(format!("{set}: {wrong}"));
+        }
         let Some(right) = right else {
             if let Some((wrong, set)) = wrong.zip(draft.user.as_set(name)) {
                 draft.remark(format!("{set} and is kept: {wrong}"));
@@ -65,7 +71,18 @@ pub(super) fn set(draft: &mut Draft<'_>, access: &Access, reason: &str) {
             (None, None) => true,
         };
         let differs = user.is_some() && (ignored || !same);
-        let why = differs.then(|| wrong.unwrap_or_else(|| reason.to_owned()));
+        let other = || match named.as_deref() {
+            Some([one]) => format!("this value names {one}, which is not the interface of the default route"),
+            Some(several @ [_, _, ..]) => {
+                let matched: Vec<_> = several.iter().map(|name| name.as_str()).collect();
+                format!(
+                    "this value matches {}, and {library} can choose one that does not lead to the other nodes",
+                    matched.join(", ")
+                )
+            }
+            _ => reason.to_owned(),
+        };
+        let why = differs.then(|| wrong.unwrap_or_else(other));
         let value = match syntax {
             Syntax::Nccl => format!("={right}"),
             Syntax::Names => right.clone(),

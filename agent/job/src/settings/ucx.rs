@@ -8,11 +8,11 @@ use crate::rails::Rails;
 const NAME: &str = "UCX_NET_DEVICES";
 
 /// Sets it to `ports`. What the user has set is kept, with the reason why it is wrong.
-pub(super) fn set(draft: &mut Draft<'_>, rails: &Rails<'_>, access: &Access, ports: String) {
-    const REASON: &str = "the same ports; UCX needs the port number";
+pub(super) fn set(draft: &mut Draft<'_>, rails: &Rails<'_>, access: &Access, ports: String, reason: &str) {
+    let reason = format!("{reason}; UCX needs the port number");
     let differs = draft.user.value(NAME).filter(|list| !is_same_list(list, &ports));
-    let why = differs.map(|list| wrong(draft, list, rails, access).unwrap_or_else(|| REASON.to_owned()));
-    draft.set_unless(NAME, ports, REASON.to_owned(), why);
+    let why = differs.map(|list| wrong(draft, list, rails, access).unwrap_or_else(|| reason.clone()));
+    draft.set_unless(NAME, ports, reason, why);
 }
 
 /// What is wrong with a list; `None` if it names a port with its number, or has a pattern.
