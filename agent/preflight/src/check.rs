@@ -2,8 +2,10 @@
 
 mod affinity;
 mod attachments;
+mod devices;
 mod environment;
 mod events;
+mod limit_range;
 mod memlock;
 mod messages;
 mod pending;
@@ -15,6 +17,7 @@ mod room;
 pub(crate) mod scc;
 mod scheduling;
 mod security;
+mod waiting;
 
 use rdma_health_rules::Severity;
 
@@ -69,6 +72,10 @@ pub fn preflight(cluster: &Cluster, manifests: Option<&[Workload]>) -> Report {
     {
         pending::check(cluster, workload, &mut report);
     }
+    let pods = workloads
+        .iter()
+        .filter(|one| one.exists && one.uses_rdma(cluster));
+    waiting::check(pods, &mut report);
     // What a controller creates repeats its template.
     let of_controller = |one: &Workload| {
         let owner = one.owner.as_ref();
@@ -83,7 +90,9 @@ pub fn preflight(cluster: &Cluster, manifests: Option<&[Workload]>) -> Report {
         environment::check(workload, &mut report);
         resources::check(&scope, workload, &mut report);
         security::check(cluster, workload, &mut report);
+        devices::check(cluster, workload, &mut report);
         memlock::check(cluster, workload, &mut report);
+        limit_range::check(cluster, workload, &mut report);
         quota::check(cluster, workload, &mut report);
         for what in workload.not_evaluated() {
             report.not_checked(

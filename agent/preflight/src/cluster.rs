@@ -135,6 +135,8 @@ pub struct Cluster {
     pub nodes: Listed,
     /// Quotas of the namespace.
     pub quotas: Listed,
+    /// Limit ranges of the namespace.
+    pub limit_ranges: Listed,
     /// Events of the namespace of type Warning.
     pub events: Listed,
     /// Service accounts of the namespace.

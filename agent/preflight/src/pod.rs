@@ -74,7 +74,7 @@ pub(crate) fn running_devices(spec: &Value) -> Devices {
 }
 
 /// The devices of one container. A missing request is equal to the limit.
-fn of_container(container: &Value) -> Devices {
+pub(crate) fn of_container(container: &Value) -> Devices {
     let mut found = Devices::new();
     for kind in ["limits", "requests"] {
         for (name, number) in container["resources"][kind].as_object().into_iter().flatten() {
@@ -181,6 +181,25 @@ pub(crate) fn networks(annotation: &str, namespace: &str) -> Result<Vec<Network>
             }
         })
         .collect())
+}
+
+/// Whether a container sees the RDMA device files of the node through a hostPath volume.
+pub(crate) fn mounts_devices(spec: &Value, container: &Value) -> bool {
+    let has_devices = |volume: &Value| {
+        let path = volume["hostPath"]["path"].as_str().unwrap_or_default();
+        let path = path.trim_end_matches('/');
+        path == "/dev" || path == "/dev/infiniband" || path.starts_with("/dev/infiniband/")
+    };
+    list(&container["volumeMounts"]).any(|mount| {
+        let name = &mount["name"];
+        name.is_string()
+            && list(&spec["volumes"]).any(|volume| volume["name"] == *name && has_devices(volume))
+    })
+}
+
+/// Whether some container does.
+pub(crate) fn has_device_files(spec: &Value) -> bool {
+    all_containers(spec).any(|container| mounts_devices(spec, container))
 }
 
 /// The capabilities that its containers add, each once.

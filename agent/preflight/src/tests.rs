@@ -7,6 +7,7 @@ use crate::{Cluster, Finding, Listed, Report, Usage, Workload, preflight};
 
 mod advice;
 mod attachments;
+mod containers;
 mod environment;
 mod field;
 mod kinds;
@@ -73,6 +74,7 @@ fn cluster() -> Cluster {
             json!({"metadata": {"name": "cpu-01"}}),
         ]),
         quotas: Listed::Read(Vec::new()),
+        limit_ranges: Listed::Read(Vec::new()),
         events: Listed::Read(Vec::new()),
         service_accounts: Listed::Read(vec![json!({"metadata": {"name": "h-kim-sa"}})]),
         sccs: Listed::Read(vec![

@@ -138,6 +138,7 @@ impl Workload {
                 .keys()
                 .any(|name| is_rdma(name) || cluster.is_of_an_attachment(name))
             || pod::added_capabilities(&self.spec).contains(&"IPC_LOCK")
+            || pod::has_device_files(&self.spec)
     }
 }
 

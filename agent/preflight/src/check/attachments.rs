@@ -94,8 +94,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                 format!("namespace {namespace} has: {has}"),
             ],
             format!(
-                "create NetworkAttachmentDefinition {} in namespace {namespace} (deploy/workload creates one for each rail), or \
-                 correct {it}",
+                "create NetworkAttachmentDefinition {} in namespace {namespace}, or correct {it}",
                 list(names)
             ),
         ));

@@ -52,9 +52,31 @@ pub(super) fn check(cluster: &Cluster, workloads: &[Workload], report: &mut Repo
         let known = |one: &Finding| {
             one.rule == found.rule && (one.subject == found.subject || one.subject == workload.subject())
         };
-        if !report.findings.iter().any(known) {
-            report.add(found);
+        if report.findings.iter().any(known) {
+            continue;
         }
+        // The event shows what the specification already showed.
+        let cause = |one: &&mut Finding| {
+            same_cause(found.rule).contains(&one.rule) && one.subject == workload.subject()
+        };
+        match report.findings.iter_mut().find(cause) {
+            Some(one) if one.severity == found.severity => {
+                let new = found.evidence.into_iter();
+                let new: Vec<_> = new.filter(|line| !one.evidence.contains(line)).collect();
+                one.evidence.extend(new);
+            }
+            _ => report.add(found),
+        }
+    }
+}
+
+/// The findings in a specification that explain a refusal.
+fn same_cause(rule: &str) -> &'static [&'static str] {
+    match rule {
+        "refused-by-pod-security" => &["pod-security"],
+        "refused-by-scc" => &["scc-missing"],
+        "refused-by-quota" => &["quota-exceeded", "quota-needs-value"],
+        _ => &[],
     }
 }
 

@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
-use super::{count, scc};
+use super::{
+    count,
+    devices::{is_privileged, users},
+    list,
+    resources::wanted,
+    scc,
+};
 use crate::{
     cluster::{Cluster, Listed, allocatable},
     pod,
@@ -18,26 +24,30 @@ const LIMITS: &str = "RDMALimitsProblem";
 
 pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report) {
     let spec = &workload.spec;
-    let devices = pod::devices(spec);
-    if !devices
+    let devices = wanted(cluster, workload);
+    let requests = devices
         .keys()
-        .any(|name| is_rdma(name) || cluster.is_of_an_attachment(name))
-    {
+        .any(|name| is_rdma(name) || cluster.is_of_an_attachment(name));
+    if !requests && !pod::has_device_files(spec) {
         return;
     }
-    let privileged = |container: &Value| container["securityContext"]["privileged"] == true;
     let adds = |container: &Value| {
         let added = container["securityContext"]["capabilities"]["add"].as_array();
         let mut names = added.into_iter().flatten().filter_map(Value::as_str);
         names.any(|name| matches!(name.trim_start_matches("CAP_"), "IPC_LOCK" | "ALL"))
     };
-    let may_lock = |container: &Value| privileged(container) || adds(container);
+    let may_lock = |container: &Value| is_privileged(container) || adds(container);
     let mut found = report.about(workload.subject());
-    if pod::containers(spec).any(may_lock) {
+    // A capability belongs to one container.
+    let users = users(cluster, spec);
+    let limited: Vec<_> = users.iter().filter(|one| !may_lock(one)).collect();
+    // Without a container that shows its devices, one that may lock is enough.
+    let shows = users.len() < pod::containers(spec).count() || users.len() == 1;
+    if limited.is_empty() || !shows && limited.len() < users.len() {
         let not_root = |container: &Value| {
             let user = pod::security(spec, container, "runAsUser");
             adds(container)
-                && !privileged(container)
+                && !is_privileged(container)
                 && (user.as_u64().is_some_and(|user| user != 0)
                     || pod::security(spec, container, "runAsNonRoot") == true)
         };
@@ -51,9 +61,9 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                 ),
                 vec!["runAsUser or runAsNonRoot".into()],
                 "run as root in the container, give the program a file capability (setcap cap_ipc_lock+ep), or raise the memlock \
-                 limit on the nodes (docs/openshift.md)",
+                 limit on the nodes (rdma-health explain memlock-low)",
             );
-        } else if let Some(scc) = forces_a_user(cluster, workload, &|one| adds(one) && !privileged(one)) {
+        } else if let Some(scc) = forces_a_user(cluster, workload, &|one| adds(one) && !is_privileged(one)) {
             found.add(
                 "ipc-lock-without-root",
                 Severity::Warning,
@@ -62,13 +72,19 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                 ),
                 vec![format!("SCC {scc}: runAsUser"), "no runAsUser in the pod".into()],
                 "set runAsUser: 0 in the container and let the service account use an SCC that allows it \
-                 (deploy/openshift/scc-rdma-workload.yaml: rdma-ipc-lock), give the program a file capability \
-                 (rdma-ipc-lock-escalate), or raise the memlock limit on the nodes (docs/openshift.md)",
+                 (runAsUser: RunAsAny), give the program a file capability (setcap cap_ipc_lock+ep; the SCC must allow privilege escalation), \
+                 or raise the memlock limit on the nodes (rdma-health explain memlock-low)",
             );
         }
         return;
     }
-    by_nodes(cluster, workload, &devices, report);
+    let names = limited.iter().map(|one| one["name"].as_str().unwrap_or("?"));
+    let who = match limited.len() {
+        _ if limited.len() == pod::containers(spec).count() => "no container adds IPC_LOCK".to_owned(),
+        1 => format!("container {} uses RDMA and does not add IPC_LOCK", list(names)),
+        _ => format!("containers {} use RDMA and do not add IPC_LOCK", list(names)),
+    };
+    by_nodes(cluster, workload, &devices, &who, report);
 }
 
 /// The SCC that gives a container, of those in which something holds, another user than root. It does only if the pod sets none.
@@ -97,24 +113,31 @@ fn forces_a_user<'a>(
 }
 
 /// Judges by the agents' conditions of the nodes that have the devices.
-fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u64>, report: &mut Report) {
+fn by_nodes(
+    cluster: &Cluster,
+    workload: &Workload,
+    devices: &BTreeMap<String, u64>,
+    who: &str,
+    report: &mut Report,
+) {
     let mut found = report.about(workload.subject());
     let remedy = "add the capability IPC_LOCK and run as root in the container, or raise the memlock limit on the nodes \
-                  (docs/openshift.md)";
+                  (rdma-health explain memlock-low)";
     let Listed::Read(nodes) = &cluster.nodes else {
         // Reported as not checked with the resources.
         return found.add(
             "memlock-unknown",
             Severity::Warning,
-            "no container may lock memory without limit, and the nodes' limits are unknown",
-            vec!["no container adds IPC_LOCK".into()],
+            format!("{who}, and the nodes' limits of locked memory are unknown"),
+            vec!["securityContext.capabilities.add".into()],
             remedy,
         );
     };
     let has_devices = |node: &&Value| {
-        devices
-            .keys()
-            .any(|name| allocatable(node, name).is_some_and(|number| number > 0))
+        devices.is_empty()
+            || devices
+                .keys()
+                .any(|name| allocatable(node, name).is_some_and(|number| number > 0))
     };
     let condition = |node: &Value| {
         let all = node["status"]["conditions"].as_array().into_iter().flatten();
@@ -138,7 +161,7 @@ fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u
         found.add(
             "memlock-low",
             Severity::Critical,
-            "no container adds IPC_LOCK, and nodes limit locked memory: registering memory fails with ENOMEM",
+            format!("{who}, and nodes limit locked memory: registering memory fails with ENOMEM"),
             low,
             remedy,
         );
@@ -147,11 +170,11 @@ fn by_nodes(cluster: &Cluster, workload: &Workload, devices: &BTreeMap<String, u
             "memlock-unknown",
             Severity::Warning,
             format!(
-                "no container adds IPC_LOCK, and the memlock limit is unknown on {}, for example {first}",
+                "{who}, and the memlock limit is unknown on {}, for example {first}",
                 count(unknown.len() as u64, "node")
             ),
             vec![format!(
-                "the condition {LIMITS} of the rdma-health agent is missing there"
+                "the rdma-health agent does not run there (the node has no condition {LIMITS}), so its limit is not known"
             )],
             remedy,
         );

@@ -41,13 +41,13 @@ const MESSAGES: &[Known] = &[
         part: "error looking up service account",
         rule: "service-account-missing",
         summary: "the service account of the pod does not exist",
-        remedy: "create it; deploy/workload creates one",
+        remedy: "kubectl -n NAMESPACE create serviceaccount with the name in the message, or correct serviceAccountName",
     },
     Known {
         part: "cannot find a network-attachment-definition",
         rule: "attachment-missing",
         summary: "Multus does not find a network attachment of the pod",
-        remedy: "create it in the namespace that the message names; deploy/workload creates one for each rail",
+        remedy: "create it in the namespace that the message names, or correct the annotation of the pod",
     },
     Known {
         part: "VF pci addr is required",

@@ -20,6 +20,9 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
     let scheduled = conditions
         .into_iter()
         .find(|one| one["type"] == "PodScheduled" && one["status"] == "False");
+    if scheduled.is_some_and(|one| one["reason"] == "SchedulingGated") {
+        return gated(workload, report);
+    }
     let Some(message) = scheduled.and_then(|one| one["message"].as_str()) else {
         return;
     };
@@ -65,6 +68,36 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
     if let Some(Err(why)) = &cluster.usage {
         report.not_checked("whether devices are free", why);
     }
+}
+
+/// The pod is held until something removes its gates; the scheduler has not looked at it.
+fn gated(workload: &Workload, report: &mut Report) {
+    let gates = workload.spec["schedulingGates"].as_array().into_iter().flatten();
+    let gates: Vec<_> = gates.filter_map(|gate| gate["name"].as_str()).collect();
+    let namespace = &workload.namespace;
+    let of_kueue = gates.iter().any(|gate| gate.starts_with("kueue.x-k8s.io/"));
+    let (summary, remedy) = if of_kueue {
+        (
+            "the pod waits until Kueue admits it: the scheduler has not looked at it",
+            format!(
+                "kubectl -n {namespace} get workloads.kueue.x-k8s.io: the conditions of its Workload give the reason, for example a used \
+                 quota of the ClusterQueue"
+            ),
+        )
+    } else {
+        (
+            "the pod waits until its scheduling gates are removed: the scheduler has not looked at it",
+            format!("look at the controller that the gate names; kubectl -n {namespace} get events"),
+        )
+    };
+    report.add(Finding {
+        rule: "pod-gated",
+        severity: Severity::Warning,
+        subject: workload.subject(),
+        summary: summary.into(),
+        evidence: vec![format!("schedulingGates: {}", list(gates))],
+        remedy,
+    });
 }
 
 /// Why the scheduler does not find enough of a resource.

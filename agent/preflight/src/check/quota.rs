@@ -3,6 +3,7 @@
 use rdma_health_rules::Severity;
 use serde_json::Value;
 
+use super::count;
 use crate::{
     cluster::{Cluster, Listed},
     pod, quantity,
@@ -58,7 +59,7 @@ pub(super) fn check(cluster: &Cluster, workload: &Workload, report: &mut Report)
                     rule: "quota-exceeded",
                     severity: Severity::Critical,
                     subject: workload.subject(),
-                    summary: format!("quota {name} does not have enough {resource}: {new} more pods need {needed}"),
+                    summary: format!("quota {name} does not have enough {resource}: {} {} {needed}", count(new, "more pod"), if new == 1 { "needs" } else { "need" }),
                     evidence: vec![format!("ResourceQuota {name}: {used} of {hard} used")],
                     remedy: "ask the administrator to raise the quota, use fewer pods, or stop others in this namespace".into(),
                 });

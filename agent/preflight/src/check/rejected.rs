@@ -34,6 +34,9 @@ fn explain(workloads: &[Workload], pod: &Workload, status: &Value, report: &mut 
     if above.is_some_and(|above| !still_waits(above)) {
         return;
     }
+    if above.is_none() {
+        report.add_workload(pod.subject());
+    }
     let message = status["message"].as_str().unwrap_or_default();
     let reason = status["reason"].as_str().unwrap_or_default();
     let known = messages::explained(message);

@@ -150,6 +150,11 @@ pub(super) fn unavailable(cluster: &Cluster, workload: &Workload, resource: &str
         Some(name) => {
             format!("did you mean {name}? Correct the name, also in the annotation of the network attachment")
         }
+        None if resource.starts_with("rdma/") => {
+            "correct the name, or configure the plugin for shared RDMA devices to offer this resource (resourceName in the ConfigMap of \
+             k8s-rdma-shared-dev-plugin, or rdmaSharedDevicePlugin in the NicClusterPolicy of NVIDIA's network operator)"
+                .into()
+        }
         None if is_rdma(resource) || cluster.is_of_an_attachment(resource) => {
             "correct the name, or configure the device plugin (on OpenShift: SriovNetworkNodePolicy) to offer this resource"
                 .into()

@@ -224,7 +224,11 @@ pub(super) fn grant(cluster: &Cluster, workload: &Workload) -> String {
     let own = own();
     if let Some(scc) = own.iter().find(|scc| refuses(cluster, scc, workload).is_empty()) {
         return format!(
-            "as administrator: oc apply -f deploy/openshift/scc-rdma-workload.yaml, then {}",
+            "as administrator: create the SCC {} like restricted-v2 with allowedCapabilities: [IPC_LOCK], runAsUser: {{type: {}}} and \
+             allowPrivilegeEscalation: {}, then {}",
+            name(scc),
+            scc["runAsUser"]["type"].as_str().unwrap_or_default(),
+            scc["allowPrivilegeEscalation"],
             command(scc)
         );
     }

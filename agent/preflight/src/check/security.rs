@@ -71,7 +71,7 @@ fn pod_security(cluster: &Cluster, workload: &Workload, report: &mut Report) {
     }
     let rdma = pod::added_capabilities(&workload.spec).contains(&"IPC_LOCK");
     let instead = if rdma {
-        "; or raise the memlock limit on the nodes and do not add IPC_LOCK (docs/openshift.md)"
+        "; or raise the memlock limit on the nodes and do not add IPC_LOCK (rdma-health explain memlock-low)"
     } else {
         ""
     };

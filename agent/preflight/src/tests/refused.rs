@@ -39,7 +39,7 @@ fn an_account_without_scc_gets_the_command_that_grants_one() {
     assert!(
         one(&report, "scc-missing")
             .remedy
-            .contains("scc-rdma-workload.yaml"),
+            .contains("create the SCC rdma-ipc-lock like restricted-v2 with allowedCapabilities: [IPC_LOCK]"),
         "{report:#?}"
     );
     // Not on OpenShift.
@@ -52,8 +52,9 @@ fn events_of_refused_pods_are_explained() {
     for (message, rule, words) in [
         (
             REFUSED,
-            "refused-by-scc",
-            "h-kim-sa may use allows the capability IPC_LOCK",
+            // The event is evidence of what the specification shows.
+            "scc-missing",
+            "h-kim-sa may not use any SCC that allows capability IPC_LOCK",
         ),
         (
             "pods \"h-kim-0\" is forbidden: violates PodSecurity \"restricted:latest\": unrestricted capabilities (container \
@@ -76,7 +77,7 @@ fn events_of_refused_pods_are_explained() {
     ] {
         let mut cluster = cluster();
         match rule {
-            "refused-by-scc" => cluster
+            "scc-missing" => cluster
                 .scc_use
                 .values_mut()
                 .for_each(|allowed| *allowed = Ok(false)),
