@@ -112,6 +112,8 @@ async fn read_within(
     cluster.nodes = api.list("nodes", "Node", "/api/v1/nodes").await;
     let (plural, kind) = ("resourcequotas", "ResourceQuota");
     cluster.quotas = api.list(plural, kind, &format!("{core}/{plural}")).await;
+    let (plural, kind) = ("limitranges", "LimitRange");
+    cluster.limit_ranges = api.list(plural, kind, &format!("{core}/{plural}")).await;
     let (plural, kind) = ("serviceaccounts", "ServiceAccount");
     cluster.service_accounts = api.list(plural, kind, &format!("{core}/{plural}")).await;
     let (plural, kind) = ("securitycontextconstraints", "SecurityContextConstraints");

@@ -357,6 +357,11 @@ impl Schedule {
         self.pause = None;
     }
 
+    /// Whether the Node has another status or reason than it should have.
+    pub(super) fn has_change(&self) -> bool {
+        self.changed.is_some()
+    }
+
     /// The types that are not written now, because another controller manages them.
     pub(super) fn contested(&self) -> impl Iterator<Item = &ConditionType> {
         self.contested.keys()

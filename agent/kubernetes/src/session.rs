@@ -176,7 +176,10 @@ impl Session {
         });
         self.schedule.adopt(existing, age, Instant::now());
         self.schedule.reached();
-        self.recovered();
+        // A Node that can be read is not one that can be written.
+        if !self.schedule.has_change() {
+            self.recovered();
+        }
         self.remember(node);
     }
 

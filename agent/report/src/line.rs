@@ -94,8 +94,9 @@ pub fn labelled(
 ) -> std::io::Result<()> {
     let indent = " ".repeat(INDENT);
     let text = printable(text);
-    // Break a path that is longer than a line; the terminal would break it worse.
+    // Break a path that is longer than a line; the terminal would break it worse. An address that is broken cannot be opened.
     let options = textwrap::Options::new(style.room())
+        .break_words(!text.contains("://"))
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     for (n, line) in textwrap::wrap(&text, options).iter().enumerate() {
@@ -175,6 +176,20 @@ fn has_command(sentence: &str) -> bool {
     words.any(|word| word.starts_with(['-', '/']) && word.len() > 1 || word == "|" || word.contains('='))
 }
 
+/// The source of a line of the kernel log and the end of the line, which says more than the name of the function that wrote it.
+fn cut_log(text: &str, room: usize) -> Option<String> {
+    const SOURCE: &str = "/dev/kmsg";
+    let (source, line) = text
+        .split_once(": ")
+        .filter(|(source, _)| source.starts_with(SOURCE))?;
+    let (length, left) = (
+        line.chars().count(),
+        room.checked_sub(source.chars().count() + 4)?,
+    );
+    let end: String = line.chars().skip(length.saturating_sub(left)).collect();
+    (length > left).then(|| format!("{source}: …{end}"))
+}
+
 /// The start of a text, with `…` if it is longer than `room` columns.
 fn cut(text: &str, room: usize) -> String {
     if text.char_indices().nth(room).is_none() {
@@ -224,7 +239,8 @@ pub(super) fn list(
             } else {
                 String::new()
             };
-            let text = cut(&printable(text), style.room().saturating_sub(suffix.len()));
+            let (text, room) = (printable(text), style.room().saturating_sub(suffix.len()));
+            let text = cut_log(&text, room).unwrap_or_else(|| cut(&text, room));
             let label = if n == 0 { label } else { "" };
             labelled(out, label, &format!("{text}{suffix}"), style, paint)?;
         }
@@ -248,6 +264,18 @@ pub(super) fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_line_of_the_kernel_log_the_end_is_shown() {
+        let line = "/dev/kmsg at 9 s: mlx5_core 0000:14:00.0: Port module event[error]: module 0, Cable error, High Temperature";
+        let shown = cut_log(line, 60).unwrap();
+        assert_eq!(
+            shown,
+            "/dev/kmsg at 9 s: … module 0, Cable error, High Temperature"
+        );
+        assert_eq!(cut_log("/dev/kmsg: short", 60), None);
+        assert_eq!(cut_log(&line.replace("/dev", "/sys"), 60), None);
+    }
 
     #[test]
     fn a_command_is_never_cut() {

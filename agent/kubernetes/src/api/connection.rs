@@ -62,10 +62,9 @@ pub(crate) async fn connect(access: Access) -> Result<Connection, Failure> {
         None if access.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
             Config::incluster().map_err(|error| refuse(&error))?
         }
-        None if access.context.is_some() => Config::from_kubeconfig(&chosen)
-            .await
-            .map_err(|error| refuse(&error))?,
-        None => Config::infer().await.map_err(|error| refuse(&error))?,
+        None => Config::from_kubeconfig(&chosen).await.map_err(|error| {
+            Failure::Configuration(format!("{}; pass --kubeconfig or set KUBECONFIG", chain(&error)))
+        })?,
     };
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = None; // DEADLINE covers the whole request

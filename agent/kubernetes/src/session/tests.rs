@@ -1,10 +1,14 @@
 //! A session with a server that returns one Node and records the patches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    Method, Request, Response,
+    Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
     service::service_fn,
 };
@@ -20,11 +24,13 @@ use crate::{Metrics, condition::Status, test_access::access};
 /// Paths without their query, and bodies.
 type Patches = Arc<Mutex<Vec<(String, Value)>>>;
 
-async fn serve(listener: TcpListener, node: Value, patches: Patches) {
+/// Answers the first request with this status and all others with the Node.
+async fn serve(listener: TcpListener, node: Value, patches: Patches, first: StatusCode) {
+    let first = Arc::new(Mutex::new(Some(first)));
     while let Ok((stream, _)) = listener.accept().await {
-        let (node, patches) = (node.clone(), Arc::clone(&patches));
+        let (node, patches, first) = (node.clone(), Arc::clone(&patches), Arc::clone(&first));
         let service = service_fn(move |request: Request<Incoming>| {
-            let (node, patches) = (node.clone(), Arc::clone(&patches));
+            let (node, patches, first) = (node.clone(), Arc::clone(&patches), Arc::clone(&first));
             async move {
                 let path = request.uri().path().to_owned();
                 let changes = request.method() == Method::PATCH;
@@ -36,12 +42,37 @@ async fn serve(listener: TcpListener, node: Value, patches: Patches) {
                         .unwrap_or_else(PoisonError::into_inner)
                         .push((path, body));
                 }
-                let answer = Full::new(Bytes::from(node.to_string()));
-                Ok::<_, hyper::Error>(Response::new(answer))
+                let mut answer = Response::new(Full::new(Bytes::from(node.to_string())));
+                let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+                *answer.status_mut() = first.unwrap_or_default();
+                Ok::<_, hyper::Error>(answer)
             }
         });
         let connection = hyper::server::conn::http1::Builder::new();
         tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+fn session(directory: &Path, server: SocketAddr) -> Session {
+    let config = SessionConfig {
+        node: "n".into(),
+        events: false,
+        force: false,
+        types: ConditionType::all([]),
+    };
+    let api = Api::new(
+        access(directory, server),
+        Arc::new(Metrics::new(&Registry::new())),
+    );
+    Session::new(api, config, Instant::now())
+}
+
+fn no_problem() -> Condition {
+    Condition {
+        kind: ConditionKind::Link.into(),
+        status: Status::False,
+        reason: "NoLinkProblem".into(),
+        message: String::new(),
     }
 }
 
@@ -53,7 +84,7 @@ async fn patched(
 ) -> Vec<(String, Value)> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let access = access(directory.path(), listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
     let taints = if tainted {
         json!([{"key": TAINT, "value": "probe-failed", "effect": "NoExecute"}])
     } else {
@@ -64,28 +95,15 @@ async fn patched(
         "spec": {"taints": taints},
     });
     let patches = Patches::default();
-    let server = tokio::spawn(serve(listener, node, Arc::clone(&patches)));
+    let server = tokio::spawn(serve(listener, node, Arc::clone(&patches), StatusCode::OK));
 
-    let config = SessionConfig {
-        node: "n".into(),
-        events: false,
-        force: false,
-        types: ConditionType::all([]),
-    };
-    let api = Api::new(access, Arc::new(Metrics::new(&Registry::new())));
-    let mut session = Session::new(api, config, Instant::now());
-    let condition = Condition {
-        kind: ConditionKind::Link.into(),
-        status: Status::False,
-        reason: "NoLinkProblem".into(),
-        message: String::new(),
-    };
+    let mut session = session(directory.path(), address);
     let labels = labels.iter().map(|(key, value)| (*key, value.map(str::to_owned)));
     let labels_and_taint = LabelsAndTaint {
         labels: labels.collect(),
         taint: Some(taint),
     };
-    session.observe(vec![condition], labels_and_taint, Instant::now());
+    session.observe(vec![no_problem()], labels_and_taint, Instant::now());
     // The Node is read, its conditions are written, and then its taint is updated.
     let written = async {
         loop {
@@ -130,4 +148,32 @@ async fn known_values_are_written() {
     let (path, body) = &patches[1];
     assert_eq!(path, "/api/v1/nodes/n");
     assert_eq!(body["spec"]["taints"], json!([]));
+}
+
+#[tokio::test]
+async fn trouble_is_over_once_the_node_is_written_and_not_when_it_is_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut session = session(directory.path(), listener.local_addr().unwrap());
+    let node = json!({"metadata": {"name": "n", "uid": "u"}});
+    let patches = Patches::default();
+    let server = tokio::spawn(serve(listener, node, Arc::clone(&patches), StatusCode::NOT_FOUND));
+    session.observe(vec![no_problem()], LabelsAndTaint::default(), Instant::now());
+    let found = async {
+        while session.known.is_none() {
+            let next = session.drive().await;
+            tokio::time::sleep_until(next.into()).await;
+        }
+        assert!(!session.is_well(), "the Node is there without the condition");
+        while !session.is_well() {
+            let next = session.drive().await;
+            tokio::time::sleep_until(next.into()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), found)
+        .await
+        .unwrap();
+    server.abort();
+    let patches = patches.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(patches.len(), 1, "{patches:?}");
 }

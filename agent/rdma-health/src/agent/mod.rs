@@ -1,5 +1,6 @@
 //! The agent: reads the node at intervals and whenever the kernel reports a change, probes, and publishes.
 
+mod asking;
 mod download;
 mod events;
 mod liveness;
@@ -8,6 +9,9 @@ mod pages;
 mod past;
 mod prober;
 mod reader;
+mod schedule;
+mod settings;
+mod signals;
 mod state;
 
 use std::{
@@ -18,40 +22,28 @@ use std::{
 
 use anyhow::Context;
 use rdma_health_config::{self as config, Config, NodeName, Overrides};
-use rdma_health_helper::{Failure, Helper, Place, State as HelperState};
+use rdma_health_helper::{Helper, Place};
 use rdma_health_kernel::{
     KubeletAnswers, Privileged, Root,
     collector::{Collector, Refresh},
 };
 use rdma_health_kubernetes::{self as kubernetes, NodeLabels};
 use rdma_health_metrics::Exporter;
-use rdma_health_protocol::{AsyncEvent, AsyncEventKind};
 use rdma_health_web::{BindError, Server, web_config};
 use tokio::{
-    select,
-    signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, mpsc, watch},
     task::JoinHandle,
-    time::{MissedTickBehavior, interval, sleep},
 };
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::{
-    helper::{ask_kubelet, ask_privileged, place},
-    patient,
-};
-use events::Event;
+use crate::{helper::place, patient};
 use liveness::Liveness;
 use metrics::Metrics;
 pub(crate) use metrics::catalogue;
 use pages::Pages;
 use reader::{Reader, Reading};
+pub(crate) use signals::Signals;
 use state::State;
-
-/// How long a full reading waits for sources that do not answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Changes that come together are read once: a device that appears sends a dozen messages.
-const SETTLE: Duration = Duration::from_millis(150);
 
 /// Where the configuration comes from.
 #[derive(Debug)]
@@ -97,64 +89,6 @@ impl Agent {
         let reading = self.reader.read(what, patience).await?;
         self.metrics.refreshed(what == Refresh::All, began.elapsed());
         Some(reading)
-    }
-}
-
-/// The signals that the agent handles. Until they are taken over, each ends the process.
-#[derive(Debug)]
-pub(crate) struct Signals {
-    ending: Ending,
-    hangup: Signal,
-}
-
-/// The signals that end the agent.
-#[derive(Debug)]
-struct Ending {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-}
-
-impl Ending {
-    async fn received(mut self) {
-        select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.quit.recv() => {}
-        }
-    }
-}
-
-impl Signals {
-    /// From now on, SIGHUP does not end the process. One that arrives before [`Signals::take_over`] has no other effect: the files have
-    /// not been read yet.
-    pub(crate) fn survive_hangup() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if let Ok(runtime) = runtime {
-            let _entered = runtime.enter();
-            // The handler stays after the runtime is gone. If the system refuses it, `take_over` reports it.
-            let _ = signal(SignalKind::hangup());
-        }
-    }
-
-    /// Takes them over. Needs a Tokio runtime.
-    ///
-    /// # Errors
-    /// If the system refuses it.
-    pub(crate) fn take_over() -> std::io::Result<Self> {
-        // Not used: they have no effect from now on, also after these are dropped.
-        let _ = (
-            signal(SignalKind::user_defined1())?,
-            signal(SignalKind::user_defined2())?,
-        );
-        Ok(Self {
-            ending: Ending {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-                quit: signal(SignalKind::quit())?,
-            },
-            hangup: signal(SignalKind::hangup())?,
-        })
     }
 }
 
@@ -218,11 +152,15 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
     }
     let answering = liveness.map(|liveness| tokio::spawn(liveness.serve(Arc::clone(&agent))));
     if let (Some(helper), Some(place)) = (&agent.helper, place) {
-        tokio::spawn(watch_helper(Arc::clone(&agent), helper.state()));
-        tokio::spawn(keep_asking(Arc::clone(&agent), helper.clone(), place));
+        tokio::spawn(asking::watch_helper(Arc::clone(&agent), helper.state()));
+        tokio::spawn(asking::keep_asking(Arc::clone(&agent), helper.clone(), place));
         tokio::spawn(prober::run(Arc::clone(&agent), helper.clone()));
     }
-    tokio::spawn(keep_reading(Arc::clone(&agent), kernel_receiver, verbs_receiver));
+    tokio::spawn(schedule::keep_reading(
+        Arc::clone(&agent),
+        kernel_receiver,
+        verbs_receiver,
+    ));
     if let Some((sources, web)) = web {
         let (sender, receiver) = watch::channel(Arc::new(web));
         server = server.secured(receiver);
@@ -235,10 +173,15 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
     }
     let publishing = node_name.map(|node| publish(&agent, node));
     if let Some(file) = file {
-        tokio::spawn(follow_config(Arc::clone(&agent), file, overrides, hangups));
+        tokio::spawn(settings::follow_config(
+            Arc::clone(&agent),
+            file,
+            overrides,
+            hangups,
+        ));
     }
 
-    tokio::spawn(reload_on(signals.hangup, hangup));
+    tokio::spawn(signals::reload_on(signals.hangup, hangup));
     let shutdown = async move {
         signals.ending.received().await;
         // A pod ends all its containers: that the helper ends, too, is not a fault of the node.
@@ -285,16 +228,8 @@ fn publish(agent: &Arc<Agent>, node: NodeName) -> JoinHandle<()> {
         labels: agent.labels.clone(),
         metrics: Arc::clone(&agent.metrics.kubernetes),
     };
-    tokio::spawn(follow_labels(Arc::clone(agent)));
+    tokio::spawn(settings::follow_labels(Arc::clone(agent)));
     tokio::spawn(publisher.run())
-}
-
-/// Passes hangup signals on, as long as the agent runs.
-async fn reload_on(mut signals: Signal, hangup: watch::Sender<()>) {
-    while signals.recv().await.is_some() {
-        info!("SIGHUP: reading the configuration files again and saving the history");
-        hangup.send_replace(());
-    }
 }
 
 /// What to do where the address cannot be listened on.
@@ -315,121 +250,6 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Reads everything at intervals, and what changed as soon as an event reports it.
-async fn keep_reading(
-    agent: Arc<Agent>,
-    mut kernel: mpsc::Receiver<Event>,
-    mut verbs: mpsc::Receiver<AsyncEvent>,
-) {
-    let mut config = agent.config.subscribe();
-    let mut interval = full_interval(&mut config);
-    let mut pending: Option<Refresh> = Some(Refresh::All);
-    // A reading because of the helper's answer must not ask for the next answer.
-    let mut ask = true;
-    loop {
-        if let Some(what) = pending.take() {
-            if ask {
-                agent.ask_helper.notify_one();
-            }
-            ask = true;
-            let Some(reading) = agent.read(what, PATIENCE).await else {
-                return;
-            };
-            agent.state.remember(reading);
-        }
-        select! {
-            _ = interval.tick() => pending = Some(Refresh::All),
-            () = agent.read_again.notified() => {
-                pending = Some(Refresh::All);
-                ask = false;
-            }
-            Some(event) = kernel.recv() => {
-                agent.metrics.event(event.name());
-                pending = Some(if event == Event::Device { Refresh::All } else { Refresh::Ports });
-            }
-            event = verbs.recv() => match event {
-                Some(event) => {
-                    agent.metrics.event("verbs");
-                    pending = Some(scope_of(event.kind));
-                }
-                None => return,
-            },
-            changed = config.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-                interval = full_interval(&mut config);
-                pending = Some(Refresh::All);
-            }
-        }
-        // Let the rest of a burst arrive, and read as much as the widest message asks for.
-        sleep(SETTLE).await;
-        while let Ok(event) = kernel.try_recv() {
-            ask = true;
-            agent.metrics.event(event.name());
-            if event == Event::Device {
-                pending = Some(Refresh::All);
-            }
-        }
-        while let Ok(event) = verbs.try_recv() {
-            ask = true;
-            agent.metrics.event("verbs");
-            if scope_of(event.kind) == Refresh::All {
-                pending = Some(Refresh::All);
-            }
-        }
-    }
-}
-
-fn full_interval(config: &mut watch::Receiver<Config>) -> tokio::time::Interval {
-    let mut interval = interval(config.borrow_and_update().interval);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval.reset();
-    interval
-}
-
-/// How much an event of libibverbs asks to be read again.
-fn scope_of(kind: AsyncEventKind) -> Refresh {
-    match kind {
-        AsyncEventKind::DeviceAdded | AsyncEventKind::DeviceRemoved | AsyncEventKind::DeviceFatal => {
-            Refresh::All
-        }
-        _ => Refresh::Ports,
-    }
-}
-
-/// Asks the helper about all devices on request; requests that arrive meanwhile are merged into one.
-async fn keep_asking(agent: Arc<Agent>, helper: Helper, place: Place) {
-    loop {
-        agent.ask_helper.notified().await;
-        agent.state.verbs(helper.devices().await);
-        let mut is_new = false;
-        if let Some(kubelet) = &agent.kubelet {
-            is_new |= ask_kubelet(&helper, &place, kubelet).await;
-        }
-        if let Some(privileged) = &agent.privileged {
-            agent.state.runtimes(helper.runtimes().await);
-            is_new |= ask_privileged(&helper, privileged).await;
-        }
-        if is_new {
-            agent.read_again.notify_one();
-        }
-    }
-}
-
-/// Counts starts and failures of the helper, and asks it about all devices when it is back.
-async fn watch_helper(agent: Arc<Agent>, mut state: watch::Receiver<HelperState>) {
-    while state.changed().await.is_ok() {
-        let now = state.borrow_and_update().clone();
-        agent.metrics.helper.observe(&now);
-        match now {
-            HelperState::Up => agent.ask_helper.notify_one(),
-            HelperState::Down(failure) => agent.state.verbs(Err::<_, Failure>(failure)),
-            HelperState::Starting | HelperState::Away(_) => {}
-        }
-    }
-}
-
 /// The Node's name where Kubernetes is enabled.
 fn node_name(config: &Config) -> anyhow::Result<Option<NodeName>> {
     if !config.kubernetes.enabled {
@@ -444,46 +264,4 @@ fn node_name(config: &Config) -> anyhow::Result<Option<NodeName>> {
          kubernetes.node",
     )?;
     name.parse().map(Some).context("NODE_NAME")
-}
-
-/// Applies expectations that the labels of the Node set, as they change.
-async fn follow_labels(agent: Arc<Agent>) {
-    agent.labels.follow(|| expect(&agent)).await;
-}
-
-/// Sets what is expected of the node: the configuration, overridden by labels.
-fn expect(agent: &Agent) {
-    let configured = agent.config.borrow().expect.clone();
-    let labelled = agent.labels.over(configured.clone());
-    agent.state.expect(labelled.unwrap_or_else(|error| {
-        warn!(%error, "labels of the Node ignored; the expectations of the configuration stay active");
-        configured
-    }));
-}
-
-/// Applies new configurations as they come; after a bad one the previous one stays active.
-async fn follow_config(
-    agent: Arc<Agent>,
-    file: PathBuf,
-    overrides: Overrides,
-    requests: watch::Receiver<()>,
-) {
-    let current = agent.config.borrow().clone();
-    let reloads = agent.metrics.config.clone();
-    let mut changes = config::watch(file.clone(), overrides, current, requests, reloads);
-    while let Some(change) = changes.recv().await {
-        match change {
-            Ok(config) => {
-                agent.metrics.config.reloaded(true);
-                info!(file = %file.display(), "configuration reloaded");
-                agent.reader.exclude(config.exclude.clone()).await;
-                agent.config.send_replace(config);
-                expect(&agent);
-            }
-            Err(error) => {
-                agent.metrics.config.reloaded(false);
-                warn!(%error, "configuration not reloaded; the previous one stays active");
-            }
-        }
-    }
 }

@@ -204,4 +204,21 @@ mod tests {
             assert_eq!(alerts.count(), 1, "{domain:?}");
         }
     }
+
+    #[test]
+    fn the_page_of_an_alert_lists_its_rules() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks");
+        for alert in PROBLEMS {
+            let page = std::fs::read_to_string(folder.join(format!("{}.md", alert.name))).unwrap();
+            let (_, after) = page.split_once("**Rules").unwrap();
+            let (listed, _) = after.split_once("**Impact").unwrap();
+            let missing: Vec<_> = CATALOGUE
+                .iter()
+                .filter(|rule| alert.domains.contains(&rule.domain))
+                .map(|rule| rule.id)
+                .filter(|id| !listed.contains(&format!("`{id}`")))
+                .collect();
+            assert!(missing.is_empty(), "{}: {missing:?}", alert.name);
+        }
+    }
 }

@@ -20,6 +20,7 @@ use rdma_health_kernel::{
     collector::{Collector, Refresh},
 };
 use rdma_health_node::{Fact, Function, Node, UnreadKind, access::Access, model, words::printable};
+use rdma_health_protocol::Errno;
 
 use crate::patient;
 
@@ -31,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Mode {
     /// RDMA if it can be used, otherwise TCP with a message
     Auto,
-    /// RDMA on every device that this pod was given; fail with the reason if one cannot be used, or if a variable that is set makes NCCL use TCP
+    /// RDMA on every device that this pod was given; fail with the reason if one cannot be used, or if NCCL would use TCP, not start or not
+    /// connect with a variable that is set or with its version
     Rdma,
     /// TCP, even if RDMA could be used
     Tcp,
@@ -211,8 +213,9 @@ fn rdma(job: &Job, rails: &Rails<'_>, nccl: Option<NcclVersion>) -> anyhow::Resu
         return Err(Unusable(why).into());
     }
     let settings = settings::rdma(&job.node, rails, &job.access, nccl, &job.user);
-    if !settings.overruled.is_empty() {
-        return Err(Unusable(settings.overruled.join("; ")).into());
+    let against: Vec<_> = [settings.overruled.as_slice(), settings.stopped.as_slice()].concat();
+    if !against.is_empty() {
+        return Err(Unusable(against.join("; ")).into());
     }
     Ok(settings)
 }
@@ -268,10 +271,17 @@ fn user(variables: BTreeMap<String, String>, root: &Root, library: &str, given: 
         match access::optional_file(root, &file) {
             Fact::Known(text) => user.add_nccl_configuration(&file, &text),
             Fact::Absent => {}
+            // The library may not read it either.
+            Fact::Unread { unread } if root.is_live() && is_refused(&unread.kind) => {}
             Fact::Unread { unread } => {
                 given.note(format!("{unread}; what it sets for NCCL may be overridden"));
             }
         }
     }
     user
+}
+
+/// Whether the kernel refuses this user a file.
+fn is_refused(kind: &UnreadKind) -> bool {
+    matches!(kind, UnreadKind::Errno(errno) if errno.raw_os_error() == Errno::EACCES.0)
 }

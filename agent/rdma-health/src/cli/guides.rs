@@ -36,11 +36,16 @@ fn every_rule_that_the_page_names_exists_and_every_rule_has_a_place_in_it() {
     }
     // Rules that no guide had a check for.
     let new = [
+        "device-access-denied",
+        "dma-bounce-full",
         "driver-unexpected",
         "facts-unreadable",
+        "gpu-aperture-small",
         "hcas-missing",
         "helper-unhealthy",
+        "pci-payload-mismatch",
         "softroce-in-use",
+        "uverbs-node-missing",
         "vf-port-down",
     ];
     let left: Vec<_> = CATALOGUE

@@ -1,4 +1,4 @@
-//! Names that rdma-health publishes elsewhere: alerts, conditions and metrics.
+//! Names that rdma-health publishes elsewhere: alerts, conditions with their reasons, and metrics.
 
 /// One such name.
 #[derive(Debug)]
@@ -95,21 +95,102 @@ const ALERTS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The condition that says whether RDMA can be used.
+const READY: &str = "rdma-health.io/RDMAReady";
+
+/// Each reason of a condition that is not the reason of a rule. `No…Problem` and `PortsReady` are those of a node without a problem.
+const REASONS: &[(&str, &str)] = &[
+    (
+        "FactsStale",
+        "The node was last read too long ago, or a read hangs in the kernel.",
+    ),
+    (
+        "FactsUnread",
+        "A fact that the condition depends on could not be read.",
+    ),
+    (
+        "NoActivePort",
+        "No port of the node is active, so there is nothing to probe.",
+    ),
+    ("NoDevices", "The node has no RDMA device."),
+    (
+        "NotExpected",
+        "The profile of this node is tcp-only, so RDMA is not expected to work.",
+    ),
+    ("NotProbed", "An active port has not been probed yet."),
+    ("PortMissing", "A port that is expected to work does not exist."),
+    (
+        "PortsBusy",
+        "Other programs use the ports, so they were not probed: their traffic shows that they work.",
+    ),
+    (
+        "PortsReady",
+        "Every port that must work is ACTIVE, has a usable GID and passed its last probe.",
+    ),
+    (
+        "ProbesDisabled",
+        "There is an active port, and probes are disabled.",
+    ),
+    (
+        "ProbesStale",
+        "There is an active port, and its last probe is too old.",
+    ),
+];
+
 /// What has this name.
 pub(super) fn published(name: &str) -> Option<Published> {
-    alert(name).or_else(|| metric(name))
+    alert(name)
+        .or_else(|| ready(name))
+        .or_else(|| reason(name))
+        .or_else(|| metric(name))
+}
+
+fn ready(name: &str) -> Option<Published> {
+    (name == READY || READY.strip_prefix("rdma-health.io/") == Some(name)).then(|| Published {
+        kind: "condition",
+        name: READY.to_owned(),
+        title: "True: RDMA can be used on the node. False: it cannot, and the reason says why. Unknown: it cannot be judged.".into(),
+        next_step: "kubectl describe node NODE shows the reason and the message. docs/conditions.md lists the reasons.".into(),
+    })
+}
+
+fn reason(name: &str) -> Option<Published> {
+    let of_list = || {
+        REASONS
+            .iter()
+            .find(|(reason, _)| *reason == name)
+            .map(|(_, title)| (*title).to_owned())
+    };
+    // NoLinkProblem is the reason why RDMALinkProblem is False.
+    let of_condition = || {
+        let condition = name.strip_prefix("No").filter(|rest| rest.ends_with("Problem"))?;
+        let of = |alert: &&(&str, &str)| alert.0.strip_prefix("RDMA").unwrap_or(alert.0) == condition;
+        let (alert, _) = ALERTS.iter().find(of)?;
+        Some(format!(
+            "The condition {alert} is False: the node was judged, and no such problem was found."
+        ))
+    };
+    Some(Published {
+        kind: "reason",
+        name: name.to_owned(),
+        title: of_list().or_else(of_condition)?,
+        next_step: "The condition's message gives details. docs/conditions.md lists the reasons.".into(),
+    })
 }
 
 fn alert(name: &str) -> Option<Published> {
     let (name, title) = ALERTS.iter().find(|(alert, _)| *alert == name)?;
+    // The alerts about the agent and the fleet are not about findings of one node.
+    let check = if name.ends_with("Problem") && *name != "RDMAFleetProblem" {
+        "Run rdma-health check on the node: it lists the findings behind the alert or the condition of this name. "
+    } else {
+        ""
+    };
     Some(Published {
         kind: "alert",
         name: (*name).to_owned(),
         title: (*title).to_owned(),
-        next_step: format!(
-            "Run rdma-health check on the node: it lists the findings behind the alert or the condition of this name. The runbook is \
-            docs/runbooks/{name}.md."
-        ),
+        next_step: format!("{check}The alert links to its runbook, docs/runbooks/{name}.md."),
     })
 }
 
@@ -162,6 +243,33 @@ mod tests {
             .map(|(name, title)| ((*name).to_owned(), (*title).to_owned()))
             .collect();
         assert_eq!(listed, runbooks);
+    }
+
+    #[test]
+    fn every_reason_of_a_condition_is_explained() {
+        let page = include_str!("../../../../docs/conditions.md");
+        let is_row = |line: &&str| {
+            line.starts_with("| `True`")
+                || line.starts_with("| `False`")
+                || line.starts_with("| `Unknown`")
+                || line.starts_with("| | `")
+        };
+        let mut found = 0;
+        for line in page.lines().filter(is_row) {
+            let reasons = line.split('|').nth(2).unwrap().split('`').skip(1).step_by(2);
+            for reason in reasons.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase())) {
+                let is_of_rule = rdma_health_rules::CATALOGUE
+                    .iter()
+                    .any(|rule| rule.reason() == reason);
+                assert!(is_of_rule || published(reason).is_some(), "{reason}");
+                found += 1;
+            }
+        }
+        assert!(found > 15, "{found} reasons in docs/conditions.md");
+        for name in ["RDMAReady", READY, "NoGPUDirectProblem"] {
+            assert!(published(name).is_some(), "{name}");
+        }
+        assert!(published("NoSuchProblem").is_none());
     }
 
     #[cfg(feature = "agent")]

@@ -18,10 +18,13 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a size such as 64KiB or 1GB, or a number of bytes".into())
 }
 
-/// [`size`], or 0.
-pub(super) fn size_or_zero(text: &str) -> Result<u64, String> {
+/// Memory that a process can lock: a size, 0, or `unlimited`, which is [`u64::MAX`].
+pub(super) fn memlock(text: &str) -> Result<u64, String> {
+    if text == "unlimited" {
+        return Ok(u64::MAX);
+    }
     config::parse_size(text)
-        .ok_or_else(|| "expected a size such as 64KiB or 1GB, a number of bytes, or 0".into())
+        .ok_or_else(|| "expected a size such as 64KiB or 8GiB, a number of bytes, 0, or unlimited".into())
 }
 
 /// Size of one message of a probe.

@@ -48,8 +48,8 @@ pub(super) struct Arguments {
     /// Least number of usable ports, in addition to every device that this pod was given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     ports: Option<u16>,
-    /// Least memory that the job must be able to lock, such as 8GiB; 0 skips the check [default: 64GiB]
-    #[arg(long, value_name = "SIZE", value_parser = values::size_or_zero)]
+    /// Least memory that the job must be able to lock, such as 8GiB or unlimited; 0 skips the check [default: 64GiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::memlock)]
     memlock: Option<u64>,
     /// Also measure a loopback RDMA WRITE on each port; needs rdma-health-verbs and libibverbs. EFA devices are not measured
     #[arg(long)]
@@ -120,12 +120,16 @@ fn readings(pod: PodArguments) -> Receiver<anyhow::Result<Job>> {
 fn memlock_too_low(expected: Option<u64>) -> Option<Refused> {
     let expected = expected.unwrap_or_else(|| Config::default().expect.memlock_bytes);
     let limit = memlock::raise().filter(|limit| *limit < expected)?;
+    let expected = if expected == u64::MAX {
+        "unlimited".into()
+    } else {
+        size(expected)
+    };
     (!memlock::is_exempt()).then(|| Refused {
         what: "memlock limit".into(),
         why: format!(
-            "{}, expected {} or CAP_IPC_LOCK; run rdma-health explain memlock-low",
+            "{}, expected {expected} or CAP_IPC_LOCK; run rdma-health explain memlock-low",
             size(limit),
-            size(expected)
         ),
         prospect: Prospect::Never,
     })

@@ -1,0 +1,51 @@
+//! What applies as the configuration and the labels of the Node change.
+
+use std::{path::PathBuf, sync::Arc};
+
+use rdma_health_config::{self as config, Overrides};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::Agent;
+
+/// Applies expectations that the labels of the Node set, as they change.
+pub(super) async fn follow_labels(agent: Arc<Agent>) {
+    agent.labels.follow(|| expect(&agent)).await;
+}
+
+/// Sets what is expected of the node: the configuration, overridden by labels.
+fn expect(agent: &Agent) {
+    let configured = agent.config.borrow().expect.clone();
+    let labelled = agent.labels.over(configured.clone());
+    agent.state.expect(labelled.unwrap_or_else(|error| {
+        warn!(%error, "labels of the Node ignored; the expectations of the configuration stay active");
+        configured
+    }));
+}
+
+/// Applies new configurations as they come; after a bad one the previous one stays active.
+pub(super) async fn follow_config(
+    agent: Arc<Agent>,
+    file: PathBuf,
+    overrides: Overrides,
+    requests: watch::Receiver<()>,
+) {
+    let current = agent.config.borrow().clone();
+    let reloads = agent.metrics.config.clone();
+    let mut changes = config::watch(file.clone(), overrides, current, requests, reloads);
+    while let Some(change) = changes.recv().await {
+        match change {
+            Ok(config) => {
+                agent.metrics.config.reloaded(true);
+                info!(file = %file.display(), "configuration reloaded");
+                agent.reader.exclude(config.exclude.clone()).await;
+                agent.config.send_replace(config);
+                expect(&agent);
+            }
+            Err(error) => {
+                agent.metrics.config.reloaded(false);
+                warn!(%error, "configuration not reloaded; the previous one stays active");
+            }
+        }
+    }
+}

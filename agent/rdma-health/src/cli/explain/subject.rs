@@ -1,0 +1,73 @@
+//! What a text stands for: a rule, a cause, an error, a published name or a line of a log.
+
+use rdma_health_diagnosis::{
+    KnownCause, cause,
+    lookup::{Meaning, Xid, lookup},
+    symptom::{Symptom, SymptomKind},
+};
+use rdma_health_node::words::printable;
+use rdma_health_protocol::{Errno, WcStatus};
+use rdma_health_rules::{CATALOGUE, Rule, rule};
+
+use super::REPEATED;
+use crate::cli::names::{Published, published};
+
+/// One thing that a text stands for.
+pub(super) enum Subject {
+    Rule(&'static Rule),
+    Cause(&'static KnownCause),
+    Symptom(SymptomKind),
+    Errno(Errno),
+    VendorError(u32, WcStatus),
+    UnlistedVendorError(u32),
+    CqeSyndrome(u32, WcStatus),
+    Syndrome(u64),
+    Xid(u16, Option<&'static Xid>),
+    /// A name of another library, a term or a number: its kind, name, meaning, and names to read about next.
+    Term(&'static str, String, String, &'static [&'static str]),
+    Line(Box<Symptom>),
+    Published(Published),
+}
+
+/// All that a text stands for: a cause and a rule may share a name, and 12 is a status and an error number.
+pub(super) fn subjects(text: &str) -> Vec<Subject> {
+    let name = text.trim();
+    let reason = CATALOGUE.iter().find(|rule| rule.reason() == name).copied();
+    let rule = rule(name).or(reason).map(Subject::Rule);
+    let named = [
+        rule,
+        cause(name).map(Subject::Cause),
+        published(name).map(Subject::Published),
+    ];
+    let mut found: Vec<_> = named.into_iter().flatten().collect();
+    let is_id = !found.is_empty();
+    for meaning in lookup(name) {
+        found.push(match meaning {
+            Meaning::Symptom(kind) => Subject::Symptom(kind),
+            Meaning::Errno(errno) => Subject::Errno(errno),
+            Meaning::VendorError(code, status) => Subject::VendorError(code, status),
+            Meaning::UnlistedVendorError(code) => Subject::UnlistedVendorError(code),
+            Meaning::CqeSyndrome(code, status) => Subject::CqeSyndrome(code, status),
+            Meaning::Syndrome(code) => Subject::Syndrome(code),
+            Meaning::Xid(number, xid) => Subject::Xid(number, xid),
+            // An id needs no further meaning.
+            Meaning::Term(_) | Meaning::Line(_) if is_id => continue,
+            Meaning::Term(term) => {
+                Subject::Term(term.kind, term.name.to_owned(), term.meaning.to_owned(), term.see)
+            }
+            Meaning::Rejection(number, meaning, see) => Subject::Term(
+                "reason",
+                number.to_string(),
+                format!("a connection was rejected: {meaning}"),
+                see,
+            ),
+            Meaning::Harmless(text) => {
+                let shown: String = text.chars().take(REPEATED).collect();
+                let meaning = "a normal event or a message without a consequence";
+                Subject::Term("harmless", printable(&shown), meaning.to_owned(), &[])
+            }
+            Meaning::Line(symptom) => Subject::Line(symptom),
+        });
+    }
+    found
+}
