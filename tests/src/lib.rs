@@ -12,6 +12,7 @@
 //! - [`monitoring`]: a Prometheus and an Alertmanager with the rules and routes of `dashboards/`.
 //! - [`notifications`]: a receiver of Alertmanager's notifications.
 //! - [`promtool`]: what Prometheus' own checker makes of a scrape.
+//! - [`rails`]: measures the rails between two nodes as `rdma-health probe` does.
 //! - [`running`]: programs that run for as long as a test.
 //! - [`scrape`]: what a Prometheus would see.
 //! - [`server`]: a server whose CPU time and memory are measured.
@@ -29,6 +30,7 @@ mod measured;
 pub mod monitoring;
 pub mod notifications;
 pub mod promtool;
+pub mod rails;
 pub mod running;
 pub mod scrape;
 pub mod server;

@@ -26,9 +26,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+pub use self::cable::CableEnd;
 use self::control::{Answer, Control};
 use self::machine::Machine;
 
+mod cable;
 mod control;
 mod machine;
 
@@ -54,7 +56,7 @@ pub enum Iommu {
 pub struct Forward {
     /// The port on 127.0.0.1 of this machine.
     pub host: u16,
-    /// The port on 10.0.100.2, the address of the guest's first network interface.
+    /// The port of the guest's first network interface.
     pub guest: u16,
 }
 
@@ -69,6 +71,10 @@ pub struct Options {
     pub kernel_args: String,
     /// Network interfaces `eth0`…; `ethN` has the address `10.0.(100+N).2/24` and the RDMA device `rxeN` on it.
     pub nics: u8,
+    /// Cables to other machines: each is one more network interface, after those of `nics`.
+    pub cables: Vec<CableEnd>,
+    /// The last number of the addresses, where it is not 2: machines with a cable between them need different ones.
+    pub host_number: u8,
     /// Added to the command line of QEMU. Name the bus (`bus=pcie.0`) of each PCI device.
     pub qemu_args: Vec<String>,
     /// Its memory in MiB.
@@ -103,6 +109,8 @@ impl Default for Options {
             iommu: Iommu::default(),
             kernel_args: String::new(),
             nics: 1,
+            cables: Vec::new(),
+            host_number: 2,
             qemu_args: Vec::new(),
             memory_mib: 2048,
             boot_deadline: Duration::from_secs(240),

@@ -1,6 +1,6 @@
 //! `rdma-health probe --listen` and `--connect`: two rails, each with a device of either node at its ends, and faults on the way.
 //!
-//! Both nodes are processes on one virtual node. Its kernel has `SoftRoCE` in the first network namespace only, so the rails are veth pairs
+//! Both nodes are processes on one virtual node, where either end of a rail can be broken; `two_machines` has a kernel for each. Its kernel has `SoftRoCE` in the first network namespace only, so the rails are veth pairs
 //! whose ends are in that namespace, and rules for routing send packets between their addresses over the pair and not over `lo`. The
 //! control connection is on `lo`, where no fault is.
 
@@ -8,14 +8,12 @@
 
 use std::time::Duration;
 
+use rdma_health_tests::rails::{self, Both, Side, TOKEN};
 use rdma_health_tests::run_acts;
-use rdma_health_tests::virtual_node::{Job, Options, Output, VirtualNode, built};
+use rdma_health_tests::virtual_node::{Job, Options, VirtualNode, built};
 use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(120);
-const TOKEN: &str = "/run/token";
-/// Small, because all of it is emulated.
-const SMALL: &str = "--bytes 1MiB --queue-pairs 2";
 
 /// Two rails: `a0` is connected to `b0`, `a1` to `b1`. Each has its own subnet.
 const RAILS: &str = r#"
@@ -53,7 +51,7 @@ fn rails_between_two_nodes() {
     let kernel = ". /run/virtual-node/config\n";
     let ready = node.run_within(SOON, &format!("{kernel}{RAILS}")).unwrap();
     assert_eq!(ready.status, 0, "{}", ready.stderr_text());
-    node.write_file(TOKEN, "a token that both nodes know\n").unwrap();
+    rails::share_token(&node).unwrap();
     run_acts!(
         &mut node,
         |node: &mut VirtualNode| {
@@ -76,36 +74,14 @@ fn rails_between_two_nodes() {
     );
 }
 
-/// What the two nodes print and end with.
-struct Both {
-    connects: Output,
-    listens: (i32, String, String),
-}
-
-impl Both {
-    fn text(&self) -> String {
-        format!("{}{}", self.connects.stdout_text(), self.connects.stderr_text())
-    }
-}
-
 fn product() -> String {
     built("rdma-health").unwrap().display().to_string()
 }
 
 /// Measures between the devices of node a and those of node b.
 fn measure(node: &VirtualNode, a: &str, b: &str, more: &str) -> Both {
-    let product = product();
-    let listen =
-        format!("exec {product} probe {b} --listen=127.0.0.1:14792 --token-file {TOKEN} --once --wait 60s");
-    let listener = node.spawn(&listen).unwrap();
-    let connect =
-        format!("{product} probe {a} --connect 127.0.0.1 --token-file {TOKEN} --wait 60s {SMALL} {more}");
-    let connects = node.run_within(SOON, &connect).unwrap();
-    let status = listener.wait(SOON).unwrap();
-    Both {
-        connects,
-        listens: (status, listener.stdout().unwrap(), listener.stderr().unwrap()),
-    }
+    let side = |devices| Side { node, devices };
+    rails::measure(side(a), side(b), "127.0.0.1", more).unwrap()
 }
 
 fn netem(node: &VirtualNode, netdev: &str, fault: &str) {
@@ -227,8 +203,9 @@ fn a_wrong_token_is_refused_and_the_listener_goes_on(node: &VirtualNode) {
         .unwrap();
     node.wait_until(SOON, "exec 3<>/dev/tcp/127.0.0.1/14792").unwrap();
     let connect = |token: &str| {
-        let connect =
-            format!("{product} probe rxe_a0 --connect 127.0.0.1 --token-file {token} --wait 30s {SMALL}");
+        let connect = format!(
+            "{product} probe rxe_a0 --connect 127.0.0.1 --token-file {token} --wait 30s --bytes 1MiB"
+        );
         node.run_within(SOON, &connect).unwrap()
     };
     let wrong = connect("/run/other");

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use super::{Answer, Fault, How, Outcome, Selection, joined};
 use crate::tree::{Entry, Tree, fixtures};
 
-use self::faults::{PAIRS, WITH_PROFILE};
+use self::faults::{PAIRS, WITH_PROFILE, changes};
 
 mod faults;
 mod field;
@@ -119,11 +119,6 @@ pub fn run(program: &Path, selection: &Selection, report: &mut dyn FnMut(Outcome
         report(Outcome::of(place, &faults, answer));
     }
     past::run(program, selection, report)
-}
-
-/// Every change of the healthy node.
-fn changes() -> impl Iterator<Item = &'static Change> {
-    faults::CHANGES.iter().chain(symmetry::CHANGES)
 }
 
 /// Every fault that is made in a tree.

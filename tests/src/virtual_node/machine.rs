@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Forward, Iommu, MODULES, Options, Turn, quote};
+use super::{CableEnd, Forward, Iommu, MODULES, Options, Turn, quote};
 
 /// Programs that run on the host or the guest but come with this crate.
 const GUARD: &str = include_str!("../../virtual-node/guard");
@@ -32,6 +32,7 @@ pub(super) struct Machine {
     listener: UnixListener,
     directory: PathBuf,
     share: PathBuf,
+    _cables: Vec<CableEnd>,
     /// Held while the machine runs, so that no other process starts one.
     _turn: Turn,
 }
@@ -66,6 +67,7 @@ impl Machine {
             listener,
             directory,
             share,
+            _cables: options.cables.clone(),
             _turn: turn,
         })
     }
@@ -182,8 +184,9 @@ fn config(options: &Options, image: &Image) -> String {
     };
     modules.extend(options.modules_added.iter().cloned());
     format!(
-        "hostname={} kernel={} modules={} rxe={rxe}\n",
+        "hostname={} host_number={} kernel={} modules={} rxe={rxe}\n",
         quote(&options.hostname),
+        options.host_number,
         quote(&image.modules),
         quote(&modules.join(" "))
     )
@@ -253,7 +256,8 @@ fn arguments(options: &Options, image: &Image, directory: &Path) -> Vec<String> 
         let network = format!("10.0.{}", 100 + u32::from(nic));
         let forward = options.forward.filter(|_| nic == 0);
         let forward = forward.map_or_else(String::new, |Forward { host, guest }| {
-            format!(",hostfwd=tcp:127.0.0.1:{host}-{network}.2:{guest}")
+            let own = options.host_number;
+            format!(",hostfwd=tcp:127.0.0.1:{host}-{network}.{own}:{guest}")
         });
         let netdev = format!("user,id=n{nic},restrict=on,net={network}.0/24,host={network}.1{forward}");
         add(&["-netdev", &netdev]);
@@ -261,6 +265,9 @@ fn arguments(options: &Options, image: &Image, directory: &Path) -> Vec<String> 
             "-device",
             &format!("virtio-net-pci,netdev=n{nic},romfile=,bus=pcie.0"),
         ]);
+    }
+    for (place, cable) in options.cables.iter().enumerate() {
+        list.extend(cable.arguments(place));
     }
     list.extend(options.qemu_args.iter().cloned());
     list

@@ -291,8 +291,14 @@ fn refused_by_scc(team: &Team<'_>) {
     });
     team.with(&event, || {
         let (_, said) = team.preflight(&[]);
+        // The refusal confirms what the SCCs say: one finding, not two.
+        assert!(said.contains(": 1 critical finding;"), "{said}");
         assert!(
-            said.contains("no SCC that service account rdma-job may use allows the capability IPC_LOCK"),
+            said.contains("service account rdma-job may not use any SCC that allows capability IPC_LOCK"),
+            "{said}"
+        );
+        assert!(
+            said.contains("evidence: event FailedCreate: create Pod rdma-job-0"),
             "{said}"
         );
     });

@@ -116,12 +116,8 @@ const UVERBS_MISSING: Injection = Injection {
     fault: real(
         "uverbs-missing",
         "/dev/infiniband/uverbs1 is gone",
-        "facts-unreadable",
-        PROBE,
-    )
-    .known_miss(
-        Some("device-not-given"),
-        "no cause of the diagnosis is a device node that the node does not have; `device-not-given` is about the place where the job runs",
+        "uverbs-node-missing",
+        &["facts-unreadable", "probe-failed"],
     ),
     inject: "mv /dev/infiniband/uverbs1 /dev/uverbs1.away",
     restore: "mv /dev/uverbs1.away /dev/infiniband/uverbs1",

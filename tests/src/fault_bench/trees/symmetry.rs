@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::faults::{lose_adapter, port_down, tree};
+use super::faults::{infiniband, lose_adapter, port_down, tree};
 use super::field::BRANCHES;
 use super::{Change, remove, set};
 use crate::tree::Tree;
@@ -55,6 +55,25 @@ pub(super) const CHANGES: &[Change] = &[
             for branch in &BRANCHES[1..3] {
                 for index in [2, 3] {
                     set(tree, &format!("{}/gids/{index}", branch.port()), address)?;
+                }
+            }
+            Ok(())
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-uverbs-node",
+            "/dev/infiniband has no node for mlx5_1, and nodes for its equals",
+            "uverbs-node-missing",
+            &[],
+        ),
+        make: |tree| {
+            for (n, branch) in BRANCHES.iter().enumerate() {
+                let ibdev = format!("sys/class/infiniband_verbs/uverbs{n}/ibdev");
+                tree.write(&ibdev, format!("{}\n", branch.device))?;
+                if n != 1 {
+                    tree.write(&format!("dev/infiniband/uverbs{n}"), "")?;
                 }
             }
             Ok(())
@@ -119,7 +138,7 @@ pub(super) const CHANGES: &[Change] = &[
             &[],
         ),
         make: |tree| {
-            super::faults::infiniband(tree)?;
+            infiniband(tree)?;
             for (n, branch) in BRANCHES.iter().enumerate() {
                 let keys: &[&str] = if n == 1 {
                     &["0x7fff"]
