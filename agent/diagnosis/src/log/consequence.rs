@@ -7,8 +7,8 @@ use rdma_health_protocol::WcStatus;
 
 use self::kinds::{
     ends_communication, follows, is_local, is_of_exchange, is_of_server, is_seen_by_peer, is_start,
-    is_warned_attribute, is_without_device, is_without_plugin, keeps_modules_out, may_share_device,
-    prevents_start, prevents_use,
+    is_unreached, is_warned_attribute, is_without_device, is_without_plugin, keeps_modules_out,
+    may_share_device, prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;
@@ -50,6 +50,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let dead = first(Grade::Failure, |symptom| {
         matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::ResourceLimit)
     });
+    let crashed = first(Grade::Failure, |symptom| symptom.kind == K::DeviceFatal).is_some();
     let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
@@ -110,6 +111,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || symptom.kind == K::NoMemory && after(refused_command)
             // The core of the stack cannot use the port of an adapter that does not answer.
             || symptom.kind == K::CommandRefused && after(dead) && symptom.text.contains("Couldn't ")
+            // Over the adapter that crashed: clients of storage may notice it before the driver does.
+            || crashed && is_unreached(symptom)
             // What nvme connect prints stands before or after what the adapter refused.
             || symptom.kind == K::OptionsRefused && created.is_some()
             // PSM3 says before or after it that the adapter is not one that it can use.

@@ -5,12 +5,16 @@
 mod asserted;
 mod devices;
 mod gpu_path;
+mod sockets;
 
+pub(crate) use self::sockets::is_of_socket;
 use self::{
     asserted::asserted,
     devices::{no_device, no_gid, not_found},
 };
-pub(super) use self::{devices::no_transport, gpu_path::ANCHORS as OF_GPU_PATH};
+pub(super) use self::{
+    devices::no_transport, gpu_path::ANCHORS as OF_GPU_PATH, sockets::ANCHORS as OF_SOCKETS,
+};
 use super::{
     fabric, install,
     line::{after, number},
@@ -63,7 +67,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 17] = [
+    let readers: [Reader; 18] = [
         no_device,
         asserted,
         only_tcp,
@@ -81,6 +85,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         passthrough::find,
         fabric::umad,
         gpu_path::find,
+        sockets::unreachable,
     ];
     readers.iter().find_map(|read| read(lower))
 }

@@ -9,9 +9,13 @@ use rdma_health_node::{
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{Case, Scales, fabric as tools, only_probed, probes_passed};
+use crate::log::is_of_socket;
 use crate::symptom::{Software, Symptom, SymptomKind, Transition};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = over_sockets(case) {
+        scales.doubts(&symptom.source, "the peer was not reached over TCP");
+    }
     // The port may be up again: what the log reports is not contradicted by the present state.
     const DOWN: [SymptomKind; 2] = [SymptomKind::PortError, SymptomKind::PortNotActive];
     if let Some(symptom) = case.seen(&DOWN).next() {
@@ -167,7 +171,34 @@ pub(crate) fn ethernet_only(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What to do where NCCL reaches its peer over TCP neither for its bootstrap nor for data.
+const SOCKETS: &str = "This is a TCP connection of NCCL, for its bootstrap or for data where it does not use RDMA (NET/Socket). Compare the interface after \
+    Bootstrap : Using in the logs of all ranks: an address that every node has, such as 172.17.0.1 of docker0, leads to the wrong node. Set NCCL_SOCKET_IFNAME \
+    to an interface whose network connects all nodes (ip -brief address), then check ping PEER and the firewalls and NetworkPolicies between \
+    the nodes, which must let all TCP ports pass.";
+
+/// A TCP connection of NCCL that reaches no peer, if it is the only kind that does not.
+fn over_sockets<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    const KINDS: [SymptomKind; 4] = [
+        SymptomKind::PeerUnreachable,
+        SymptomKind::ConnectTimedOut,
+        SymptomKind::Completion(WcStatus::RetryExcErr),
+        SymptomKind::Completion(WcStatus::RespTimeoutErr),
+    ];
+    let is_of_socket = |symptom: &Symptom| is_of_socket(&symptom.text.to_ascii_lowercase());
+    let mut unreached = case
+        .symptoms
+        .iter()
+        .copied()
+        .filter(|symptom| KINDS.contains(&symptom.kind));
+    let first = unreached.next().filter(|symptom| is_of_socket(symptom))?;
+    unreached.all(is_of_socket).then_some(first)
+}
+
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
+    if over_sockets(case).is_some() {
+        scales.insisted_step = Some(SOCKETS.to_owned());
+    }
     if let Some(step) = tools::unanswered(case) {
         scales.insisted_step = Some(step.to_owned());
     }

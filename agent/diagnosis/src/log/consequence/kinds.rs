@@ -3,7 +3,7 @@
 use rdma_health_protocol::WcStatus;
 
 use super::super::grade::{Level, level};
-use crate::symptom::{Symptom, SymptomKind as K};
+use crate::symptom::{Software, Symptom, SymptomKind as K};
 
 /// Whether two symptoms can be about one device.
 pub(super) fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
@@ -84,6 +84,19 @@ pub(super) fn is_refusal(kind: K) -> bool {
         kind,
         K::ConnectRefused | K::PeerClosed | K::CmFailed | K::ExchangeFailed | K::NoListener
     )
+}
+
+/// What a client of storage in the kernel reports that reaches no server.
+pub(super) fn is_unreached(symptom: &Symptom) -> bool {
+    symptom.software == Some(Software::KernelStorage)
+        && matches!(
+            symptom.kind,
+            K::ConnectUnreachable
+                | K::ConnectTimedOut
+                | K::AddressUnresolved
+                | K::RouteUnresolved
+                | K::PeerUnreachable
+        )
 }
 
 /// Whether the library of Omni-Path, PSM3 or what calls it reports it.

@@ -50,6 +50,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["smc-r", "link down"], K::PeerUnreachable),
     // SPDK does not use a completion queue that cannot grow.
     (&["doesn't support cq resize"], K::UnsupportedAdapter),
+    // SMB Direct needs more entries in a request than the adapter has.
+    (&["max_send_sge", "too small"], K::UnsupportedAdapter),
+    (&["max_recv_sge", "too small"], K::UnsupportedAdapter),
     (&["cq transport error"], K::PeerClosed),
     (&["device fatal event"], K::DeviceFatal),
     (&["connection reset by remote peer"], K::PeerClosed),

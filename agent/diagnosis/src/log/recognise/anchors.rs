@@ -77,6 +77,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         settings::ANCHORS,
         grammar::ANCHORS,
         grammar::OF_GPU_PATH,
+        grammar::OF_SOCKETS,
         packages::ANCHORS,
         codes::ANCHORS,
         cluster::ANCHORS,
