@@ -33,7 +33,7 @@ use crate::{
     observed,
     origin::{self, Origin},
     outcome::{Cause, Confidence, Diagnosis, LogSummary},
-    symptom::{Grade, Software, Symptom},
+    symptom::{Grade, Software, Symptom, SymptomKind},
     table::{self, CAUSES, is_usual},
     weigh::{Case, Scales},
 };
@@ -194,7 +194,12 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
                 .iter()
                 .all(|(symptom, _)| symptom.software.is_some_and(is_one))
     };
-    if !grave && all_by(Software::is_kernel) && table::storage::is_of_processes(known.id) {
+    // A module can report itself that it does not support the adapter.
+    let is_reported = explained
+        .iter()
+        .any(|(symptom, _)| symptom.kind == SymptomKind::UnsupportedAdapter);
+    let is_of_processes = table::storage::is_of_processes(known.id) && !is_reported;
+    if !grave && all_by(Software::is_kernel) && is_of_processes {
         return None;
     }
     let mut scales = Scales::default();

@@ -250,3 +250,56 @@ fn errors_of_other_parts_are_not_failures_of_rdma() {
             .is_empty()
     );
 }
+
+#[test]
+fn a_peer_that_tcp_does_not_reach_is_a_matter_of_the_interface() {
+    each_is(&[
+        (
+            "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, remote process exited or there was a network error, NCCL version 2.21.5\n\
+             ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n\
+             Last error:\n\
+             socketStartConnect: Connect to 172.18.0.1<51973> failed : Connection timed out",
+            "fabric-or-peer",
+            "NCCL_SOCKET_IFNAME",
+        ),
+        (
+            "n3:77:99 [0] NCCL INFO Using network Socket\n\
+             n3:77:99 [0] transport/net_socket.cc:550 NCCL WARN NET/Socket : remote peer 10.0.0.2<44556> recv failed : No route to host",
+            "fabric-or-peer",
+            "NCCL_SOCKET_IFNAME",
+        ),
+        // A peer that ended closes its sockets.
+        (
+            "n3:77:99 [0] misc/socket.cc:50 NCCL WARN socketProgressOpt: Call to recv from 10.0.0.2<44556> failed : Connection reset by peer",
+            "peer-failed",
+            "",
+        ),
+    ]);
+}
+
+#[test]
+fn a_crashed_adapter_is_why_its_clients_reach_no_server() {
+    each_is(&[
+        (
+            "[ 812.1] nvme nvme2: rdma connection establishment failed (-113)\n\
+             [ 830.0] bnxt_en 0000:3b:00.0 ens1: Firmware fatal reset event, data1: 0x1, data2: 0x2",
+            "device-fault",
+            "0000:3b:00.0",
+        ),
+        (
+            "[ 812.1] nvme nvme2: rdma connection establishment failed (-113)",
+            "addressing",
+            "",
+        ),
+    ]);
+}
+
+#[test]
+fn an_adapter_with_too_few_entries_does_not_fit_smb_direct() {
+    each_is(&[(
+        "[ 55.1] CIFS: VFS: smbd_create_qp: max_send_sge = 2 too small\n\
+         [ 55.2] CIFS: VFS: smbd_create_qp: Queue Pair creation may fail",
+        "unsupported-adapter",
+        "max_sge",
+    )]);
+}

@@ -30,6 +30,12 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
                 lower queue size (-Q). Or use an adapter of RoCE or InfiniBand."
                     .into(),
             );
+        } else if text.contains("_sge") {
+            scales.next_step = Some(
+                "SMB Direct needs more entries in a request than this adapter has (ibv_devinfo -v | grep max_sge). A newer kernel asks for fewer: update \
+                it. Until then mount without the option rdma, or use another adapter."
+                    .into(),
+            );
         } else if text.contains("devices are not supported") {
             scales.next_step = Some(
                 "This release of the driver package has no driver for the adapter: MLNX_OFED 5.1 and later, and DOCA-OFED, have none for \
