@@ -66,6 +66,7 @@ pub(crate) mod strerror {
 }
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
+pub(crate) use foreign::names_no_address;
 pub(crate) use gid::is_of_mac;
 pub(crate) use grammar::is_of_socket;
 pub(crate) use kernel::ethernet_driver;

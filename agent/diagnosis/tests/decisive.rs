@@ -303,3 +303,66 @@ fn an_adapter_with_too_few_entries_does_not_fit_smb_direct() {
         "max_sge",
     )]);
 }
+
+#[test]
+fn a_name_without_an_address_is_no_missing_device() {
+    each_is(&[(
+        "E0520 01:56:34.500635  2097 transfer_metadata_plugin.cpp:969] SocketHandShakePlugin: failed to get IP address of peer server \
+         100.102.191.154:16936, check DNS and /etc/hosts, or use IPv4 address instead: No such file or directory [2]",
+        "addressing",
+        "getent hosts",
+    )]);
+}
+
+#[test]
+fn a_link_local_gid_explains_a_connection_in_which_no_one_answers() {
+    each_is(&[(
+        "I0331 12:02:38.363528 56056 rdma_context.cpp:125] RDMA device: mlx5_0, LID: 0, GID: (GID_Index 1) \
+         fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:65:ab:90\n\
+         E0331 12:03:04.222625 56060 rdma_endpoint.cpp:385] [Handshake] Failed to modify QP to RTR, check mtu, gid, peer lid, peer qp num: \
+         Connection timed out [110]",
+        "gid-index",
+        "",
+    )]);
+}
+
+#[test]
+fn libraries_that_ldd_does_not_find_are_missing() {
+    each_is(&[(
+        "$ ldd $(which mpirun)\n\tlibopen-pal.so.40 => /apps/lib/libopen-pal.so.40 (0x00007fdd38690000)\n\tlibucp.so.0 => not found\n\
+         \tlibucs.so.0 => not found",
+        "communication-library",
+        "",
+    )]);
+    assert_eq!(
+        first("$ ldd ./tool\n\tlibpng16.so.16 => not found"),
+        ("", String::new())
+    );
+}
+
+#[test]
+fn a_virtual_function_that_takes_no_vlan_or_is_not_listed_has_its_own_step() {
+    for (message, step) in [
+        (
+            "SRIOV-CNI failed to configure VF \"failed to set vf 2 vlan: operation not supported\"",
+            "ib-sriov-cni",
+        ),
+        (
+            "SRIOV-CNI failed to load netconf: LoadConf(): vlan ID 100 invalid for InfiniBand link type",
+            "ib-sriov-cni",
+        ),
+        (
+            "failed to get original vf information: failed to find vf 2",
+            "sriov_numvfs",
+        ),
+    ] {
+        let event = format!(
+            "Warning  FailedCreatePodSandBox  2s  kubelet  Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network \
+             for sandbox \"94\": plugin type=\"multus\" name=\"multus-cni-network\" failed (add): [default/p:sriov-net]: error adding container to \
+             network \"sriov-net\": {message}"
+        );
+        let (id, next_step) = first(&event);
+        assert_eq!(id, "pod-network", "{event}");
+        assert!(next_step.contains(step), "{event}: {next_step}");
+    }
+}

@@ -92,6 +92,19 @@ pub(super) fn is_other_connection(lower: &str, kind: K) -> bool {
     is_other || to_none
 }
 
+/// Whether a line in lower case reports a name of a host that has no address. The error number in it is that of the lookup.
+pub(crate) fn names_no_address(lower: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "check dns",
+        "name or service not known",
+        "name resolution",
+        "could not resolve host",
+        "getaddrinfo",
+        "failed to get ip address",
+    ];
+    WORDS.iter().any(|words| lower.contains(words))
+}
+
 /// Whether a line in lower case is of a transport over TCP.
 pub(super) fn is_of_tcp(lower: &str) -> bool {
     let of_ucx = || lower.contains(" sock.c:") && lower.contains("ucx");

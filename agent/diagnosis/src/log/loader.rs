@@ -8,6 +8,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "cannot open shared object",
     "undefined symbol",
     "not found (required by",
+    "=> not found",
     "/plugin: could not find",
     "requires at least",
 ];
@@ -73,9 +74,12 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| too_old(lower))
 }
 
-/// `libucp.so.0: cannot open shared object file`: the library before the message, needed by another one in the line or by the program.
+/// `libucp.so.0: cannot open shared object file`, or `libucp.so.0 => not found` of `ldd`: the library before the message, needed by another
+/// one in the line or by the program.
 fn missing(lower: &str) -> Option<(K, usize)> {
-    let at = lower.find(": cannot open shared object")?;
+    let at = lower
+        .find(": cannot open shared object")
+        .or_else(|| lower.find(" => not found"))?;
     let path = lower[..at].rsplit([' ', '=', '(', '\'', '"']).next()?;
     let name = path.rsplit('/').next()?;
     if name.contains("-rdmav") || OPTIONAL.iter().any(|optional| name.starts_with(optional)) {

@@ -51,6 +51,23 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             netns_mode=0 in /etc/modprobe.d. The device plugin for shared RDMA devices does not work in this mode."
                 .into(),
         );
+    } else if text.contains("vlan") && ["vf", "infiniband"].iter().any(|word| text.contains(word)) {
+        scales.next_step = Some(
+            "The virtual function did not take the VLAN of the network. InfiniBand functions have none: use ib-sriov-cni (linkType: ib in the \
+            network), with a partition key (pkey) in place of the VLAN. On Ethernet, driver or firmware refuse it: leave vlan out of the network, or \
+            update them."
+                .into(),
+        );
+    } else if ["find vf", "original vf", "vf information"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        scales.next_step = Some(
+            "The kernel lists no such virtual function of the physical one: ip link show PF, cat /sys/class/net/PF/device/sriov_numvfs. Create the functions \
+            again, and use the plugin for the link type: ib-sriov-cni for InfiniBand, sriov-cni for Ethernet. Drivers whose functions ip link does \
+            not list, such as mlx4, do not work with either: use host-device or the device plugin for shared RDMA devices."
+                .into(),
+        );
     } else if ["macvlan", "ipvlan"]
         .iter()
         .any(|kind| text.contains(&format!("create {kind}")))

@@ -9,7 +9,7 @@ use rdma_health_node::{
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{Case, Scales, fabric as tools, only_probed, probes_passed};
-use crate::log::is_of_socket;
+use crate::log::{is_of_socket, names_no_address};
 use crate::symptom::{Software, Symptom, SymptomKind, Transition};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
@@ -217,6 +217,9 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         .take(3)
         .collect();
     if peers.is_empty() {
+        scales.next_step.get_or_insert_with(|| {
+            "Run rdma-health check on the peer, another node of the job, then ib_write_bw between the two nodes over the same devices and GID index.".into()
+        });
         scales.unseen("the other node and the network to it");
     } else {
         scales.unseen(format!(
@@ -304,11 +307,22 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
             let moves = symptom.named.transition.is_none() && text.contains("modify_qp");
             symptom.named.transition == Some(Transition::Rtr) || makes_handle || moves
         })
-        // On InfiniBand nothing is looked up there, either.
-        .filter(|_| !case.logs_infiniband());
+        // On InfiniBand nothing is looked up there, either, and a link-local GID has the hardware address in it.
+        .filter(|_| !case.logs_infiniband() && case.log.is_none_or(|log| log.link_local.is_none()));
     if let Some(symptom) = unanswered {
         scales.next_step = Some(unresolved_step(case));
         scales.fits(&symptom.source, &symptom.text);
+    }
+    let unnamed = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| names_no_address(&symptom.text.to_ascii_lowercase()));
+    if let Some(symptom) = unnamed {
+        scales.next_step = Some(
+            "A host name in the log has no address where the job runs: getent hosts NAME. Correct DNS or /etc/hosts, or let the program use \
+            addresses, of the family (IPv4 or IPv6) that it is set to use. In Kubernetes, the names of pods need a headless service."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
     }
     let not_local = case
         .seen(&[SymptomKind::AddressUnresolved])

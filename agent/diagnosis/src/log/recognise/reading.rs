@@ -206,7 +206,11 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
 /// What a failure shows that names neither a known message nor a call. `None` if words of RDMA stand in names only.
 fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
     let rest = foreign::without_names(lower);
-    let kind = errno.map_or(SymptomKind::Unrecognised, SymptomKind::of_call);
+    let kind = if foreign::names_no_address(lower) {
+        SymptomKind::AddressUnresolved
+    } else {
+        errno.map_or(SymptomKind::Unrecognised, SymptomKind::of_call)
+    };
     Grade::of(&Lower::of(&rest)).about_rdma.then(|| Reading {
         errno,
         known: false,
