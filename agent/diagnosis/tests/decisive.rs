@@ -366,3 +366,15 @@ fn a_virtual_function_that_takes_no_vlan_or_is_not_listed_has_its_own_step() {
         assert!(next_step.contains(step), "{event}: {next_step}");
     }
 }
+
+#[test]
+fn what_kernel_and_library_do_not_support_is_why_a_driver_of_dpdk_stops() {
+    each_is(&[(
+        "EAL: Probe PCI driver: mlx5_pci (15b3:1017) device: 0000:01:00.0 (socket 0)\n\
+         mlx5_pci: No kernel/verbs support for VF LAG bonding found.\n\
+         common_mlx5: Failed to load driver = mlx5_pci.\n\
+         EAL: Requested device 0000:01:00.0 cannot be used",
+        "driver-firmware",
+        "",
+    )]);
+}

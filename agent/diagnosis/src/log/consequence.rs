@@ -105,6 +105,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_plugin(symptom) && after(plugin)
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
+            || symptom.kind == K::OpenFailed && symptom.software == Some(Software::Dpdk) && after(created)
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")

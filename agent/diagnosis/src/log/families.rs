@@ -206,6 +206,8 @@ const MPI: &[Row] = &[
 
 /// DPDK.
 const DPDK: &[Row] = &[
+    // `No kernel/verbs support for VF LAG bonding found`, and of other features.
+    (&["no kernel/verbs support"], K::CreateRefused),
     // Memory that the processes of a node share: another one, or this one before, has made it.
     (&["memzone", "already exists"], K::SharedMemory),
     (&["cannot allocate mlx5 shared data"], K::SharedMemory),
