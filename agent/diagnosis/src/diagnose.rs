@@ -176,6 +176,21 @@ fn gravity(cause: &Cause) -> Severity {
     explained.fold(cause.severity, Severity::max)
 }
 
+/// Whether programs of one kind report all symptoms that a cause explains.
+fn all_by(explained: &[(&Symptom, Link)], is_one: fn(Software) -> bool) -> bool {
+    let mut all = explained.iter();
+    !explained.is_empty() && all.all(|(symptom, _)| symptom.software.is_some_and(is_one))
+}
+
+/// Whether only a process can have the cause, and modules of the kernel report all that it explains. A module can report itself that it does
+/// not support the adapter.
+fn is_of_processes_only(known: &KnownCause, explained: &[(&Symptom, Link)]) -> bool {
+    let is_reported = |(symptom, _): &(&Symptom, Link)| symptom.kind == SymptomKind::UnsupportedAdapter;
+    table::storage::is_of_processes(known.id)
+        && all_by(explained, Software::is_kernel)
+        && !explained.iter().any(is_reported)
+}
+
 /// The score of one cause; `None` if neither a symptom nor a finding suggests it.
 fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) -> Option<Cause> {
     let mine = known.shown_by(findings);
@@ -188,18 +203,7 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
     if explained.is_empty() && !grave {
         return None;
     }
-    let all_by = |is_one: fn(Software) -> bool| {
-        !explained.is_empty()
-            && explained
-                .iter()
-                .all(|(symptom, _)| symptom.software.is_some_and(is_one))
-    };
-    // A module can report itself that it does not support the adapter.
-    let is_reported = explained
-        .iter()
-        .any(|(symptom, _)| symptom.kind == SymptomKind::UnsupportedAdapter);
-    let is_of_processes = table::storage::is_of_processes(known.id) && !is_reported;
-    if !grave && all_by(Software::is_kernel) && is_of_processes {
+    if !grave && is_of_processes_only(known, &explained) {
         return None;
     }
     let mut scales = Scales::default();
@@ -275,7 +279,8 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
             .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
             .unwrap_or_else(|| {
-                let of_storage = all_by(Software::is_storage).then(|| table::storage::next_step(known.id));
+                let of_storage =
+                    all_by(&explained, Software::is_storage).then(|| table::storage::next_step(known.id));
                 of_storage
                     .flatten()
                     .unwrap_or_else(|| usual_step(known, case))

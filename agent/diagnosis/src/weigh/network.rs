@@ -13,11 +13,11 @@ use crate::log::{is_of_socket, names_no_address};
 use crate::symptom::{Software, Symptom, SymptomKind, Transition};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
+    const DOWN: [SymptomKind; 2] = [SymptomKind::PortError, SymptomKind::PortNotActive];
     if let Some(symptom) = over_sockets(case) {
         scales.doubts(&symptom.source, "the peer was not reached over TCP");
     }
     // The port may be up again: what the log reports is not contradicted by the present state.
-    const DOWN: [SymptomKind; 2] = [SymptomKind::PortError, SymptomKind::PortNotActive];
     if let Some(symptom) = case.seen(&DOWN).next() {
         return scales.fits(&symptom.source, &symptom.text);
     }
