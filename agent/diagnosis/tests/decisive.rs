@@ -351,6 +351,11 @@ fn a_virtual_function_that_takes_no_vlan_or_is_not_listed_has_its_own_step() {
             "SRIOV-CNI failed to load netconf: LoadConf(): vlan ID 100 invalid for InfiniBand link type",
             "ib-sriov-cni",
         ),
+        // The name of another kind of network ends in the same word.
+        (
+            "failed to create macvlan: operation not supported, master ib0 is infiniband",
+            "ipoib-cni",
+        ),
         (
             "failed to get original vf information: failed to find vf 2",
             "sriov_numvfs",

@@ -51,6 +51,17 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             netns_mode=0 in /etc/modprobe.d. The device plugin for shared RDMA devices does not work in this mode."
                 .into(),
         );
+    } else if ["macvlan", "ipvlan"]
+        .iter()
+        .any(|kind| text.contains(&format!("create {kind}")))
+    {
+        scales.next_step = Some(
+            "Look at the master that the NetworkAttachmentDefinition names: ip -d link show MASTER. If it is an interface of IP over InfiniBand \
+            (link/infiniband), macvlan and ipvlan in mode L2 cannot stand on it: use ipoib-cni (type ipoib), host-device or a virtual \
+            function (ib-sriov-cni). If it is Ethernet, it must exist on the node, be in the host's network namespace, and have no use that excludes this one \
+            (ipvlan next to macvlan)."
+                .into(),
+        );
     } else if text.contains("vlan") && ["vf", "infiniband"].iter().any(|word| text.contains(word)) {
         scales.next_step = Some(
             "The virtual function did not take the VLAN of the network. InfiniBand functions have none: use ib-sriov-cni (linkType: ib in the \
@@ -66,17 +77,6 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             "The kernel lists no such virtual function of the physical one: ip link show PF, cat /sys/class/net/PF/device/sriov_numvfs. Create the functions \
             again, and use the plugin for the link type: ib-sriov-cni for InfiniBand, sriov-cni for Ethernet. Drivers whose functions ip link does \
             not list, such as mlx4, do not work with either: use host-device or the device plugin for shared RDMA devices."
-                .into(),
-        );
-    } else if ["macvlan", "ipvlan"]
-        .iter()
-        .any(|kind| text.contains(&format!("create {kind}")))
-    {
-        scales.next_step = Some(
-            "Look at the master that the NetworkAttachmentDefinition names: ip -d link show MASTER. If it is an interface of IP over InfiniBand \
-            (link/infiniband), macvlan and ipvlan in mode L2 cannot stand on it: use ipoib-cni (type ipoib), host-device or a virtual \
-            function (ib-sriov-cni). If it is Ethernet, it must exist on the node, be in the host's network namespace, and have no use that excludes this one \
-            (ipvlan next to macvlan)."
                 .into(),
         );
     }
