@@ -183,9 +183,14 @@ fn all_by(explained: &[(&Symptom, Link)], is_one: fn(Software) -> bool) -> bool 
 }
 
 /// Whether only a process can have the cause, and modules of the kernel report all that it explains. A module can report itself that it does
-/// not support the adapter.
+/// not support the adapter, and the kernel what it does not permit a process to do.
 fn is_of_processes_only(known: &KnownCause, explained: &[(&Symptom, Link)]) -> bool {
-    let is_reported = |(symptom, _): &(&Symptom, Link)| symptom.kind == SymptomKind::UnsupportedAdapter;
+    let is_reported = |(symptom, _): &(&Symptom, Link)| {
+        matches!(
+            symptom.kind,
+            SymptomKind::UnsupportedAdapter | SymptomKind::NotPermitted
+        )
+    };
     table::storage::is_of_processes(known.id)
         && all_by(explained, Software::is_kernel)
         && !explained.iter().any(is_reported)

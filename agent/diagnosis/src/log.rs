@@ -37,6 +37,7 @@ mod owners;
 mod packages;
 mod passthrough;
 mod phrases;
+mod pieces;
 mod ranks;
 mod recognise;
 mod registration;
@@ -49,7 +50,10 @@ mod trace;
 mod waiting;
 mod wrapped;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::Serialize;
 
@@ -310,7 +314,16 @@ impl LogReader {
         self.log.binary += u64::from(line::is_binary(&bytes));
         self.style.add(&bytes);
         self.source.add(&bytes);
-        let bytes = decoration::undecorated(bytes);
+        let mut found = false;
+        for piece in pieces::pieces(&bytes) {
+            found |= self.search_piece(piece);
+        }
+        found
+    }
+
+    /// Searches a line that is not several in one.
+    fn search_piece(&mut self, bytes: &[u8]) -> bool {
+        let bytes = decoration::undecorated(Cow::Borrowed(bytes));
         if !self.log.symptoms.is_empty() && std::str::from_utf8(&bytes).is_ok_and(ended::is_handled) {
             self.forgive();
         }

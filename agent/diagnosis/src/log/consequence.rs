@@ -6,8 +6,8 @@ mod start;
 use rdma_health_protocol::WcStatus;
 
 use self::kinds::{
-    ends_communication, follows, is_local, is_of_exchange, is_of_server, is_seen_by_peer, is_start,
-    is_unreached, is_warned_attribute, is_without_device, is_without_plugin, keeps_modules_out,
+    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_server, is_seen_by_peer,
+    is_start, is_unreached, is_warned_attribute, is_without_device, is_without_plugin, keeps_modules_out,
     may_share_device, prevents_start, prevents_use,
 };
 use self::start::Start;
@@ -95,6 +95,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_device(symptom.kind) && after(unfit)
+            // Open MPI's help texts about parts that it then leaves out.
+            || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)
             || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed) && after(local)
             || start.explains(symptom)

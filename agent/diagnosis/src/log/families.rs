@@ -110,6 +110,10 @@ const NCCL: &[Row] = &[
     (&["sharpd_op_", "failed"], K::SharpUnavailable),
     (&["sharp", "job init error"], K::SharpUnavailable),
     (&["no aggregation manager"], K::SharpUnavailable),
+    (&["collect_ports_data", "valid"], K::SharpUnavailable),
+    (&["sharp_", "error"], K::SharpUnavailable),
+    (&["sharp_", "failed"], K::SharpUnavailable),
+    (&["sharp group", "failed"], K::SharpUnavailable),
 ];
 
 /// UCX, NVSHMEM, Mooncake, NIXL and others that move GPU memory.
@@ -140,6 +144,10 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["no infiniband device"], K::NoDevice),
     (&["no rdma device"], K::NoDevice),
     (&["no rdma devices"], K::NoDevice),
+    // The hook of enroot that gives a container its adapters.
+    (&["hooks.d/99-mellanox", "unbound variable"], K::NoDevice),
+    (&["hooks.d/99-mellanox", "exited with"], K::NoDevice),
+    (&["client switching from rdmacm to tcp"], K::SocketFallback),
     (&["no available rnic"], K::NoDevice),
     (&["no matched device found"], K::NoDevice),
     (&["no available device", "rdma"], K::NoDevice),
@@ -305,6 +313,7 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         // Who calls a tool of the adapter repeats what it printed.
         || lower[at..].starts_with("-e- ")
         || lower[at..].starts_with(grammar::INTER_NODE)
+        || lower[at..].starts_with("client switching from rdmacm")
         // The plugin for virtual functions reports it of each of its pools.
         || lower[at..]
             .strip_prefix("no devices in device pool, skip")

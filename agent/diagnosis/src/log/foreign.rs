@@ -22,9 +22,13 @@ const OTHERS: [&str; 16] = [
     "redis",
     "etcd",
 ];
-/// Sources of transports over TCP, of UCX (besides its sockets) and of Mooncake, and that of RDS, in lower case.
-const TCP: [&str; 7] = [
+/// Sources of transports over TCP, of UCX (besides its sockets) and of Mooncake, of `LNet` and that of RDS, in lower case.
+const TCP: [&str; 10] = [
     "rds/tcp",
+    // `LNet` over TCP.
+    "starting up lni tcp",
+    "socklnd",
+    "ksocknal",
     "tcp_ep",
     "tcp_iface",
     "tcp_sockcm",

@@ -195,12 +195,14 @@ pub(super) fn unfinished(lower: &str) -> Option<K> {
 
 /// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.
 pub(super) fn of_others(lower: &str) -> Option<K> {
-    const GPU: [&str; 12] = [
+    const GPU: [&str; 14] = [
         "failed to cuda ",
         "cuda failure",
         "hip failure",
         "cuda error",
         "hip error",
+        "cudahostregister",
+        "hiphostregister",
         "unhandled cuda error",
         "unhandled hip error",
         "ncclunhandledcudaerror",

@@ -124,7 +124,9 @@ fn of_nccl(text: &str) -> Option<String> {
     }
     let host = parts.next()?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    (!host.is_empty() && host.len() <= 64 && host.bytes().all(plain)).then(|| host.to_owned())
+    // Digits only are a part of a time.
+    let is_name = host.bytes().any(|byte| !byte.is_ascii_digit());
+    (is_name && host.len() <= 64 && host.bytes().all(plain)).then(|| host.to_owned())
 }
 
 /// The text after `label`, if the label occurs.

@@ -8,6 +8,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "cannot open shared object",
     "undefined symbol",
     "not found (required by",
+    "not defined in file",
     "=> not found",
     "/plugin: could not find",
     "requires at least",
@@ -48,7 +49,15 @@ const COMMUNICATION: [&str; 31] = [
     "libmpi",
 ];
 /// Libraries of verbs. Their providers have their own messages.
-const VERBS: [&str; 3] = ["libibverbs.so", "librdmacm.so", "libibumad.so"];
+const VERBS: [&str; 7] = [
+    "libibverbs.so",
+    "librdmacm.so",
+    "libibumad.so",
+    "libmlx5.so",
+    "libmlx4.so",
+    "libefa.so",
+    "libmana.so",
+];
 /// The beginnings of their symbols and versions.
 const SYMBOLS: [&str; 12] = [
     "nccl", "nvshmem", "ucp_", "uct_", "ucs_", "fi_", "ibv_", "mlx5dv_", "efadv_", "rdma_", "hccl",
@@ -91,10 +100,17 @@ fn missing(lower: &str) -> Option<(K, usize)> {
     is_communication(&lower[..at]).then_some((K::BackendMissing, at - name.len()))
 }
 
-/// ``libc.so.6: version `GLIBC_2.34' not found (required by …/libnccl-net.so)``, `libx.so: undefined symbol: ucp_init_version`.
+/// Whether a library that was found does not fit another one, which is a failure also where the library is optional.
+pub(super) fn is_misfit(lower: &str) -> bool {
+    lower.contains("not found (required by") || lower.contains("not defined in file")
+}
+
+/// ``libc.so.6: version `GLIBC_2.34' not found (required by …/libnccl-net.so)``, `libx.so: undefined symbol: ucp_init_version`,
+/// `libx.so: symbol mlx5dv_is_supported, version MLX5_1.8 not defined in file libmlx5.so.1`.
 fn misfit(lower: &str) -> Option<(K, usize)> {
-    let (at, names) = if let Some(at) = lower.find("not found (required by") {
-        (at, lower)
+    let (at, names) = if is_misfit(lower) {
+        let places = ["not found (required by", "not defined in file"];
+        (places.iter().find_map(|words| lower.find(words))?, lower)
     } else {
         let at = lower.find("undefined symbol: ")?;
         // A program asks for a function that newer versions have, and goes on without.
@@ -190,6 +206,18 @@ mod tests {
             (
                 "libibverbs.so.1: version `ibverbs_private_22' not found (required by /usr/lib64/libibverbs/libmlx5-rdmav2.so)",
                 Some(K::LibraryMismatch),
+            ),
+            (
+                "libmlx5.so.1: version `mlx5_1.24' not found (required by /opt/hpcx/lib/libnccl-net.so)",
+                Some(K::BackendMissing),
+            ),
+            (
+                "relocation error: /opt/x/libuct_ib.so.0: symbol mlx5dv_is_supported, version mlx5_1.8 not defined in file libmlx5.so.1 with link time reference",
+                Some(K::BackendMissing),
+            ),
+            (
+                "relocation error: /opt/x/libfoo.so.0: symbol bar, version z_1 not defined in file libz.so.1 with link time reference",
+                None,
             ),
             (
                 "importerror: libcudnn.so.9: cannot open shared object file: no such file or directory",

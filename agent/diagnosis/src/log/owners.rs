@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rdma_health_kernel_log::is_address;
 
 use super::kernel::{User, user_of};
-use crate::symptom::{Grade, Symptom, SymptomKind as K};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// Maximum number of addresses that are kept.
 const MAX: usize = 512;
@@ -176,7 +176,12 @@ impl Owners {
 
     /// Lowers the faults of other devices to notes, and counts the others of a kind together again.
     pub(super) fn settle(&self, symptoms: &mut Vec<Symptom>) {
-        for symptom in symptoms.iter_mut().filter(|symptom| is_of_function(symptom.kind)) {
+        let is_of_kernel = |symptom: &Symptom| {
+            is_of_function(symptom.kind)
+                || symptom.kind == K::PciRoom
+                || symptom.software == Some(Software::Kernel)
+        };
+        for symptom in symptoms.iter_mut().filter(|symptom| is_of_kernel(symptom)) {
             let function = symptom.named.function.as_deref();
             let is_below = || is_of_port(symptom) && self.affects_others();
             if function.is_some_and(|function| self.is_other(function)) || is_below() {

@@ -66,6 +66,9 @@ const LABELS: &[(&str, &[&str])] = &[
         ],
     ),
     ("with error", &["completion", "wc", "cqe", "poll_cq", "poll cq"]),
+    ("state error", &["wc", "cq"]),
+    // What a check expected, then what it found: `wc.status == IBV_WC_SUCCESS (12 vs. 0)`.
+    ("ibv_wc_success", &["wc"]),
 ];
 
 /// The status that a line names, if it is not success.
@@ -135,7 +138,11 @@ fn labelled(lower: &str) -> Option<WcStatus> {
         }
         let mut rest = lower;
         while let Some(value) = after(rest, label) {
-            let value = value.trim_start_matches([' ', '=', ':', '(', '\'']);
+            const SIGNS: [char; 5] = [' ', '=', ':', '(', '\''];
+            let value = value.trim_start_matches(SIGNS);
+            let value = value
+                .strip_prefix("error")
+                .map_or(value, |value| value.trim_start_matches(SIGNS));
             // `status=IBV_WC_LOC_PROT_ERR(4)` is read by name.
             if let Some(status) = number(value).and_then(WcStatus::of) {
                 let is_whole = word(value).is_some_and(|word| {

@@ -66,6 +66,8 @@ const WORDS: &[(&str, Success)] = &[
     ("was instantiated", Success::Transport),
     ("loaded backend plugin: ", Success::Transport),
     ("initialized nixl agent", Success::Transport),
+    // Gluster, whose listeners are optional as long as there is one.
+    ("continuing with succeeded transport", Success::Transport),
     // NCCL.
     ("net/ib : using [", Success::Transport),
     ("using network ib", Success::Transport),
@@ -221,6 +223,11 @@ impl Successes {
             K::ModuleMissing | K::CmUnavailable | K::NoDevice if is_of_plugin(symptom) => {
                 before(self.plugin) && !self.no_plugin
             }
+            K::CmUnavailable | K::OpenFailed | K::DeviceAbsent | K::NoDevice | K::Unrecognised
+                if is_of_listener(symptom) =>
+            {
+                before(self.transport)
+            }
             // The scheduler found a node for the pod later.
             K::ResourceUnavailable if symptom.text.to_ascii_lowercase().contains("insufficient ") => {
                 self.waiting.is_scheduled()
@@ -297,6 +304,13 @@ fn tries(symptom: &Symptom) -> bool {
 fn is_plugin(symptom: &Symptom) -> bool {
     let lower = symptom.text.to_ascii_lowercase();
     lower.contains("load plugin") || lower.contains("libplugin_")
+}
+
+/// Whether Gluster reports it of one of its transports.
+fn is_of_listener(symptom: &Symptom) -> bool {
+    ["0-rpc-transport", "0-rdma.management", "0-rpc-service"]
+        .iter()
+        .any(|name| symptom.text.contains(name))
 }
 
 /// Whether a device plugin of Kubernetes reports it.

@@ -11,6 +11,11 @@ pub(crate) fn next_step(id: &str) -> Option<&'static str> {
             "Run ls -l /dev/infiniband where the job runs. A job in a container (enroot, Apptainer) needs these files in it, and Slurm may \
             exclude devices from a job (ConstrainDevices in cgroup.conf)."
         }
+        "device-permission" => {
+            "Run ls -l /dev/infiniband and id as the user of the job. uverbs* and rdma_cm have mode 0666 by the rules of rdma-core (udevadm trigger \
+            restores it); another mode, SELinux (ausearch -m avc -ts recent) or a program that gives up its privileges after it opened the \
+            device is the reason. Raw packets (DPDK, libvma) also need the capability NET_RAW."
+        }
         "gid-other-namespace" => {
             "Where the job runs, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
             not listed cannot be used there. Run the job in the network namespace of the host, or restrict it to the devices that it has: \

@@ -38,7 +38,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
             "the call maps memory of a GPU as DMA-BUF, which the memlock limit does not count",
         );
     }
-    if view::memlock(case, scales) {
+    if view::memlock(case, scales) || forbidden(case, scales) {
         return;
     }
     if let Some(symptom) = efa_queue(case) {
@@ -127,6 +127,20 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if of_pods.is_empty() && !probed {
         scales.unseen("memlock limit of the job (ulimit -l where it runs)");
     }
+}
+
+/// The kernel answers with EPERM only where a process may lock nothing (`can_do_mlock`). Returns whether it did.
+fn forbidden(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let is_forbidden = |symptom: &&Symptom| symptom.named.errno == Some(Errno::EPERM);
+    let mut failed = case.seen(&[SymptomKind::RegMrFailed]);
+    let Some(symptom) = failed.find(is_forbidden) else {
+        return false;
+    };
+    scales.shows(
+        &symptom.source,
+        "EPERM: the process may lock no memory (limit 0, without the capability IPC_LOCK)",
+    );
+    true
 }
 
 /// A registration of GPU memory as DMA-BUF for which something had no room (ENOMEM).
@@ -272,6 +286,16 @@ pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
         return scales.shows(&symptom.source, &symptom.text);
     }
     let refused = |symptom: &&&Symptom| symptom.kind == SymptomKind::NotPermitted;
+    let changed = |symptom: &&&Symptom| symptom.text.contains("changed security contexts");
+    if let Some(symptom) = case.symptoms.iter().filter(refused).find(changed) {
+        scales.next_step = Some(
+            "The process opened the device and then changed its user, group or capabilities, after which the kernel refuses its requests. Let it \
+            give up privileges before it opens the device, or keep those with which it opened it; in a service, set User= and \
+            AmbientCapabilities= instead of letting the program change them."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     if let Some(symptom) = case.symptoms.iter().find(refused)
         && case.log.is_some_and(|log| log.marks.slingshot)
     {

@@ -37,6 +37,18 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             let (name, rest) = rest.split_once(' ')?;
             rest.starts_with("not found").then_some(name)
         });
+        let refused = text
+            .split_once("failed loading kernel module ")
+            .and_then(|(_, rest)| rest.split([':', ' ', '[']).next())
+            .filter(|name| !name.is_empty());
+        if let Some(module) = refused {
+            scales.next_step = Some(format!(
+                "Load the module by hand and read why the kernel refuses it: modprobe {module}; dmesg | tail. Symbols that are unknown or disagree show modules of \
+                two packages: unload those of the other one (lsmod | grep ib_core shows what uses it) or build the driver package for this kernel again, then \
+                restart openibd or the driver container."
+            ));
+            return;
+        }
         if let Some(module) = named {
             scales.next_step = Some(format!(
                 "Install the package that contains the module {module} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \

@@ -324,6 +324,18 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         );
         return scales.fits(&symptom.source, &symptom.text);
     }
+    let not_there = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| symptom.text.contains("query intf"));
+    if let Some(symptom) = not_there {
+        scales.next_step = Some(
+            "The interface that LNet is to use did not exist, or had no address, when LNet started: ip -brief address. If it has one now, LNet started too \
+            early: order it after what brings the interface up (systemctl edit lnet.service: After=network-online.target), and restart it. Otherwise \
+            correct the name in /etc/lnet.conf or the options of the module lnet, and load ib_ipoib for an interface of InfiniBand."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     let not_local = case
         .seen(&[SymptomKind::AddressUnresolved])
         .find(|symptom| symptom.named.errno == Some(Errno::EADDRNOTAVAIL));

@@ -92,14 +92,7 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
         .seen(&[SymptomKind::SettingUnmatched, SymptomKind::ConnectIncompatible])
         .next()
     {
-        if is_network(symptom) {
-            scales.insisted_step = Some(NETWORK.to_owned());
-        } else if let Some(setting) = symptom.software.and_then(Software::device_setting) {
-            scales.next_step = Some(format!(
-                "Compare the names in the log with the devices that exist where the job runs (rdma link show), and correct {setting}."
-            ));
-        }
-        return scales.fits(&symptom.source, &symptom.text);
+        return unmatched(case, symptom, scales);
     }
     let Some(wanted) = log.settings.get("NCCL_IB_HCA") else {
         if scales.supports.is_empty() {
@@ -117,6 +110,21 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     } else {
         scales.shows(source, format!("{wanted}, but the node has {}", names.join(", ")));
     }
+}
+
+/// A setting names what does not exist where the job runs.
+fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    if is_network(symptom) {
+        if let Some(plugin) = case.seen(&[SymptomKind::BackendMissing]).next() {
+            return scales.doubts(&plugin.source, "the plugin that has this network does not load");
+        }
+        scales.insisted_step = Some(NETWORK.to_owned());
+    } else if let Some(setting) = symptom.software.and_then(Software::device_setting) {
+        scales.next_step = Some(format!(
+            "Compare the names in the log with the devices that exist where the job runs (rdma link show), and correct {setting}."
+        ));
+    }
+    scales.fits(&symptom.source, &symptom.text);
 }
 
 /// NCCL did not find the network that a setting names.

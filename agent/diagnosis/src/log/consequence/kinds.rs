@@ -155,6 +155,15 @@ pub(super) fn is_without_plugin(symptom: &Symptom) -> bool {
         || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
 }
 
+/// What Open MPI reports of a part that it cannot use, whatever the reason.
+pub(super) fn is_left_out(symptom: &Symptom) -> bool {
+    symptom.software == Some(Software::OpenMpi)
+        && matches!(
+            symptom.kind,
+            K::BackendMissing | K::BackendFailed | K::AddressUnresolved
+        )
+}
+
 /// Why a driver does not start an adapter. Its driver may report it before or after it gives up.
 pub(super) fn prevents_start(kind: K) -> bool {
     matches!(

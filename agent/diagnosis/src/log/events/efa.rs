@@ -53,6 +53,8 @@ const EFA: &[(&str, SymptomKind)] = {
         ("local_error_unsupported_op", PostRefused),
         ("invalid address handle", PostRefused),
         ("error_invalid_ah", PostRefused),
+        // The provider's own buffers, not the job's.
+        ("failure to post internal", NoMemory),
         ("failure to post", PostRefused),
         ("error posting", PostRefused),
         ("invalid local key", Completion(LocProtErr)),
@@ -131,7 +133,7 @@ const NUMBERS: &[(u64, SymptomKind)] = {
         (4109, ResourceLimit),
         (4110, PeerUnreachable),
         (4111, Completion(RemAccessErr)),
-        (4112, PostRefused),
+        (4112, NoMemory),
         (4113, PeerUnreachable),
         (4114, PostRefused),
         (4115, Completion(RemInvReqErr)),

@@ -40,6 +40,10 @@ pub(super) const ROWS: &[Row] = &[
         K::FirmwareMismatch,
     ),
     // Modules.
+    (&["failed loading kernel module"], K::ModuleMissing),
+    (&["storage modules are loaded", "reload"], K::ModuleInUse),
+    (&["third-party", "modules are loaded", "reload"], K::ModuleInUse),
+    (&["third party", "modules are loaded", "reload"], K::ModuleInUse),
     (&["key was rejected by service"], K::ModuleUnsigned),
     (&["required key not available"], K::ModuleUnsigned),
     (&["unsigned module loading is restricted"], K::ModuleUnsigned),
@@ -88,6 +92,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["rdma_rxe: ", "cannot allocate memory"], K::HostMemory),
     (&["siw: ", "err -12"], K::HostMemory),
     (&["give fail -12"], K::HostMemory),
+    // The process opened the device with other privileges than those with which it uses it.
+    (&["changed security contexts after opening"], K::NotPermitted),
     // Limits.
     (&["rdmacg", "-11"], K::ResourceLimit),
     (&["rdma msi-x vectors"], K::ResourceLimit),

@@ -16,6 +16,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["ko2iblnd", "interface name mismatch"], K::SettingUnmatched),
     (&["starting up lni o2ib"], K::AddressUnresolved),
     (&["can't initialize device", "ko2iblnd"], K::AddressUnresolved),
+    (&["lnet", "couldn't query intf"], K::AddressUnresolved),
+    (&["couldn't query intf ib"], K::AddressUnresolved),
     (&["no route to", "@o2ib"], K::RouteUnresolved),
     (
         &["kiblnd", "can't query ipoib interface", "down"],

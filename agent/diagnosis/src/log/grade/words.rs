@@ -93,6 +93,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "multi_transport",
     "kvcache",
     "memory registration",
+    "register memory",
+    "kvtransfer",
     "mellanox",
     "smc-r",
     "psm2",
@@ -483,6 +485,8 @@ const HARMLESS: &[&str] = &[
     "cannot initialize collnet",
     "accept failed success",
     "version is incompatible, required",
+    // RCCL's advice on every start; whether the IOMMU translates is read elsewhere.
+    "missing \"amd_iommu=on\"",
     // The program goes on without it, or a test provoked it.
     ", ignoring",
     "not loaded, skipping",

@@ -10,11 +10,32 @@ pub(in crate::log) const ANCHORS: &[&str] = &[
     "socketprogress",
     "socketwait",
     "net/socket :",
+    CONNECT,
 ];
+/// What precedes the address of the other end, which only they write as `10.0.0.2<37715>`.
+const CONNECT: &str = "connect to ";
 
 /// Whether a line in lower case is of such a connection.
 pub(crate) fn is_of_socket(lower: &str) -> bool {
-    ANCHORS.iter().any(|name| lower.contains(name))
+    place(lower).is_some()
+}
+
+/// Where a line in lower case names such a connection.
+fn place(lower: &str) -> Option<usize> {
+    let is_named = |at: usize, name: &str| name != CONNECT || names_port(&lower[at + name.len()..]);
+    ANCHORS
+        .iter()
+        .find_map(|name| lower.find(name).filter(|at| is_named(*at, name)))
+}
+
+/// Whether a text begins with an address and its port as these programs write them.
+fn names_port(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let port = word
+        .split_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'))
+        .map(|(port, _)| port);
+    port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A peer that no packet reaches. What it refuses or closes itself is read as that of other programs.
@@ -27,10 +48,11 @@ pub(super) fn unreachable(lower: &str) -> Option<(K, usize)> {
         // A connection that the kernel gave up in a blocking call.
         "software caused connection abort",
     ];
-    let at = ANCHORS.iter().find_map(|name| lower.find(name))?;
+    let at = place(lower)?;
     let rest = &lower[at..];
-    (rest.contains("fail") && WORDS.iter().any(|words| rest.contains(words)))
-        .then_some((K::PeerUnreachable, at))
+    (["fail", "returned"].iter().any(|word| rest.contains(word))
+        && WORDS.iter().any(|words| rest.contains(words)))
+    .then_some((K::PeerUnreachable, at))
 }
 
 #[cfg(test)]
@@ -51,6 +73,14 @@ mod tests {
             (
                 "nccl warn socketstartconnect: connect to 10.0.0.2<37715> failed : connection refused",
                 false,
+            ),
+            (
+                "nccl warn net : connect to 192.168.1.9<54263> failed : no route to host",
+                true,
+            ),
+            (
+                "nccl warn connect to 192.168.1.9<54263> returned no route to host(113) after 34 attempts",
+                true,
             ),
             ("nccl info net/socket : using [0]eth0:10.1.0.4<0>", false),
             (

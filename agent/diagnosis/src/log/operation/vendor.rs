@@ -12,6 +12,7 @@ pub(in crate::log) fn special(
     errno: Option<Errno>,
 ) -> Option<SymptomKind> {
     experimental(lower, operation, errno)
+        .or_else(|| of_kernel(lower, errno))
         .or_else(|| devx(lower, errno?))
         .or_else(|| initiator(lower, operation, errno?))
 }
@@ -40,9 +41,20 @@ fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Opti
     (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
 }
 
-/// An object of `DevX` has its memory registered before it is created: for the object itself the adapter, or its driver, has no room.
+/// The kernel's clients of storage allocate memory regions without memory behind them: the adapter has no room for another one.
+fn of_kernel(lower: &str, errno: Option<Errno>) -> Option<SymptomKind> {
+    let is_full = errno.is_none_or(|errno| errno == Errno::ENOMEM);
+    (is_full && lower.contains("ib_alloc_mr")).then_some(SymptomKind::ResourceLimit)
+}
+
+/// An object of `DevX` has its memory registered before it is created: for the object itself the adapter, or its driver, has no room. A call
+/// that the driver does not know is one of a newer library.
 fn devx(lower: &str, errno: Errno) -> Option<SymptomKind> {
-    (errno == Errno::ENOMEM && lower.contains("devx_obj_create")).then_some(SymptomKind::ResourceLimit)
+    match errno {
+        Errno::ENOMEM if lower.contains("devx_obj_create") => Some(SymptomKind::ResourceLimit),
+        Errno::EPROTONOSUPPORT if lower.contains("mlx5dv_") => Some(SymptomKind::VersionMismatch),
+        _ => None,
+    }
 }
 
 /// The initiator of a dynamically connected transport (DCI) gets its peer with each request, so that no GID, address or MTU of a path makes

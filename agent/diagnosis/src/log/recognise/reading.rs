@@ -74,7 +74,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
     // libfabric tries all of its providers, and informs about those that it cannot load.
     let tries = lower.contains("libfabric:") && grade.level == Some(Level::Info);
-    let is_shown = !tries && (!grade.harmless || lower.contains("/plugin"));
+    let is_shown = !tries && (!grade.harmless || lower.contains("/plugin") || loader::is_misfit(lower));
     if let Some((kind, at)) = loader::find(lower).filter(|_| is_shown) {
         return Some(Reading::of(kind, at));
     }
@@ -165,9 +165,10 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     if let Some(kind) = grammar::unfinished(lower).filter(|_| number.is_none()) {
         return Some(Reading::of(kind, 0));
     }
-    match called.filter(|_| !of_driver) {
-        Some((operation, at)) => failed_call(lower, operation, at, number),
-        None => unknown(lower, number),
+    match *called {
+        Some((operation, at)) if !of_driver => failed_call(lower, operation, at, number),
+        Some((Operation::Create, at)) => not_created(line, at),
+        _ => unknown(lower, number),
     }
 }
 
@@ -203,11 +204,32 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
     })
 }
 
+/// What a driver of the kernel shows that could not create a queue for a program. Where the adapter does not answer, other lines say so.
+fn not_created(line: &Lower<'_>, at: usize) -> Option<Reading> {
+    let errno = errno(line).filter(|errno| !matches!(*errno, Errno::ETIMEDOUT | Errno::EIO));
+    let is_checked = ["size", "invalid", "check"]
+        .iter()
+        .any(|word| line.lower.contains(word));
+    let kind = match errno {
+        Some(errno) => Operation::Create.failed(Some(errno))?,
+        None if is_checked => SymptomKind::CreateRefused,
+        None => SymptomKind::CreateUnexplained,
+    };
+    Some(Reading {
+        errno,
+        known: false,
+        ..Reading::of(kind, at)
+    })
+}
+
 /// What a failure shows that names neither a known message nor a call. `None` if words of RDMA stand in names only.
 fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
     let rest = foreign::without_names(lower);
     let kind = if foreign::names_no_address(lower) {
         SymptomKind::AddressUnresolved
+    } else if lower.contains("lnet") && !lower.contains("o2ib") {
+        // Of any of its networks.
+        SymptomKind::Unrecognised
     } else {
         errno.map_or(SymptomKind::Unrecognised, SymptomKind::of_call)
     };
@@ -297,7 +319,11 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
                 | Errno::EPERM,
             ),
         ) => errno.map_or(kind, SymptomKind::of_connect),
-        (SymptomKind::OpenFailed, Some(Errno::EPERM | Errno::EACCES)) => SymptomKind::NotPermitted,
+        // What the system answered says more than what the program guesses: `no RDMA devices available, is ib_uverbs loaded?`.
+        (
+            SymptomKind::OpenFailed | SymptomKind::NoDevice | SymptomKind::ModuleMissing,
+            Some(Errno::EPERM | Errno::EACCES),
+        ) => SymptomKind::NotPermitted,
         (SymptomKind::AddressUnresolved, Some(Errno::EADDRINUSE)) => SymptomKind::AddressInUse,
         (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
             // The kernel's storage clients return EIO for any refusal of the other end.
@@ -305,6 +331,8 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
             other => other,
         },
         (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
+        // A device that is there refused a question.
+        (SymptomKind::NoDevice, Some(Errno::EINVAL)) => SymptomKind::Unrecognised,
         (kind, _) => kind,
     }
 }
