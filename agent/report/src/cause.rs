@@ -7,16 +7,15 @@ use rdma_health_diagnosis::{
     Cause, Confidence, Diagnosis, LogSummary,
     symptom::{Grade, Symptom, SymptomKind},
 };
-use rdma_health_node::words::{count, count_of, listed, printable, size};
+use rdma_health_node::words::{count, count_of, listed, size};
 use rdma_health_rules::{Evidence, Finding};
 
 use super::{
     Report,
+    excerpt::{excerpt, message},
     line::{Style, cause_colour, instructions, labelled, list, list_wrapped},
 };
 
-/// Maximum length of an excerpt of a log line in characters. The line number leads to the rest.
-const ROOM: usize = 140;
 /// Maximum number of causes with one line each; JSON has all of them.
 const OTHERS: usize = 6;
 
@@ -95,7 +94,12 @@ fn one_line(cause: &Cause) -> String {
 }
 
 fn words(evidence: &Evidence) -> String {
-    format!("{}: {}", evidence.source, evidence.value)
+    let value = if evidence.source.starts_with("log line ") {
+        message(&evidence.value)
+    } else {
+        &evidence.value
+    };
+    format!("{}: {value}", evidence.source)
 }
 
 /// One cause in full: findings, evidence for and against it, and missing evidence. The remedy of the first cause is at
@@ -237,7 +241,7 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
             .filter(of_log)
             .filter(|symptom| !is_recognised(symptom))
         {
-            let text = format!("{}: {}", symptom.source, short(&symptom.text));
+            let text = format!("{}: {}", symptom.source, excerpt(&symptom.text));
             labelled(out, "", &text, style, Ansi::new())?;
         }
     } else if !symptoms.iter().any(|symptom| of_log(&symptom)) {
@@ -344,19 +348,6 @@ fn symptom(symptom: &Symptom) -> String {
         "{}{times}: {}{device}: {}",
         symptom.source,
         symptom.kind,
-        short(&symptom.text)
+        excerpt(&symptom.text)
     )
-}
-
-/// The first characters of a line, without NCCL's prefix of host, process and source file; the line number leads to it.
-fn short(text: &str) -> String {
-    let text = printable(text);
-    let levels = ["NCCL WARN ", "NCCL INFO "];
-    let text = levels
-        .iter()
-        .find_map(|level| text.split_once(level))
-        .map_or(text.as_str(), |(_, rest)| rest);
-    let cut = text.char_indices().nth(ROOM).map_or(text.len(), |(at, _)| at);
-    let dots = if cut < text.len() { "…" } else { "" };
-    format!("{}{dots}", &text[..cut])
 }

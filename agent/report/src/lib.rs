@@ -4,6 +4,7 @@
 
 mod cause;
 pub mod devices;
+mod excerpt;
 mod inventory;
 mod job;
 mod json;

@@ -87,7 +87,7 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
 
 pub(super) static USERSPACE_LIBRARIES: KnownCause = KnownCause {
     id: "userspace-libraries",
-    title: "libibverbs or the adapter's provider is missing where the job or the verbs helper runs",
+    title: "libibverbs or the adapter's provider is missing or does not fit where the job or the verbs helper runs",
     explanation: "The kernel modules are not enough: the container image also needs libibverbs and the adapter's provider \
     (rdma-core), in a version that supports the kernel.",
     next_step: "Install rdma-core (on Debian and Ubuntu libibverbs1 and ibverbs-providers) where the job or the verbs helper \

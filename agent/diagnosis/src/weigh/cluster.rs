@@ -96,6 +96,20 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
             driver or firmware refuses the address: update them.",
         );
     }
+    if has(&["sriov_numvfs"]) && has(&["resource busy"]) {
+        return Some(
+            "The kernel changes the number of virtual functions only from 0: echo 0 > /sys/class/net/PF/device/sriov_numvfs first. That waits for, or breaks, \
+            whatever uses a function now: drain the node, and end pods and virtual machines that have one. Only one program may set the number: an \
+            operator, a udev rule or a script.",
+        );
+    }
+    if has(&["sriov_numvfs"]) && has(&["allocate memory", "no space left"]) {
+        return Some(
+            "The functions find no PCI address range or bus number. In the host's firmware setup, enable SR-IOV and Above 4G Decoding, or boot with \
+            pci=realloc; then the adapter itself must allow as many: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS. The kernel log says what is missing: \
+            journalctl -k | grep -e VF -e BAR.",
+        );
+    }
     if has(&["link not found", "no such device", "link with name"]) {
         return Some(
             "The daemon does not find the network device of the physical or of a virtual function in the host's network namespace. Either its name in the \
