@@ -68,7 +68,7 @@ fn write_others(out: &mut impl Write, others: &[(usize, &Cause)], style: Style) 
     }
     for (label, names) in [
         (
-            if full > 0 { "and" } else { "possible" },
+            if full > 0 { "and" } else { "others" },
             names(&mut of(false).skip(full)),
         ),
         ("unlikely", names(&mut of(true))),
@@ -231,9 +231,16 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
     let of_log = |symptom: &&Symptom| symptom.line.is_some();
     if log.unrecognised > 0 {
         let lines = count_of(log.lines, "line");
-        let text = match log.unrecognised {
-            1 => format!("{lines}, 1 looks like an RDMA failure that rdma-health does not know:"),
-            some => format!("{lines}, {some} look like RDMA failures that rdma-health does not know:"),
+        let is_known = symptoms
+            .iter()
+            .any(|symptom| is_recognised(&symptom) && of_log(&symptom) && symptom.grade == Grade::Failure);
+        let text = match (log.unrecognised, is_known) {
+            (1, false) => format!("{lines}, 1 looks like an RDMA failure that rdma-health does not know:"),
+            (some, false) => {
+                format!("{lines}, {some} look like RDMA failures that rdma-health does not know:")
+            }
+            (1, true) => format!("{lines}, 1 more looks like a failure, perhaps of the same fault:"),
+            (some, true) => format!("{lines}, {some} more look like failures, perhaps of the same fault:"),
         };
         labelled(out, "log", &text, style, Ansi::new().bold())?;
         for symptom in symptoms

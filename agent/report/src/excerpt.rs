@@ -64,12 +64,13 @@ fn without_part(text: &str) -> Option<&str> {
     })
 }
 
-/// `[1516265731.5]`, `[n1:4417 :0]`, `[rank3]:`. Without a digit it may be a part of the message.
+/// `[1516265731.5]`, `[n1:4417 :0]`, `[rank3]:`, `[ERROR]`. Anything else without a digit may be a part of the message.
 fn bracketed(text: &str) -> Option<&str> {
     const LONGEST: usize = 64;
+    const LEVELS: [&str; 5] = ["INFO", "WARN", "WARNING", "ERROR", "FATAL"];
     let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
     let is_part = inner.len() <= LONGEST && inner.bytes().any(|byte| byte.is_ascii_digit());
-    is_part.then(|| rest.trim_start_matches(':'))
+    (is_part || LEVELS.contains(&inner)).then(|| rest.trim_start_matches(':'))
 }
 
 /// `15:02:11`, `10:11:12.123Z`, `2026-01-01`, `2026-01-01T10:11:12+00:00`, `2026/01/01`.

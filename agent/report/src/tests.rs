@@ -83,6 +83,17 @@ fn the_report_on_a_log_from_another_machine() {
 }
 
 #[test]
+fn a_collective_operation_that_timed_out_is_named_first() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let waited = "[rank1]:[E ProcessGroupNCCL.cpp:1414] [PG 0 Rank 1] Process group watchdog thread terminated with exception: [Rank 1] Watchdog \
+        caught collective operation timeout: WorkNCCL(SeqNum=6075, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800090 milliseconds";
+    let (text, status) = rendered(&read(tree.path()), Some(&log(waited)), 100, false);
+    assert_eq!(status, Status::Unknown, "{text}");
+    let first = text.lines().next().unwrap();
+    assert!(first.ends_with("the log shows collective-timeout"), "{first}");
+}
+
+#[test]
 fn the_report_on_a_healthy_node_says_so_first() {
     let tree = tree::fixture("virtual-node-passthrough").unwrap();
     let (text, status) = rendered(&read(tree.path()), None, 100, false);

@@ -202,8 +202,14 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
     }
     if parts.is_empty() {
         let others = number_of(diagnosis, |symptom| symptom.kind.is_of_other());
-        parts.push(match others {
-            0 => "no problem found".into(),
+        // What keeps the verdict from "ok" without being a failure of its own: a collective operation that timed out.
+        let doubt = diagnosis
+            .symptoms
+            .iter()
+            .find(|symptom| symptom.line.is_some() && symptom.grade > Grade::Note);
+        parts.push(match (others, doubt) {
+            (0, Some(doubt)) => format!("no problem of RDMA found; the log shows {}", doubt.kind),
+            (0, None) => "no problem found".into(),
             _ => format!(
                 "no problem of RDMA found, {} of other kinds in the log",
                 count(others, "error")
