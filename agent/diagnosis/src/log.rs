@@ -57,7 +57,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::symptom::{Family, Gpu, Grade, Symptom, SymptomKind};
+use crate::symptom::{Family, Gpu, Grade, Software, Symptom, SymptomKind};
 pub use marks::Marks;
 use operation::Operation;
 use recognise::{Found, Recogniser};
@@ -223,6 +223,13 @@ impl LogReader {
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_refusal_over_tcp(symptom) {
                 symptom.grade = Grade::Note;
+            }
+        }
+        if self.recogniser.mixes_layers() {
+            for symptom in &mut self.log.symptoms {
+                if symptom.kind == SymptomKind::ConnectInvalid && symptom.software == Some(Software::Nccl) {
+                    symptom.kind = SymptomKind::ConnectIncompatible;
+                }
             }
         }
         let kind = self.style.kind();

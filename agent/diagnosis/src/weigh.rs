@@ -12,6 +12,7 @@ mod message;
 mod modules;
 mod network;
 mod settings;
+mod unresolved;
 mod view;
 
 pub(crate) use cluster::pod_network;
@@ -25,7 +26,7 @@ pub(crate) use job::{
     application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
-pub(crate) use message::{backend, module_build, unsupported};
+pub(crate) use message::{backend, in_use, module_build, peer_settings, unsupported};
 pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
@@ -124,10 +125,12 @@ impl<'a> Case<'a> {
             let first = families.next()??;
             families.all(|family| family == Some(first)).then_some(first)
         };
+        // The plugin works over the providers of other networks, too.
+        let may_be_efa = self.node.hcas().next().is_none() || of_node() == Some(Family::Efa);
         let is_named = |symptom: &&Symptom| {
             let text = symptom.text.to_ascii_lowercase();
             let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
-            text.contains("net/ofi") || words.any(|word| word == "efa")
+            words.any(|word| word == "efa") || text.contains("net/ofi") && may_be_efa
         };
         if self.symptoms.iter().any(is_named) {
             return Some(Family::Efa);

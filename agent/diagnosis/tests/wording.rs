@@ -145,3 +145,121 @@ fn libraries_that_do_not_fit_and_parts_that_cannot_be_replaced_are_named() {
         ),
     ]);
 }
+
+#[test]
+fn an_address_of_no_rdma_device_is_a_matter_of_addresses() {
+    each_is(&[
+        (
+            "rdma_getaddrinfo(node=127.0.0.1, service=7471): No such device",
+            "addressing",
+            "loopback interface",
+        ),
+        (
+            "rdma_bind_addr(addr=10.1.1.11:50956) failed: No such device",
+            "addressing",
+            "ip route get PEER",
+        ),
+        (
+            "lnetctl[3065]: descr: \"couldn't query intf ib0\"",
+            "addressing",
+            "lnet.service",
+        ),
+        (
+            "libibverbs: resolver: Neighbour doesn't have a hw addr",
+            "addressing",
+            "",
+        ),
+        // Without a library for the device there is none to resolve an address for.
+        (
+            "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n\
+             rdma_getaddrinfo: No such device",
+            "userspace-libraries",
+            "",
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_target_or_a_firmware_answers_is_no_fault_of_the_network() {
+    each_is(&[
+        (
+            "[ 5743.2] nvme nvme9: Connect command failed, error wo/DNR bit: 6\n[ 5743.3] nvme nvme9: failed to connect queue: 0 ret=6",
+            "storage-access",
+            "",
+        ),
+        (
+            "15:35:48.149 /opt/nvshmem/src/modules/transport/ibgda/ibgda.cpp:1393: non-zero status: 121 Error in mlx5dv_devx_obj_modify for \
+             INIT2RTR_QP with syndrome 764216",
+            "driver-firmware",
+            "",
+        ),
+        (
+            "n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_3:1/IB [1]mlx5_2:1/RoCE ; OOB eth0:10.100.72.18<0>\n\
+             n1:1:3 [0] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument",
+            "job-settings",
+            "NCCL_IB_HCA=^NAME",
+        ),
+        (
+            "rmmod: ERROR: Module rdma_cm is in use by: ksmbd",
+            "modules-in-use",
+            "modprobe -r ksmbd",
+        ),
+        (
+            "na_ofi_getinfo(): Requested OFI provider \"verbs;ofi_rxm\" is not available.",
+            "communication-library",
+            "fi_info -l",
+        ),
+    ]);
+}
+
+#[test]
+fn the_kernels_reports_name_the_module_in_any_of_their_lines() {
+    for (text, expected) in [
+        (
+            "[53902.55] WARNING: CPU: 0 PID: 14451 at net/core/devlink.c:8047 devlink_alloc+0x37/0x1cc\n\
+             [53902.56] Modules linked in: mlx5_core(OE+) mlxfw(OE) tls",
+            Some(SymptomKind::ModuleMismatch),
+        ),
+        (
+            "[8.859] BUG: KASAN: stack-out-of-bounds in rxe_post_send+0x12f3/0x1880 [rdma_rxe] at addr ffff88001f787838",
+            Some(SymptomKind::DriverCrashed),
+        ),
+        // A module of the kernel's own, or one that is loaded already, is not what is wrong.
+        (
+            "[53902.55] WARNING: CPU: 0 PID: 14451 at net/core/devlink.c:8047 devlink_alloc+0x37/0x1cc\n\
+             [53902.56] Modules linked in: mlx5_core(OE) mlxfw(OE) tls",
+            None,
+        ),
+        (
+            "[8.859] BUG: KASAN: use-after-free in nfs_read+0x12/0x80 [nfs] at addr ffff88001f787838",
+            None,
+        ),
+    ] {
+        assert_eq!(kinds(text).first().copied(), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_dump_of_bytes_with_offsets_and_text_is_read_like_one_of_words() {
+    let dump = "MLX5 Error CQE: at [0x7f6a7d20c000], len=64\n\
+        00000000: 00 73 65 65 6E 00 00 00 00 00 00 00 00 00 00 00 | .seen...........\n\
+        00000010: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 | ................\n\
+        00000020: 00 00 00 13 00 00 00 00 00 00 00 00 00 00 00 00 | ................\n\
+        00000030: 00 00 00 00 9D 00 53 04 0A 00 15 42 00 19 B0 D2 | ......S....B....";
+    let ids: Vec<_> = kinds(dump).iter().map(|kind| kind.id()).collect();
+    assert_eq!(ids, ["IBV_WC_LOC_PROT_ERR"]);
+}
+
+#[test]
+fn parameters_quotations_and_what_was_permitted_are_no_failures() {
+    for text in [
+        "ibwarn: [1234] umad_send: fd 3 agentid 2 umad 0x55 timeout 1000",
+        "TestFail: The expected error 'RDMA ERROR: could not create rdma event channel' was not found in output ''",
+        "avc:  denied  { open } for  pid=812 comm=\"app\" path=\"/dev/infiniband/rdma_cm\" scontext=u:r:t permissive=1",
+        "n1:28:66 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55\n\
+         n1:31:67 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n\
+         n1:31:67 [3] proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup",
+    ] {
+        assert_eq!(kinds(text), [], "{text}");
+    }
+}

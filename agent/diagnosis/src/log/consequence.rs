@@ -3,7 +3,7 @@
 mod kinds;
 mod start;
 
-use rdma_health_protocol::WcStatus;
+use rdma_health_protocol::{Errno, WcStatus};
 
 use self::kinds::{
     ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_server, is_seen_by_peer,
@@ -27,6 +27,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     yield_to_neighbour(symptoms);
     follow_device(symptoms);
     end_by_limit(symptoms);
+    end_without_provider(symptoms);
     let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
@@ -164,7 +165,12 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
         let of_start = kind == K::SharedMemory
             && symptom.kind == K::OpenFailed
             && symptom.software == Some(Software::Dpdk);
-        let is_usual = matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout);
+        // NCCL repeats what failed on a GPU in each of its parts.
+        let is_repeated = kind == K::ComputeError
+            && symptom.kind == K::Unrecognised
+            && symptom.software == Some(Software::Nccl)
+            && symptom.named.device.is_none();
+        let is_usual = is_repeated || matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout);
         is_usual || over_tcp || of_store || of_socket || of_start
     };
     // Ranks write at the same time, each into its own part of the log: those that wait come first where the log is sorted by rank.
@@ -341,6 +347,37 @@ fn follow_device(symptoms: &mut [Symptom]) {
         });
         if follows && symptom.grade > Grade::Secondary {
             symptom.grade = Grade::Secondary;
+        }
+    }
+}
+
+/// libibverbs found a device and no library for it: the program then has no device, whatever it asks for.
+fn end_without_provider(symptoms: &mut [Symptom]) {
+    let is_without = |symptom: &Symptom| {
+        symptom.kind == K::NoProvider && symptom.text.contains("no userspace device-specific driver")
+    };
+    let Some(line) = symptoms
+        .iter()
+        .filter(|symptom| is_without(symptom))
+        .filter_map(|symptom| symptom.line)
+        .min()
+    else {
+        return;
+    };
+    let follows = |symptom: &Symptom| {
+        let is_unresolved =
+            symptom.kind == K::AddressUnresolved && symptom.named.errno == Some(Errno::ENODEV);
+        let is_denied = matches!(symptom.named.errno, Some(Errno::EACCES | Errno::EPERM));
+        symptom.line > Some(line) && (is_without_device(symptom.kind) && !is_denied || is_unresolved)
+    };
+    if !symptoms.iter().any(follows) {
+        return;
+    }
+    for symptom in symptoms {
+        if is_without(symptom) {
+            symptom.grade = Grade::Failure;
+        } else if follows(symptom) {
+            symptom.grade = symptom.grade.min(Grade::Secondary);
         }
     }
 }

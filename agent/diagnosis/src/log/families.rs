@@ -55,6 +55,9 @@ const NCCL: &[Row] = &[
         K::QueueFatal,
     ),
     (&["posted incorrect receive info"], K::PostRefused),
+    // The ranks called the operation with different sizes, or the writes arrived out of order.
+    (&["collective mismatch error"], K::PeerDiffers),
+    (&["ej0003:"], K::TcpError),
     (&["no device found", "net/ib"], K::NoDevice),
     // A plugin of NCCL, by its own name.
     (&["no device found", "nccl info"], K::NoDevice),
@@ -314,6 +317,7 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         || lower[at..].starts_with("-e- ")
         || lower[at..].starts_with(grammar::INTER_NODE)
         || lower[at..].starts_with("client switching from rdmacm")
+        || lower[at..].starts_with("nvidia_peermem.ko is not loaded")
         // The plugin for virtual functions reports it of each of its pools.
         || lower[at..]
             .strip_prefix("no devices in device pool, skip")

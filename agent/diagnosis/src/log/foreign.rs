@@ -98,15 +98,16 @@ pub(super) fn is_other_connection(lower: &str, kind: K) -> bool {
 
 /// Whether a line in lower case reports a name of a host that has no address. The error number in it is that of the lookup.
 pub(crate) fn names_no_address(lower: &str) -> bool {
-    const WORDS: [&str; 6] = [
+    const WORDS: [&str; 5] = [
         "check dns",
         "name or service not known",
         "name resolution",
         "could not resolve host",
-        "getaddrinfo",
         "failed to get ip address",
     ];
-    WORDS.iter().any(|words| lower.contains(words))
+    // That of librdmacm looks for a device, too.
+    let asks = || lower.contains("getaddrinfo") && !lower.contains("rdma_getaddrinfo");
+    WORDS.iter().any(|words| lower.contains(words)) || asks()
 }
 
 /// Whether a line in lower case is of a transport over TCP.

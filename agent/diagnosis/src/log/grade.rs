@@ -197,8 +197,12 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
         counts_none || assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
     // `timeout=20`, `timeout set to 20` are settings.
     let is_timeout = FAILURES.get(index) == Some(&"timeout");
+    let is_number = rest
+        .strip_prefix(' ')
+        .is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()));
     let is_setting = is_timeout
         && (assigned
+            || is_number
             || [
                 " set",
                 " is ",

@@ -67,7 +67,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 18] = [
+    let readers: [Reader; 19] = [
         no_device,
         asserted,
         only_tcp,
@@ -82,6 +82,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         transfer_status,
         ended,
         nvme::refused,
+        nvme::answered,
         passthrough::find,
         fabric::umad,
         gpu_path::find,

@@ -159,6 +159,8 @@ pub(super) fn number(text: &str) -> Option<u64> {
 
 /// The 16 bytes of a row: four words (libmlx5), or 16 bytes after an offset and any other prefix (the kernel).
 pub(crate) fn row(line: &str) -> Option<[u8; 16]> {
+    // DPDK repeats the bytes as text.
+    let line = line.split(" | ").next().unwrap_or(line);
     let words: Vec<&str> = line.split_whitespace().take(64).collect();
     let hexadecimal =
         |word: &&str, length| word.len() == length && word.bytes().all(|b| b.is_ascii_hexdigit());

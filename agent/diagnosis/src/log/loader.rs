@@ -97,7 +97,9 @@ fn missing(lower: &str) -> Option<(K, usize)> {
     if VERBS.iter().any(|library| name.starts_with(library)) {
         return Some((K::NoLibrary, at - name.len()));
     }
-    is_communication(&lower[..at]).then_some((K::BackendMissing, at - name.len()))
+    // The plugin of a program that uses RDMA among others.
+    let is_plugin = name.contains("rdma");
+    (is_plugin || is_communication(&lower[..at])).then_some((K::BackendMissing, at - name.len()))
 }
 
 /// Whether a library that was found does not fit another one, which is a failure also where the library is optional.
@@ -218,6 +220,10 @@ mod tests {
             (
                 "relocation error: /opt/x/libfoo.so.0: symbol bar, version z_1 not defined in file libz.so.1 with link time reference",
                 None,
+            ),
+            (
+                "e [rpc-transport.c:297] 0-rpc-transport: /usr/lib64/glusterfs/6.3/rpc-transport/rdma.so: cannot open shared object file: no such file",
+                Some(K::BackendMissing),
             ),
             (
                 "importerror: libcudnn.so.9: cannot open shared object file: no such file or directory",

@@ -187,6 +187,8 @@ const WORDS: &[(&str, Mark)] = &[
     ("npu-smi", Mark::Family(Family::Ascend)),
     ("ei0006:", Mark::Family(Family::Ascend)),
     ("ei0009:", Mark::Family(Family::Ascend)),
+    ("ei0013", Mark::Family(Family::Ascend)),
+    ("hccl watchdog", Mark::Family(Family::Ascend)),
     ("ej0002:", Mark::Family(Family::Ascend)),
     ("srd_iface", Mark::Family(Family::Efa)),
     ("rdmap", Mark::Family(Family::Efa)),

@@ -1,7 +1,7 @@
 //! What connects this host to NVMe targets says of a connection that the kernel did not make: nvme-cli, libnvme and the CSI driver write
 //! its options to `/dev/nvme-fabrics`, and the kernel answers with an error number.
 
-use super::line::is_word;
+use super::line::{after, is_word, number};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that this module reads, in lower case.
@@ -88,6 +88,14 @@ pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
         K::CmFailed
     };
     Some((kind, at))
+}
+
+/// `nvme nvme9: failed to connect queue: 0 ret=6`: a positive number is the status with which the target answered, a negative one an error
+/// number of this host.
+pub(super) fn answered(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("failed to connect queue")?;
+    let status = after(&lower[at..], "ret=").and_then(number)?;
+    (status > 0).then_some((K::StorageRefused, at))
 }
 
 /// Whether a word begins so: `iser` is not in `appraiser`.

@@ -83,6 +83,8 @@ pub(super) struct Recogniser {
     /// Whether a line shows a device plugin for RDMA.
     our_plugin: bool,
     ranks: Ranks,
+    /// See [`Recogniser::mixes_layers`].
+    mixed: bool,
     /// The status of an operator's policy.
     policy: Policy,
     /// Lists of devices that tools print.
@@ -100,6 +102,11 @@ impl Recogniser {
     /// What the lines so far show of the place where the job runs.
     pub(super) fn marks(&self) -> Marks {
         self.marks
+    }
+
+    /// Whether NCCL uses ports of InfiniBand and of RoCE on one host: it may connect one of the first to one of the second.
+    pub(super) fn mixes_layers(&self) -> bool {
+        self.mixed
     }
 
     /// What the lines show of GUIDs, GIDs and GPUs.
@@ -165,6 +172,7 @@ impl Recogniser {
         self.successes.add(&line.lower, number);
         self.requested |= cluster::requests_rdma(&line.lower);
         self.ranks.add(&text, &line.lower);
+        self.mixed |= settings::mixes_layers(&line.lower);
         self.our_plugin |= registration::is_of_our_plugin(&line.lower);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) {
@@ -180,7 +188,8 @@ impl Recogniser {
         }
         if let Some(report) = Report::begin(&text, &line.lower, number) {
             self.report = Some(report);
-            return None;
+            // It may name the module itself.
+            return self.traced(bytes, number);
         }
         self.nearby.add_memory(&line.lower, number);
         // PyTorch ends its message about a failure with the version of NCCL.

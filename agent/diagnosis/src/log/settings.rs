@@ -140,3 +140,11 @@ fn setting(text: &str) -> Option<(&'static str, &str)> {
         plain.then_some((*name, value))
     })
 }
+
+/// `NET/IB : Using [0]mlx5_3:1/IB [1]mlx5_2:1/RoCE`: the ports that NCCL uses, of both link layers.
+pub(super) fn mixes_layers(lower: &str) -> bool {
+    lower.split_once("net/ib : using").is_some_and(|(_, ports)| {
+        let has = |layer: &str| ports.split([' ', ';']).any(|port| port.ends_with(layer));
+        has("/ib") && has("/roce")
+    })
+}

@@ -17,6 +17,8 @@ const HEADERS: &[(&[&str], K)] = &[
     // The firmware of the host reports a PCIe error, with the function some lines below.
     (&["[hardware error]:", "event severity: fatal"], K::PciFault),
     (&["[hardware error]:", "event severity: recoverable"], K::PciFault),
+    // The kernel finds what a module does wrong while it loads.
+    (&["warning: cpu:", " at "], K::ModuleMismatch),
 ];
 
 /// First lines of the report of a crash in lower case, or first calls of its trace, where the report is cut.
@@ -25,6 +27,7 @@ const CRASHES: &[&str] = &[
     "bug: kernel null pointer",
     "kernel bug at",
     "general protection fault",
+    "bug: kasan: ",
     "oops: ",
     "page_fault_oops+",
 ];
@@ -83,7 +86,11 @@ impl Report {
         if self.kind == K::PciFault {
             return line.contains("[Hardware Error]:") && line.contains("section_type: PCIe error");
         }
-        let Some(module) = module(line) else {
+        if loads(line).is_some_and(is_core) {
+            return matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
+        }
+        // Drivers warn of much that they survive.
+        let Some(module) = module(line).filter(|_| self.kind != K::ModuleMismatch) else {
             return false;
         };
         is_core(module) || self.kind == K::HostMemory && is_consumer(module)
@@ -101,11 +108,23 @@ pub(super) fn is_call(text: &str) -> bool {
     !call.is_empty() && is_hex(offset) && is_hex(size)
 }
 
-/// The module in a line of a call trace: ` mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]`.
+/// The module in a line of a call trace: ` mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]`; and in the heading of a report that names the call:
+/// `BUG: KASAN: … in rxe_post_send+0x12f3/0x1880 [rdma_rxe] at addr …`.
 fn module(line: &str) -> Option<&str> {
     let (call, rest) = line.trim_end().rsplit_once('[')?;
-    let module = rest.strip_suffix(']')?.split(' ').next()?;
-    call.contains("+0x").then_some(module)
+    let (inner, after) = rest.split_once(']')?;
+    let is_end = after.is_empty() || line.contains("BUG: KASAN:");
+    let module = inner.split(' ').next()?;
+    (is_end && call.contains("+0x")).then_some(module)
+}
+
+/// The module from another source than the kernel's that is being loaded: `Modules linked in: mlx5_core(OE+) mlx_compat(OE) …`.
+fn loads(line: &str) -> Option<&str> {
+    let (_, modules) = line.split_once("Modules linked in:")?;
+    modules.split_whitespace().find_map(|word| {
+        let (name, flags) = word.strip_suffix(')')?.split_once('(')?;
+        (flags.contains('+') && flags.contains('O')).then_some(name)
+    })
 }
 
 /// Whether a module is a driver of adapters or a part of the RDMA core.

@@ -99,6 +99,7 @@ pub(super) static VIRTUAL_FUNCTIONS: KnownCause = KnownCause {
     cases: &[],
     often: &[NoDevice, FunctionUnconfigured],
     sometimes: &[
+        PortNotActive,
         SocketFallback,
         DeviceGone,
         OpenFailed,

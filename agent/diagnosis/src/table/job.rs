@@ -276,7 +276,7 @@ pub(super) static OPEN_FILES: KnownCause = KnownCause {
 
 pub(super) static PEER_FAILED: KnownCause = KnownCause {
     id: "peer-failed",
-    title: "The peer, such as another rank, failed or ended first",
+    title: "The peer (another rank, the server or the target) failed or ended first",
     explanation: "When one end of a connection ends, the other sees flushed requests, missing receive buffers or remote errors.",
     next_step: "Find the earliest error in the logs of all ranks, and run rdma-health check on the node that logged it.",
     rules: &[],

@@ -183,6 +183,7 @@ pub(super) static GID_OTHER_NAMESPACE: KnownCause = KnownCause {
     sometimes: &[
         ConnectInvalid,
         ConnectNoData,
+        ConnectFailed,
         AddressUnresolved,
         NoGid,
         DeviceAbsent,

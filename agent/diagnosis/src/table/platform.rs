@@ -95,7 +95,7 @@ pub(super) static MODULES_IN_USE: KnownCause = KnownCause {
     cases: &[],
     often: &[ModuleInUse],
     sometimes: &[DriverNotReady],
-    weigh: weigh::logged,
+    weigh: weigh::in_use,
 };
 
 pub(super) static FIRMWARE_FILE: KnownCause = KnownCause {

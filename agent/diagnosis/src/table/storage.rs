@@ -49,7 +49,7 @@ pub(super) static PEER_SETTINGS: KnownCause = KnownCause {
     cases: &[],
     often: &[PeerDiffers],
     sometimes: &[ConnectRefused, CmFailed],
-    weigh: weigh::logged,
+    weigh: weigh::peer_settings,
 };
 
 /// Whether only a process can have this cause: the limits, permissions, libraries and devices of a container do not concern modules of

@@ -140,9 +140,11 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
         .symptoms
         .iter()
         .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
+    let seen = tables(case);
+    let all_have = !seen.is_empty() && seen.iter().all(|(_, gids)| gids.iter().any(Gid::is_routable));
     match empty {
-        // Another index may have one.
-        Some(symptom) if configured_index(case).is_some() => {
+        // Another index, or another network namespace, may have one.
+        Some(symptom) if all_have || configured_index(case).is_some() => {
             scales.fits(&symptom.source, "the local GID is ::, an empty entry");
         }
         Some(symptom) => scales.shows(&symptom.source, "the local GID is ::, an empty entry"),
@@ -338,15 +340,23 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     let hidden = case.symptoms.iter().find(|symptom| {
         // The kernel refuses to name the type of an entry whose network device is not in the reader's network namespace.
         let is_type = symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
-        is_type
-            || symptom.kind == SymptomKind::InterfaceHidden
-            || symptom.kind == SymptomKind::AddressUnresolved && symptom.named.errno == Some(Errno::ENODEV)
+        is_type || symptom.kind == SymptomKind::InterfaceHidden
     });
     if let Some(symptom) = hidden {
         scales.fits(&symptom.source, &symptom.text);
     }
     let seen = tables(case);
     let all_have = !seen.is_empty() && seen.iter().all(|(_, gids)| gids.iter().any(Gid::is_routable));
+    let empty = case
+        .symptoms
+        .iter()
+        .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
+    if let Some(symptom) = empty.filter(|_| all_have && case.containers) {
+        scales.shows(
+            &symptom.source,
+            "the local GID is ::, an empty entry, but the ports of this node have GIDs",
+        );
+    }
     if found_none(case) && all_have {
         scales.fits(
             "GID tables",

@@ -6,6 +6,7 @@ use rdma_health_protocol::Errno;
 use super::{
     Case, Scales,
     cluster::{GUID_STEP, function_step},
+    network::{ABSENT, absent_and_down},
 };
 use crate::symptom::{Software, Symptom, SymptomKind};
 
@@ -96,6 +97,16 @@ pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
             "On the host, set the GUIDs of the virtual function and its state: ip link set PF vf N node_guid GUID, the same with port_guid, then ip link set \
             PF vf N state auto, and bind its driver again. The subnet manager must serve virtual ports: with opensm, virt_enabled 2 in opensm.conf. The \
             cable has a link, so it is not what is missing."
+                .into(),
+        );
+        return;
+    }
+    if let Some(symptom) = absent_and_down(case) {
+        scales.shows(&symptom.source, ABSENT);
+        scales.next_step = Some(
+            "On the host, find the virtual function of the device (rdma-health devices, ip -d link show) and its physical function. InfiniBand: set its \
+            GUIDs and ip link set PF vf N state auto, then bind its driver again; the subnet manager must serve virtual ports (opensm: virt_enabled 2). \
+            Ethernet: ip link set PF vf N state auto, and ip link set NETDEV up in the pod. The cable of the physical port has a link."
                 .into(),
         );
         return;

@@ -133,7 +133,23 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     };
     scales.fits(&symptom.source, &symptom.text);
     let text = symptom.text.to_ascii_lowercase();
-    if ["trtype", "transport"].iter().any(|word| text.contains(word))
+    if text.contains("rpc-transport") || text.contains("transport-type 'rdma'") {
+        scales.next_step = Some(
+            "Install Gluster's transport over RDMA in the version of the other packages (glusterfs-rdma). Gluster 8 and later have none: change the \
+            volume to TCP (gluster volume set VOLUME config.transport tcp), which also works over IP over InfiniBand."
+                .into(),
+        );
+    } else if ["re-compile libfabric", "requested ofi provider"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        scales.next_step = Some(
+            "This libfabric was built without the provider that the program requests: fi_info -l lists those that it has. Install or build one with it \
+            (--enable-verbs; with Spack fabrics=verbs), or let the program use another one. If the provider is there, fi_info -p PROVIDER shows \
+            whether it finds a device."
+                .into(),
+        );
+    } else if ["trtype", "transport"].iter().any(|word| text.contains(word))
         && symptom.software.is_some_and(Software::is_storage)
     {
         scales.next_step = Some(
@@ -159,6 +175,45 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+}
+
+/// The ends of a connection do not agree. NCCL says so of two ranks in one operation.
+pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
+    let mut differing = case.seen(&[SymptomKind::PeerDiffers]);
+    if differing.any(|symptom| symptom.text.contains("collective mismatch")) {
+        scales.next_step = Some(
+            "Check that all ranks call the same operations with the same sizes, in the same order (TORCH_DISTRIBUTED_DEBUG=DETAIL), with one version of \
+            NCCL. If they do, the adapter may deliver writes out of order: mlxconfig -d ADDRESS query PCI_WR_ORDERING must show per_mkey, and \
+            NCCL_IB_PCI_RELAXED_ORDERING=0 tells whether this is it."
+                .into(),
+        );
+    }
+    logged(case, scales);
+}
+
+/// The modules that keep others loaded, where the log names them: `rmmod: ERROR: Module rdma_cm is in use by: ksmbd`.
+pub(crate) fn in_use(case: &Case<'_>, scales: &mut Scales) {
+    let is_name = |word: &&str| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let users: Vec<&str> = case
+        .symptoms
+        .iter()
+        .filter(|symptom| symptom.kind == SymptomKind::ModuleInUse)
+        .filter_map(|symptom| symptom.text.split_once("in use by: "))
+        .flat_map(|(_, names)| names.split([' ', ',']).filter(|name| !name.is_empty()))
+        .filter(is_name)
+        .take(8)
+        .collect();
+    if !users.is_empty() {
+        let users = users.join(" ");
+        scales.next_step = Some(format!(
+            "Unload first what the log names: stop what uses it (mounts, exports, sessions, programs), then modprobe -r {users}, and restart openibd or the \
+            driver container. If a module comes back by itself, a service loads it: stop that service, too."
+        ));
+    }
+    logged(case, scales);
 }
 
 /// DPDK found a function without an RDMA device. Returns whether it did.

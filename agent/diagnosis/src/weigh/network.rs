@@ -6,16 +6,19 @@ use rdma_health_node::{
     kmsg::EventKind,
     words::count_of,
 };
-use rdma_health_protocol::{Errno, WcStatus};
+use rdma_health_protocol::WcStatus;
 
-use super::{Case, Scales, fabric as tools, only_probed, probes_passed};
-use crate::log::{is_of_socket, names_no_address};
+use super::{Case, Scales, fabric as tools, only_probed, probes_passed, unresolved::unresolved};
+use crate::log::is_of_socket;
 use crate::symptom::{Software, Symptom, SymptomKind, Transition};
 
 pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     const DOWN: [SymptomKind; 2] = [SymptomKind::PortError, SymptomKind::PortNotActive];
     if let Some(symptom) = over_sockets(case) {
         scales.doubts(&symptom.source, "the peer was not reached over TCP");
+    }
+    if let Some(symptom) = absent_and_down(case) {
+        return scales.doubts(&symptom.source, ABSENT);
     }
     // The port may be up again: what the log reports is not contradicted by the present state.
     if let Some(symptom) = case.seen(&DOWN).next() {
@@ -55,6 +58,21 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
         };
         scales.against(port.file("state"), format!("4: ACTIVE{more}"));
     }
+}
+
+/// Why the port that a log names as down may be that of a virtual function.
+pub(super) const ABSENT: &str = "the node does not list the device now, and its own ports are ACTIVE: it may be a virtual function in a pod";
+
+/// A port that the log names as down, of a device that this node does not list, while all ports of the node are active.
+pub(super) fn absent_and_down<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let ports: Vec<_> = case.node.ports().collect();
+    let all_active = !ports.is_empty() && ports.iter().all(|port| port.is_active() == Some(true));
+    let is_listed = |name: &String| case.node.hcas().any(|hca| hca.name == *name);
+    case.symptoms.iter().copied().find(|symptom| {
+        symptom.kind == SymptomKind::PortNotActive
+            && all_active
+            && symptom.named.device.as_ref().is_some_and(|name| !is_listed(name))
+    })
 }
 
 /// When a link that goes down belongs to the start of the node, in seconds after boot.
@@ -313,49 +331,8 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         scales.next_step = Some(unresolved_step(case));
         scales.fits(&symptom.source, &symptom.text);
     }
-    let unnamed = case
-        .seen(&[SymptomKind::AddressUnresolved])
-        .find(|symptom| names_no_address(&symptom.text.to_ascii_lowercase()));
-    if let Some(symptom) = unnamed {
-        scales.next_step = Some(
-            "A host name in the log has no address where the job runs: getent hosts NAME. Correct DNS or /etc/hosts, or let the program use \
-            addresses, of the family (IPv4 or IPv6) that it is set to use. In Kubernetes, the names of pods need a headless service."
-                .into(),
-        );
-        return scales.fits(&symptom.source, &symptom.text);
-    }
-    let not_there = case
-        .seen(&[SymptomKind::AddressUnresolved])
-        .find(|symptom| symptom.text.contains("query intf"));
-    if let Some(symptom) = not_there {
-        scales.next_step = Some(
-            "The interface that LNet is to use did not exist, or had no address, when LNet started: ip -brief address. If it has one now, LNet started too \
-            early: order it after what brings the interface up (systemctl edit lnet.service: After=network-online.target), and restart it. Otherwise \
-            correct the name in /etc/lnet.conf or the options of the module lnet, and load ib_ipoib for an interface of InfiniBand."
-                .into(),
-        );
-        return scales.fits(&symptom.source, &symptom.text);
-    }
-    let not_local = case
-        .seen(&[SymptomKind::AddressUnresolved])
-        .find(|symptom| symptom.named.errno == Some(Errno::EADDRNOTAVAIL));
-    if let Some(symptom) = not_local {
-        scales.next_step = Some(
-            "The source address that the program binds to is not an address of this host, or of the pod: compare it with ip -brief address. \
-            Correct the program's interface or address setting, or restore the address."
-                .into(),
-        );
-        scales.fits(&symptom.source, &symptom.text);
-    }
-    if case
-        .seen(&[SymptomKind::AddressUnresolved])
-        .any(|symptom| symptom.software == Some(Software::OpenMpi))
-    {
-        scales.insisted_step = Some(
-            "Use UCX in place of the old openib BTL: mpirun --mca pml ucx --mca btl ^openib (ompi_info | grep ucx shows whether \
-            Open MPI has it). With openib, a RoCE port needs an IP address and --mca btl_openib_cpc_include rdmacm."
-                .into(),
-        );
+    if unresolved(case, scales) {
+        return;
     }
     only(case, scales, &LinkLayer::Ethernet);
     if scales.contradicts.is_empty() {

@@ -114,7 +114,13 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
 
 /// A setting names what does not exist where the job runs.
 fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
-    if is_network(symptom) {
+    if symptom.kind == SymptomKind::ConnectIncompatible && symptom.software == Some(Software::Nccl) {
+        scales.next_step = Some(
+            "NCCL connects ports of two link layers, InfiniBand and RoCE, which cannot reach each other. Leave out those of one: the line NET/IB : Using \
+            lists the ports with their layer. Set NCCL_IB_HCA=^NAME to exclude, or NCCL_IB_HCA==NAME,NAME to select, on all nodes."
+                .into(),
+        );
+    } else if is_network(symptom) {
         if let Some(plugin) = case.seen(&[SymptomKind::BackendMissing]).next() {
             return scales.doubts(&plugin.source, "the plugin that has this network does not load");
         }

@@ -35,6 +35,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing rdma device spec"], K::ModuleMissing),
     (&["non-rdma device"], K::ModuleMissing),
     (&["no allocatable devices"], K::ResourceUnavailable),
+    (&["unresolvable cdi devices", "mlx5"], K::ResourceUnavailable),
+    (&["unresolvable cdi devices", "rdma"], K::ResourceUnavailable),
     (&["guid is not valid"], K::FunctionUnconfigured),
     (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
     (&["sri-ov cni", "failed"], K::NetworkAttachFailed),

@@ -45,6 +45,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["nvme_fabrics: ", "unknown parameter"], K::OptionsRefused),
     (&["nvme_fabrics: ", "found same host"], K::OptionsRefused),
     (&["nvme nvme", "invalid mnan value"], K::PeerDiffers),
+    (&["transport-type 'rdma' is not valid"], K::BackendMissing),
+    // The target answered the first command of a queue.
+    (&["connect command failed, error wo/dnr bit"], K::StorageRefused),
     // Modules.
     (&["no handler found for transport rdma"], K::ModuleMissing),
     (&["could not load transport iser"], K::ModuleMissing),

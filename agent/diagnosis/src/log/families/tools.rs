@@ -61,6 +61,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["unable to read to socket/rdma_cm"], K::PeerClosed),
     (&["unable to init the socket connection"], K::ExchangeFailed),
     (&["stat of ib device"], K::NoDevice),
+    // libibverbs looks up the hardware address of a peer itself.
+    (&["neighbour doesn't have a hw addr"], K::ConnectUnreachable),
+    (&["neigh resolution process failed"], K::ConnectUnreachable),
     (&["ibwarn", "timeout"], K::NoSubnetManager),
     (&["no sm"], K::NoSubnetManager),
     (&["sminfo", "failed"], K::NoSubnetManager),

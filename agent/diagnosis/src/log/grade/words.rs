@@ -360,6 +360,7 @@ const QUOTES: &[&str] = &[
     "on failure",
     "on error",
     "in the event of",
+    "expected error",
     "alert:",
     "expr:",
     "fix ",
@@ -487,6 +488,11 @@ const HARMLESS: &[&str] = &[
     "version is incompatible, required",
     // RCCL's advice on every start; whether the IOMMU translates is read elsewhere.
     "missing \"amd_iommu=on\"",
+    // libibumad traces its calls with their parameters.
+    "umad_send: fd ",
+    "umad_recv: fd ",
+    // SELinux logs what it would deny.
+    "permissive=1",
     // The program goes on without it, or a test provoked it.
     ", ignoring",
     "not loaded, skipping",

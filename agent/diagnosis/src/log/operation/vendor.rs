@@ -3,7 +3,10 @@
 use rdma_health_protocol::Errno;
 
 use super::Operation;
-use crate::symptom::SymptomKind;
+use crate::{
+    log::line::{after, number},
+    symptom::SymptomKind,
+};
 
 /// What a failed call in a line in lower case shows if its error says something else than that of the verbs.
 pub(in crate::log) fn special(
@@ -14,6 +17,7 @@ pub(in crate::log) fn special(
     experimental(lower, operation, errno)
         .or_else(|| of_kernel(lower, errno))
         .or_else(|| devx(lower, errno?))
+        .or_else(|| refused(lower))
         .or_else(|| initiator(lower, operation, errno?))
 }
 
@@ -39,6 +43,12 @@ fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Opti
         ),
     };
     (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
+}
+
+/// A command of `DevX` goes to the firmware of this adapter, which answers a refusal with a syndrome: no packet was sent.
+fn refused(lower: &str) -> Option<SymptomKind> {
+    let syndrome = after(lower, "syndrome ").and_then(number)?;
+    (syndrome != 0 && lower.contains("mlx5dv_devx_")).then_some(SymptomKind::CommandRefused)
 }
 
 /// The kernel's clients of storage allocate memory regions without memory behind them: the adapter has no room for another one.

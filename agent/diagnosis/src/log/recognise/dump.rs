@@ -26,11 +26,11 @@ struct Entry {
 }
 
 impl Dump {
-    /// Whether a dump begins: libmlx5's line, which ends in `got completion with error:`, or the kernel's.
+    /// Whether a dump begins: libmlx5's line, which ends in `got completion with error:`, the kernel's, or DPDK's `MLX5 Error CQE: at […]`.
     pub(super) fn begins(&mut self, line: &Lower<'_>, number: u64) -> bool {
         let lower = line.lower.trim_end();
         let ends = lower.ends_with("got completion with error:");
-        if !ends && !lower.contains("dump error cqe") {
+        if !ends && !lower.contains("dump error cqe") && !lower.contains("error cqe: at") {
             return false;
         }
         self.0 = Some(Entry {

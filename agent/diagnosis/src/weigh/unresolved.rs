@@ -1,0 +1,84 @@
+//! An address for which `rdma_cm` found no RDMA device, and why.
+
+use rdma_health_protocol::Errno;
+
+use super::{Case, Scales};
+use crate::{
+    log::names_no_address,
+    symptom::{Software, SymptomKind},
+};
+
+/// Weighs what the log shows of the address. Returns whether that decides.
+pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let unnamed = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| names_no_address(&symptom.text.to_ascii_lowercase()));
+    if let Some(symptom) = unnamed {
+        scales.next_step = Some(
+            "A host name in the log has no address where the job runs: getent hosts NAME. Correct DNS or /etc/hosts, or let the program use \
+            addresses, of the family (IPv4 or IPv6) that it is set to use. In Kubernetes, the names of pods need a headless service."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+        return true;
+    }
+    let of_none = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| symptom.named.errno == Some(Errno::ENODEV));
+    if let Some(symptom) = of_none {
+        let is_loopback = ["127.0.0.1", "localhost", "[::1]"]
+            .iter()
+            .any(|name| symptom.text.contains(name));
+        if is_loopback {
+            scales.next_step = Some(
+                "The address is that of the loopback interface, which no RDMA device has. Give the program the address of the RDMA interface, also for a \
+                connection within the node: rdma link show, ip -brief address."
+                    .into(),
+            );
+            scales.shows(&symptom.source, &symptom.text);
+            return true;
+        }
+        scales.next_step = Some(
+            "The address in the log leads over an interface that is of no RDMA device, where the program runs: ip route get PEER names the interface, rdma \
+            link show those of RDMA. Use an address of such an interface on both ends. In a pod, the interface must be in the pod, too: attach it \
+            (SR-IOV, host-device or macvlan network), or use hostNetwork: true."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    let not_there = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| symptom.text.contains("query intf"));
+    if let Some(symptom) = not_there {
+        scales.next_step = Some(
+            "The interface that LNet is to use did not exist, or had no address, when LNet started: ip -brief address. If it has one now, LNet started too \
+            early: order it after what brings the interface up (systemctl edit lnet.service: After=network-online.target), and restart it. Otherwise \
+            correct the name in /etc/lnet.conf or the options of the module lnet, and load ib_ipoib for an interface of InfiniBand."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+        return true;
+    }
+    let not_local = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| symptom.named.errno == Some(Errno::EADDRNOTAVAIL));
+    if let Some(symptom) = not_local {
+        scales.next_step = Some(
+            "The source address that the program binds to is not an address of this host, or of the pod: compare it with ip -brief address. \
+            Correct the program's interface or address setting, or restore the address."
+                .into(),
+        );
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    if case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .any(|symptom| symptom.software == Some(Software::OpenMpi))
+    {
+        scales.insisted_step = Some(
+            "Use UCX in place of the old openib BTL: mpirun --mca pml ucx --mca btl ^openib (ompi_info | grep ucx shows whether \
+            Open MPI has it). With openib, a RoCE port needs an IP address and --mca btl_openib_cpc_include rdmacm."
+                .into(),
+        );
+    }
+    false
+}
