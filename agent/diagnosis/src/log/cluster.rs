@@ -146,7 +146,12 @@ fn network(lower: &str) -> Option<(K, usize)> {
     if rest.contains("guid is not valid") {
         return Some((K::FunctionUnconfigured, at));
     }
-    is_of_rdma(lower).then_some((K::NetworkAttachFailed, at))
+    (is_of_rdma(lower) || is_refused_macvlan(lower)).then_some((K::NetworkAttachFailed, at))
+}
+
+/// An interface of IP over InfiniBand takes no macvlan: the kernel answers EINVAL.
+fn is_refused_macvlan(lower: &str) -> bool {
+    lower.contains("create macvlan: invalid argument")
 }
 
 /// A driver of dynamic resource allocation could not prepare a device, or could not move it into the pod.

@@ -360,7 +360,6 @@ const QUOTES: &[&str] = &[
     "on failure",
     "on error",
     "in the event of",
-    "expected error",
     "alert:",
     "expr:",
     "fix ",
@@ -499,6 +498,7 @@ const HARMLESS: &[&str] = &[
     "(ignored)",
     "(expected)",
     "as expected",
+    "the expected error",
     // A server of Lustre reports what a request took.
     "indicates the system was overloaded",
     // The details of a PCIe error, whose first line says how grave it is.
