@@ -86,9 +86,7 @@ pub(super) fn concerns_rdma(lower: &str) -> bool {
             .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphabetic())
     };
     let is_rail = || lower.contains("rail") && lower.contains("\"ovs\"");
-    // An interface of IP over InfiniBand takes no macvlan.
-    let is_refused = || lower.contains("create macvlan: invalid argument");
-    is_refused()
+    is_refused_macvlan(lower)
         || is_of_rdma(lower)
         || requests_rdma(lower)
         || USERS.iter().any(|name| is_user(name))
