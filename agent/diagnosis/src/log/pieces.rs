@@ -1,10 +1,13 @@
 //! Lines within a line: what a program wrote in several lines and another one keeps in one, such as a message in JSON or the last lines of
 //! NCCL's log in an error of JAX.
 
-use memchr::memmem;
+use std::sync::LazyLock;
 
-/// What precedes the last line of NCCL's log where a program repeats it.
+use memchr::memmem::Finder;
+
+/// What precedes the last line of NCCL's log where a program repeats it: all begin alike.
 const LAST_LINES: [&[u8]; 2] = [b"Last NCCL warning(error) log entry", b"Last error:"];
+static LAST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"Last "));
 
 /// Maximum number of lines that are told apart in one.
 const MOST: usize = 64;
@@ -26,11 +29,9 @@ pub(super) fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
 /// Where the first of the lines ends, and where the next one begins.
 fn first_end(bytes: &[u8]) -> Option<(usize, usize)> {
     let escaped = escaped_end(bytes);
-    let repeated = LAST_LINES
-        .iter()
-        .filter_map(|words| memmem::find(bytes, words))
-        .filter(|at| *at > 0)
-        .min()
+    let repeated = LAST
+        .find_iter(bytes)
+        .find(|at| *at > 0 && LAST_LINES.iter().any(|words| bytes[*at..].starts_with(words)))
         .map(|at| (at, at));
     match (escaped, repeated) {
         (Some(escaped), Some(repeated)) => Some(escaped.min(repeated)),
