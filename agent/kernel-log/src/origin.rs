@@ -7,7 +7,7 @@
 use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 41] = [
+const ADAPTERS: [&str; 44] = [
     "cxi_core",
     "cxi_ss1",
     "mlx5_core",
@@ -49,6 +49,9 @@ const ADAPTERS: [&str; 41] = [
     "cxi",
     "infinipath",
     "ib_qib",
+    "hclgevf",
+    "cxgb4vf",
+    "iw_nes",
 ];
 
 /// What else begins messages that [`Message::parse`] takes, in lower case.
