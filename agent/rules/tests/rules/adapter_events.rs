@@ -274,6 +274,26 @@ fn an_adapter_whose_driver_finds_no_file_needs_no_new_adapter() {
     let found = findings(&logged(&[(DAY, &line)]), &auto(), "adapter-not-started");
     assert!(found[0].remedy.contains("linux-firmware"));
     assert!(!found[0].remedy.contains("flint"));
+    assert!(
+        !found[0].message.contains("initialisation"),
+        "{}",
+        found[0].message
+    );
+    // The message about the file may be another one than that of the fault.
+    let missing = format!("{MLX5_0}: Direct firmware load for a/b.fw failed with error -2");
+    let given_up = "mlx5_core: probe of 0000:18:00.0 failed with error -2";
+    let found = findings(
+        &logged(&[(DAY, &missing), (DAY, given_up)]),
+        &auto(),
+        "adapter-not-started",
+    );
+    assert!(found[0].remedy.contains("linux-firmware"));
+    assert!(
+        found[0]
+            .evidence
+            .iter()
+            .any(|piece| piece.value.contains("a/b.fw"))
+    );
 }
 
 #[test]
