@@ -9,7 +9,7 @@ use crate::{
     denial,
     event::{Device, EventKind},
     failure, gpu,
-    origin::{Message, Writer, pci},
+    origin::{Message, Writer, is_adapter, named, pci},
     record::Record,
     speaker::is_about_a_process,
 };
@@ -407,10 +407,12 @@ fn of_number(lower: &str) -> Option<EventKind> {
     is_late.then_some(EventKind::CommandTimeout)
 }
 
-/// The function in `probe of 0000:14:00.0 failed with error -12`.
+/// The function in `probe of 0000:14:00.0 failed with error -12`, or a part of one on the auxiliary bus: `probe of mlx5_core.rdma.3 failed`.
 fn probed(message: &Message<'_>) -> Option<Device> {
     let (_, rest) = message.text.split_once("probe of ")?;
-    pci(rest.split(' ').next()?)
+    let name = rest.split(' ').next()?;
+    let is_part = || name.contains('.') && is_adapter(name);
+    pci(name).or_else(|| is_part().then(|| named(name)).flatten())
 }
 
 /// Phrases about PCIe errors and lost functions. `None` is harmless.

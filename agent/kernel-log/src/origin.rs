@@ -338,7 +338,7 @@ pub fn is_address(name: &str) -> bool {
 }
 
 /// The device with this name; `None` if it cannot be one (`IFNAMSIZ` is 16, `IB_DEVICE_NAME_MAX` 64).
-fn named(name: &str) -> Option<Device> {
+pub(super) fn named(name: &str) -> Option<Device> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
     let is_name = !name.is_empty() && name.len() < 64 && name.bytes().all(plain);
     is_name.then(|| Device::Named(name.to_owned()))

@@ -297,6 +297,30 @@ fn an_adapter_whose_driver_finds_no_file_needs_no_new_adapter() {
 }
 
 #[test]
+fn a_part_of_an_adapter_is_named_by_its_function() {
+    let probe = "mlx5_ib.rdma: probe of mlx5_core.rdma.3 failed with error -12";
+    let refused = format!(
+        "{MLX5_0}: mlx5_cmd_out_err:808:(pid 977): CREATE_MKEY(0x200) op_mod(0x0) failed, status no resources(0xf), syndrome (0x0), err(-12)"
+    );
+    let node = logged(&[(DAY, &refused), (DAY, probe)]);
+    let found = findings(&node, &auto(), "adapter-not-started");
+    assert_eq!(found[0].subject.device.as_deref(), Some("mlx5_0"));
+    assert!(
+        found[0].remedy.contains("no resources left"),
+        "{}",
+        found[0].remedy
+    );
+    assert!(!found[0].remedy.contains("flint"));
+    // Where it is not known which function it is, no command has a placeholder.
+    let found = findings(&logged(&[(DAY, probe)]), &auto(), "adapter-not-started");
+    assert!(
+        found[0].remedy.contains("grep mlx5_core.rdma.3"),
+        "{}",
+        found[0].remedy
+    );
+}
+
+#[test]
 fn virtual_functions_without_room_are_a_warning() {
     let with = |fixture: &str, text: &str| {
         let found = node(fixture, |_| {});

@@ -51,6 +51,10 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
                 finding.evidence("/dev/kmsg", line)
             });
         }
+        if let Some(line) = without_resources(node, fault) {
+            let finding = finding.case(FindingCase::WithoutResources).remedy(NO_RESOURCES);
+            return Some(finding.evidence("/dev/kmsg", line));
+        }
         let finding = finding.case(FindingCase::NotStarted);
         Some(finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED)))
     });
@@ -117,6 +121,25 @@ fn address_of<'a>(fault: &DeviceEvent<'a>) -> Option<&'a str> {
         (None, _) => None,
     }
 }
+
+/// The message about the same function in which its firmware refuses a request because it has no resources left.
+fn without_resources<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
+    let subject = fault.subject();
+    let refused = node
+        .device_events()
+        .into_iter()
+        .find(|other| other.event.kind == EventKind::ResourceLimit && other.subject() == subject)?;
+    Some(&refused.event.message)
+}
+
+/// What to do about an adapter whose firmware has no resources left.
+const NO_RESOURCES: Remedy = Remedy {
+    any: "The firmware refused what the driver needs for RDMA, because it has no resources left (memory keys, queues or pages), so the function has no \
+        RDMA device. The adapter is not faulty: use fewer virtual functions (sriov_numvfs; ConnectX: NUM_OF_VFS of mlxconfig), end processes that hold \
+        many objects, and load the driver again or restart the node. If it happens with few of them, update the firmware.",
+    host: "journalctl -k -b | grep ADDRESS; rdma resource show; cat /sys/bus/pci/devices/*/sriov_numvfs",
+    ..Remedy::all("")
+};
 
 /// What to do about a file that is missing.
 const FIRMWARE_FILE: Remedy = Remedy {
