@@ -26,7 +26,6 @@ pub(super) static PORT_DOWN: KnownCause = KnownCause {
     next_step: "Check the cable, the switch port, and ip link show for the network device.",
     // What explains that the port is down first.
     rules: &[
-        &rails::LINK_TYPE_DIFFERS,
         &adapter_events::CABLE_UNPLUGGED,
         &adapter_events::MODULE_FAULT,
         &link::PORT_DOWN,
