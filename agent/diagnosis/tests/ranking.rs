@@ -525,6 +525,21 @@ fn a_setting_that_disables_rdma_changes_nothing_without_an_adapter() {
 }
 
 #[test]
+fn in_exclusive_mode_a_container_needs_the_rdma_cni() {
+    let mut tree = Tree::fixture("h100-connectx7").unwrap();
+    tree.write("sys/module/ib_core/parameters/netns_mode", "N\n")
+        .unwrap();
+    let log = "worker-0:7:9 [0] NCCL INFO NET/IB : No device found.\nworker-0:7:9 [0] NCCL INFO Using network Socket\n";
+    let diagnosis = diagnosed(&node(&tree), log);
+    assert_eq!(diagnosis.causes[0].id, "device-not-given");
+    assert!(
+        diagnosis.causes[0]
+            .next_step
+            .contains("rdma system set netns shared")
+    );
+}
+
+#[test]
 fn what_keeps_a_port_down_stands_above_the_port() {
     let first = |rule: &str, change: &dyn Fn(&mut Tree)| {
         let mut tree = Tree::fixture("infiniband-ndr").unwrap();

@@ -76,9 +76,9 @@ fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
 
 /// What to do about a member with a link that LACP leaves out.
 const LEFT_OUT: Remedy = Remedy {
-    any: "Its link is up, so cable and transceiver are not the cause. On the switch, put the port of NETDEV into the same port channel (LAG) as \
-        those of the other members, with LACP active, and with two switches check their MLAG or EVPN multihoming, which must show one LACP system.",
-    host: "cat /proc/net/bonding/BOND; networkctl lldp, or lldpctl NETDEV",
+    any: "On the switch, put the port of NETDEV into the same port channel (LAG) as those of the other members, with LACP active; with two switches, they must \
+        be one LACP system (MLAG, EVPN). Its link is up, so the cable is not the cause.",
+    host: "cat /proc/net/bonding/BOND; networkctl lldp NETDEV",
     ..Remedy::all("")
 };
 

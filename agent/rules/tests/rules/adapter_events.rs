@@ -205,6 +205,21 @@ fn an_adapter_that_is_gone_is_named_by_its_address() {
 }
 
 #[test]
+fn the_slot_of_an_adapter_that_is_gone_is_shown() {
+    let lines = [
+        (DAY, "pcieport 0000:fe:00.0: pciehp: Slot(12): Link Down"),
+        (
+            DAY,
+            "mlx5_core 0000:ff:00.0: mlx5_pci_err_detected Device state = 1 pci_status: 1. Enter, pci channel state = 3",
+        ),
+    ];
+    let found = findings(&logged(&lines), &auto(), "pci-fault-logged");
+    assert_eq!(found.len(), 1);
+    let evidence = &found[0].evidence;
+    assert!(evidence.iter().any(|piece| piece.value.contains("Slot(12)")));
+}
+
+#[test]
 fn what_the_kernel_logged_of_memory_and_access_is_found() {
     let full = "swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32742 (slots)";
     assert_eq!(after("dma-bounce-full", full), ["mlx5_0 warning"]);

@@ -271,6 +271,8 @@ fn duplicate_and_swapped_addresses_of_rails_are_found() {
         message(&twice, &auto(), "rail-addresses")
             .contains("mlx5_5:1 and mlx5_6:1 have the same address 10.0.5.1")
     );
+    let remedy = &findings(&twice, &auto(), "rail-addresses")[0].remedy;
+    assert!(remedy.contains("another address"), "{remedy}");
     let swapped = with_addresses(&|gids, n| {
         to(
             gids,
@@ -319,10 +321,15 @@ fn a_gpu_without_its_driver_is_found_and_one_of_a_virtual_machine_is_not() {
             panic!("no PCI")
         };
         functions.get_mut(&gpu).unwrap().driver = driver;
-        of(&node, &auto(), "gpu-without-driver")
+        let found = findings(&node, &auto(), "gpu-without-driver");
+        found
+            .into_iter()
+            .map(|finding| finding.remedy)
+            .collect::<Vec<_>>()
     };
     assert_eq!(with_driver(Fact::Absent).len(), 1);
-    assert_eq!(with_driver(Fact::Known("nouveau".into())).len(), 1);
+    let of_nouveau = with_driver(Fact::Known("nouveau".into()));
+    assert!(of_nouveau[0].contains("Blacklist nouveau"), "{of_nouveau:?}");
     assert_eq!(with_driver(Fact::Known("vfio-pci".into())), [""; 0]);
     assert_eq!(with_driver(Fact::Known("nvidia".into())), [""; 0]);
 }

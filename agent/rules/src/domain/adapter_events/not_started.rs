@@ -134,10 +134,9 @@ fn without_resources<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a 
 
 /// What to do about an adapter whose firmware has no resources left.
 const NO_RESOURCES: Remedy = Remedy {
-    any: "The firmware refused what the driver needs for RDMA, because it has no resources left (memory keys, queues or pages), so the function has no \
-        RDMA device. The adapter is not faulty: use fewer virtual functions (sriov_numvfs; ConnectX: NUM_OF_VFS of mlxconfig), end processes that hold \
-        many objects, and load the driver again or restart the node. If it happens with few of them, update the firmware.",
-    host: "journalctl -k -b | grep ADDRESS; rdma resource show; cat /sys/bus/pci/devices/*/sriov_numvfs",
+    any: "Use fewer virtual functions (sriov_numvfs; ConnectX: NUM_OF_VFS of mlxconfig), end processes that hold many RDMA objects, and load the driver again \
+        or restart the node: the firmware has no resources left (memory keys, queues or pages) for the RDMA device. The adapter is not faulty.",
+    host: "journalctl -k -b | grep ADDRESS; rdma resource show",
     ..Remedy::all("")
 };
 

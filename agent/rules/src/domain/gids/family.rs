@@ -6,11 +6,9 @@ use crate::Remedy;
 
 /// What to do about a port without an address where its equals have IPv6 addresses.
 pub(super) const RESTORE_V6: Remedy = Remedy {
-    any: "Give NETDEV its routed IPv6 address again, as the equal ports have (a link-local one, fe80::, is not enough): check that it gets one (router \
-        advertisements or DHCPv6 of the switch port), or set it in the configuration of the network manager. Then check the GID table of the port: \
-        show_gids, or rdma-health check.",
-    host: "ip -6 addr show NETDEV; sysctl net.ipv6.conf.NETDEV.disable_ipv6 net.ipv6.conf.NETDEV.accept_ra; \
-        ip -6 addr add IP_ADDRESS/PREFIX_LENGTH dev NETDEV",
+    any: "Give NETDEV its routed IPv6 address again, as the equal ports have: by router advertisements or DHCPv6 of the switch port, or in the configuration of \
+        the network manager. A link-local address (fe80::) is not enough.",
+    host: "ip -6 addr show NETDEV; sysctl net.ipv6.conf.NETDEV.disable_ipv6; ip -6 addr add IP_ADDRESS/PREFIX_LENGTH dev NETDEV",
     ..Remedy::all("")
 };
 
