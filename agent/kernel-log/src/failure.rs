@@ -260,9 +260,8 @@ fn is_of_a_function(words: &[&str]) -> bool {
 /// `FW Down: Stopping LIFs`, `device is dead`, `Firmware reports adapter error`, `no response from the MFW`.
 fn is_dead(words: &[&str]) -> bool {
     const ASKED: [&str; 5] = ["cmd", "command", "opcode", "request", "query"];
-    let is_firmware = |word: &&str| FIRMWARE.contains(word);
     words.iter().enumerate().any(|(at, word)| {
-        let (is_fw, is_adapter) = (is_firmware(&word), ADAPTER.contains(word));
+        let (is_fw, is_adapter) = (FIRMWARE.contains(word), ADAPTER.contains(word));
         if !is_fw && !is_adapter {
             return false;
         }
@@ -270,7 +269,7 @@ fn is_dead(words: &[&str]) -> bool {
         let is_silent = rest.windows(2).any(|pair| {
             (pair[0] == "not" || pair[0] == "longer" || pair[0] == "stopped") && ANSWERS.contains(&pair[1])
         });
-        let is_down = is_fw && rest.first() == Some(&"down") || is_fw && rest.starts_with(&["is", "down"]);
+        let is_down = is_fw && matches!(rest, ["down", ..] | ["is", "down", ..]);
         let reports = is_fw
             && any(rest, &["reports", "reported"])
             && any(&words[at..], &["error", "failure", "assert", "fault"])

@@ -1,7 +1,7 @@
 //! What the kernel logged about adapters: faults that neither sysfs nor a counter shows.
 
 use rdma_health_node::{
-    DeviceEvent, Node,
+    DeviceEvent, Function, Node,
     kmsg::{Device, EventKind},
 };
 
@@ -147,7 +147,7 @@ fn lost_links<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Vec<&'a str> {
     }
     let functions = node.functions();
     let has_adapter = |line: &str| {
-        let ports = functions.iter().flat_map(|function| function.bridges());
+        let ports = functions.iter().flat_map(Function::bridges);
         ports.into_iter().any(|port| line.contains(port.as_str()))
     };
     let is_loss = |line: &&str| {
