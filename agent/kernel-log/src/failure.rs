@@ -33,8 +33,9 @@ const ATTEMPTS: [&str; 12] = [
     "restart",
     "revive",
 ];
-/// What is reset without the adapter.
-const PARTS: [&str; 30] = [
+/// What is reset without the adapter. The reset of an update of the firmware is an offer that a host may decline.
+const PARTS: [&str; 31] = [
+    "update",
     "qp",
     "qps",
     "cq",
@@ -369,6 +370,7 @@ mod tests {
             "6,1,1,-;mlx5_core 0000:14:00.0: alice-device is dead",
             "ionic 0000:8c:00.0 eth0: failed to reset counters",
             "mlx4_core 0000:82:00.0: device was reset successfully",
+            "mlx5_core 0000:14:00.0: mlx5_sync_reset_abort_event:437:(pid 8): PCI Sync FW Update Reset Aborted.",
             "cxgb4 0000:3b:00.4: firmware version 1.27.0.0",
         ] {
             let kind = kind(line);

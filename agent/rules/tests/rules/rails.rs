@@ -114,17 +114,21 @@ fn the_infiniband_port_of_a_virtual_machine_is_expected_to_be_active() {
     let found = findings(&guest, &auto(), "port-down");
     assert!(!found.is_empty());
     assert!(found[0].message.contains("given to this virtual machine"));
-    // On a machine of its own they may be spares, but then none of them may be all that it has.
+    // On a physical machine, some may be spares, but not all of them.
     let alone = findings(&with(""), &auto(), "port-down");
     assert!(alone[0].message.contains("no RDMA port of the node is ACTIVE"));
-    let beside = {
+    let next_to_one = {
         let mut node = with("");
         with_port(&mut node, "mlx5_0", |port| {
             port.state = state(4, "ACTIVE");
         });
         node
     };
-    assert_eq!(of(&beside, &auto(), "port-down"), [""; 0], "they may be spares");
+    assert_eq!(
+        of(&next_to_one, &auto(), "port-down"),
+        [""; 0],
+        "they may be spares"
+    );
 }
 
 #[test]
