@@ -1,6 +1,6 @@
 //! Which symptoms concern RDMA on the node that wrote them: facts of the node show that others have no consequence there.
 
-use rdma_health_node::{Node, iommu::DomainType};
+use rdma_health_node::{Node, iommu::DomainType, pci::Role};
 
 use crate::{
     log::{Marks, ethernet_driver},
@@ -25,6 +25,10 @@ pub(crate) fn lower_others(
     let others = symptoms
         .iter()
         .any(|symptom| symptom.grade > Grade::Note && of_ethernet(symptom).is_none());
+    let has_choice = symptoms
+        .iter()
+        .any(|symptom| symptom.kind == SymptomKind::RdmaDisabled);
+    let is_chosen = has_choice && is_without_adapter(writer);
     for symptom in symptoms {
         if is_optional_provider(symptom, user)
             || !names_adapter && is_of_other_bridge(symptom, writer)
@@ -32,10 +36,26 @@ pub(crate) fn lower_others(
             || is_of_another_function(symptom, node, writer)
             || is_here && is_passthrough(symptom, node)
             || !others && is_without_rdma(symptom, node, marks)
+            || is_chosen
+                && matches!(
+                    symptom.kind,
+                    SymptomKind::RdmaDisabled | SymptomKind::SocketFallback
+                )
         {
             symptom.grade = Grade::Note;
         }
     }
+}
+
+/// Whether a node has neither an RDMA device nor hardware for one, so that a setting that disables RDMA changes nothing there.
+fn is_without_adapter(node: &Node) -> bool {
+    let Some(functions) = node.pci.functions.known() else {
+        return false;
+    };
+    let supports = |role: Role| matches!(role, Role::Rdma | Role::Capable);
+    node.hcas.unread().is_none()
+        && node.hcas().next().is_none()
+        && !functions.values().any(|function| supports(function.role))
 }
 
 /// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.

@@ -22,7 +22,10 @@ mod parts;
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use rdma_health_node::Node;
-use rdma_health_rules::{Domain, Finding, Severity, Subject, domain::reading};
+use rdma_health_rules::{
+    Domain, Finding, Severity, Subject,
+    domain::{adapter_events::ADAPTER_FAILED, reading},
+};
 
 use self::parts::{alone, confidence, distinct, ids, severity_of, unexplained};
 use crate::{
@@ -145,8 +148,8 @@ fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
 }
 
 /// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
-/// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then by
-/// score.
+/// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then an
+/// adapter that failed; then by score.
 fn sort(causes: &mut [(u32, Cause)], effects: &Effects) {
     causes.sort_by_key(|(place, cause)| {
         let unlikely = cause.confidence == Confidence::Unlikely;
@@ -158,6 +161,8 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects) {
             cause.id == reading::FACTS_UNREADABLE.id,
             Reverse(cause.confidence),
             cause.explains.is_empty(),
+            // No setting repairs an adapter that failed.
+            !cause.findings.contains(&ADAPTER_FAILED.id),
             Reverse(cause.score),
             Reverse(cause.explains.len()),
             !(cause.supports.is_empty() && is_usual(cause.id, &cause.explains)),

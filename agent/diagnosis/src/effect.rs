@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_rules::{
     Domain, Finding, Rule, Severity,
-    domain::{adapter_events, gids, link, lost, modules},
+    domain::{adapter_events, gids, link, lost, modules, rails, sriov},
 };
 
 use crate::outcome::Cause;
@@ -24,7 +24,7 @@ static EFFECTS: &[Effect] = &[
     Effect {
         cause: "port-down",
         rule: &link::PORT_DOWN,
-        explained_by: |finding| finding.domain == Domain::Kernel || *finding.rule == lost::DEVICE_LOST,
+        explained_by: keeps_port_down,
     },
     // The driver of a function that left the bus finds its firmware dead.
     Effect {
@@ -49,6 +49,18 @@ static EFFECTS: &[Effect] = &[
         explained_by: |finding| *finding.rule == gids::GUID_INVALID,
     },
 ];
+
+/// Whether a finding explains that a port of the same device is down: a fault that the kernel logged, a device that is gone, a link type that its
+/// other end does not have, or a GUID of zero, with which no subnet manager configures a port.
+fn keeps_port_down(finding: &Finding) -> bool {
+    let rules = [
+        &lost::DEVICE_LOST,
+        &rails::LINK_TYPE_DIFFERS,
+        &gids::GUID_INVALID,
+        &sriov::VF_GUID_ZERO,
+    ];
+    finding.domain == Domain::Kernel || rules.contains(&finding.rule)
+}
 
 /// Whether a driver could not start its adapter.
 fn is_not_started(finding: &Finding) -> bool {

@@ -154,3 +154,27 @@ fn what_the_kernel_logged_about_a_port_that_is_down_stands_above_it() {
     assert!(!found(module).contains(&"link-quality"), "no link, no quality");
     assert_eq!(found("Link up")[0], "port-down");
 }
+
+#[test]
+fn an_adapter_that_failed_stands_above_a_setting() {
+    let mut tree = Tree::fixture("h100-connectx7").unwrap();
+    let types: Vec<String> = tree
+        .entries()
+        .map(|(path, _)| path.to_owned())
+        .filter(|path| path.starts_with("sys/kernel/iommu_groups/") && path.ends_with("/type"))
+        .collect();
+    for path in types {
+        tree.write(&path, "DMA-FQ\n").unwrap();
+    }
+    tree.write("proc/cmdline", "root=/dev/sda2 ro\n").unwrap();
+    let line = format!("3,1,900000000,-;{MLX5_0}: uncorrectable ECC error\n");
+    tree.write("dev/kmsg", line).unwrap();
+    let tree = tree.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    let node = Node::new(collector.facts());
+    let findings = judge(&node, &Expectations::default()).findings;
+    let causes = diagnose(&node, &findings, None).causes;
+    let ids: Vec<_> = causes.iter().map(|cause| cause.id).take(2).collect();
+    assert_eq!(ids, ["device-fault", "iommu-translation"]);
+}

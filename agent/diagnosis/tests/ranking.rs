@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use rdma_health_diagnosis::{Cause, Confidence, Diagnosis, diagnose, log::LogReader};
+use rdma_health_diagnosis::{Cause, Confidence, Diagnosis, diagnose, log::LogReader, symptom::Grade};
 use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
@@ -505,4 +505,68 @@ fn efa_gets_the_remedies_that_exist_for_it() {
             ),
         ],
     );
+}
+
+#[test]
+fn a_setting_that_disables_rdma_changes_nothing_without_an_adapter() {
+    let log = "laptop:812:812 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n\
+        laptop:812:871 [0] NCCL INFO NET/Socket : Using [0]eno1:10.1.1.5<0>\n\
+        laptop:812:871 [0] NCCL INFO Using network Socket\n";
+    let graves = |node: &Node, log: &str| {
+        let symptoms = diagnosed(node, log).symptoms;
+        symptoms
+            .iter()
+            .filter(|symptom| symptom.grade > Grade::Note)
+            .count()
+    };
+    assert_eq!(graves(&laptop(), log), 0);
+    let here = log.replace("laptop", "h100-connectx7");
+    assert!(graves(&fixture("h100-connectx7"), &here) > 0, "it has adapters");
+}
+
+#[test]
+fn in_exclusive_mode_a_container_needs_the_rdma_cni() {
+    let mut tree = Tree::fixture("h100-connectx7").unwrap();
+    tree.write("sys/module/ib_core/parameters/netns_mode", "N\n")
+        .unwrap();
+    let log = "worker-0:7:9 [0] NCCL INFO NET/IB : No device found.\nworker-0:7:9 [0] NCCL INFO Using network Socket\n";
+    let diagnosis = diagnosed(&node(&tree), log);
+    assert_eq!(diagnosis.causes[0].id, "device-not-given");
+    assert!(
+        diagnosis.causes[0]
+            .next_step
+            .contains("rdma system set netns shared")
+    );
+}
+
+#[test]
+fn what_keeps_a_port_down_stands_above_the_port() {
+    let first = |rule: &str, change: &dyn Fn(&mut Tree)| {
+        let mut tree = Tree::fixture("infiniband-ndr").unwrap();
+        change(&mut tree);
+        let diagnosis = diagnosed(&node(&tree), "");
+        let cause = diagnosis.causes[0].clone();
+        assert!(cause.findings.contains(&rule), "{:?}", diagnosis.causes);
+        cause.id
+    };
+    let path = |tree: &Tree, end: &str| {
+        let mut paths = tree.entries().map(|(path, _)| path.to_owned());
+        paths.find(|path| path.ends_with(end)).unwrap()
+    };
+    let set = |tree: &mut Tree, end: &str, text: &str| {
+        let path = path(tree, end);
+        tree.write(&path, format!("{text}\n")).unwrap();
+    };
+    let other_type = first("link-type-differs", &|tree| {
+        set(tree, "/mlx5_2/ports/1/state", "1: DOWN");
+        set(tree, "/mlx5_2/ports/1/phys_state", "3: Disabled");
+        set(tree, "/mlx5_2/ports/1/link_layer", "Ethernet");
+    });
+    assert_eq!(other_type, "link-type");
+    let without_guid = first("guid-invalid", &|tree| {
+        tree.write("proc/cpuinfo", "flags\t: fpu hypervisor\n").unwrap();
+        set(tree, "/mlx5_2/ports/1/state", "1: DOWN");
+        set(tree, "/mlx5_2/node_guid", "0000:0000:0000:0000");
+    });
+    assert_eq!(without_guid, "guids");
 }

@@ -8,8 +8,8 @@
 use crate::{
     denial,
     event::{Device, EventKind},
-    gpu,
-    origin::{Message, Writer, pci},
+    failure, gpu,
+    origin::{Message, Writer, is_adapter, named, pci},
     record::Record,
     speaker::is_about_a_process,
 };
@@ -183,6 +183,10 @@ const ADAPTER: &[Row] = {
         (&["query_fw", "failed, aborting"], Some(FirmwareInit)),
         (&["fw", "not ready"], Some(FirmwareInit)),
         (&["failed to establish hwc"], Some(FirmwareInit)),
+        // A file that the driver loads into the adapter. cxgb4 starts without its own ("unable to load firmware image").
+        (&["unable to", "working firmware"], Some(FirmwareInit)),
+        (&["failed to find", "fw file"], Some(FirmwareInit)),
+        (&["failed to find", "firmware file"], Some(FirmwareInit)),
         // ice without its package has no RDMA.
         (&["safe mode"], Some(FirmwareInit)),
         // The driver core asks again later (EPROBE_DEFER).
@@ -314,7 +318,7 @@ const ADAPTER: &[Row] = {
         (&["qp event"], Some(DriverError)),
         (&["catas error"], Some(DriverError)),
         (&["catast error"], Some(DriverError)),
-        (&["tid_timeout"], Some(DriverError)),
+        (&["tid_timeout"], Some(TxTimeout)),
         (&["multicast join failed"], Some(DriverError)),
         (&["failed to initialize port"], Some(DriverError)),
         (&["sriov", "failed"], Some(DriverError)),
@@ -352,7 +356,7 @@ fn of_adapter(
             .is_some_and(|level| level <= ERROR)
             .then_some(Some(EventKind::DriverError))
     };
-    let found = meaning(ADAPTER, lower);
+    let found = meaning(ADAPTER, lower).or_else(|| failure::state(lower));
     let kind = match found {
         // A number says more than that something failed.
         Some(Some(EventKind::DriverError)) | None => of_number(lower).map(Some).or(found),
@@ -367,8 +371,9 @@ fn of_adapter(
         kind => kind,
     };
     // Drivers report the state of the adapter as a warning or worse. What they log as information may contain names and
-    // texts that a process chose.
-    if kind == Some(EventKind::AdapterHealth) && level.is_some_and(|level| level >= INFO) {
+    // texts that a process chose. Some report the state of the firmware so, with which the text begins.
+    let is_information = level.is_some_and(|level| level >= INFO) && !failure::begins_with_firmware(lower);
+    if kind == Some(EventKind::AdapterHealth) && is_information {
         return Some(None);
     }
     Some(kind.map(|kind| {
@@ -402,10 +407,12 @@ fn of_number(lower: &str) -> Option<EventKind> {
     is_late.then_some(EventKind::CommandTimeout)
 }
 
-/// The function in `probe of 0000:14:00.0 failed with error -12`.
+/// The function in `probe of 0000:14:00.0 failed with error -12`, or a part of one on the auxiliary bus: `probe of mlx5_core.rdma.3 failed`.
 fn probed(message: &Message<'_>) -> Option<Device> {
     let (_, rest) = message.text.split_once("probe of ")?;
-    pci(rest.split(' ').next()?)
+    let name = rest.split(' ').next()?;
+    let is_part = || name.contains('.') && is_adapter(name);
+    pci(name).or_else(|| is_part().then(|| named(name)).flatten())
 }
 
 /// Phrases about PCIe errors and lost functions. `None` is harmless.

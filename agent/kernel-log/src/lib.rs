@@ -7,6 +7,7 @@
 mod classify;
 mod denial;
 mod event;
+mod failure;
 mod gpu;
 mod origin;
 mod processes;

@@ -7,7 +7,7 @@
 use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 41] = [
+const ADAPTERS: [&str; 44] = [
     "cxi_core",
     "cxi_ss1",
     "mlx5_core",
@@ -49,6 +49,9 @@ const ADAPTERS: [&str; 41] = [
     "cxi",
     "infinipath",
     "ib_qib",
+    "hclgevf",
+    "cxgb4vf",
+    "iw_nes",
 ];
 
 /// What else begins messages that [`Message::parse`] takes, in lower case.
@@ -335,7 +338,7 @@ pub fn is_address(name: &str) -> bool {
 }
 
 /// The device with this name; `None` if it cannot be one (`IFNAMSIZ` is 16, `IB_DEVICE_NAME_MAX` 64).
-fn named(name: &str) -> Option<Device> {
+pub(super) fn named(name: &str) -> Option<Device> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
     let is_name = !name.is_empty() && name.len() < 64 && name.bytes().all(plain);
     is_name.then(|| Device::Named(name.to_owned()))

@@ -18,6 +18,8 @@ const NAMES: [&str; 8] = [
 ];
 /// Those words of [`NAMES`] that a name follows without `=` or `:`, too.
 const SPOKEN: [&str; 4] = ["comm", "process", "thread", "task"];
+/// What a driver does in steps that it calls a process.
+const STEPS: [&str; 4] = ["in reset ", "in init ", "in recovery ", "in uninit "];
 /// Processes with lower numbers are threads of the kernel.
 const FIRST_USER: u64 = 100;
 /// A number in parentheses up to this may be an error number (`MAX_ERRNO`).
@@ -88,8 +90,9 @@ fn name(text: &str, after: usize, key: &str) -> Option<Range<usize>> {
     let rest = text[after..].trim_start_matches([' ', '=', ':']);
     let start = text.len() - rest.len();
     let between = &text[after..start];
-    // `Failed to process command REG_MR`.
-    if text[..after - key.len()].ends_with("to ") {
+    // `Failed to process command REG_MR`, `In reset process RoCE reinit failed`.
+    let before = text[..after - key.len()].to_ascii_lowercase();
+    if before.ends_with("to ") || key == "process" && STEPS.iter().any(|step| before.ends_with(step)) {
         return None;
     }
     // Hidden before, or a heading (`Process information:`).
@@ -194,6 +197,10 @@ mod tests {
                 "amdgpu 0000:c1:00.0: amdgpu: Process information: process <hidden> pid <hidden> thread <hidden> pid <hidden>",
             ),
             ("hfi1: name=\"a, b\" ok", "hfi1: name=<hidden> ok"),
+            (
+                "hns3 0000:7d:00.0: In reset process RoCE reinit failed -5.",
+                "hns3 0000:7d:00.0: In reset process RoCE reinit failed -5.",
+            ),
             (
                 "infiniband_mad umad0: process alice did not enable P_Key index support.",
                 "infiniband_mad umad0: process <hidden> P_Key index support.",

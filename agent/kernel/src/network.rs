@@ -3,7 +3,8 @@
 //! Source: `/proc/1/net/route` (the node's own network, independent of this process's namespace; `/proc/net/route` in a
 //! tree), `/proc/sys/net/ipv4/conf/NETDEV/{arp_ignore,arp_announce,rp_filter}`
 //! (`Documentation/networking/ip-sysctl.rst`), and `/sys/class/net/NETDEV/{ecn,qos}`, which only MLNX_OFED and DOCA
-//! offer; `/sys/class/net/BOND/bonding/slaves` and `/sys/class/net/MEMBER/bonding_slave/mii_status`.
+//! offer; `/sys/class/net/BOND/bonding/{slaves,ad_aggregator}` and
+//! `/sys/class/net/MEMBER/bonding_slave/{mii_status,ad_aggregator_id,ad_partner_oper_port_state}`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,15 +58,34 @@ pub struct Settings {
     /// The members of a bond, in the order of the kernel; absent for all other devices.
     #[serde(default)]
     pub bond: Fact<Vec<BondMember>>,
+    /// The LACP aggregator that carries the traffic of a bond (`bonding/ad_aggregator`); absent in other modes.
+    #[serde(default)]
+    pub aggregator: Fact<u64>,
 }
 
 /// A network device in a bond (`Documentation/networking/bonding.rst`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BondMember {
     /// Its name.
     pub name: String,
     /// Whether the bond considers its link up (`bonding_slave/mii_status`); absent if the kernel does not report it.
     pub link_up: Fact<bool>,
+    /// Its LACP aggregator (`bonding_slave/ad_aggregator_id`); absent in other modes.
+    #[serde(default)]
+    pub aggregator: Fact<u64>,
+    /// What the switch says of its own port in LACP (`bonding_slave/ad_partner_oper_port_state`, IEEE 802.1AX); absent in other modes.
+    #[serde(default)]
+    pub partner_state: Fact<u8>,
+}
+
+impl BondMember {
+    /// Whether the switch port takes part in the aggregation (the flag "synchronization"); `None` if it is not known.
+    pub fn is_in_sync(&self) -> Option<bool> {
+        const SYNCHRONIZATION: u8 = 1 << 3;
+        self.partner_state
+            .known()
+            .map(|state| state & SYNCHRONIZATION != 0)
+    }
 }
 
 /// ARP and reverse-path settings; absent if the device is not in the network namespace of this process.
@@ -135,8 +155,30 @@ impl Settings {
             ),
             ecn: ecn.map(|priorities| priorities.into_iter().collect()),
             bond: BondMember::of(scope, &directory),
+            aggregator: of_lacp(scope, &format!("{directory}/bonding/ad_aggregator")),
         }
     }
+
+    /// Members of a bond with a link that carry no traffic: LACP put them into another aggregator, or the port of the switch does not take part
+    /// although that of another member does.
+    pub fn outside(&self) -> Vec<&BondMember> {
+        let members = || self.bond.known().into_iter().flatten();
+        let one_is_in_sync = members().any(|member| member.is_in_sync() == Some(true));
+        let is_outside = |member: &&BondMember| {
+            let ids = member.aggregator.known().zip(self.aggregator.known());
+            let is_elsewhere = ids.is_some_and(|(its, active)| its != active);
+            let is_left_out = one_is_in_sync && member.is_in_sync() == Some(false);
+            member.link_up.known() == Some(&true) && (is_elsewhere || is_left_out)
+        };
+        members().filter(is_outside).collect()
+    }
+}
+
+/// A number of LACP; in other modes, the file is empty or says that there is none.
+fn of_lacp<T: std::str::FromStr>(scope: &Scope<'_>, path: &str) -> Fact<T> {
+    scope
+        .collected(path)
+        .and_then(|text| text.trim().parse().map_or(Fact::Absent, Fact::Known))
 }
 
 impl BondMember {
@@ -156,6 +198,14 @@ impl BondMember {
                         "down" | "going down" | "going back" => Some(false),
                         _ => None,
                     },
+                ),
+                aggregator: of_lacp(
+                    scope,
+                    &format!("/sys/class/net/{name}/bonding_slave/ad_aggregator_id"),
+                ),
+                partner_state: of_lacp(
+                    scope,
+                    &format!("/sys/class/net/{name}/bonding_slave/ad_partner_oper_port_state"),
                 ),
             };
             // A name is one component of a path.

@@ -124,7 +124,7 @@ impl Node {
             Role::Capable | Role::Gpu => true,
             Role::Bridge => false,
         };
-        let functions = || functions.iter().filter(is_of_interest);
+        let all = || functions.iter().filter(is_of_interest);
         let joined = |function: Option<&Function<'a>>, is_above| DeviceEvent {
             event,
             function: function.cloned(),
@@ -132,13 +132,13 @@ impl Node {
             is_over: false,
         };
         let own = match &event.device {
-            Device::Pci(address) => functions().find(|function| function.address == address),
+            Device::Pci(address) => all().find(|function| function.address == address),
             Device::Named(name) => self
                 .address_of(name)
-                .and_then(|address| functions().find(|function| function.address == address)),
+                .or_else(|| self.parent_of(event, name, functions))
+                .and_then(|address| all().find(|function| function.address == address)),
             Device::Stream(id) => {
-                let mut matching =
-                    functions().filter(|function| requester(function.address) == Some(id & 0xffff));
+                let mut matching = all().filter(|function| requester(function.address) == Some(id & 0xffff));
                 // Each SMMU numbers its streams by itself: two functions with the same number cannot be distinguished.
                 matching.next().filter(|_| matching.next().is_none())
             }
@@ -148,7 +148,7 @@ impl Node {
             return Some(joined(own, false));
         }
         if let Device::Pci(address) = &event.device {
-            let mut behind = functions().filter(|function| function.bridges().contains(address));
+            let mut behind = all().filter(|function| function.bridges().contains(address));
             if let Some(function) = behind.find(|function| function.role == Role::Rdma) {
                 return Some(joined(Some(function), true));
             }
@@ -163,6 +163,35 @@ impl Node {
         );
         let of_node = event.kind == EventKind::AccessDenied;
         (is_rdma || of_gpu || of_node).then(|| joined(None, false))
+    }
+
+    /// The address of the function that has a part on the auxiliary bus (`mlx5_core.rdma.3`), which the kernel names after the driver and a
+    /// number: the one that the driver wrote about just before, or the only one with this driver and without an RDMA device.
+    fn parent_of<'a>(&'a self, event: &Event, part: &str, functions: &[Function<'a>]) -> Option<&'a str> {
+        const JUST_BEFORE: u64 = 10;
+        let (driver, rest) = part.split_once('.')?;
+        if !rest.contains('.') {
+            return None;
+        }
+        let is_near = |other: &&Event| match (other.last, event.first) {
+            (Some(before), Some(at)) => before <= at && at - before <= JUST_BEFORE,
+            _ => true,
+        };
+        let events = &self.kernel_log.known()?.events;
+        let before = events
+            .iter()
+            .filter(|other| other.order < event.order && other.driver == driver)
+            .filter(is_near)
+            .filter(|other| other.kind.class() != EventClass::Recovery)
+            .max_by_key(|other| other.order);
+        if let Some(Device::Pci(address)) = before.map(|other| &other.device) {
+            return Some(address);
+        }
+        let mut without = functions
+            .iter()
+            .filter(|function| function.role == Role::Capable && function.driver == Some(driver));
+        let only = without.next()?;
+        without.next().is_none().then_some(only.address)
     }
 
     /// The address of the function behind an RDMA or network device.

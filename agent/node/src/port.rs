@@ -1,6 +1,6 @@
 //! Ports of RDMA devices, with the facts of the kernel and of libibverbs.
 
-use std::{fmt, ops::Deref};
+use std::{collections::BTreeSet, fmt, ops::Deref};
 
 use rdma_health_kernel::{
     infiniband::{self, CLASS, Hca},
@@ -186,6 +186,23 @@ impl Node {
     /// Every port that is active.
     pub fn active_ports(&self) -> impl Iterator<Item = Port<'_>> {
         self.ports().filter(|port| port.is_active() == Some(true))
+    }
+
+    /// The kinds of RoCE ports that use IPv6: some of them have a RoCE v2 GID of a routed IPv6 address, and none has one of IPv4.
+    pub fn ipv6_kinds(&self) -> BTreeSet<Kind<'_>> {
+        let ports = || {
+            self.active_ports()
+                .filter(|port| port.is_ethernet() && !port.is_lent() && !port.is_iwarp())
+                .filter_map(|port| Some((port.kind()?, port.gids()?)))
+        };
+        let with_ipv4: BTreeSet<_> = ports()
+            .filter(|(_, gids)| gids.iter().any(Gid::is_routable))
+            .map(|(kind, _)| kind)
+            .collect();
+        ports()
+            .filter(|(kind, gids)| !with_ipv4.contains(kind) && gids.iter().any(Gid::is_ipv6))
+            .map(|(kind, _)| kind)
+            .collect()
     }
 
     /// One port by name of its device and number.

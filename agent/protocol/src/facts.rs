@@ -138,6 +138,11 @@ impl Gid {
     pub fn is_global(&self) -> bool {
         self.kind == GidType::RoceV2 && !self.gid.is_unicast_link_local()
     }
+
+    /// Whether it is a RoCE v2 GID of an IPv6 address that is more than link-local.
+    pub fn is_ipv6(&self) -> bool {
+        self.is_global() && !self.is_ipv4_mapped() && !self.gid.is_unspecified()
+    }
 }
 
 /// The kind of a GID (`ibv_gid_entry.gid_type`).

@@ -9,7 +9,7 @@ use rdma_health_node::{
     DeviceEvent, Node,
     fact::Unread,
     iommu::DomainType,
-    kmsg::EventClass,
+    kmsg::{EventClass, EventKind},
     nvidia::PeerMemory,
     pci::Role,
     words::{bandwidth, count, latency, listed, size},
@@ -85,13 +85,21 @@ fn kernel(node: &Node) -> Line {
         .iter()
         .filter(|found| found.event.kind.class() == EventClass::Fault && !found.is_over);
     let names: BTreeSet<_> = faults.map(DeviceEvent::subject).collect();
-    if names.is_empty() {
-        return There("no fault of an adapter in the log".to_owned());
+    if !names.is_empty() {
+        let names = listed(names.iter().map(String::as_str));
+        return There(format!("faults of {names} in the log"));
     }
-    There(format!(
-        "faults of {} in the log",
-        listed(names.iter().map(String::as_str))
-    ))
+    let unknown: BTreeSet<_> = events
+        .iter()
+        .filter(|found| found.event.kind == EventKind::DriverError && !found.is_over)
+        .map(DeviceEvent::subject)
+        .collect();
+    There(if unknown.is_empty() {
+        "no fault of an adapter in the log".to_owned()
+    } else {
+        let names = listed(unknown.iter().map(String::as_str));
+        format!("errors of {names} in the log that this program does not know")
+    })
 }
 
 /// The line if the PCI functions are not known.

@@ -141,6 +141,21 @@ fn the_short_report_on_one_cause_has_at_most_twelve_lines() {
 }
 
 #[test]
+fn an_error_that_is_not_known_is_shown_whole() {
+    let tree = tree::fixture("connectx7-gpu-mended").unwrap();
+    let line = "mlx5_core 0000:18:00.0: a sentence from the future that is much longer than one line of this report, with its end at the end";
+    std::fs::write(tree.path().join("dev/kmsg"), format!("3,1,900000000,-;{line}\n")).unwrap();
+    let style = Style {
+        width: 80,
+        verbose: false,
+    };
+    let (text, _) = styled(&read(tree.path()), None, style, false);
+    assert!(text.contains("its end at"), "{text}");
+    assert!(!text.contains("no fault of an adapter"), "{text}");
+    assert!(text.contains("does not know"), "{text}");
+}
+
+#[test]
 fn the_line_for_scripts_is_equal_on_equal_nodes_but_for_the_host() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let node = read(tree.path());

@@ -9,7 +9,10 @@ use rdma_health_diagnosis::{
     symptom::{Grade, Symptom},
 };
 use rdma_health_node::words::{and_more, count, printable};
-use rdma_health_rules::{Domain, Finding, Severity, domain::reading::FACTS_UNREADABLE};
+use rdma_health_rules::{
+    Domain, Finding, Severity,
+    domain::{adapter_events::DRIVER_ERRORS, reading::FACTS_UNREADABLE},
+};
 
 use super::{
     Report, cause, job,
@@ -243,7 +246,12 @@ fn paragraph(out: &mut impl Write, group: &[Finding], style: Style) -> std::io::
     if !style.verbose {
         let more = and_more(group.len() - 1);
         let line = format!("{}: {}{more}", first.rule.id, first.message_with_pods());
-        return list(out, first.severity.name(), &[line], style, paint);
+        list(out, first.severity.name(), &[line], style, paint)?;
+        // What this program does not know, the reader may.
+        return match first.evidence.first().filter(|_| *first.rule == DRIVER_ERRORS) {
+            Some(piece) => labelled(out, "", &piece.value, style, Ansi::new()),
+            None => Ok(()),
+        };
     }
     writeln!(out)?;
     writeln!(

@@ -40,6 +40,16 @@ impl Draft {
         }
     }
 
+    /// What it is about.
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// Whether this is its case.
+    pub(crate) fn is(&self, case: FindingCase) -> bool {
+        self.case == Some(case)
+    }
+
     /// Adds what was read.
     #[allow(clippy::needless_pass_by_value)] // callers hand over numbers and texts they no longer need
     pub(crate) fn evidence(mut self, source: impl Into<String>, value: impl Display) -> Self {
@@ -53,6 +63,12 @@ impl Draft {
     /// Adds to the message.
     pub(crate) fn extend_message(&mut self, more: &str) {
         self.message.push_str(more);
+    }
+
+    /// Replaces the message.
+    pub(crate) fn message(mut self, message: String) -> Self {
+        self.message = message;
+        self
     }
 
     /// Says which of the rule's cases it is.

@@ -121,6 +121,8 @@ pub enum FindingCase {
     NotStarted,
     /// `adapter-not-started`: a file that the driver loads into the adapter is missing.
     FirmwareFile,
+    /// `adapter-not-started`: the firmware has no resources left for it.
+    WithoutResources,
     /// `rdma-modules-missing`: the kernel refuses modules because of their signature.
     Unsigned,
     /// `rdma-modules-missing`: another reason.

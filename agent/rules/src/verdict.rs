@@ -116,11 +116,11 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
 
 /// A port whose link layer the kernel reports with a word that is not known.
 fn words_not_recognised(node: &Node) -> Option<String> {
-    // What the kernel writes for EFA, which is neither (`link_layer_show` in drivers/infiniband/core/sysfs.c).
-    const NEITHER: &str = "Unknown";
+    // What the kernel writes for EFA, which is neither (`link_layer_show` in drivers/infiniband/core/sysfs.c), and what ibv_devinfo does.
+    const NEITHER: [&str; 2] = ["Unknown", "Unspecified"];
     node.ports().find_map(|port| match port.link_layer.known()? {
         LinkLayer::InfiniBand | LinkLayer::Ethernet => None,
-        LinkLayer::Other(word) if &**word == NEITHER => None,
+        LinkLayer::Other(word) if NEITHER.contains(&&**word) => None,
         LinkLayer::Other(word) => Some(format!(
             "the link layer of {port} is \"{}\", which rdma-health does not know",
             printable(word)

@@ -55,6 +55,20 @@ fn alarms(node: &Node, expectations: &Expectations) -> Vec<String> {
 }
 
 #[test]
+fn the_word_of_ibv_devinfo_for_no_link_layer_is_known() {
+    let mut tree = tree::Tree::fixture("efa-p5").unwrap();
+    let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+    for path in paths.iter().filter(|path| path.ends_with("/link_layer")) {
+        tree.write(path, "Unspecified\n").unwrap();
+    }
+    let tree = tree.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    let verdict = judge(&Node::new(collector.facts()), &Expectations::default());
+    assert_eq!(verdict.unknown_because, None);
+}
+
+#[test]
 fn no_healthy_node_gives_an_alarm() {
     let all = &*HEALTHY;
     assert!(all.len() >= 12, "{}", all.len());

@@ -140,8 +140,11 @@ pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
     explanation: "An adapter supports a limited number of memory keys, queues and pages, and a cgroup can set a lower limit \
     (rdma.max). Beyond it, registration fails with ENOMEM even if the memlock limit is high.",
     next_step: "Run rdma resource show, and check rdma.max of the job's cgroup and the kernel log for 'limits exceeded'.",
-    rules: &[&adapter_events::DRIVER_ERRORS],
-    cases: &[FindingCase::RegistrationRefused],
+    rules: &[
+        &adapter_events::ADAPTER_NOT_STARTED,
+        &adapter_events::DRIVER_ERRORS,
+    ],
+    cases: &[FindingCase::RegistrationRefused, FindingCase::WithoutResources],
     often: &[ResourceLimit],
     sometimes: &[
         RegMrNoMemory,

@@ -26,7 +26,6 @@ pub(super) static PORT_DOWN: KnownCause = KnownCause {
     next_step: "Check the cable, the switch port, and ip link show for the network device.",
     // What explains that the port is down first.
     rules: &[
-        &rails::LINK_TYPE_DIFFERS,
         &adapter_events::CABLE_UNPLUGGED,
         &adapter_events::MODULE_FAULT,
         &link::PORT_DOWN,
@@ -114,10 +113,10 @@ pub(super) static PARTITION_KEY: KnownCause = KnownCause {
 
 pub(super) static BOND_DEGRADED: KnownCause = KnownCause {
     id: "bond-degraded",
-    title: "A member (slave) of a bond (RoCE LAG) has no link",
-    explanation: "The RDMA device of a bond stays ACTIVE while one of its ports has a link; the other half of the bandwidth is \
+    title: "A member (slave) of a bond (RoCE LAG) carries no traffic",
+    explanation: "The RDMA device of a bond stays ACTIVE while one of its ports works. Another one has no link, or LACP leaves it out: half of the bandwidth is \
     gone.",
-    next_step: "Show the members of the bond: cat /proc/net/bonding/BOND. Check cable and switch port of the one that is down.",
+    next_step: "Show the members of the bond: cat /proc/net/bonding/BOND. Check cable and switch port of the one that is down, and the port channel of the switch.",
     rules: &[&bond::BOND_DEGRADED],
     cases: &[],
     often: &[BondMemberDown],

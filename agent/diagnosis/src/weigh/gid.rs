@@ -21,6 +21,20 @@ fn tables<'a>(case: &Case<'a>) -> Vec<(Port<'a>, &'a [Gid])> {
     ports.filter_map(|port| Some((port, port.gids()?))).collect()
 }
 
+/// Whether a GID serves connections of a port: one of a routed address of the family that the ports of its kind use.
+fn is_usable(case: &Case<'_>, port: &Port<'_>, gid: &Gid) -> bool {
+    let uses_ipv6 = || {
+        port.kind()
+            .is_some_and(|kind| case.node.ipv6_kinds().contains(&kind))
+    };
+    gid.is_routable() || gid.is_ipv6() && uses_ipv6()
+}
+
+/// Whether a port has a GID that serves connections, at any index.
+fn has_usable(case: &Case<'_>, port: &Port<'_>, gids: &[Gid]) -> bool {
+    gids.iter().any(|gid| is_usable(case, port, gid))
+}
+
 /// Whether the log names no device and the job may use InfiniBand, so that nothing about the RoCE ports concerns it for certain.
 fn may_use_infiniband(case: &Case<'_>) -> bool {
     let infiniband = |port: &Port<'_>| {
@@ -172,9 +186,17 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     }
     let without: Vec<_> = tables
         .iter()
-        .filter(|(_, gids)| !gids.iter().any(Gid::is_routable))
+        .filter(|(port, gids)| !has_usable(case, port, gids))
         .collect();
     match without.as_slice() {
+        // One of several is a finding, and has its evidence and remedy.
+        [(first, _), _, ..] if without.len() == tables.len() => {
+            scales.shows(
+                format!("GID tables of {first} and {} more", without.len() - 1),
+                "no RoCE port has a RoCE v2 GID of a routed address, at any index",
+            );
+            scales.next_step = Some(NO_ADDRESSES.to_owned());
+        }
         [] if empty.is_none() => scales.against(
             "GID tables",
             format!("all {} RoCE ports have a RoCE v2 IPv4 GID", tables.len()),
@@ -185,6 +207,10 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
         _ => {}
     }
 }
+
+/// What to do where no port has an address.
+const NO_ADDRESSES: &str = "No RoCE port of the node has an IP address, so no GID index can work: find out why the service that gives them addresses did \
+    not (NetworkManager, netplan, cloud-init or the agent of the cloud; ip -br addr), and restore them. Then check the GIDs: rdma-health check, or show_gids.";
 
 /// The next step about the GID in the words of the software that failed, if it is not NCCL.
 fn gid_step(case: &Case<'_>) -> Option<String> {
@@ -232,7 +258,7 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
             || symptom.kind == SymptomKind::GidUnusable
             || symptom.named.local_gid.as_deref().is_some_and(is_of_mac)
     });
-    let has_gid = |(_, gids): &(Port<'_>, &[Gid])| gids.iter().any(Gid::is_routable);
+    let has_gid = |(port, gids): &(Port<'_>, &[Gid])| has_usable(case, port, gids);
     if let Some((symptom, what)) = by_log.filter(|_| tables.iter().all(has_gid)) {
         scales.shows(&symptom.source, what);
         if tables.is_empty() {
@@ -267,25 +293,29 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         }
         return scales.unseen(format!("GID at index {index}: libibverbs was not queried"));
     }
-    let at = |gids: &[Gid]| {
-        gids.iter()
-            .find(|gid| gid.index == index)
-            .map(|gid| (gid.is_routable(), gid.kind, gid.gid))
-    };
+    // No index helps a port without any GID of a routed address.
+    if tables.len() > 1 && !tables.iter().any(has_gid) {
+        return scales.against(
+            "GID tables",
+            "no RoCE port has a RoCE v2 GID of a routed address, at any index",
+        );
+    }
+    let at = |gids: &[Gid]| gids.iter().find(|gid| gid.index == index).cloned();
     let wrong = tables
         .iter()
-        .find(|(_, gids)| !at(gids).is_some_and(|(routable, ..)| routable));
+        .filter(|table| tables.len() == 1 || has_gid(table))
+        .find(|(port, gids)| !at(gids).is_some_and(|gid| is_usable(case, port, &gid)));
     match wrong {
         Some((port, gids)) => {
             let what = at(gids).map_or_else(
                 || "an empty entry".to_owned(),
-                |(_, kind, gid)| format!("{gid} ({})", kind.name()),
+                |gid| format!("{} ({})", gid.gid, gid.kind.name()),
             );
             scales.shows(source, format!("GID index {index}; {port} has {what} there"));
         }
         None => scales.against(
             "GID tables",
-            format!("every RoCE port has a RoCE v2 IPv4 GID at index {index}"),
+            format!("every RoCE port that has a RoCE v2 GID of a routed address has it at index {index}"),
         ),
     }
 }

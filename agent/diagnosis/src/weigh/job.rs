@@ -85,9 +85,15 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
             "/sys/module/ib_core/parameters/netns_mode",
             "N: a container sees only the RDMA devices that were moved to its network namespace (rdma system show)",
         );
+        scales.next_step = Some(EXCLUSIVE.to_owned());
     }
     scales.unseen("RDMA devices where the job runs (ls /dev/infiniband)");
 }
+
+/// What to do where containers see only the RDMA devices of their own network namespace.
+const EXCLUSIVE: &str = "Move RDMA devices into the pods with the RDMA CNI (rdma-cni in the NetworkAttachmentDefinition), or share them with all containers: \
+    rdma system set netns shared, before any container uses one. The node is in exclusive mode: a container sees only the devices of its own network \
+    namespace. At boot: options ib_core netns_mode=1 in /etc/modprobe.d.";
 
 pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
     // A node whose own facts are not known has the devices that its log names.

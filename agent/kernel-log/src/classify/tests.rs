@@ -140,6 +140,10 @@ const MLX5: &[(&str, &str)] = &[
         "mlx5_core 0000:14:00.0: probe with driver mlx5_core failed with error -110",
         "0000:14:00.0 probe-failed",
     ),
+    (
+        "mlx5_ib.rdma: probe of mlx5_core.rdma.3 failed with error -12",
+        "mlx5_core.rdma.3 probe-failed",
+    ),
     ("mlx5_core: probe of 0000:14:00.0 failed with error -517", "-"),
     (
         "mlx5_core 0000:14:00.0: mlx5_pci_err_detected Device state = 1 health sensors: 1 pci_status: 1. Enter, pci channel state = 2",
@@ -223,7 +227,7 @@ fn distress_of_other_adapters_is_recognised() {
         ),
         (
             "bnxt_re.rdma: probe of bnxt_en.rdma.0 failed with error -22",
-            "bnxt_re.rdma probe-failed",
+            "bnxt_en.rdma.0 probe-failed",
         ),
         (
             "ice 0000:63:00.0: PE critical error detected, requesting a reset",

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) const KMSG: &str = "/dev/kmsg";
 
 /// Words that mark a line that is kept although it is not an event.
-const TOPICS: [&str; 24] = [
+const TOPICS: [&str; 26] = [
     "iommu",
     "DMAR",
     "AMD-Vi",
@@ -52,6 +52,10 @@ const TOPICS: [&str; 24] = [
     "RDMA is not supported",
     // The kernel refuses a module because of its signature.
     "Loading of ",
+    // A driver did not find the file that it loads into its adapter.
+    "Direct firmware load",
+    // The ARP or IPv6 neighbour table is full.
+    "table overflow",
 ];
 
 /// The line of a saved log with its message replaced. What the reader needs to find the message stays: time, severity, and how

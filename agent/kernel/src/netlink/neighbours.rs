@@ -2,7 +2,8 @@
 //!
 //! Source: rtnetlink, `RTM_GETNEIGHTBL` (`Documentation/netlink/specs/rt-neigh.yaml`, `include/uapi/linux/neighbour.h`). Reading needs no
 //! privilege. The tables and their limits are those of the whole machine; the sysctls `net.ipv4.neigh.default.gc_thresh3` exist only in
-//! its first network namespace.
+//! its first network namespace. In a tree of files, which answers no netlink: these sysctls, `/proc/net/stat/arp_cache`, and without that the
+//! lines of `/proc/net/arp`.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ const TABLES: [&str; 2] = ["arp_cache", "ndisc_cache"];
 /// The neighbour tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbours {
-    /// By name: `arp_cache`, `ndisc_cache`; absent in a tree of files.
+    /// By name: `arp_cache`, `ndisc_cache`; absent in a tree without their files.
     pub tables: Fact<BTreeMap<String, Table>>,
 }
 
@@ -47,7 +48,9 @@ pub struct Table {
 impl Source for Neighbours {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
         if !scope.root().answers_netlink() {
-            return Self::default();
+            return Self {
+                tables: of_files(scope),
+            };
         }
         let netlink = Netlink::new(scope);
         let found: Fact<Vec<Message>> = netlink.ask("getneightbl", "", &[], || Question {
@@ -74,6 +77,64 @@ impl Source for Neighbours {
             tables: why.clone().into(),
         }
     }
+}
+
+/// The tables as a tree of files shows them.
+fn of_files(scope: &Scope<'_>) -> Fact<BTreeMap<String, Table>> {
+    let mut found = BTreeMap::new();
+    for (name, family) in TABLES.into_iter().zip(["ipv4", "ipv6"]) {
+        let limit = |n: u8| {
+            let path = format!("/proc/sys/net/{family}/neigh/default/gc_thresh{n}");
+            scope
+                .collected(&path)
+                .known()
+                .and_then(|text| text.trim().parse().ok())
+        };
+        let (Some(soft_limit), Some(limit)) = (limit(2), limit(3)) else {
+            continue;
+        };
+        let file = |path: String| scope.collected(&path).known().cloned();
+        let counted = || {
+            let text = file("/proc/net/arp".to_owned()).filter(|_| family == "ipv4")?;
+            // The first line is a heading.
+            let lines = text.lines().skip(1).filter(|line| !line.trim().is_empty());
+            Some((u64::try_from(lines.count()).ok()?, None))
+        };
+        let stat = file(format!("/proc/net/stat/{name}"))
+            .or_else(|| file(format!("/proc/1/net/stat/{name}")))
+            .and_then(|text| of_stat(&text));
+        if let Some((entries, overflows)) = stat.or_else(counted) {
+            let table = Table {
+                entries,
+                soft_limit,
+                limit,
+                overflows,
+            };
+            found.insert(name.to_owned(), table);
+        }
+    }
+    if found.is_empty() {
+        return Fact::Absent;
+    }
+    Fact::Known(found)
+}
+
+/// The number of entries and of overflows in `/proc/net/stat/arp_cache`: hexadecimal numbers below a heading, one line for each CPU. The first
+/// column is that of the whole table.
+fn of_stat(text: &str) -> Option<(u64, Option<u64>)> {
+    let mut lines = text.lines();
+    let mut heading = lines.next()?.split_whitespace();
+    let overflows = heading.position(|word| word == "table_fulls");
+    let number = |word: &str| u64::from_str_radix(word, 16).ok();
+    let mut entries = None;
+    let mut sum = 0u64;
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        entries = entries.or_else(|| number(words.first()?));
+        let fulls = overflows.and_then(|at| number(words.get(at)?));
+        sum = sum.saturating_add(fulls.unwrap_or_default());
+    }
+    Some((entries?, overflows.map(|_| sum)))
 }
 
 const TABLE: Schema = &[
@@ -115,5 +176,19 @@ impl Message {
             overflows: self.stats.table_fulls,
         };
         TABLES.contains(&self.name.as_str()).then_some((self.name, table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statistics_of_all_cpus_are_summed() {
+        let text = "entries  allocs table_fulls\n000003ff 0000a1b2 00000a12 \n000003ff 0000a1b2 00000001 \n";
+        assert_eq!(of_stat(text), Some((1023, Some(0xa13))));
+        assert_eq!(of_stat("entries  allocs\n0000000a 00000001\n"), Some((10, None)));
+        assert_eq!(of_stat("entries\n"), None);
+        assert_eq!(of_stat("entries\nnonsense\n"), None);
     }
 }

@@ -49,6 +49,15 @@ fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
         (ETHERNET, 0x1425) => matches!(device >> 8, 0x44 | 0x54 | 0x64),
         // The RDMA device of VMware (drivers/infiniband/hw/vmw_pvrdma).
         (OTHER, 0x15ad) => device == 0x0820,
+        // QLogic FastLinQ 45000 and 41000 with their virtual functions (drivers/net/ethernet/qlogic/qede/qede_main.c).
+        (ETHERNET, 0x1077) => {
+            matches!(
+                device,
+                0x1634 | 0x1636 | 0x1644 | 0x1654 | 0x1656 | 0x1664 | 0x1666 | 0x8070 | 0x8090
+            )
+        }
+        // Emulex OneConnect with RoCE (Skyhawk; drivers/net/ethernet/emulex/benet/be.h).
+        (ETHERNET, 0x10df) => matches!(device, 0x0720 | 0x0728),
         // Microsoft Azure Network Adapter.
         (ETHERNET, 0x1414) => device == 0x00ba,
         _ => false,
@@ -86,6 +95,10 @@ mod tests {
         assert!(is_capable(0x02_0000, 0x1ded, 0x107f));
         assert!(is_capable(0x02_0800, 0x8086, 0x24f0));
         assert!(is_capable(0x02_0000, 0x8086, 0x1592));
+        assert!(is_capable(0x02_0000, 0x1077, 0x1656));
+        assert!(is_capable(0x02_0000, 0x1077, 0x8070));
+        // A Fibre Channel function and a BCM57840 of QLogic do not.
+        assert!(!is_capable(0x02_0000, 0x1077, 0x16a1));
         // An ENA, an I350 and a DMA engine do not support RDMA.
         assert!(!is_capable(0x02_0000, 0x1d0f, 0xec20));
         assert!(!is_capable(0x02_0000, 0x8086, 0x1521));

@@ -1,6 +1,9 @@
 //! What the kernel logged about adapters: faults that neither sysfs nor a counter shows.
 
-use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
+use rdma_health_node::{
+    DeviceEvent, Function, Node,
+    kmsg::{Device, EventKind},
+};
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Writer,
@@ -125,8 +128,35 @@ fn pci_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
     adapter_faults(node, &PCI_FAULT, &kinds, |fault, finding| {
         let nonfatal = fault.event.kind == EventKind::PciNonfatal;
         let past = past_of(node, fault).filter(|past| nonfatal || **past == STARTED_AGAIN);
+        let finding = lost_links(node, fault)
+            .iter()
+            .fold(finding, |finding, line| finding.evidence("/dev/kmsg", line));
         Some(finding.exception(past.or(nonfatal.then_some(&NONFATAL))))
     })
+}
+
+/// What the hotplug driver logged of slots that lost their link or card, if the adapter of the fault is gone: the port above it is known no more.
+fn lost_links<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Vec<&'a str> {
+    const MOST: usize = 2;
+    let is_gone = match &fault.event.device {
+        Device::Pci(address) => node.pci.has(address) == Some(false),
+        _ => false,
+    };
+    if !is_gone {
+        return Vec::new();
+    }
+    let functions = node.functions();
+    let has_adapter = |line: &str| {
+        let ports = functions.iter().flat_map(Function::bridges);
+        ports.into_iter().any(|port| line.contains(port.as_str()))
+    };
+    let is_loss = |line: &&str| {
+        let lower = line.to_ascii_lowercase();
+        let lost = ["link down", "card not present", "power fault"];
+        lower.contains("pciehp: slot") && lost.iter().any(|words| lower.contains(words)) && !has_adapter(line)
+    };
+    let lines = node.kernel_lines().iter().map(String::as_str);
+    lines.filter(is_loss).take(MOST).collect()
 }
 
 /// `port-module-fault`.

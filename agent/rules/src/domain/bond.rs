@@ -27,8 +27,60 @@ pub static BOND_DEGRADED: Rule = Rule {
 };
 
 fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
-    without_link(node).chain(outside(node)).collect()
+    let mut found: Vec<Draft> = without_link(node).chain(outside(node)).collect();
+    // Netlink and sysfs report the same; a tree of files has sysfs only.
+    let of_netlink: BTreeSet<Subject> = found.iter().map(|finding| finding.subject().clone()).collect();
+    found.extend(left_out(node).filter(|finding| !of_netlink.contains(finding.subject())));
+    found
 }
+
+/// The same as [`outside`], from sysfs.
+fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
+    let mut seen = BTreeSet::new();
+    node.ports().filter_map(move |port| {
+        let netdev = port.kernel.netdev.known()?;
+        let bond = node.network.netdevs.get(&netdev.name)?;
+        let outside = bond.outside();
+        let first = outside.first()?;
+        if !seen.insert(&netdev.name) {
+            return None;
+        }
+        let subject = Subject::of_port(&port);
+        let message = format!(
+            "{} of {}, the bond of {subject}, has a link but carries no traffic: LACP left it out of the aggregator that does",
+            listed(outside.iter().map(|member| member.name.as_str())),
+            netdev.name,
+        );
+        let finding = Draft::new(&BOND_DEGRADED, subject, message)
+            .remedy(LEFT_OUT)
+            .fill("BOND", &netdev.name)
+            .fill("NETDEV", &first.name);
+        let finding = outside.iter().fold(finding, |finding, member| {
+            let of = |file: &str| format!("/sys/class/net/{}/bonding_slave/{file}", member.name);
+            let finding = match member.aggregator.known() {
+                Some(aggregator) => finding.evidence(of("ad_aggregator_id"), aggregator),
+                None => finding,
+            };
+            match member.partner_state.known() {
+                Some(state) => finding.evidence(of("ad_partner_oper_port_state"), state),
+                None => finding,
+            }
+        });
+        let source = format!("/sys/class/net/{}/bonding/ad_aggregator", netdev.name);
+        Some(match bond.aggregator.known() {
+            Some(aggregator) => finding.evidence(source, aggregator),
+            None => finding,
+        })
+    })
+}
+
+/// What to do about a member with a link that LACP leaves out.
+const LEFT_OUT: Remedy = Remedy {
+    any: "On the switch, put the port of NETDEV into the same port channel (LAG) as those of the other members, with LACP active; with two switches, they must \
+        be one LACP system (MLAG, EVPN). Its link is up, so the cable is not the cause.",
+    host: "cat /proc/net/bonding/BOND; networkctl lldp NETDEV",
+    ..Remedy::all("")
+};
 
 /// Bonds with a member that has a link, and that LACP leaves out.
 fn outside(node: &Node) -> impl Iterator<Item = Draft> {
@@ -48,6 +100,7 @@ fn outside(node: &Node) -> impl Iterator<Item = Draft> {
             netdev.name,
         );
         let finding = Draft::new(&BOND_DEGRADED, subject, message)
+            .remedy(LEFT_OUT)
             .fill("BOND", &netdev.name)
             .fill("NETDEV", &first.name);
         let finding = outside.iter().fold(finding, |finding, member| {

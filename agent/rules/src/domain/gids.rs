@@ -18,12 +18,14 @@ use crate::{
     policy::Exception,
 };
 
+mod family;
+
 /// `gid-missing`.
 pub static GID_MISSING: Rule = Rule {
     id: "gid-missing",
     domain: Domain::Gids,
     policy: Policy::of(Severities::WARNING).except(&[&NO_PORT_HAS_ONE, &ONLY_OTHERS_HAVE_ONE]),
-    title: "A RoCE port has no RoCE v2 GID with an IPv4 address",
+    title: "A RoCE port has no RoCE v2 GID with a routed address",
     explanation: "A RoCE port gets a GID for each address of its network device. Without an IPv4 address, it has no \
         RoCE v2 GID that routed networks and the defaults of NCCL use. Connections that select a GID by its index \
         fail with EINVAL or ENODATA when the queue pair moves to RTR, or find no GID at all.",
@@ -36,7 +38,8 @@ pub static GID_MISSING: Rule = Rule {
     },
     false_alarms: "Not judged: ports that are not ACTIVE; virtual functions, whose address is in a pod, and their \
         representors; physical functions whose virtual functions do the work; and iWARP, which needs no such GID. A \
-        fabric that only uses routed IPv6 addresses works.",
+        fabric that only uses routed IPv6 addresses works: where some ports of a kind have such a GID of IPv6 and none has one of IPv4, those without \
+        are reported and the others are not.",
     inputs: &[Writer::HostRoot, Writer::Job],
     judge: gid_missing,
 };
@@ -54,7 +57,7 @@ static ONLY_OTHERS_HAVE_ONE: Exception = Exception {
 
 /// Whether a port has a RoCE v2 GID of an IPv6 address that is more than link-local.
 fn has_ipv6(gids: &[Gid]) -> bool {
-    gids.iter().any(|gid| gid.is_global() && !gid.is_ipv4_mapped())
+    gids.iter().any(Gid::is_ipv6)
 }
 
 /// Active RoCE ports of physical functions and software devices, with their GIDs.
@@ -73,6 +76,12 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let nowhere = with.is_empty() && !infiniband;
     let behind = behind_peers(node);
     let rails = rails(node);
+    let mut of_ipv6 = node.ipv6_kinds();
+    let lacking: BTreeSet<_> = roce_ports(node)
+        .filter(|(port, gids)| port.routable_gid().is_none() && !has_ipv6(gids))
+        .filter_map(|(port, _)| port.kind())
+        .collect();
+    of_ipv6.retain(|kind| lacking.contains(kind));
     let functions = node.functions();
     let without = roce_ports(node).filter(|(port, _)| port.routable_gid().is_none());
     let found = without.filter_map(|(port, gids)| {
@@ -84,6 +93,10 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         let equal_ports_have_one = port.kind().is_some_and(|kind| with.contains(&kind));
         let share = behind.get(&Subject::of_port(&port));
         let only_v1 = has_only_v1(&port, gids);
+        let is_of_ipv6 = port.kind().is_some_and(|kind| of_ipv6.contains(&kind));
+        if is_of_ipv6 && has_ipv6(gids) && !probe_failed {
+            return None;
+        }
         let is_beside_rails = !rails.is_empty() && port.kind().is_some_and(|kind| !rails.contains(&kind));
         let exception = if is_beside_rails && !probe_failed && share.is_none() && !only_v1 {
             Some(&ONLY_OTHERS_HAVE_ONE)
@@ -100,10 +113,15 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             .unwrap_or_default();
         let message = match share {
             _ if only_v1 => format!("{port} has RoCE v1 GIDs only: its IPv4 address has no GID of RoCE v2"),
+            share if is_of_ipv6 => family::words(&port, share),
             Some(share) => format!("{port} has no routed RoCE v2 GID{netdev}; {share} equal ports have one"),
             None => format!("{port} has no RoCE v2 GID with an IPv4 address{netdev}"),
         };
-        let remedy = if only_v1 { RESTORE_V2 } else { GID_MISSING.remedy };
+        let remedy = match (only_v1, is_of_ipv6) {
+            (true, _) => RESTORE_V2,
+            (false, true) => family::RESTORE_V6,
+            (false, false) => GID_MISSING.remedy,
+        };
         let finding = Draft::new(&GID_MISSING, Subject::of_port(&port), message)
             .exception(exception)
             .remedy(remedy);

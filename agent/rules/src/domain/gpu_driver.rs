@@ -34,6 +34,15 @@ const OF_AMD: Remedy = Remedy {
     ..Remedy::all("")
 };
 
+/// What to do where the driver of the kernel holds an NVIDIA GPU.
+const INSTEAD_OF_NOUVEAU: Remedy = Remedy {
+    any: "Blacklist nouveau, which holds the GPU so that NVIDIA's driver cannot bind to it, write the initramfs again, and reboot.",
+    kubernetes: "With the GPU Operator, check its driver pod on this node afterwards: kubectl -n gpu-operator get pods -o wide",
+    host: "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' > /etc/modprobe.d/blacklist-nouveau.conf; update-initramfs -u, or dracut -f; \
+        reboot; nvidia-smi",
+    ..Remedy::all("")
+};
+
 static WITHOUT_RDMA: Exception = Exception {
     condition: "on a node without RDMA hardware",
     severities: Severities::INFO,
@@ -67,7 +76,11 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
                 count(judged.len(), "GPU")
             );
             let is_amd = gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&model::AMD));
-            let remedy = if is_amd { OF_AMD } else { GPU_WITHOUT_DRIVER.remedy };
+            let remedy = match gpu.driver {
+                _ if is_amd => OF_AMD,
+                Some("nouveau") => INSTEAD_OF_NOUVEAU,
+                _ => GPU_WITHOUT_DRIVER.remedy,
+            };
             Draft::new(&GPU_WITHOUT_DRIVER, Subject::device(gpu.address), message)
                 .remedy(remedy)
                 .exception((!has_rdma).then_some(&WITHOUT_RDMA))

@@ -135,7 +135,7 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let limit = *of_containers.or(runtime.memlock.known())?;
         let soft = size(low(limit)?);
         let (name, pid) = (runtime.name.as_str(), runtime.pid);
-        let may_lock = format!("may lock only {soft} of memory, expected {expected}");
+        let may_lock = format!("may lock only {soft} of memory, expected unlimited or at least {expected}");
         let (exception, message) = match name {
             "kubelet" => (
                 Some(&OF_THE_KUBELET),
@@ -162,7 +162,7 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     {
         let soft = size(soft);
         let message = format!(
-            "this process, and any started like it, may lock only {soft} of memory, expected {expected}"
+            "this process, and any started like it, may lock only {soft} of memory, expected unlimited or at least {expected}"
         );
         let finding =
             Draft::new(&MEMLOCK_LOW, Subject::device("rdma-health"), message).exception(&OF_THIS_PROCESS);

@@ -38,8 +38,7 @@ pub(super) fn faults(
         .filter(|fault| kinds.contains(&fault.event.kind) && fault.is_of_gpu() == (part == Part::Gpus));
     let found = of_these.filter_map(|fault| {
         let event = fault.event;
-        let (what, when) = (words(event.kind), when(event.count, event));
-        let message = format!("{}: {what} ({when})", fault.title());
+        let message = said(fault, words(event.kind));
         let source = event
             .last
             .map_or_else(|| "/dev/kmsg".to_owned(), |last| format!("/dev/kmsg at {last} s"));
@@ -47,6 +46,15 @@ pub(super) fn faults(
         complete(fault, finding.evidence(source, &event.message))
     });
     found.collect()
+}
+
+/// The sentence of a finding: the device, what happened to it, how often and when.
+pub(super) fn said(fault: &DeviceEvent<'_>, what: &str) -> String {
+    format!(
+        "{}: {what} ({})",
+        fault.title(),
+        when(fault.event.count, fault.event)
+    )
 }
 
 /// How often something was logged, and when this last message was.

@@ -190,5 +190,29 @@ fn neighbour_table_full(node: &Node, _: &Expectations) -> Vec<Draft> {
                 .evidence(format!("ip -stats ntable show name {name}: table_fulls"), overflows),
         )
     });
-    found.collect()
+    let mut found: Vec<Draft> = found.collect();
+    found.extend(overflow_logged(node));
+    found
+}
+
+/// What the kernel logged of an overflow, of a table whose entries are not known.
+fn overflow_logged(node: &Node) -> Option<Draft> {
+    let line = node.kernel_lines().iter().rfind(|line| {
+        let lower = line.to_ascii_lowercase();
+        lower.starts_with("neighbo") && lower.contains("table overflow")
+    })?;
+    let name = if line.contains("ndisc") {
+        "ndisc_cache"
+    } else {
+        "arp_cache"
+    };
+    let tables = node.neighbours.tables.known();
+    if tables.is_some_and(|tables| tables.contains_key(name)) {
+        return None;
+    }
+    let message = format!("the kernel logged that the neighbour table {name} is full");
+    let finding = Draft::new(&NEIGHBOUR_TABLE_FULL, Subject::node(), message)
+        .written_remedy(raise_here(node, name))
+        .evidence("/dev/kmsg", line);
+    Some(finding)
 }

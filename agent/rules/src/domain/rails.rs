@@ -204,6 +204,14 @@ pub static RAIL_ADDRESSES: Rule = Rule {
     judge: rail_addresses,
 };
 
+/// What to do about two ports with one address.
+const DUPLICATE: Remedy = Remedy {
+    any: "Give one of the two network devices another address, that of its own rail, in the configuration of the network manager. Then check that each port \
+        reaches its gateway or a peer on its own rail.",
+    host: "ip -br addr show; ping -I NETDEV PEER",
+    ..Remedy::all("")
+};
+
 static SWAPPED: Exception = Exception {
     condition: "if two ports seem to have each other's address",
     severities: Severities::WARNING,
@@ -237,10 +245,12 @@ fn rail_addresses(node: &Node, _: &Expectations) -> Vec<Draft> {
             .map_or_else(|| address.to_string(), |v4| v4.to_string());
         let message = format!("{} have the same address {address}", names.join(" and "));
         Some(
-            Draft::new(&RAIL_ADDRESSES, Subject::of_port(first), message).evidence(
-                "/sys/class/infiniband/*/ports/*/gids/*",
-                format!("{address} on {}", names.join(", ")),
-            ),
+            Draft::new(&RAIL_ADDRESSES, Subject::of_port(first), message)
+                .remedy(DUPLICATE)
+                .evidence(
+                    "/sys/class/infiniband/*/ports/*/gids/*",
+                    format!("{address} on {}", names.join(", ")),
+                ),
         )
     });
     let mut findings: Vec<_> = duplicates.collect();

@@ -132,6 +132,10 @@ impl<'a> Resolver<'a> {
             rest = after;
         }
         filled.push_str(rest);
+        // A device without an address stands in the kernel log with its name.
+        if let Some(name) = subject.device.as_deref().filter(|name| is_plain(name)) {
+            filled = filled.replace("grep ADDRESS", &format!("grep {name}"));
+        }
         // The kernel log cannot contain a name that is not known.
         filled.replace(" -e NETDEV", "").replace(" -e ADDRESS", "")
     }

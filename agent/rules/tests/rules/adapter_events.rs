@@ -205,6 +205,21 @@ fn an_adapter_that_is_gone_is_named_by_its_address() {
 }
 
 #[test]
+fn the_slot_of_an_adapter_that_is_gone_is_shown() {
+    let lines = [
+        (DAY, "pcieport 0000:fe:00.0: pciehp: Slot(12): Link Down"),
+        (
+            DAY,
+            "mlx5_core 0000:ff:00.0: mlx5_pci_err_detected Device state = 1 pci_status: 1. Enter, pci channel state = 3",
+        ),
+    ];
+    let found = findings(&logged(&lines), &auto(), "pci-fault-logged");
+    assert_eq!(found.len(), 1);
+    let evidence = &found[0].evidence;
+    assert!(evidence.iter().any(|piece| piece.value.contains("Slot(12)")));
+}
+
+#[test]
 fn what_the_kernel_logged_of_memory_and_access_is_found() {
     let full = "swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32742 (slots)";
     assert_eq!(after("dma-bounce-full", full), ["mlx5_0 warning"]);
@@ -274,6 +289,50 @@ fn an_adapter_whose_driver_finds_no_file_needs_no_new_adapter() {
     let found = findings(&logged(&[(DAY, &line)]), &auto(), "adapter-not-started");
     assert!(found[0].remedy.contains("linux-firmware"));
     assert!(!found[0].remedy.contains("flint"));
+    assert!(
+        !found[0].message.contains("initialisation"),
+        "{}",
+        found[0].message
+    );
+    // The message about the file may be another one than that of the fault.
+    let missing = format!("{MLX5_0}: Direct firmware load for a/b.fw failed with error -2");
+    let given_up = "mlx5_core: probe of 0000:18:00.0 failed with error -2";
+    let found = findings(
+        &logged(&[(DAY, &missing), (DAY, given_up)]),
+        &auto(),
+        "adapter-not-started",
+    );
+    assert!(found[0].remedy.contains("linux-firmware"));
+    assert!(
+        found[0]
+            .evidence
+            .iter()
+            .any(|piece| piece.value.contains("a/b.fw"))
+    );
+}
+
+#[test]
+fn a_part_of_an_adapter_is_named_by_its_function() {
+    let probe = "mlx5_ib.rdma: probe of mlx5_core.rdma.3 failed with error -12";
+    let refused = format!(
+        "{MLX5_0}: mlx5_cmd_out_err:808:(pid 977): CREATE_MKEY(0x200) op_mod(0x0) failed, status no resources(0xf), syndrome (0x0), err(-12)"
+    );
+    let node = logged(&[(DAY, &refused), (DAY, probe)]);
+    let found = findings(&node, &auto(), "adapter-not-started");
+    assert_eq!(found[0].subject.device.as_deref(), Some("mlx5_0"));
+    assert!(
+        found[0].remedy.contains("no resources left"),
+        "{}",
+        found[0].remedy
+    );
+    assert!(!found[0].remedy.contains("flint"));
+    // Where it is not known which function it is, no command has a placeholder.
+    let found = findings(&logged(&[(DAY, probe)]), &auto(), "adapter-not-started");
+    assert!(
+        found[0].remedy.contains("grep mlx5_core.rdma.3"),
+        "{}",
+        found[0].remedy
+    );
 }
 
 #[test]

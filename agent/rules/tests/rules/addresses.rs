@@ -35,6 +35,26 @@ fn a_port_without_ipv4_gid_among_others_that_have_one_is_found() {
 }
 
 #[test]
+fn on_rails_of_ipv6_only_the_one_without_an_address_is_found() {
+    let mut node = node("h100-connectx7", |_| {});
+    for rail in 0..8u8 {
+        with_port(&mut node, &format!("mlx5_{rail}"), |port| {
+            let Fact::Known(gids) = &mut port.gids else {
+                panic!("no GIDs")
+            };
+            gids.retain(|gid| rail != 6 || !gid.is_ipv4_mapped());
+            for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+                gid.gid = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(rail) + 1);
+            }
+        });
+    }
+    assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_6:1 warning"]);
+    let found = &findings(&node, &auto(), "gid-missing")[0];
+    assert!(found.message.contains("7 of 8"), "{}", found.message);
+    assert!(!found.remedy.contains("IPv4"), "{}", found.remedy);
+}
+
+#[test]
 fn a_missing_gid_is_info_if_equal_ports_lack_it_too_unless_no_port_has_one() {
     let bond = |mut node: Node| {
         without_ipv4(&mut node, "mlx5_bond_0");

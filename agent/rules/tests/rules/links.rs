@@ -212,3 +212,35 @@ fn a_virtual_function_whose_host_holds_it_down_is_critical_in_the_guest() {
             .any(|finding| finding.message.contains("the host holds"))
     );
 }
+
+#[test]
+fn an_infiniband_port_that_never_came_up_is_found_if_no_other_port_is_active() {
+    let dark = |also: &dyn Fn(&mut Tree)| {
+        node("hfi1-opa", |tree| {
+            set(tree, "/hfi1_0/ports/1/state", "1: DOWN");
+            set(tree, "/hfi1_0/ports/1/phys_state", "2: Polling");
+            let counters: Vec<String> = tree
+                .entries()
+                .map(|(path, _)| path.to_owned())
+                .filter(|path| path.contains("/counters/port_"))
+                .collect();
+            for path in counters {
+                tree.write(&path, "0\n").unwrap();
+            }
+            set(tree, "/net/ib0/carrier_up_count", "0");
+            set(tree, "/net/ib0/operstate", "down");
+            also(tree);
+        })
+    };
+    assert_eq!(of(&dark(&|_| {}), &auto(), "port-down"), ["hfi1_0:1 warning"]);
+    assert_eq!(
+        of(&dark(&|_| {}), &profile(Profile::TcpOnly), "port-down"),
+        [""; 0]
+    );
+    // An Ethernet port without a cable is that of a network that the node does not use.
+    let ethernet = dark(&|tree| {
+        set(tree, "/hfi1_0/ports/1/link_layer", "Ethernet");
+        tree.write("proc/1/net/route", "Iface\n").unwrap();
+    });
+    assert_eq!(of(&ethernet, &auto(), "port-down"), [""; 0]);
+}

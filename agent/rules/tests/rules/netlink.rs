@@ -301,6 +301,31 @@ fn a_neighbour_table_without_room_is_reported() {
 }
 
 #[test]
+fn a_neighbour_table_without_room_is_reported_without_netlink() {
+    const RULE: &str = "neighbour-table-full";
+    let log = "4,1,900000000,-;neighbour: arp_cache: neighbor table overflow!\n";
+    let logged = node(RAILS, |tree| {
+        tree.write("dev/kmsg", log).unwrap();
+    });
+    assert_eq!(of(&logged, &auto(), RULE), ["node warning"]);
+    let with = |entries: u32, log: &str| {
+        node(RAILS, |tree| {
+            for (n, limit) in [(2, 512), (3, 1024)] {
+                let path = format!("proc/sys/net/ipv4/neigh/default/gc_thresh{n}");
+                tree.write(&path, format!("{limit}\n")).unwrap();
+            }
+            let stat = format!("entries  allocs table_fulls\n{entries:08x} 00000001 00000000\n");
+            tree.write("proc/net/stat/arp_cache", stat).unwrap();
+            tree.write("dev/kmsg", log).unwrap();
+        })
+    };
+    assert_eq!(of(&with(1023, ""), &auto(), RULE), ["node warning"]);
+    assert_eq!(of(&with(20, ""), &auto(), RULE), [""; 0]);
+    // It has room again.
+    assert_eq!(of(&with(20, log), &auto(), RULE), [""; 0]);
+}
+
+#[test]
 fn a_member_that_lacp_leaves_out_is_reported() {
     let bond = json!([{"ifi-index": 9, "linkinfo": {"data": {"mode": 4, "ad-info": {"aggregator": 1}}}}]);
     let member = |name: &str, aggregator: u64| {

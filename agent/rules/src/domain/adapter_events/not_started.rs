@@ -1,5 +1,7 @@
 //! Adapters that their driver could not start.
 
+use std::collections::BTreeSet;
+
 use rdma_health_node::{
     DeviceEvent, Node,
     kmsg::{Device, EventKind},
@@ -10,6 +12,7 @@ use crate::{
 };
 
 use super::{FALSE_ALARMS, STARTED_AGAIN, adapter_faults, remedy_for};
+use crate::domain::logged::said;
 
 /// `adapter-not-started`.
 pub static ADAPTER_NOT_STARTED: Rule = Rule {
@@ -30,28 +33,40 @@ pub static ADAPTER_NOT_STARTED: Rule = Rule {
 
 fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::FirmwareInit, EventKind::ProbeFailed];
-    adapter_faults(node, &ADAPTER_NOT_STARTED, &kinds, |fault, finding| {
+    let mut found = adapter_faults(node, &ADAPTER_NOT_STARTED, &kinds, |fault, finding| {
         let finding = finding.exception(fault.is_over.then_some(&STARTED_AGAIN));
-        Some(match without_range(node, fault) {
-            Some(line) => finding
-                .case(FindingCase::NoAddressRange)
-                .remedy(NO_ADDRESS_RANGE)
-                .evidence("/dev/kmsg", line),
-            None if is_without_file(fault) => finding.case(FindingCase::FirmwareFile).remedy(FIRMWARE_FILE),
-            None => finding
-                .case(FindingCase::NotStarted)
-                .remedy(remedy_for(node, &ADAPTER_NOT_STARTED)),
-        })
-    })
+        if let Some(line) = without_range(node, fault) {
+            let finding = finding.case(FindingCase::NoAddressRange);
+            return Some(finding.remedy(NO_ADDRESS_RANGE).evidence("/dev/kmsg", line));
+        }
+        if let Some(line) = without_file(node, fault) {
+            let finding = finding.case(FindingCase::FirmwareFile).remedy(FIRMWARE_FILE);
+            let finding = finding.message(said(
+                fault,
+                "the driver did not find a file that it loads into the adapter",
+            ));
+            return Some(if line == fault.event.message {
+                finding
+            } else {
+                finding.evidence("/dev/kmsg", line)
+            });
+        }
+        if let Some(line) = without_resources(node, fault) {
+            let finding = finding.case(FindingCase::WithoutResources).remedy(NO_RESOURCES);
+            return Some(finding.evidence("/dev/kmsg", line));
+        }
+        let finding = finding.case(FindingCase::NotStarted);
+        Some(finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED)))
+    });
+    // A missing file is logged where it is missed, and where the driver gives up.
+    let mut named = BTreeSet::new();
+    found.retain(|finding| !finding.is(FindingCase::FirmwareFile) || named.insert(finding.subject().clone()));
+    found
 }
 
 /// The message that says that a function got no address range for its registers.
 fn without_range<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
-    let address = match (&fault.function, &fault.event.device) {
-        (Some(function), _) => function.address,
-        (None, Device::Pci(address)) => address,
-        (None, _) => return None,
-    };
+    let address = address_of(fault)?;
     let says = |line: &&String| {
         let Some((_, rest)) = line.split_once(address) else {
             return false;
@@ -69,26 +84,68 @@ fn without_range<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str>
     node.kernel_lines().iter().find(says).map(String::as_str)
 }
 
-/// Whether the driver did not find a file that it loads into the adapter: `ice` without its DDP package starts in Safe Mode, without RDMA.
-fn is_without_file(fault: &DeviceEvent<'_>) -> bool {
-    let lower = fault.event.message.to_ascii_lowercase();
-    [
+/// The message that says that the driver did not find a file that it loads into the adapter: `ice` without its DDP package starts in Safe
+/// Mode, without RDMA. It is the message of the fault, or another one about the same function.
+fn without_file<'a>(node: &'a Node, fault: &DeviceEvent<'a>) -> Option<&'a str> {
+    let own = fault.event.message.as_str();
+    if names_missing_file(own) {
+        return Some(own);
+    }
+    let address = address_of(fault)?;
+    let mut lines = node.kernel_lines().iter();
+    let line = lines.find(|line| line.contains(address) && names_missing_file(line))?;
+    Some(line)
+}
+
+fn names_missing_file(line: &str) -> bool {
+    const PHRASES: [&str; 9] = [
         "package file",
         "ddp package",
         "safe mode",
         "direct firmware load",
         "failed to load firmware",
-    ]
-    .iter()
-    .any(|words| lower.contains(words))
+        "working firmware",
+        "fw file",
+        "firmware file",
+        "firmware image",
+    ];
+    let lower = line.to_ascii_lowercase();
+    PHRASES.iter().any(|words| lower.contains(words))
 }
+
+/// The address of the function of a fault.
+fn address_of<'a>(fault: &DeviceEvent<'a>) -> Option<&'a str> {
+    match (&fault.function, &fault.event.device) {
+        (Some(function), _) => Some(function.address),
+        (None, Device::Pci(address)) => Some(address),
+        (None, _) => None,
+    }
+}
+
+/// The message about the same function in which its firmware refuses a request because it has no resources left.
+fn without_resources<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
+    let subject = fault.subject();
+    let refused = node
+        .device_events()
+        .into_iter()
+        .find(|other| other.event.kind == EventKind::ResourceLimit && other.subject() == subject)?;
+    Some(&refused.event.message)
+}
+
+/// What to do about an adapter whose firmware has no resources left.
+const NO_RESOURCES: Remedy = Remedy {
+    any: "Use fewer virtual functions (sriov_numvfs; ConnectX: NUM_OF_VFS of mlxconfig), end processes that hold many RDMA objects, and load the driver again \
+        or restart the node: the firmware has no resources left (memory keys, queues or pages) for the RDMA device. The adapter is not faulty.",
+    host: "journalctl -k -b | grep ADDRESS; rdma resource show",
+    ..Remedy::all("")
+};
 
 /// What to do about a file that is missing.
 const FIRMWARE_FILE: Remedy = Remedy {
     any: "Install the package of firmware (linux-firmware, or the one of the driver), write the initramfs again, and reload the driver or restart the \
         node. At each start the driver loads a file into the adapter, which it did not find below /lib/firmware (for ice: the DDP package \
         intel/ice/ddp/ice.pkg). The adapter is not faulty.",
-    host: "journalctl -k -b | grep -e ADDRESS -e 'firmware load'; ls -l /lib/firmware/intel/ice/ddp; update-initramfs -u, or dracut -f",
+    host: "journalctl -k -b | grep -i -e ADDRESS -e 'firmware load' -e 'fw file'; ls -l /lib/firmware; update-initramfs -u, or dracut -f",
     ..Remedy::all("")
 };
 

@@ -30,6 +30,8 @@ pub(super) enum Why<'a> {
     EqualsActive(&'a str),
     /// It serves GPUs, and no port of the node is ACTIVE.
     ServesGpus,
+    /// It is InfiniBand, which has no use without RDMA, and no port of the node is ACTIVE.
+    OnlyInfiniband,
     /// It is the port of a software device, and no port of the node is ACTIVE.
     OfSoftware,
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Why<'_> {
             }
             Self::EqualsActive(share) => return write!(f, "{share} equal ports are ACTIVE"),
             Self::ServesGpus => "it serves GPUs, and no port of the node is ACTIVE",
+            Self::OnlyInfiniband => "no RDMA port of the node is ACTIVE",
             Self::OfSoftware => "it is the port of a software device, and no port of the node is ACTIVE",
         })
     }
@@ -107,6 +110,9 @@ impl<'a> ExpectedUp<'a> {
             && !port.is_lent()
         {
             return Some(Why::GivenToGuest);
+        }
+        if self.none_active && port.is_infiniband() && !port.is_lent() && !port.hca.is_software() {
+            return Some(Why::OnlyInfiniband);
         }
         (self.none_active && port.hca.is_software()).then_some(Why::OfSoftware)
     }

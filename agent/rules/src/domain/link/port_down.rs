@@ -32,8 +32,8 @@ pub static PORT_DOWN: Rule = Rule {
         a carrier since boot, if it has carried traffic, if the configuration expects it (expect.ports_up), or if it is an InfiniBand port of a \
         virtual machine that is DOWN although its link is up. A port \
         that never came up is expected to be ACTIVE if at least three quarters of the equal ports are, if its network device is up and has an IPv4 \
-        address, if it is one of the InfiniBand ports that a virtual machine was given and none of them is ACTIVE, or if it is one of \
-        the adapters of the GPUs, or of a software device, and no port of the node is ACTIVE.",
+        address, if it is one of the InfiniBand ports that a virtual machine was given and none of them is ACTIVE, or if it is \
+        InfiniBand, one of the adapters of the GPUs, or of a software device, and no port of the node is ACTIVE.",
     remedy: Remedy {
         any: "Read the messages of the driver (journalctl -k | grep -e ADDRESS -e NETDEV), and check the cable, the switch port and the \
             network device.",
@@ -41,8 +41,8 @@ pub static PORT_DOWN: Rule = Rule {
         host: "ip link show NETDEV; ip link set NETDEV up. Show why the link does not come up: ethtool NETDEV; mlxlink -d DEVICE",
         ..Remedy::all("")
     },
-    false_alarms: "A port that never came up is a spare port, not a broken one, unless it is expected, its network device has an address or its equals are \
-        ACTIVE. An address that hosts give themselves (169.254.0.0/16) does not count. Ports are equal if board, function number and PCIe attachment match: not the second port of every card, \
+    false_alarms: "A port that never came up is a spare port, not a broken one, unless it is expected, its network device has an address, its equals are \
+        ACTIVE, or it is InfiniBand and no port of the node is ACTIVE. An address that hosts give themselves (169.254.0.0/16) does not count. Ports are equal if board, function number and PCIe attachment match: not the second port of every card, \
         and not adapters for storage next to the rails of the GPUs. On a node without GPUs, one port that the administrator \
         did not switch off must be the only exception among four or more. Virtual functions, which are down between two pods, \
         and their representors are ignored. List ports that must be up in expect.ports_up. InfiniBand ports in INIT are \
@@ -62,7 +62,7 @@ static NEVER_CAME_UP: Exception = Exception {
 };
 
 static NONE_ACTIVE: Exception = Exception {
-    condition: "if the port never came up, serves GPUs, and no port of the node is ACTIVE",
+    condition: "if the port never came up, is InfiniBand or serves GPUs, and no port of the node is ACTIVE",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 
@@ -166,7 +166,7 @@ fn exception_of(why: &Why<'_>) -> Option<&'static Exception> {
         Why::HeldDown | Why::Listed | Why::HadCarrier | Why::CarriedTraffic => None,
         Why::HasAddress | Why::GivenToGuest => Some(&SET_UP),
         Why::EqualsActive(_) => Some(&NEVER_CAME_UP),
-        Why::ServesGpus => Some(&NONE_ACTIVE),
+        Why::ServesGpus | Why::OnlyInfiniband => Some(&NONE_ACTIVE),
         Why::OfSoftware => Some(&IN_SOFTWARE),
     }
 }
