@@ -96,11 +96,14 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
     devices.into_iter().map(of).collect()
 }
 
-/// The domain of a cause: that of its most fundamental rule. It does not depend on the findings of the moment. `None` for a
-/// cause without rules, whose problems have the domain of their findings.
+/// The domain of a cause: that of the rule with its name, otherwise of its most fundamental rule. It does not depend on the
+/// findings of the moment. `None` for a cause without rules, whose problems have the domain of their findings.
 pub fn domain_of(id: &str) -> Option<Domain> {
     match cause(id) {
-        Some(known) => known.rules.first().map(|rule| rule.domain),
+        Some(known) => {
+            let named = known.rules.iter().find(|rule| rule.id == id);
+            named.or(known.rules.first()).map(|rule| rule.domain)
+        }
         None => rule(id).map(|rule| rule.domain),
     }
 }
