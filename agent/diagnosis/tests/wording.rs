@@ -263,3 +263,23 @@ fn parameters_quotations_and_what_was_permitted_are_no_failures() {
         assert_eq!(kinds(text), [], "{text}");
     }
 }
+
+#[test]
+fn a_setting_without_a_port_and_a_port_without_a_guid_are_named() {
+    each_is(&[
+        (
+            "+ export UCX_NET_DEVICES=mlx5_0\n\
+             [1] [n1:1:0] select.c:629  UCX  ERROR no active messages transport to <no debug data>: self/memory - Destination is unreachable",
+            "job-settings",
+            "UCX_NET_DEVICES=mlx5_0:1",
+        ),
+        (
+            "hca_id: mlx5_4\n        node_guid:    0000:0000:0000:0000\n        port:   1\n                state:  PORT_INIT (2)\n                sm_lid: 4",
+            "virtual-functions",
+            "node_guid",
+        ),
+        ("rdma_create_ep: No such device", "addressing", "ip route get"),
+    ]);
+    let refused = kinds("Failed to modify UD QP to INIT on mlx5_0: Operation not permitted");
+    assert_eq!(refused, [SymptomKind::InitRefused]);
+}

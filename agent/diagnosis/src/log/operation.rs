@@ -149,6 +149,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("into address vector", Connect),
         ("av_insert", Connect),
         ("insert remote address", Connect),
+        // librdmacm looks for the device of the address first.
+        ("rdma_create_ep", CmAddress),
         // Queues.
         ("create_qp", Create),
         ("create_cq", Create),

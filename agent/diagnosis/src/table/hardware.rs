@@ -14,9 +14,9 @@ use crate::symptom::SymptomKind::{
     CreateRefused, CreateUnexplained, DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed,
     DriverNotBuilt, DriverNotReady, FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError,
     GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
-    NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortNotActive, PostRefused, ProbeFailed,
-    ProbeTimedOut, QueueError, QueueFatal, RegMrFailed, RegMrNoMemory, ResourceUnavailable, RtsRefused,
-    SlotPower, SocketFallback, VersionMismatch,
+    NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortInitializing, PortNotActive,
+    PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal, RegMrFailed, RegMrNoMemory,
+    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -99,6 +99,7 @@ pub(super) static VIRTUAL_FUNCTIONS: KnownCause = KnownCause {
     cases: &[],
     often: &[NoDevice, FunctionUnconfigured],
     sometimes: &[
+        PortInitializing,
         PortNotActive,
         SocketFallback,
         DeviceGone,

@@ -136,6 +136,12 @@ fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
 }
 
 pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(zero) = case.log.and_then(|log| log.zero_guid.as_ref()) {
+        return scales.doubts(
+            format!("log line {}", zero.line),
+            "no subnet manager configures a port with a GUID of zero",
+        );
+    }
     if reports_infiniband(case, scales) {
         return;
     }

@@ -67,6 +67,15 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.shows("NCCL_NET in the log", "Socket");
     }
+    if let Some((symptom, devices)) = without_port(case) {
+        scales.next_step = Some(format!(
+            "Name the port, too: UCX_NET_DEVICES={devices}:1. Without it, UCX finds no device of this name."
+        ));
+        return scales.shows(
+            "UCX_NET_DEVICES in the log",
+            format!("{devices} has no port: {}", symptom.source),
+        );
+    }
     if let Some((symptom, transports)) = left_out(case) {
         scales.next_step = Some(format!(
             "Unset UCX_TLS, which is {transports}, or add the transports of RDMA and of the GPUs: UCX_TLS=rc,cuda (with AMD's GPUs rocm)."
@@ -142,6 +151,23 @@ const NETWORK: &str = "NCCL_NET, or the plugin that sets it, names this network.
 fn is_network(symptom: &Symptom) -> bool {
     let text = symptom.text.to_ascii_lowercase();
     symptom.software == Some(Software::Nccl) && text.contains("network ") && text.contains("not found")
+}
+
+/// RDMA devices without a port in a setting of UCX, where it then finds none.
+fn without_port<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
+    let devices = case.log?.settings.get("UCX_NET_DEVICES")?;
+    let names = || devices.split(',').filter(|name| !name.is_empty());
+    let is_rdma = |name: &str| {
+        ["mlx", "bnxt_re", "irdma", "hfi", "roce", "ib"]
+            .iter()
+            .any(|of| name.starts_with(of))
+    };
+    let has_none = names().count() > 0 && names().all(|name| is_rdma(name) && !name.contains(':'));
+    let missed =
+        case.symptoms.iter().copied().find(|symptom| {
+            symptom.kind == SymptomKind::NoDevice && symptom.software == Some(Software::Ucx)
+        })?;
+    has_none.then_some((missed, devices.as_str()))
 }
 
 /// The transports of UCX that a setting selects without those of RDMA and of GPUs, where UCX then finds no support for GPU memory.
