@@ -205,7 +205,7 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
     }
     if parts.is_empty() {
         let others = number_of(diagnosis, |symptom| symptom.kind.is_of_other());
-        // What keeps the verdict from "ok" without being a failure of its own: a collective operation that timed out.
+        // What keeps the verdict from "ok" without being a failure by itself: a collective operation that timed out.
         let doubt = diagnosis
             .symptoms
             .iter()

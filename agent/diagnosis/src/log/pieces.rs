@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 const LAST_LINES: [&[u8]; 2] = [b"Last NCCL warning(error) log entry", b"Last error:"];
 static LAST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"Last "));
 
-/// Maximum number of lines that are told apart in one.
+/// Maximum number of lines that are distinguished in one.
 const MOST: usize = 64;
 
 /// The lines in a line, in order; a line that is only one, whole.

@@ -35,6 +35,17 @@ fn has_usable(case: &Case<'_>, port: &Port<'_>, gids: &[Gid]) -> bool {
     gids.iter().any(|gid| is_usable(case, port, gid))
 }
 
+/// Whether there are RoCE ports, all with a GID that serves connections.
+fn all_have_one(case: &Case<'_>, tables: &[(Port<'_>, &[Gid])]) -> bool {
+    !tables.is_empty() && tables.iter().all(|(port, gids)| has_usable(case, port, gids))
+}
+
+/// The failure whose local GID is an empty entry.
+fn with_empty_gid<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_empty = |symptom: &&Symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero);
+    case.symptoms.iter().copied().find(is_empty)
+}
+
 /// Whether the log names no device and the job may use InfiniBand, so that nothing about the RoCE ports concerns it for certain.
 fn may_use_infiniband(case: &Case<'_>) -> bool {
     let infiniband = |port: &Port<'_>| {
@@ -150,15 +161,11 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     if case.logs_infiniband() {
         return scales.against("log", INFINIBAND);
     }
-    let empty = case
-        .symptoms
-        .iter()
-        .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
-    let seen = tables(case);
-    let all_have = !seen.is_empty() && seen.iter().all(|(_, gids)| gids.iter().any(Gid::is_routable));
+    let empty = with_empty_gid(case);
+    let tables = tables(case);
     match empty {
         // Another index, or another network namespace, may have one.
-        Some(symptom) if all_have || configured_index(case).is_some() => {
+        Some(symptom) if all_have_one(case, &tables) || configured_index(case).is_some() => {
             scales.fits(&symptom.source, "the local GID is ::, an empty entry");
         }
         Some(symptom) => scales.shows(&symptom.source, "the local GID is ::, an empty entry"),
@@ -171,7 +178,6 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
         );
     }
     selected(case, scales);
-    let tables = tables(case);
     if tables.is_empty() {
         return match case.node.verbs.unread() {
             Some(unread) => scales.unseen(format!("GID tables: {unread}")),
@@ -337,11 +343,7 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     }
     if view::namespace(case, scales) {
         // The entry reads as :: where its network device is not visible.
-        let empty = case
-            .symptoms
-            .iter()
-            .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
-        if let Some(symptom) = empty.filter(|_| scales.supported()) {
+        if let Some(symptom) = with_empty_gid(case).filter(|_| scales.supported()) {
             scales.fits(&symptom.source, "the local GID is ::, an empty entry");
         }
         return;
@@ -375,13 +377,8 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = hidden {
         scales.fits(&symptom.source, &symptom.text);
     }
-    let seen = tables(case);
-    let all_have = !seen.is_empty() && seen.iter().all(|(_, gids)| gids.iter().any(Gid::is_routable));
-    let empty = case
-        .symptoms
-        .iter()
-        .find(|symptom| symptom.named.local_gid.as_deref().is_some_and(is_zero));
-    if let Some(symptom) = empty.filter(|_| all_have && case.containers) {
+    let all_have = all_have_one(case, &tables(case));
+    if let Some(symptom) = with_empty_gid(case).filter(|_| all_have && case.containers) {
         scales.shows(
             &symptom.source,
             "the local GID is ::, an empty entry, but the ports of this node have GIDs",

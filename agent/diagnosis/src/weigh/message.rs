@@ -177,14 +177,14 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// The ends of a connection do not agree. NCCL says so of two ranks in one operation.
+/// The ends of a connection do not agree: such as two ranks of NCCL in one operation.
 pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
     let mut differing = case.seen(&[SymptomKind::PeerDiffers]);
     if differing.any(|symptom| symptom.text.contains("collective mismatch")) {
         scales.next_step = Some(
             "Check that all ranks call the same operations with the same sizes, in the same order (TORCH_DISTRIBUTED_DEBUG=DETAIL), with one version of \
             NCCL. If they do, the adapter may deliver writes out of order: mlxconfig -d ADDRESS query PCI_WR_ORDERING must show per_mkey, and \
-            NCCL_IB_PCI_RELAXED_ORDERING=0 tells whether this is it."
+            a run with NCCL_IB_PCI_RELAXED_ORDERING=0 shows whether this is the reason."
                 .into(),
         );
     }
