@@ -223,7 +223,7 @@ fn the_setting_and_the_gid_in_the_log_come_before_a_missing_gid() {
         ),
         (
             "cma event RDMA_CM_EVENT_ADDR_ERROR, error -19\n".to_owned(),
-            "addressing",
+            "gid-other-namespace",
         ),
         (
             "  what():  a work item failed: status 12 (Ib failure: Cannot allocate memory)\n".to_owned(),

@@ -9,7 +9,9 @@ use rdma_health_protocol::{Errno, Gid};
 use super::{
     Case, Scales,
     network::{layers, only},
-    only_probed, view,
+    only_probed,
+    unresolved::is_of_peer,
+    view,
 };
 use crate::log;
 use crate::symptom::{GENERAL_GID_STEP, Software, Symptom, SymptomKind};
@@ -372,7 +374,7 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     let hidden = case.symptoms.iter().find(|symptom| {
         // The kernel refuses to name the type of an entry whose network device is not in the reader's network namespace.
         let is_type = symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
-        is_type || symptom.kind == SymptomKind::InterfaceHidden
+        is_type || symptom.kind == SymptomKind::InterfaceHidden || is_of_peer(symptom)
     });
     if let Some(symptom) = hidden {
         scales.fits(&symptom.source, &symptom.text);

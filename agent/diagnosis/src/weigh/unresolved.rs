@@ -5,8 +5,16 @@ use rdma_health_protocol::Errno;
 use super::{Case, Scales};
 use crate::{
     log::names_no_address,
-    symptom::{Software, SymptomKind},
+    symptom::{Software, Symptom, SymptomKind},
 };
+
+/// Whether no device was found on the way to the peer: `RDMA_CM_EVENT_ADDR_ERROR, error -19`. In a pod, that way leads over the pod's own
+/// interface. Other calls name the local address.
+pub(super) fn is_of_peer(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::AddressUnresolved
+        && symptom.named.errno == Some(Errno::ENODEV)
+        && symptom.text.to_ascii_lowercase().contains("event_addr_error")
+}
 
 /// Weighs what the log shows of the address. Returns whether that decides.
 pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
@@ -24,7 +32,7 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
     }
     let of_none = case
         .seen(&[SymptomKind::AddressUnresolved])
-        .find(|symptom| symptom.named.errno == Some(Errno::ENODEV));
+        .find(|symptom| symptom.named.errno == Some(Errno::ENODEV) && !is_of_peer(symptom));
     if let Some(symptom) = of_none {
         let is_loopback = ["127.0.0.1", "localhost", "[::1]"]
             .iter()
