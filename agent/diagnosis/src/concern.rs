@@ -1,9 +1,10 @@
 //! Which symptoms concern RDMA on the node that wrote them: facts of the node show that others have no consequence there.
 
-use rdma_health_node::{Node, iommu::DomainType, pci::Role};
+use rdma_health_node::{Node, iommu::DomainType};
 
 use crate::{
     log::{Marks, ethernet_driver},
+    origin::is_without_adapter,
     symptom::{Grade, Software, Symptom, SymptomKind},
 };
 
@@ -28,6 +29,7 @@ pub(crate) fn lower_others(
     let has_choice = symptoms
         .iter()
         .any(|symptom| symptom.kind == SymptomKind::RdmaDisabled);
+    // Without an adapter, a setting that disables RDMA changes nothing.
     let is_chosen = has_choice && is_without_adapter(writer);
     for symptom in symptoms {
         if is_optional_provider(symptom, user)
@@ -45,17 +47,6 @@ pub(crate) fn lower_others(
             symptom.grade = Grade::Note;
         }
     }
-}
-
-/// Whether a node has neither an RDMA device nor hardware for one, so that a setting that disables RDMA changes nothing there.
-fn is_without_adapter(node: &Node) -> bool {
-    let Some(functions) = node.pci.functions.known() else {
-        return false;
-    };
-    let supports = |role: Role| matches!(role, Role::Rdma | Role::Capable);
-    node.hcas.unread().is_none()
-        && node.hcas().next().is_none()
-        && !functions.values().any(|function| supports(function.role))
 }
 
 /// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.

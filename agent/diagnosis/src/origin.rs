@@ -139,15 +139,20 @@ fn is_of_platform(symptom: &Symptom) -> bool {
 
 /// Whether nothing on this node is about RDMA: no device, no adapter, and no GPU that would need one.
 fn is_without_rdma(node: &Node) -> bool {
-    let has_function = || {
+    is_without_adapter(node) && !node.functions().iter().any(|function| function.role == Role::Gpu)
+}
+
+/// Whether a node has neither an RDMA device nor hardware for one.
+pub(crate) fn is_without_adapter(node: &Node) -> bool {
+    let has_adapter = || {
         node.functions()
             .iter()
-            .any(|function| matches!(function.role, Role::Rdma | Role::Capable | Role::Gpu))
+            .any(|function| matches!(function.role, Role::Rdma | Role::Capable))
     };
     node.pci.functions.known().is_some()
         && node.hcas.unread().is_none()
         && node.hcas().next().is_none()
-        && !has_function()
+        && !has_adapter()
 }
 
 /// Whether the tree has nothing of a node, such as an empty directory. What is not there was not read, and is not missing.

@@ -27,6 +27,14 @@ fn causes(kernel: &[String], job: &str) -> Vec<String> {
     likely.map(|cause| cause.id.to_owned()).collect()
 }
 
+/// The node that a tree shows.
+fn read(tree: &Tree) -> Node {
+    let tree = tree.unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
 /// The diagnosis of a job's failure on a node whose kernel logged this.
 fn diagnosed(kernel: &[String], job: &str) -> Diagnosis {
     let mut tree = Tree::fixture("h100-connectx7").unwrap();
@@ -37,10 +45,7 @@ fn diagnosed(kernel: &[String], job: &str) -> Diagnosis {
     let records = records.concat();
     tree.write("dev/kmsg", records).unwrap();
     tree.write("proc/uptime", "87000.00 1.00\n").unwrap();
-    let tree = tree.unpack().unwrap();
-    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
-    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-    let node = Node::new(collector.facts());
+    let node = read(&tree);
     let mut reader = LogReader::default();
     reader.feed(job.as_bytes());
     let findings = judge(&node, &Expectations::default()).findings;
@@ -127,10 +132,7 @@ fn what_the_kernel_logged_about_a_port_that_is_down_stands_above_it() {
             .find(|path| path.ends_with("/mlx5_0/ports/1/state"))
             .unwrap();
         tree.write(&state, "1: DOWN\n").unwrap();
-        let tree = tree.unpack().unwrap();
-        let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
-        collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-        let node = Node::new(collector.facts());
+        let node = read(&tree);
         let findings = judge(&node, &Expectations::default()).findings;
         let causes = diagnose(&node, &findings, None).causes;
         causes.iter().map(|cause| cause.id).collect::<Vec<_>>()
@@ -169,10 +171,7 @@ fn an_adapter_that_failed_stands_above_a_setting() {
     tree.write("proc/cmdline", "root=/dev/sda2 ro\n").unwrap();
     let line = format!("3,1,900000000,-;{MLX5_0}: uncorrectable ECC error\n");
     tree.write("dev/kmsg", line).unwrap();
-    let tree = tree.unpack().unwrap();
-    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
-    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-    let node = Node::new(collector.facts());
+    let node = read(&tree);
     let findings = judge(&node, &Expectations::default()).findings;
     let causes = diagnose(&node, &findings, None).causes;
     let ids: Vec<_> = causes.iter().map(|cause| cause.id).take(2).collect();

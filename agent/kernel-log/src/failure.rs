@@ -97,7 +97,7 @@ const DEAD: [&str; 13] = [
     "exception",
     "panic",
 ];
-/// What follows "not" where there is no answer.
+/// Words that say, after "not", that nothing answers.
 const ANSWERS: [&str; 8] = [
     "respond",
     "responding",

@@ -104,15 +104,20 @@ fn missing(lower: &str) -> Option<(K, usize)> {
 
 /// Whether a library that was found does not fit another one, which is a failure also where the library is optional.
 pub(super) fn is_misfit(lower: &str) -> bool {
-    lower.contains("not found (required by") || lower.contains("not defined in file")
+    place_of_misfit(lower).is_some()
+}
+
+fn place_of_misfit(lower: &str) -> Option<usize> {
+    ["not found (required by", "not defined in file"]
+        .iter()
+        .find_map(|words| lower.find(words))
 }
 
 /// ``libc.so.6: version `GLIBC_2.34' not found (required by …/libnccl-net.so)``, `libx.so: undefined symbol: ucp_init_version`,
 /// `libx.so: symbol mlx5dv_is_supported, version MLX5_1.8 not defined in file libmlx5.so.1`.
 fn misfit(lower: &str) -> Option<(K, usize)> {
-    let (at, names) = if is_misfit(lower) {
-        let places = ["not found (required by", "not defined in file"];
-        (places.iter().find_map(|words| lower.find(words))?, lower)
+    let (at, names) = if let Some(at) = place_of_misfit(lower) {
+        (at, lower)
     } else {
         let at = lower.find("undefined symbol: ")?;
         // A program asks for a function that newer versions have, and goes on without.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{Node, words::listed};
+use rdma_health_node::{Node, Port, words::listed};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
@@ -45,16 +45,14 @@ fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
         if !seen.insert(&netdev.name) {
             return None;
         }
-        let subject = Subject::of_port(&port);
-        let message = format!(
-            "{} of {}, the bond of {subject}, has a link but carries no traffic: LACP left it out of the aggregator that does",
-            listed(outside.iter().map(|member| member.name.as_str())),
-            netdev.name,
-        );
-        let finding = Draft::new(&BOND_DEGRADED, subject, message)
-            .remedy(LEFT_OUT)
-            .fill("BOND", &netdev.name)
-            .fill("NETDEV", &first.name);
+        let names = listed(outside.iter().map(|member| member.name.as_str()));
+        let finding = idle(
+            &port,
+            &netdev.name,
+            &names,
+            "left it out of the aggregator that does",
+        )
+        .fill("NETDEV", &first.name);
         let finding = outside.iter().fold(finding, |finding, member| {
             let of = |file: &str| format!("/sys/class/net/{}/bonding_slave/{file}", member.name);
             let finding = match member.aggregator.known() {
@@ -72,6 +70,16 @@ fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
             None => finding,
         })
     })
+}
+
+/// The finding about members with a link that carry no traffic, and what LACP did with them.
+fn idle(port: &Port<'_>, bond: &str, members: &str, deed: &str) -> Draft {
+    let subject = Subject::of_port(port);
+    let message =
+        format!("{members} of {bond}, the bond of {subject}, has a link but carries no traffic: LACP {deed}");
+    Draft::new(&BOND_DEGRADED, subject, message)
+        .remedy(LEFT_OUT)
+        .fill("BOND", bond)
 }
 
 /// What to do about a member with a link that LACP leaves out.
@@ -93,16 +101,9 @@ fn outside(node: &Node) -> impl Iterator<Item = Draft> {
         }
         let outside: Vec<_> = bond.outside().collect();
         let first = outside.first()?;
-        let subject = Subject::of_port(&port);
-        let message = format!(
-            "{} of {}, the bond of {subject}, has a link but carries no traffic: LACP put it into another aggregator",
-            listed(outside.iter().map(|member| member.name.as_str())),
-            netdev.name,
-        );
-        let finding = Draft::new(&BOND_DEGRADED, subject, message)
-            .remedy(LEFT_OUT)
-            .fill("BOND", &netdev.name)
-            .fill("NETDEV", &first.name);
+        let names = listed(outside.iter().map(|member| member.name.as_str()));
+        let finding =
+            idle(&port, &netdev.name, &names, "put it into another aggregator").fill("NETDEV", &first.name);
         let finding = outside.iter().fold(finding, |finding, member| {
             let source = format!("ip -d link show {}: ad_aggregator_id", member.name);
             finding.evidence(source, member.aggregator.unwrap_or_default())

@@ -77,11 +77,11 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let behind = behind_peers(node);
     let rails = rails(node);
     let mut of_ipv6 = node.ipv6_kinds();
-    let lacking: BTreeSet<_> = roce_ports(node)
+    let without_any: BTreeSet<_> = roce_ports(node)
         .filter(|(port, gids)| port.routable_gid().is_none() && !has_ipv6(gids))
         .filter_map(|(port, _)| port.kind())
         .collect();
-    of_ipv6.retain(|kind| lacking.contains(kind));
+    of_ipv6.retain(|kind| without_any.contains(kind));
     let functions = node.functions();
     let without = roce_ports(node).filter(|(port, _)| port.routable_gid().is_none());
     let found = without.filter_map(|(port, gids)| {

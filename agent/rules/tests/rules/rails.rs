@@ -181,7 +181,7 @@ fn a_lost_partition_key_is_found_by_the_equals_of_the_port() {
 #[test]
 fn a_member_that_the_switch_leaves_out_is_found_without_netlink() {
     let with = |aggregator: u64, partner: u8| {
-        let mut node = node(H100, |_| {});
+        let node = node(H100, |_| {});
         let member = |name: &str, aggregator: u64, partner: u8| BondMember {
             name: name.into(),
             link_up: Fact::Known(true),
@@ -197,14 +197,7 @@ fn a_member_that_the_switch_leaves_out_is_found_without_netlink() {
             aggregator: Fact::Known(1),
             ..Settings::default()
         };
-        let bond = node.hcas.known().unwrap()["mlx5_bond_0"].ports[&1]
-            .netdev
-            .known()
-            .unwrap()
-            .name
-            .clone();
-        Arc::make_mut(&mut node.network).netdevs.insert(bond, settings);
-        node
+        with_bond(node, settings)
     };
     assert_eq!(of(&with(1, 61), &auto(), "bond-degraded"), [""; 0]);
     for (aggregator, partner) in [(2, 1), (2, 61), (1, 69)] {
@@ -214,10 +207,22 @@ fn a_member_that_the_switch_leaves_out_is_found_without_netlink() {
     }
 }
 
+/// The node with these settings of the network device below its bonded RDMA device.
+fn with_bond(mut node: Node, settings: Settings) -> Node {
+    let bond = node.hcas.known().unwrap()["mlx5_bond_0"].ports[&1]
+        .netdev
+        .known()
+        .unwrap()
+        .name
+        .clone();
+    Arc::make_mut(&mut node.network).netdevs.insert(bond, settings);
+    node
+}
+
 #[test]
 fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_is_not() {
     let with_members = |up: [bool; 2]| {
-        let mut node = node(H100, |_| {});
+        let node = node(H100, |_| {});
         let members = ["ens9f0np0", "ens9f1np1"]
             .into_iter()
             .zip(up)
@@ -230,14 +235,7 @@ fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_is_not() {
             bond: Fact::Known(members.collect()),
             ..Settings::default()
         };
-        let bond = node.hcas.known().unwrap()["mlx5_bond_0"].ports[&1]
-            .netdev
-            .known()
-            .unwrap()
-            .name
-            .clone();
-        Arc::make_mut(&mut node.network).netdevs.insert(bond, settings);
-        node
+        with_bond(node, settings)
     };
     let half = with_members([true, false]);
     assert_eq!(of(&half, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
