@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapters;
+pub mod bond;
 pub mod events;
 pub mod failure;
 pub mod function;

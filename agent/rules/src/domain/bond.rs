@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{Node, Port, words::listed};
+use rdma_health_node::{Node, words::listed};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
@@ -27,59 +27,7 @@ pub static BOND_DEGRADED: Rule = Rule {
 };
 
 fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let mut found: Vec<Draft> = without_link(node).chain(outside(node)).collect();
-    // Netlink and sysfs report the same; a tree of files has sysfs only.
-    let of_netlink: BTreeSet<Subject> = found.iter().map(|finding| finding.subject().clone()).collect();
-    found.extend(left_out(node).filter(|finding| !of_netlink.contains(finding.subject())));
-    found
-}
-
-/// The same as [`outside`], from sysfs.
-fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
-    let mut seen = BTreeSet::new();
-    node.ports().filter_map(move |port| {
-        let netdev = port.kernel.netdev.known()?;
-        let bond = node.network.netdevs.get(&netdev.name)?;
-        let outside = bond.outside();
-        let first = outside.first()?;
-        if !seen.insert(&netdev.name) {
-            return None;
-        }
-        let names = listed(outside.iter().map(|member| member.name.as_str()));
-        let finding = idle(
-            &port,
-            &netdev.name,
-            &names,
-            "left it out of the aggregator that does",
-        )
-        .fill("NETDEV", &first.name);
-        let finding = outside.iter().fold(finding, |finding, member| {
-            let of = |file: &str| format!("/sys/class/net/{}/bonding_slave/{file}", member.name);
-            let finding = match member.aggregator.known() {
-                Some(aggregator) => finding.evidence(of("ad_aggregator_id"), aggregator),
-                None => finding,
-            };
-            match member.partner_state.known() {
-                Some(state) => finding.evidence(of("ad_partner_oper_port_state"), state),
-                None => finding,
-            }
-        });
-        let source = format!("/sys/class/net/{}/bonding/ad_aggregator", netdev.name);
-        Some(match bond.aggregator.known() {
-            Some(aggregator) => finding.evidence(source, aggregator),
-            None => finding,
-        })
-    })
-}
-
-/// The finding about members with a link that carry no traffic, and what LACP did with them.
-fn idle(port: &Port<'_>, bond: &str, members: &str, deed: &str) -> Draft {
-    let subject = Subject::of_port(port);
-    let message =
-        format!("{members} of {bond}, the bond of {subject}, has a link but carries no traffic: LACP {deed}");
-    Draft::new(&BOND_DEGRADED, subject, message)
-        .remedy(LEFT_OUT)
-        .fill("BOND", bond)
+    without_link(node).chain(left_out(node)).collect()
 }
 
 /// What to do about a member with a link that LACP leaves out.
@@ -91,25 +39,28 @@ const LEFT_OUT: Remedy = Remedy {
 };
 
 /// Bonds with a member that has a link, and that LACP leaves out.
-fn outside(node: &Node) -> impl Iterator<Item = Draft> {
+fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
     let mut seen = BTreeSet::new();
     node.ports().filter_map(move |port| {
-        let netdev = port.kernel.netdev.known()?;
-        let bond = node.interface(port.kernel)?.bond.known()?;
-        if !seen.insert(&netdev.name) {
-            return None;
-        }
-        let outside: Vec<_> = bond.outside().collect();
-        let first = outside.first()?;
-        let names = listed(outside.iter().map(|member| member.name.as_str()));
-        let finding =
-            idle(&port, &netdev.name, &names, "put it into another aggregator").fill("NETDEV", &first.name);
-        let finding = outside.iter().fold(finding, |finding, member| {
-            let source = format!("ip -d link show {}: ad_aggregator_id", member.name);
-            finding.evidence(source, member.aggregator.unwrap_or_default())
-        });
-        let source = format!("ip -d link show {}: ad_aggregator", netdev.name);
-        Some(finding.evidence(source, bond.aggregator.unwrap_or_default()))
+        let left_out = node.left_out(port.kernel)?;
+        // Both functions of a card may show one bond.
+        let first = left_out
+            .members
+            .first()
+            .filter(|_| seen.insert(left_out.bond))?;
+        let subject = Subject::of_port(&port);
+        let message = format!(
+            "{} of {}, the bond of {subject}, has a link but carries no traffic: LACP left it out of the aggregator that does",
+            listed(left_out.members.iter().map(|member| member.name)),
+            left_out.bond
+        );
+        let finding = Draft::new(&BOND_DEGRADED, subject, message)
+            .remedy(LEFT_OUT)
+            .fill("BOND", left_out.bond)
+            .fill("NETDEV", first.name);
+        let of_members = left_out.members.iter().flat_map(|member| &member.shown);
+        let evidence = of_members.chain(&left_out.aggregator);
+        Some(evidence.fold(finding, |finding, (source, value)| finding.evidence(source, value)))
     })
 }
 
