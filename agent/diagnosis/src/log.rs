@@ -124,6 +124,9 @@ pub struct Log {
     /// The limit of locked memory that a shell printed last.
     #[serde(skip)]
     pub memlock: Option<PrintedLimit>,
+    /// The modules of RDMA that `modprobe` did not find.
+    #[serde(skip)]
+    pub missing_modules: BTreeSet<String>,
     /// Whether a tool listed an active port.
     #[serde(skip)]
     pub active_port: bool,
@@ -210,6 +213,7 @@ impl LogReader {
         self.log.names_gpu = shown.gpu;
         self.log.zero_guid = shown.zero;
         self.log.memlock = shown.memlock;
+        self.log.missing_modules = shown.missing;
         self.log.link_local = shown.link_local;
         self.log.packed = document::packed(&self.head);
         if self.recogniser.has_request() {

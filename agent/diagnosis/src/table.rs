@@ -59,6 +59,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &job::COMMUNICATION_LIBRARY,
     &job::DEVICE_PERMISSION,
     &network::ADDRESSING,
+    &network::NEIGHBOUR_TABLE,
     &network::MTU,
     &network::FLOW_CONTROL,
     &network::AGGREGATION,

@@ -1,16 +1,15 @@
 //! What stands around a message, and failures of others than RDMA, decide nothing about it.
 
+#![allow(missing_docs)]
+
+mod common;
+
 use rdma_health_diagnosis::{
-    log::{Log, LogReader},
     lookup::{Meaning, lookup},
     symptom::{Grade, SymptomKind as K},
 };
 
-fn read(text: &str) -> Log {
-    let mut reader = LogReader::default();
-    reader.feed(text.as_bytes());
-    reader.finish()
-}
+use common::{each_is, read};
 
 /// The kinds that make a log one of a failure.
 fn failures(text: &str) -> Vec<K> {
@@ -195,4 +194,42 @@ fn a_number_that_no_call_returned_and_a_failure_of_another_layer_are_no_alarm() 
         ),
         [K::FunctionUnconfigured]
     );
+}
+
+#[test]
+fn every_missing_module_is_named_and_one_that_left_the_kernel_is_not_missed() {
+    let missing =
+        |name: &str| format!("modprobe: FATAL: Module {name} not found in directory /lib/modules/6.1.0\n");
+    assert_eq!(failures(&missing("ib_ucm")), []);
+    each_is(&[(
+        &["ib_ucm", "rdma_ucm", "ib_umad"].map(missing).concat(),
+        "rdma-modules",
+        "modprobe -a ib_umad rdma_ucm.",
+    )]);
+}
+
+#[test]
+fn messages_of_one_setting_lead_to_it() {
+    each_is(&[
+        (
+            "neighbour: arp_cache: neighbor table overflow!",
+            "neighbour-table-full",
+            "gc_thresh3",
+        ),
+        (
+            "IOC_LIBCFS_GET_NI error 100: Network is down",
+            "addressing",
+            "lnetctl net show",
+        ),
+        (
+            " Failed to modify QP 302 to RTR\n Unable to Connect the HCA's through the link",
+            "gid-index",
+            "-x INDEX",
+        ),
+        (
+            "/var/lib/dkms/nvidia-peer-memory/1.1/build/nv_peer_mem.c:44:10: fatal error: nv-p2p.h: No such file or directory",
+            "peer-memory-path",
+            "nv-p2p.h",
+        ),
+    ]);
 }

@@ -4,7 +4,7 @@
 use rdma_health_kernel_log::is_adapter;
 use rdma_health_protocol::WcStatus;
 
-use super::line::{after, number};
+use super::line::{after, is_word, number};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads and that no other list has, in lower case.
@@ -188,14 +188,29 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
         return Some((K::ModuleMissing, at));
     }
     let at = lower.find("module ")?;
-    let (name, rest) = lower[at + "module ".len()..].split_once(' ')?;
+    let name = absent_module(lower)?;
     let is_peer_memory = ["peermem", "peer_mem", "peer-mem"]
         .iter()
         .any(|part| name.contains(part));
-    if is_peer_memory && rest.starts_with("not found in") {
+    if is_peer_memory {
         return Some((K::GdrDisabled, at));
     }
-    (is_module_of_rdma(name) && rest.starts_with("not found in")).then_some((K::ModuleMissing, at))
+    (is_module_of_rdma(name) && !is_former(name)).then_some((K::ModuleMissing, at))
+}
+
+/// The module that `modprobe` did not find: `Module nvme-rdma not found in directory …`, `Module nvme-rdma not found.`
+pub(super) fn absent_module(lower: &str) -> Option<&str> {
+    let (name, rest) = after(lower, "module ")?.split_once(' ')?;
+    let name = name.trim_matches(['\'', '"']);
+    let is_name = !name.is_empty() && name.bytes().all(|byte| is_word(byte) || byte == b'-');
+    (is_name && rest.starts_with("not found")).then_some(name)
+}
+
+/// Whether a module was taken out of the kernel: scripts and units of older releases still load it, and nothing needs it.
+pub(super) fn is_former(name: &str) -> bool {
+    /// `ib_ucm` ended with Linux 5.3, `rdma_rxe_net` and `ib_addr`, `ib_sa`, `ib_mad` became parts of others.
+    const FORMER: [&str; 5] = ["ib_ucm", "ib_addr", "ib_sa", "ib_mad", "rdma_rxe_net"];
+    FORMER.contains(&name.replace('-', "_").as_str())
 }
 
 /// Whether a module of the kernel is one of RDMA or of storage over RDMA.

@@ -102,6 +102,7 @@ impl LogReader {
                 }
             }
             // A later line may name what the first did not.
+            known.software = known.software.or(symptom.software);
             known.named.complete(symptom.named);
         } else if symptoms.len() < MAX_SYMPTOMS {
             symptoms.push(symptom);

@@ -8,6 +8,7 @@ mod quoted;
 mod words;
 
 use super::{
+    codes,
     line::{Lower, is_word},
     operation::operation,
     phrases::Occurrence,
@@ -76,6 +77,7 @@ fn is_harmless(lower: &str) -> bool {
         || is_heading
         || tries_memory(lower)
         || misses_tool(lower)
+        || codes::absent_module(lower).is_some_and(codes::is_former)
 }
 
 /// Whether a compiler, or a tool of a build, refused a file: `…/efa_nv_peermem.o: error: objtool: … is deprecated`.

@@ -1,9 +1,10 @@
 //! What lines show besides a failure: GUIDs of zeros that the tools of RDMA print (a virtual function without an own GUID cannot be used),
 //! link-local GIDs, and GPUs.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use super::{
+    MAX_NAMES, codes,
     entity::device,
     gid,
     line::{after, excerpt},
@@ -46,6 +47,8 @@ pub(super) struct Shown {
     pub(super) memlock: Option<PrintedLimit>,
     /// The line after the command that prints it.
     awaits_limit: Option<u64>,
+    /// The modules of RDMA that `modprobe` did not find.
+    pub(super) missing: BTreeSet<String>,
 }
 
 /// A limit of locked memory that a shell printed.
@@ -75,6 +78,7 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
         "guid:",
         "ulimit -l",
         "max locked memory",
+        "fatal: module ",
     ];
     Phrases::new(of_devices.into_iter().chain(gid::LINK_LOCAL))
 });
@@ -98,6 +102,13 @@ impl Shown {
             self.awaits_limit = Some(number + 1);
         } else if let Some(bytes) = row(&lower) {
             self.memlock = Some(PrintedLimit { line: number, bytes });
+        }
+        if let Some(module) = codes::absent_module(&lower)
+            && self.missing.len() < MAX_NAMES
+            && codes::is_module_of_rdma(module)
+            && !codes::is_former(module)
+        {
+            self.missing.insert(module.to_owned());
         }
         if lower.contains(LEFT_OUT) {
             self.left_out = self.left_out.or(Some(number));

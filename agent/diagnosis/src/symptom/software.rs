@@ -151,6 +151,7 @@ const WORDS: &[(Software, &[&str])] = &[
             "ib_send_",
             "ib_read_",
             "unable to init the socket",
+            "connect the hca's through",
             "run_iter",
             "perftest",
         ],
@@ -199,7 +200,8 @@ impl Software {
                 GID: show_gids lists them."
             }
             Self::Perftest => {
-                "Pass the index of the RoCE v2 IPv4 GID on both ends: -x INDEX; show_gids lists them."
+                "Pass the index of the RoCE v2 IPv4 GID on both ends: -x INDEX for perftest (ib_write_bw), -g INDEX for the examples of rdma-core \
+                (ibv_rc_pingpong), which use none by default; show_gids lists them."
             }
             Self::Libfabric | Self::Mpi => {
                 "Bind the job to the interface whose address makes the RoCE v2 IPv4 GID (FI_VERBS_IFACE, or UCX_IB_GID_INDEX if it uses UCX). For \

@@ -13,9 +13,9 @@ use crate::symptom::SymptomKind::{
     ConnectFailed, ConnectIncompatible, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused,
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
     GidUnusable, GuidDuplicated, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh, LinkDegraded,
-    ManagerNotStarted, ModuleFault, MtuDiffers, NoDevice, NoGid, NoSocketInterface, NoSubnetManager,
-    PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing, PortNotActive, PortUnauthorised,
-    ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
+    ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice, NoGid, NoSocketInterface,
+    NoSubnetManager, PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing, PortNotActive,
+    PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -266,11 +266,7 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
     in another subnet needs a route. Connecting then fails with ENETUNREACH or ETIMEDOUT, or packets go to the wrong port.",
     next_step: "Run ip route get PEER from LOCAL with the addresses of the two GIDs. For several devices in one subnet, set \
     arp_ignore, arp_announce and rp_filter.",
-    rules: &[
-        &rails::RAIL_ADDRESSES,
-        &network::SAME_SUBNET_ARP,
-        &priorities::NEIGHBOUR_TABLE_FULL,
-    ],
+    rules: &[&rails::RAIL_ADDRESSES, &network::SAME_SUBNET_ARP],
     cases: &[],
     often: &[
         ConnectUnreachable,
@@ -283,6 +279,20 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
     ],
     sometimes: &[RETRY_EXC, NoSocketInterface, PeerUnreachable, ConnectFailed],
     weigh: weigh::addressing,
+};
+
+pub(super) static NEIGHBOUR_TABLE: KnownCause = KnownCause {
+    id: "neighbour-table-full",
+    title: "The neighbour (ARP) table of the kernel is full",
+    explanation: "The kernel keeps at most gc_thresh3 MAC addresses of peers, 1024 by default, for each address family. A peer that finds no room cannot be \
+    resolved, and connecting to it fails or waits. A fleet needs about the number of its nodes times the number of rails.",
+    next_step: "Raise the three limits on every node: sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 \
+    net.ipv4.neigh.default.gc_thresh3=65536 (net.ipv6.neigh.default.* for ndisc_cache), and keep them in /etc/sysctl.d.",
+    rules: &[&priorities::NEIGHBOUR_TABLE_FULL],
+    cases: &[],
+    often: &[NeighbourTableFull],
+    sometimes: &[],
+    weigh: weigh::logged,
 };
 
 pub(super) static MTU: KnownCause = KnownCause {

@@ -255,6 +255,8 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
         let text = symptom.text.to_ascii_lowercase();
         if text.contains("could not insert") {
             scales.insisted_step = Some(REBUILD.to_owned());
+        } else if text.contains("nv-p2p.h") {
+            scales.insisted_step = Some(NO_SOURCES.to_owned());
         } else if text.contains("nvidia_p2p_get_pages") {
             scales.next_step = Some(PINNED.to_owned());
         }
@@ -265,6 +267,11 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
 const PINNED: &str = "The NVIDIA driver refused to pin the memory. -22: the GPU does not support GPUDirect RDMA (GeForce), or the address is not memory \
     that cudaMalloc gave (a virtual or managed mapping, or freed). -12: BAR1 is full: nvidia-smi -q | grep -A3 BAR1. Use a data-center GPU, plain \
     cudaMalloc (PYTORCH_CUDA_ALLOC_CONF without expandable_segments), or let the library copy through host memory.";
+
+/// The peer-memory module cannot be built without the NVIDIA driver.
+const NO_SOURCES: &str = "The module is built against the NVIDIA driver, whose sources are not on the node: ls /usr/src/nvidia-*/nvidia/nv-p2p.h. Install the driver for \
+    the GPU first. From driver 470 on nothing has to be built: the driver brings nvidia_peermem (remove the package nv_peer_mem, then modprobe \
+    nvidia_peermem).";
 
 /// The module is loaded, and the job did not find it.
 const NOT_FOUND: &str = "nvidia_peermem is loaded now, and the job did not find it. Where the job runs, check that ls /sys/module/nvidia_peermem or \

@@ -323,7 +323,8 @@ fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 26] = [
+    const KINDS: [SymptomKind; 27] = [
+        SymptomKind::NeighbourTableFull,
         SymptomKind::FirmwareRefused,
         SymptomKind::ModuleInUse,
         SymptomKind::PortUnauthorised,

@@ -33,10 +33,7 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
         scales.fits(&symptom.source, &symptom.text);
         let text = symptom.text.to_ascii_lowercase();
-        let named = text.split_once("module ").and_then(|(_, rest)| {
-            let (name, rest) = rest.split_once(' ')?;
-            rest.starts_with("not found").then_some(name)
-        });
+        let absent = case.log.map(|log| &log.missing_modules);
         let refused = text
             .split_once("failed loading kernel module ")
             .and_then(|(_, rest)| rest.split([':', ' ', '[']).next())
@@ -49,10 +46,16 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             ));
             return;
         }
-        if let Some(module) = named {
+        if let Some(absent) = absent.filter(|absent| !absent.is_empty()) {
+            let names: Vec<_> = absent.iter().map(String::as_str).collect();
+            let (what, them) = match names.as_slice() {
+                [name] => (format!("module {name}"), "it"),
+                names => (format!("modules {}", names.join(", ")), "them"),
+            };
             scales.next_step = Some(format!(
-                "Install the package that contains the module {module} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
-                RDMA driver package built with it), run depmod -a, and load it: modprobe {module}."
+                "Install the package that contains the {what} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
+                RDMA driver package built with it), run depmod -a, and load {them}: modprobe -a {}.",
+                names.join(" ")
             ));
             return;
         }

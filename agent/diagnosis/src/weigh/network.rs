@@ -319,6 +319,15 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         );
         return scales.fits(&symptom.source, &symptom.text);
     }
+    if let Some(symptom) = case.seen(&[SymptomKind::DefaultSubnetPrefix]).next() {
+        scales.insisted_step = Some(
+            "If the ports are on one InfiniBand fabric, nothing is wrong: --mca btl_openib_warn_default_gid_prefix 0 hides the message. If they are on \
+            separate fabrics, give each its own prefix in its subnet manager (opensm.conf: subnet_prefix), because Open MPI takes ports with the same prefix for \
+            connected."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     // In this transition the kernel looks up the hardware address of the peer (`ib_modify_qp` resolves the destination MAC address).
     let unanswered = case
         .seen(&[SymptomKind::ConnectTimedOut])

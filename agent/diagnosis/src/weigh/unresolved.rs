@@ -54,13 +54,15 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
         );
         scales.fits(&symptom.source, &symptom.text);
     }
-    let not_there = case
-        .seen(&[SymptomKind::AddressUnresolved])
-        .find(|symptom| symptom.text.contains("query intf"));
+    let not_there = case.seen(&[SymptomKind::AddressUnresolved]).find(|symptom| {
+        ["query intf", "IOC_LIBCFS_GET_NI"]
+            .iter()
+            .any(|words| symptom.text.contains(words))
+    });
     if let Some(symptom) = not_there {
         scales.next_step = Some(
-            "The interface that LNet is to use did not exist, or had no address, when LNet started: ip -brief address. If it has one now, LNet started too \
-            early: order it after what brings the interface up (systemctl edit lnet.service: After=network-online.target), and restart it. Otherwise \
+            "The interface that LNet is to use did not exist, or had no address, when LNet started: ip -brief address, lnetctl net show. If it has one now, LNet \
+            started too early: order it after what brings the interface up (systemctl edit lnet.service: After=network-online.target), and restart it. Otherwise \
             correct the name in /etc/lnet.conf or the options of the module lnet, and load ib_ipoib for an interface of InfiniBand."
                 .into(),
         );

@@ -125,10 +125,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["livefish"], K::AdapterNotStarted),
     // The installer of MLNX_OFED.
     (&["one or more devices are not supported"], K::UnsupportedAdapter),
-    // The name of the module alone is older modprobe's.
-    (&["module rdma_", "not found"], K::ModuleMissing),
-    (&["module ib_", "not found"], K::ModuleMissing),
-    (&["module mlx5_ib", "not found"], K::ModuleMissing),
     (&["belong to kernel which is not a part of"], K::ModuleMismatch),
     (&["loading", "hca driver", "[failed]"], K::ModuleMismatch),
     (

@@ -148,6 +148,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["opcode", "error bad_"], K::CommandRefused),
     // A GPU, in several lines or one.
     (&["fallen off the bus"], K::GpuStopped),
+    (&["neighbor table overflow"], K::NeighbourTableFull),
+    (&["neighbour table overflow"], K::NeighbourTableFull),
     // A limit on locked memory.
     (&["failed to lock addr", "pages"], K::RegMrNoMemory),
     (&["failed to pin", "pages"], K::RegMrNoMemory),

@@ -18,6 +18,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["can't initialize device", "ko2iblnd"], K::AddressUnresolved),
     (&["lnet", "couldn't query intf"], K::AddressUnresolved),
     (&["couldn't query intf ib"], K::AddressUnresolved),
+    // LNet has no network: none is configured, or its interface was not there.
+    (&["ioc_libcfs_get_ni", "network is down"], K::AddressUnresolved),
+    (&["ioc_libcfs_get_ni error"], K::AddressUnresolved),
     (&["no route to", "@o2ib"], K::RouteUnresolved),
     (
         &["kiblnd", "can't query ipoib interface", "down"],
