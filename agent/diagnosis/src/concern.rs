@@ -31,6 +31,11 @@ pub(crate) fn lower_others(
         .any(|symptom| symptom.kind == SymptomKind::RdmaDisabled);
     // Without an adapter, a setting that disables RDMA changes nothing.
     let is_chosen = has_choice && is_without_adapter(writer);
+    // Without an adapter, a program that goes on over TCP does all that it can.
+    let is_mild = is_without_adapter(writer)
+        && symptoms
+            .iter()
+            .all(|symptom| symptom.grade <= Grade::Note || is_without_network(symptom));
     for symptom in symptoms {
         if is_optional_provider(symptom, user)
             || !names_adapter && is_of_other_bridge(symptom, writer)
@@ -38,6 +43,8 @@ pub(crate) fn lower_others(
             || is_of_another_function(symptom, node, writer)
             || is_here && is_passthrough(symptom, node)
             || !others && is_without_rdma(symptom, node, marks)
+            || is_of_ethernet_device(symptom)
+            || is_mild && is_without_network(symptom)
             || is_chosen
                 && matches!(
                     symptom.kind,
@@ -47,6 +54,29 @@ pub(crate) fn lower_others(
             symptom.grade = Grade::Note;
         }
     }
+}
+
+/// Whether a program found no RDMA and goes on over TCP.
+fn is_without_network(symptom: &Symptom) -> bool {
+    let goes_on = matches!(
+        symptom.kind,
+        SymptomKind::NoDevice
+            | SymptomKind::NoLibrary
+            | SymptomKind::LibraryMismatch
+            | SymptomKind::SocketFallback
+            | SymptomKind::RdmaDisabled
+            | SymptomKind::NoProvider
+    );
+    symptom.line.is_some() && goes_on && symptom.grade <= Grade::Degraded
+}
+
+/// Whether a tool for InfiniBand does not find an adapter of Azure's accelerated networking, which has Ethernet only.
+fn is_of_ethernet_device(symptom: &Symptom) -> bool {
+    let is_of_azure = |name: &String| {
+        name.rsplit_once("_an")
+            .is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    symptom.kind == SymptomKind::NoDevice && symptom.named.device.as_ref().is_some_and(is_of_azure)
 }
 
 /// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.

@@ -19,7 +19,10 @@
 
 mod parts;
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use rdma_health_node::Node;
 use rdma_health_rules::{
@@ -93,7 +96,8 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         suggested(&case(node, primary), findings)
     };
     let effects = Effects::of(findings);
-    sort(&mut causes, &effects);
+    let grades = grades(&symptoms);
+    sort(&mut causes, &effects, &grades);
     let mut claimed: BTreeSet<&str> = BTreeSet::new();
     causes.retain(|(_, cause)| {
         let has_unclaimed = cause.findings.iter().any(|id| !claimed.contains(id));
@@ -119,7 +123,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             causes.push((u32::MAX, alone(finding.rule, findings)));
         }
     }
-    sort(&mut causes, &effects);
+    sort(&mut causes, &effects, &grades);
     let causes: Vec<Cause> = causes.into_iter().map(|(_, cause)| cause).collect();
     Diagnosis {
         next_step: causes
@@ -150,12 +154,12 @@ fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
 /// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
 /// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then an
 /// adapter that failed; then by score.
-fn sort(causes: &mut [(u32, Cause)], effects: &Effects) {
+fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
     causes.sort_by_key(|(place, cause)| {
         let unlikely = cause.confidence == Confidence::Unlikely;
         (
             unlikely,
-            Reverse(gravity(cause).max(effects.severity(cause).unwrap_or(Severity::Info))),
+            Reverse(gravity(cause, grades).max(effects.severity(cause).unwrap_or(Severity::Info))),
             effects.is_effect(cause),
             // What could not be read says less than what the log shows.
             cause.id == reading::FACTS_UNREADABLE.id,
@@ -171,14 +175,29 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects) {
     });
 }
 
+/// The highest grade of the symptoms of each kind.
+type Grades = BTreeMap<SymptomKind, Grade>;
+
+fn grades(symptoms: &[Symptom]) -> Grades {
+    let mut grades = Grades::new();
+    for symptom in symptoms {
+        let grade = grades.entry(symptom.kind).or_insert(symptom.grade);
+        *grade = symptom.grade.max(*grade);
+    }
+    grades
+}
+
 /// The highest severity of a cause's findings and of the symptoms that it explains.
-fn gravity(cause: &Cause) -> Severity {
-    let explained = cause.explains.iter().map(|kind| match kind.grade() {
+fn gravity(cause: &Cause, grades: &Grades) -> Severity {
+    let of_grade = |grade: Grade| match grade {
         Grade::Failure => Severity::Critical,
         Grade::Degraded | Grade::Secondary => Severity::Warning,
         Grade::Unrecognised | Grade::Note => Severity::Info,
-    });
-    explained.fold(cause.severity, Severity::max)
+    };
+    let explained = cause.explains.iter().filter_map(|kind| grades.get(kind));
+    explained
+        .map(|grade| of_grade(*grade))
+        .fold(cause.severity, Severity::max)
 }
 
 /// Whether programs of one kind report all symptoms that a cause explains.

@@ -48,12 +48,10 @@ mod status;
 mod success;
 mod trace;
 mod waiting;
+mod whole;
 mod wrapped;
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -260,6 +258,7 @@ impl LogReader {
         if !self.log.marks.layers.is_ethernet() {
             successes.unconfigured(&mut self.log.symptoms);
         }
+        whole::settle(&mut self.log, self.recogniser.ranks());
         consequence::settle(&mut self.log.symptoms);
         if !self.recogniser.ranks().names_network()
             && self.log.hosts.len() < 2
@@ -334,7 +333,8 @@ impl LogReader {
 
     /// Searches a line that is not several in one.
     fn search_piece(&mut self, bytes: &[u8]) -> bool {
-        let bytes = decoration::undecorated(Cow::Borrowed(bytes));
+        let bytes = self.recogniser.within_frame(bytes);
+        let bytes = decoration::undecorated(bytes);
         if !self.log.symptoms.is_empty() && std::str::from_utf8(&bytes).is_ok_and(ended::is_handled) {
             self.forgive();
         }

@@ -44,6 +44,10 @@ pub(crate) fn of(node: &Node, log: &Log) -> Origin {
     if let Some(device) = missing_device(node, log, foreign) {
         return Origin::Elsewhere(format!("it names {device}, which this node does not have"));
     }
+    // The log misses what this node does not have.
+    if is_without_rdma(node) && !foreign && misses_devices(log) {
+        return Origin::Here;
+    }
     if is_without_rdma(node) {
         return Origin::Elsewhere(if foreign {
             "this node has no RDMA device".to_owned()
@@ -98,6 +102,23 @@ fn missing_device<'a>(node: &Node, log: &'a Log, foreign: bool) -> Option<&'a st
         }
     };
     named.first().copied().filter(|_| !named.iter().any(is_here))
+}
+
+/// Whether all that a log reports is that there is no RDMA device.
+fn misses_devices(log: &Log) -> bool {
+    let counts = |symptom: &&Symptom| symptom.grade > Grade::Unrecognised;
+    let is_absence = |symptom: &Symptom| {
+        matches!(
+            symptom.kind,
+            SymptomKind::NoDevice
+                | SymptomKind::DeviceAbsent
+                | SymptomKind::OpenFailed
+                | SymptomKind::SocketFallback
+        )
+    };
+    let names_one = |symptom: &Symptom| symptom.named.device.is_some() || symptom.named.function.is_some();
+    let mut all = log.symptoms.iter().filter(counts).peekable();
+    all.peek().is_some() && all.all(|symptom| is_absence(symptom) && !names_one(symptom))
 }
 
 /// The letters with which the names of a driver's devices begin: `mlx`, `rocep`, `bnxt`.

@@ -20,13 +20,13 @@ pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};
 pub(crate) use hardware::{
-    device_fault, device_present, host_load, host_memory, pci_path, software, virtual_functions,
+    device_fault, device_present, gpu_fault, host_load, host_memory, pci_path, software, virtual_functions,
 };
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,
 };
 pub(crate) use limits::{memlock, permission, resources};
-pub(crate) use message::{backend, in_use, module_build, peer_settings, unsupported};
+pub(crate) use message::{backend, in_use, module_build, peer_settings, storage_access, unsupported};
 pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,

@@ -105,8 +105,24 @@ pub(super) const REQUESTS: [&str; 6] = [
 
 /// Whether a line in lower case names what a pod that uses RDMA requests.
 pub(super) fn requests_rdma(lower: &str) -> bool {
-    REQUESTS.iter().any(|word| lower.contains(word))
+    let mut named = REQUESTS.iter().filter(|word| lower.contains(**word));
+    match named.next() {
+        // Others lock memory, too.
+        Some(&"ipc_lock") => named.next().is_some() || !LOCKERS.iter().any(|name| lower.contains(name)),
+        found => found.is_some(),
+    }
 }
+
+/// Programs that keep secrets or caches in locked memory, in lower case.
+const LOCKERS: [&str; 7] = [
+    "vault",
+    "openbao",
+    "elasticsearch",
+    "opensearch",
+    "redis",
+    "aerospike",
+    "scylla",
+];
 
 /// A resource that the scheduler, the kubelet, a quota or Kueue does not have: `Insufficient rdma/hca`, `Allocate failed due to
 /// requested number of devices unavailable for nvidia.com/hostdev`, `exceeded quota: ml, requested: rdma/hca=8`.

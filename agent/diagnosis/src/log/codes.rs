@@ -174,7 +174,8 @@ fn pci_bandwidth(lower: &str) -> Option<(K, usize)> {
     let at = lower.find(" gb/s available pcie bandwidth, limited by")?;
     let available = lower[..at].rsplit(' ').next().and_then(rate)?;
     let capable = after(&lower[at..], "capable of ").and_then(rate)?;
-    (available.saturating_mul(3) <= capable && capable > 0).then_some((K::PciLimited, at))
+    // A virtual machine shows no link: `0.000 Gb/s …, limited by Unknown x0 link`.
+    (available > 0 && available.saturating_mul(3) <= capable).then_some((K::PciLimited, at))
 }
 
 /// `modprobe: FATAL: Module nvme-rdma not found in directory /lib/modules/6.1.0`: a module of RDMA or of storage over RDMA.
@@ -215,19 +216,8 @@ pub(super) fn is_former(name: &str) -> bool {
 
 /// Whether a module of the kernel is one of RDMA or of storage over RDMA.
 pub(super) fn is_module_of_rdma(name: &str) -> bool {
-    const PARTS: [&str; 12] = [
-        "rdma",
-        "mlx",
-        "ib_",
-        "iser",
-        "iw_",
-        "o2iblnd",
-        "nvmet",
-        "nvme-fabrics",
-        "bnxt_re",
-        "rxe",
-        "siw",
-        "umad",
+    const PARTS: [&str; 11] = [
+        "rdma", "mlx", "ib_", "iser", "iw_", "o2iblnd", "nvmet", "bnxt_re", "rxe", "siw", "umad",
     ];
     PARTS.iter().any(|part| name.contains(part)) || is_adapter(name)
 }

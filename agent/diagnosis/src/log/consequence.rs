@@ -6,9 +6,9 @@ mod start;
 use rdma_health_protocol::{Errno, WcStatus};
 
 use self::kinds::{
-    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_server, is_seen_by_peer,
-    is_start, is_unreached, is_warned_attribute, is_without_device, is_without_plugin, keeps_modules_out,
-    may_share_device, prevents_start, prevents_use,
+    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_psm, is_of_server, is_said,
+    is_seen_by_peer, is_start, is_unreached, is_warned_attribute, is_without_device, is_without_plugin,
+    keeps_modules_out, may_share_device, prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;
@@ -52,6 +52,15 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::ResourceLimit)
     });
     let crashed = first(Grade::Failure, |symptom| symptom.kind == K::DeviceFatal).is_some();
+    // PSM3 without the family of addresses that its sockets need.
+    let no_socket = first(Grade::Failure, |symptom| {
+        symptom.kind == K::BackendFailed && symptom.text.contains("UDP socket")
+    });
+    let went_on = symptoms
+        .iter()
+        .filter(|symptom| symptom.kind == K::SocketFallback && is_said(symptom))
+        .filter_map(|symptom| symptom.line)
+        .max();
     let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
@@ -91,6 +100,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
+        let before = |line: Option<u64>| symptom.line.is_some() && symptom.line <= line;
         let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
             || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || follows(symptom) && after(root)
@@ -105,10 +115,15 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // Only a queue pair that was connected completes a request: this attribute did not matter.
             || is_warned_attribute(symptom) && symptom.line < completed
             || (symptom.kind == K::ModuleMissing || is_start(symptom)) && refused
-            || is_without_plugin(symptom) && after(plugin)
+            || is_without_plugin(symptom) && (after(plugin) || symptom.kind == K::SettingUnmatched && plugin.is_some())
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
-            || symptom.kind == K::OpenFailed && symptom.software == Some(Software::Dpdk) && after(created)
+            || symptom.kind == K::OpenFailed && (symptom.software == Some(Software::Dpdk) || is_of_psm(symptom)) && after(created)
+            || is_of_psm(symptom) && symptom.kind == K::OpenFailed && after(no_socket)
+            // The doorbell was refused because the adapter has no more pages for them.
+            || symptom.kind == K::GpuDoorbellFailed && symptom.text.contains("_uar") && created.is_some()
+            // The program then goes on over TCP.
+            || is_without_device(symptom.kind) && symptom.kind != K::SocketFallback && before(went_on)
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")

@@ -67,6 +67,13 @@ const NCCL: &[Row] = &[
     (&["no ip interface found"], K::NoSocketInterface),
     (&["no interface found in the same subnet"], K::NoSocketInterface),
     (&["ncclsocketinit", "family"], K::NoSocketInterface),
+    // NCCL's communication that a GPU starts (GIN), over the adapter's own doorbells.
+    (&["gdaki", "doca failure"], K::GpuDoorbellFailed),
+    (
+        &["gdaki", "failed: function not implemented"],
+        K::GpuDoorbellFailed,
+    ),
+    (&["gdaki", "create_cq/qp failed"], K::GpuDoorbellFailed),
     (
         &["bootstrap", "no usable listening interface"],
         K::NoSocketInterface,
@@ -136,6 +143,10 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["requested ofi provider"], K::BackendMissing),
     (&["re-compile libfabric with support"], K::BackendMissing),
     (&["memory_peers/", "no such file"], K::GdrDisabled),
+    (
+        &["no active ib device that supports gpu-initiated"],
+        K::GpuDoorbellFailed,
+    ),
     (&["found inactive port"], K::PortNotActive),
     (&["state = ibv_port_down"], K::PortNotActive),
     // MORI-IO.
@@ -217,6 +228,11 @@ const MPI: &[Row] = &[
 
 /// DPDK.
 const DPDK: &[Row] = &[
+    // The memory of DPDK's queues is in huge pages.
+    (
+        &["queue allocation failed", "cannot allocate memory"],
+        K::HostMemory,
+    ),
     // `No kernel/verbs support for VF LAG bonding found`, and of other features.
     (&["no kernel/verbs support"], K::CreateRefused),
     // Memory that the processes of a node share: another one, or this one before, has made it.

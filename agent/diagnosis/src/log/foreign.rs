@@ -37,7 +37,10 @@ const TCP: [&str; 10] = [
     "tcptransport",
 ];
 /// What Kubernetes and its runtimes say of images, and stores of their space, in lower case: all words of a row.
-const OTHER_LAYERS: [&[&str]; 11] = [
+const OTHER_LAYERS: [&[&str]; 13] = [
+    // Programs of eBPF.
+    &["map create", "memlock"],
+    &["ebpf", "memlock"],
     &["pull image"],
     &["pulling image"],
     &["image pull"],

@@ -112,6 +112,10 @@ fn misses_tool(lower: &str) -> bool {
 /// DPDK lists what an adapter does not have when it starts: `mlx5_net: Packet pacing is not supported.`
 fn is_capability(lower: &str) -> bool {
     let trimmed = lower.trim().trim_end_matches('.');
+    // A row of what a tool found: `Userspace RDMA : Unsupported`.
+    if trimmed.ends_with(" : unsupported") {
+        return true;
+    }
     ["mlx5_net: ", "mlx5_common: ", "mlx5_pci: "]
         .iter()
         .any(|component| trimmed.starts_with(component))
@@ -131,11 +135,24 @@ fn is_about_rdma(lower: &str) -> bool {
         || lower.split([' ', ':', '[']).any(is_ipoib)
 }
 
-/// Whether a word is an interface of IP over InfiniBand by its usual name: `ib0`.
-fn is_ipoib(word: &str) -> bool {
-    let number = word
+/// Whether a word is an interface of IP over InfiniBand by its usual name: `ib0`, or by its place: `ibp20s0`, `ibs3`.
+pub(super) fn is_ipoib(word: &str) -> bool {
+    let rest = word
         .strip_prefix("ib")
         .map(|rest| rest.split('.').next().unwrap_or_default());
+    let is_place = |rest: &str| {
+        rest.strip_prefix(['p', 's', 'o', 'x']).is_some_and(|place| {
+            place.starts_with(|c: char| c.is_ascii_digit())
+                && place.len() <= 12
+                && place
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        })
+    };
+    if rest.is_some_and(is_place) {
+        return true;
+    }
+    let number = rest;
     number.is_some_and(|number| {
         (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
     })

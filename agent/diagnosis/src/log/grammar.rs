@@ -16,7 +16,9 @@ pub(super) use self::{
     devices::no_transport, gpu_path::ANCHORS as OF_GPU_PATH, sockets::ANCHORS as OF_SOCKETS,
 };
 use super::{
-    fabric, install,
+    fabric,
+    grade::is_ipoib,
+    install,
     line::{after, number},
     nvme, packages, passthrough,
 };
@@ -25,6 +27,9 @@ use crate::symptom::SymptomKind::{self as K};
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
     "vfio",
+    "has no ip",
+    "passthrough of host",
+    "config space file",
     "deepep",
     "deep_ep",
     "assert",
@@ -47,6 +52,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "gids found",
     "gid available",
     "find a gid",
+    "invalid gid",
+    "not available: ",
     "devices present",
     "device present",
     "devices found",
@@ -67,12 +74,13 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 19] = [
+    let readers: [Reader; 21] = [
         no_device,
         asserted,
         only_tcp,
         no_gid,
         not_found,
+        without_address,
         gpu_timeout,
         lag,
         bond,
@@ -83,6 +91,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         ended,
         nvme::refused,
         nvme::answered,
+        nvme::refused_connect,
         passthrough::find,
         fabric::umad,
         gpu_path::find,
@@ -121,6 +130,15 @@ fn gpu_timeout(lower: &str) -> Option<(K, usize)> {
         },
         at,
     ))
+}
+
+/// `Network interface 'ibp20s0' has no IPv4 address`: an interface of IP over InfiniBand, by its name.
+fn without_address(lower: &str) -> Option<(K, usize)> {
+    let at = lower
+        .find("has no ipv4")
+        .or_else(|| lower.find("has no ip address"))?;
+    let mut words = lower[..at].split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(is_ipoib).then_some((K::AddressUnresolved, at))
 }
 
 /// How mlx5 distributes the queues of a bond over its ports: `modify lag map port 1:2 port 2:2` uses port 2 for both, because port 1 has
@@ -196,7 +214,7 @@ pub(super) fn unfinished(lower: &str) -> Option<K> {
 
 /// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.
 pub(super) fn of_others(lower: &str) -> Option<K> {
-    const GPU: [&str; 14] = [
+    const GPU: [&str; 15] = [
         "failed to cuda ",
         "cuda failure",
         "hip failure",
@@ -212,6 +230,7 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
         // A file of a topology or of a graph that is of another machine.
         "nccl warn xml ",
         "rccl warn xml ",
+        "nccl warn attribute ",
     ];
     // System V and POSIX shared memory, and UCX's transports over them.
     const SHARED: [&str; 16] = [

@@ -37,6 +37,18 @@ pub struct Marks {
     /// A region of no bytes was registered.
     #[serde(skip)]
     pub empty_region: bool,
+    /// The command that starts the container gives it the RDMA devices.
+    #[serde(skip)]
+    pub given: bool,
+    /// A list of PCI functions has an RDMA adapter.
+    #[serde(skip)]
+    pub lists_adapter: bool,
+    /// It is about the driver package of the adapters, or about the operator that installs it.
+    #[serde(skip)]
+    pub ofed: bool,
+    /// The driver of the adapters was loaded, or loaded again.
+    #[serde(skip)]
+    pub reloads: bool,
     /// The RDMA drivers above those of Ethernet that it names.
     #[serde(skip)]
     pub above: Above,
@@ -101,6 +113,10 @@ enum Mark {
     Slingshot,
     HyperV,
     Reconnects,
+    Given,
+    Listed,
+    Reloads,
+    Ofed,
     /// The length of a region follows.
     Length,
     /// The prompt of a shell; a command follows.
@@ -149,6 +165,21 @@ const WORDS: &[(&str, Mark)] = &[
     ("hv_netvsc", Mark::HyperV),
     ("mana_ib", Mark::HyperV),
     (" mana ", Mark::HyperV),
+    ("/dev/infiniband", Mark::Given),
+    ("--privileged", Mark::Given),
+    ("network controller: mellanox", Mark::Listed),
+    ("ethernet controller: mellanox", Mark::Listed),
+    ("infiniband controller: mellanox", Mark::Listed),
+    ("infiniband controller [0207]: mellanox", Mark::Listed),
+    ("nicclusterpolicy", Mark::Ofed),
+    ("mofed", Mark::Ofed),
+    ("mlnx_ofed", Mark::Ofed),
+    ("mlnx-ofed", Mark::Ofed),
+    ("openibd restart", Mark::Reloads),
+    ("loading hca driver", Mark::Reloads),
+    ("modprobe mlx5_core", Mark::Reloads),
+    ("fi_cxi_", Mark::Slingshot),
+    ("vni_not_found", Mark::Slingshot),
     ("reconnecting in", Mark::Reconnects),
     ("reconnect attempt", Mark::Reconnects),
     ("starting error recovery", Mark::Reconnects),
@@ -260,6 +291,22 @@ fn runs_tool(lower: &str, prompt: usize, command: usize) -> bool {
         && TOOLS.iter().any(|tool| command.starts_with(tool))
 }
 
+/// Whether a line in lower case is a command that starts a container with what is named in it.
+fn starts_container(lower: &str) -> bool {
+    [
+        "docker run",
+        "podman run",
+        "nerdctl run",
+        "docker create",
+        "podman create",
+    ]
+    .iter()
+    .any(|command| lower.contains(command))
+        && ["--device", "--privileged"]
+            .iter()
+            .any(|option| lower.contains(option))
+}
+
 impl Marks {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str) {
@@ -271,6 +318,10 @@ impl Marks {
                 Some((_, Mark::Prompt)) => self.login |= runs_tool(lower, found.start, found.end),
                 Some((_, Mark::GpuDirect)) => self.gpu_direct = true,
                 Some((_, Mark::Slingshot)) => self.slingshot = true,
+                Some((_, Mark::Given)) => self.given |= starts_container(lower),
+                Some((_, Mark::Ofed)) => self.ofed = true,
+                Some((_, Mark::Listed)) => self.lists_adapter = true,
+                Some((_, Mark::Reloads)) => self.reloads = true,
                 Some((_, Mark::Reconnects)) => self.reconnects = true,
                 Some((_, Mark::HyperV)) => self.hyperv = true,
                 // `Unable to register MR buf (Invalid argument): 0x7ffc94c94c40 len: 0`

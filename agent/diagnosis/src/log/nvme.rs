@@ -12,9 +12,22 @@ pub(super) const ANCHORS: &[&str] = &[
     "-t rdma",
     "transport=",
     "transport tcp",
+    "trtype:",
+    "trtype: tcp",
+    "nvme_tcp.c",
+    "nvmet_tcp:",
     "20049",
     "iser",
     "infiniband",
+];
+
+/// What shows that NVMe connects over TCP.
+const OF_TCP: [&str; 5] = [
+    "transport=tcp,",
+    "trtype:tcp",
+    "trtype: tcp",
+    "nvme_tcp.c",
+    "nvmet_tcp:",
 ];
 
 /// What shows that a log is of storage over RDMA, in lower case; 20049 is the port of NFS over RDMA.
@@ -42,9 +55,14 @@ impl Target {
         self.has_rdma |= OF_RDMA.iter().any(|sign| begins_word(lower, sign));
         if names("rdma") {
             self.is_tcp = false;
-        } else if lower.contains("nvme") && names("tcp") || lower.contains("transport=tcp,") {
+        } else if lower.contains("nvme") && names("tcp") || OF_TCP.iter().any(|sign| lower.contains(sign)) {
             self.is_tcp = true;
         }
+    }
+
+    /// Whether the log shows NVMe over TCP and no RDMA.
+    pub(super) fn is_only_tcp(&self) -> bool {
+        self.is_tcp && !self.has_rdma
     }
 
     /// Whether a refusal of a storage target is one of a connection over TCP, as far as the log shows: iSCSI and NFS use it unless an option
@@ -96,6 +114,25 @@ pub(super) fn answered(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("failed to connect queue")?;
     let status = after(&lower[at..], "ret=").and_then(number)?;
     (status > 0).then_some((K::StorageRefused, at))
+}
+
+/// `nvme nvme0: Connect command failed, error wo/DNR bit: 6`.
+pub(super) fn refused_connect(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("connect command failed, error wo/dnr bit")?;
+    let status = after(&lower[at..], "bit:").and_then(number);
+    Some((status.map_or(K::StorageRefused, of_status), at))
+}
+
+/// The status with which a target answers Connect (NVMe over Fabrics 1.1, 3.3): whom it refuses, or what it does not understand.
+pub(super) fn of_status(status: u64) -> K {
+    /// Connect Invalid Host, Authentication Required, and those of access.
+    const REFUSED: [u64; 4] = [0x84, 0x184, 0x91, 0x191];
+    /// Incompatible Format, Invalid Parameters.
+    const DIFFERS: [u64; 4] = [0x80, 0x180, 0x82, 0x182];
+    match status & 0x3fff {
+        status if DIFFERS.contains(&status) && !REFUSED.contains(&status) => K::PeerDiffers,
+        _ => K::StorageRefused,
+    }
 }
 
 /// Whether a word begins so: `iser` is not in `appraiser`.

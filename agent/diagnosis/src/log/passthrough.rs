@@ -8,7 +8,9 @@ use super::{line::after, phrases::Phrases};
 use crate::symptom::{Grade, Symptom, SymptomKind};
 
 /// Names of RDMA adapters, their makers and their drivers, in lower case.
-const ADAPTERS: [&str; 24] = [
+const ADAPTERS: [&str; 26] = [
+    "sr-iov",
+    "sriov",
     "mellanox",
     "connectx",
     "bluefield",
@@ -36,6 +38,8 @@ const ADAPTERS: [&str; 24] = [
 ];
 /// Words of the list of `lspci`, in lower case.
 const LISTED: [&str; 4] = [" controller [", " controller: ", " bridge [", " bridge: "];
+/// What a configuration calls a device that is a GPU.
+const GPU: [&str; 3] = ["-gpu", "gpu-", "gpus/"];
 
 static WORDS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(ADAPTERS.into_iter().chain(LISTED)));
 
@@ -43,6 +47,13 @@ static WORDS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(ADAPTERS.into_it
 /// `vfio 0000:3b:00.1: error getting device from group 42: Permission denied`.
 pub(super) fn find(lower: &str) -> Option<(SymptomKind, usize)> {
     const FAILURES: [&str; 6] = ["fail", "error", "no iommu", "cannot", "denied", "busy"];
+    const OF_LIBVIRT: [&str; 2] = [
+        "host doesn't support passthrough of host pci devices",
+        "failed to open config space file '/sys/bus/pci/devices/",
+    ];
+    if let Some(at) = OF_LIBVIRT.iter().find_map(|words| lower.find(words)) {
+        return Some((SymptomKind::AssignRefused, at));
+    }
     let at = lower.find("vfio")?;
     let is_function = |rest: &str| {
         let address = rest.split([':', '.', ',']).next().unwrap_or_default();
@@ -86,7 +97,13 @@ impl Passthrough {
         }
         let refused = |symptom: &&mut Symptom| symptom.kind == SymptomKind::AssignRefused;
         for symptom in symptoms.iter_mut().filter(refused) {
-            symptom.grade = if self.listed { Grade::Note } else { Grade::Degraded };
+            let text = symptom.text.to_ascii_lowercase();
+            let is_gpu = GPU.iter().any(|name| text.contains(name));
+            symptom.grade = if self.listed || is_gpu {
+                Grade::Note
+            } else {
+                Grade::Degraded
+            };
         }
     }
 }

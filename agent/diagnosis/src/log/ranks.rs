@@ -1,10 +1,14 @@
 //! The nodes of a job, as far as its lines show them: by number, by the hosts of all ranks, or by a bootstrap connection that stays on one host.
 
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use super::{
-    line::{after, host, number},
+    line::{after, host, number, word},
     phrases::Phrases,
+    settings::nccl_version,
 };
 
 /// Words of the lines that matter here, in lower case.
@@ -16,6 +20,8 @@ pub(super) const ANCHORS: &[&str] = &[
     " lo:127.",
     "detected ",
 ];
+/// What stands before the network that NCCL uses, in lower case.
+const USING: &str = "using network ";
 /// The most ranks and hosts that are counted.
 const MOST: usize = 1024;
 
@@ -51,6 +57,12 @@ pub(super) struct Ranks {
     network: bool,
     /// The number of nodes that a launcher or a framework prints.
     printed: Option<u32>,
+    /// Whether NCCL found an interface for its connections over TCP.
+    bootstrap: bool,
+    /// The versions of NCCL.
+    versions: BTreeSet<(u32, u32, u32)>,
+    /// The networks that NCCL uses on each host.
+    networks: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Ranks {
@@ -65,6 +77,21 @@ impl Ranks {
         .iter()
         .any(|words| lower.contains(words));
         self.printed = self.printed.max(printed(lower));
+        self.bootstrap |= ["bootstrap : using ", "bootstrap: using "]
+            .iter()
+            .any(|words| lower.contains(words));
+        if let Some(version) = nccl_version(lower).filter(|_| self.versions.len() < MOST) {
+            self.versions.insert(version);
+        }
+        if let Some(name) = lower.find(USING).and_then(|at| word(&text[at + USING.len()..]))
+            && let Some(host) = host(text).filter(|_| self.networks.len() < MOST)
+        {
+            let of_host = self.networks.entry(host).or_default();
+            // More than one of a host are those of several runs.
+            if of_host.len() < 2 {
+                of_host.insert(name.to_owned());
+            }
+        }
         let Some(all) = after(lower, "nranks ").and_then(number) else {
             return;
         };
@@ -81,6 +108,28 @@ impl Ranks {
         if let Some(host) = host(text).filter(|_| self.hosts.len() < MOST) {
             self.hosts.insert(host);
         }
+    }
+
+    /// Whether NCCL found an interface for its connections over TCP.
+    pub(super) fn has_bootstrap(&self) -> bool {
+        self.bootstrap
+    }
+
+    /// The versions of NCCL that lines name.
+    pub(super) fn versions(&self) -> &BTreeSet<(u32, u32, u32)> {
+        &self.versions
+    }
+
+    /// Two hosts of which each uses one network of NCCL, another one than the other: the host and the network of each.
+    pub(super) fn differing(&self) -> Option<[(&str, &str); 2]> {
+        let mut of_hosts = self.networks.iter().filter(|(_, names)| names.len() == 1);
+        let (first, names) = of_hosts.next()?;
+        let name = names.first()?;
+        let (second, other) = of_hosts.find_map(|(host, names)| {
+            let other = names.first()?;
+            (other != name).then_some((host, other))
+        })?;
+        Some([(first, name), (second, other)])
     }
 
     /// Whether a line names a network between nodes.

@@ -8,8 +8,11 @@ mod anchors;
 mod dump;
 mod judged;
 mod nearby;
+mod previous;
 mod reading;
 mod wording;
+
+use std::borrow::Cow;
 
 use rdma_health_kernel_log::Device;
 use rdma_health_protocol::Errno;
@@ -21,6 +24,7 @@ use self::{
     dump::Dump,
     judged::{Judged, judged, reading_of},
     nearby::Nearby,
+    previous::Previous,
     reading::{Reading, symptom},
     wording::read,
 };
@@ -61,6 +65,11 @@ pub(super) enum Found {
     Reconnected(String),
 }
 
+/// A failure of this kind, in a text that says of several lines what they show together.
+pub(super) fn failure(text: &Lower<'_>, kind: SymptomKind, number: u64) -> Symptom {
+    symptom(text, Reading::of(kind, 0), number)
+}
+
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
 #[derive(Debug, Default)]
 pub(super) struct Recogniser {
@@ -74,6 +83,8 @@ pub(super) struct Recogniser {
     python: PythonTrace,
     /// What lines before show that the next failure may depend on.
     nearby: Nearby,
+    /// The last lines, of which this one may be the end.
+    previous: Previous,
     /// What the lines so far show of the place where the job runs.
     marks: Marks,
     /// What the lines so far show to have worked.
@@ -121,7 +132,12 @@ impl Recogniser {
 
     /// Whether the refusal of a storage target is one of a connection over TCP, as far as the log shows.
     pub(super) fn is_refusal_over_tcp(&self, symptom: &Symptom) -> bool {
+        let is_of_nvme = ["nvme", "CQ transport", "mnan"]
+            .iter()
+            .any(|name| symptom.text.contains(name))
+            && symptom.named.device.is_none();
         symptom.kind == SymptomKind::StorageRefused && self.target.is_refusal_over_tcp(&symptom.text)
+            || is_of_nvme && self.target.is_only_tcp()
     }
 
     /// What the lines so far show of the ranks and nodes of the job.
@@ -141,29 +157,53 @@ impl Recogniser {
         &mut self.successes
     }
 
+    /// A line without what a launcher writes around each line of the frame that it is in.
+    pub(super) fn within_frame<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let text = self.frame.is_open().then(|| String::from_utf8_lossy(bytes));
+        match text {
+            Some(Cow::Borrowed(text)) => Cow::Borrowed(self.frame.inner(text).as_bytes()),
+            Some(Cow::Owned(text)) => Cow::Owned(self.frame.inner(&text).as_bytes().to_vec()),
+            None => Cow::Borrowed(bytes),
+        }
+    }
+
     /// What a line shows.
     pub(super) fn recognise(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
         if let Some(found) = self.dump.row(bytes).or_else(|| self.traced(bytes, number)) {
             return Some(found);
         }
         let text = String::from_utf8_lossy(bytes);
-        if let Some(found) = self.wrapped(&text, number) {
-            return Some(found);
-        }
-        if self.policy.add(&text, number) {
+        let found = self.wrapped(&text, number).or_else(|| self.read(&text, number));
+        let found = match found {
+            Some(Found::Symptom(symptom)) if symptom.kind == SymptomKind::Unrecognised => {
+                let whole = self.previous.completed(&text).map(|(line, kind)| {
+                    let line = Lower::of(&line);
+                    Found::Symptom(Box::new(reading::symptom(&line, Reading::of(kind, 0), number)))
+                });
+                whole.or(Some(Found::Symptom(symptom)))
+            }
+            found => found,
+        };
+        self.previous.add(&text);
+        found
+    }
+
+    /// What a line shows that is not a part of a frame.
+    fn read(&mut self, text: &str, number: u64) -> Option<Found> {
+        if self.policy.add(text, number) {
             let reading = Reading::of(SymptomKind::DriverNotReady, 0);
             let line = Lower::of("state-OFED: notReady");
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
-        self.python.add(&text, number);
-        self.shown.add(&text, number);
-        self.listing.add(&text, number);
+        self.python.add(text, number);
+        self.shown.add(text, number);
+        self.listing.add(text, number);
         let anchors = ANCHORS.as_ref()?;
-        let in_words = || wording::expanded(&text).is_some_and(|text| anchors.is_match(text.as_bytes()));
-        if !(anchors.is_match(bytes) || in_words()) {
+        let in_words = || wording::expanded(text).is_some_and(|text| anchors.is_match(text.as_bytes()));
+        if !(anchors.is_match(text.as_bytes()) || in_words()) {
             return None;
         }
-        let line = Lower::of(&text);
+        let line = Lower::of(text);
         if self.python.ends_at(&line.lower, number) {
             let reading = Reading::of(SymptomKind::RankFailed, 0);
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
@@ -171,7 +211,7 @@ impl Recogniser {
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
         self.requested |= cluster::requests_rdma(&line.lower);
-        self.ranks.add(&text, &line.lower);
+        self.ranks.add(text, &line.lower);
         self.mixed |= settings::mixes_layers(&line.lower);
         self.our_plugin |= registration::is_of_our_plugin(&line.lower);
         self.target.add(&line.lower);
@@ -186,10 +226,10 @@ impl Recogniser {
         if let Some(reading) = self.of_cluster(&line.lower) {
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
-        if let Some(report) = Report::begin(&text, &line.lower, number) {
+        if let Some(report) = Report::begin(text, &line.lower, number) {
             self.report = Some(report);
             // It may name the module itself.
-            return self.traced(bytes, number);
+            return self.traced(text.as_bytes(), number);
         }
         self.nearby.add_memory(&line.lower, number);
         // PyTorch ends its message about a failure with the version of NCCL.
@@ -271,7 +311,10 @@ impl Recogniser {
 
     /// What a sentence of a help text shows that began in a line before.
     fn wrapped(&mut self, text: &str, number: u64) -> Option<Found> {
-        let joined = self.frame.add(text)?;
+        let joined = self.frame.add(text).or_else(|| {
+            let outside = !self.frame.is_open();
+            outside.then(|| self.previous.sentence(text)).flatten()
+        })?;
         let line = Lower::of(&joined);
         let known = match wrapped::said(&line.lower) {
             Some(None) => {

@@ -24,6 +24,7 @@ pub(super) const ANCHORS: &[&str] = &[
 /// The settings that affect a job's use of RDMA.
 const SETTINGS: &[&str] = &[
     "NCCL_DMABUF_ENABLE",
+    "NCCL_GRAPH_FILE",
     "NCCL_IB_ADDR_FAMILY",
     "NCCL_IB_DISABLE",
     "NCCL_IB_GID_INDEX",
@@ -38,6 +39,7 @@ const SETTINGS: &[&str] = &[
     "NCCL_P2P_DISABLE",
     "NCCL_SOCKET_FAMILY",
     "NCCL_SOCKET_IFNAME",
+    "NCCL_TOPO_FILE",
     "UCX_NET_DEVICES",
     "UCX_IB_GID_INDEX",
     "UCX_IB_PKEY",
@@ -106,7 +108,7 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
 }
 
 /// The version in `NCCL version 2.22.3+cuda12.5`.
-fn nccl_version(lower: &str) -> Option<(u32, u32, u32)> {
+pub(super) fn nccl_version(lower: &str) -> Option<(u32, u32, u32)> {
     let rest = after(lower, "nccl version ")?;
     let mut parts = rest
         .split(|c: char| !c.is_ascii_digit())

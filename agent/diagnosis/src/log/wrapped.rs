@@ -9,6 +9,8 @@ use rdma_health_protocol::WcStatus;
 
 /// The dashes of a frame: Open MPI prints 74. Tables have other lengths.
 const DASHES: std::ops::RangeInclusive<usize> = 70..=80;
+/// The fewest of them.
+const RULE: &str = "----------------------------------------------------------------------";
 /// The most lines in a frame; after them it is not one.
 const LINES: u8 = 60;
 /// The most bytes of a sentence that are kept for the next line.
@@ -30,13 +32,81 @@ struct Open {
     is_known: bool,
     /// How many lines the frame may still have.
     left: u8,
+    around: Around,
+}
+
+/// What a launcher or a collector of logs writes before and after each line: a rank, a time, a container, a key of JSON.
+#[derive(Debug, Default)]
+struct Around {
+    before: String,
+    after: String,
+}
+
+impl Around {
+    /// What is around the dashes of a frame in a line; `None` if it is none.
+    fn of_rule(text: &str) -> Option<Self> {
+        /// The most bytes before or after the dashes.
+        const LONGEST: usize = 200;
+        let start = text.find(RULE)?;
+        let length = text[start..].bytes().take_while(|byte| *byte == b'-').count();
+        let (before, after) = (&text[..start], text[start + length..].trim_end());
+        // The end of a value of JSON, and what follows it.
+        let is_end = after.is_empty() || after.starts_with('"') || after.starts_with("\\n");
+        let is_rule = DASHES.contains(&length) && is_end && before.len().max(after.len()) <= LONGEST;
+        is_rule.then(|| Self {
+            before: before.to_owned(),
+            after: after.to_owned(),
+        })
+    }
+
+    /// A line without it. Its numbers differ from line to line.
+    fn strip<'a>(&self, text: &'a str) -> &'a str {
+        let begin = same(&self.before, text).unwrap_or_default();
+        let rest = &text[begin..];
+        if self.after.is_empty() {
+            return rest;
+        }
+        let sign = &self.after[..self.after.len().min(2)];
+        let end = rest
+            .rfind(sign)
+            .filter(|end| same(&self.after, &rest[*end..]).is_some());
+        end.map_or(rest, |end| &rest[..end])
+    }
+}
+
+/// How many bytes at the beginning of a text are a pattern, but for its numbers and the width of its spaces.
+fn same(pattern: &str, text: &str) -> Option<usize> {
+    let (wanted, bytes) = (pattern.as_bytes(), text.as_bytes());
+    let run = |bytes: &[u8], of: fn(&u8) -> bool| bytes.iter().take_while(|byte| of(byte)).count();
+    let (mut i, mut j) = (0, 0);
+    while i < wanted.len() {
+        let kind: Option<fn(&u8) -> bool> = match wanted[i] {
+            byte if byte.is_ascii_digit() => Some(u8::is_ascii_digit),
+            b' ' => Some(|byte| *byte == b' '),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            i += run(&wanted[i..], kind);
+            let found = run(&bytes[j..], kind);
+            // The line may end before the last spaces.
+            if found == 0 && !(i == wanted.len() && j == bytes.len()) {
+                return None;
+            }
+            j += found;
+        } else if bytes.get(j) == Some(&wanted[i]) {
+            (i, j) = (i + 1, j + 1);
+        } else {
+            return None;
+        }
+    }
+    text.is_char_boundary(j).then_some(j)
 }
 
 impl Frame {
     /// Adds a line. Returns the sentence that continues in this line, from its beginning as far as it is known.
     pub(super) fn add(&mut self, text: &str) -> Option<String> {
-        let trimmed = untagged(text).trim();
-        if DASHES.contains(&trimmed.len()) && trimmed.bytes().all(|byte| byte == b'-') {
+        let trimmed = text.trim();
+        if let Some(around) = Around::of_rule(text) {
             // Two frames in a row have a line each: the second one opens again.
             let is_closing = self.open.as_ref().is_some_and(|open| open.has_text);
             self.open = (!is_closing).then(|| Open {
@@ -44,6 +114,7 @@ impl Frame {
                 has_text: false,
                 is_known: false,
                 left: LINES,
+                around,
             });
             return None;
         }
@@ -84,6 +155,16 @@ impl Frame {
         joined
     }
 
+    /// A line without what is around each line of the frame.
+    pub(super) fn inner<'a>(&self, text: &'a str) -> &'a str {
+        self.open.as_ref().map_or(text, |open| open.around.strip(text))
+    }
+
+    /// Whether the lines are in a frame.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// The sentence was recognised: what follows in the frame explains it.
     pub(super) fn recognised(&mut self) {
         if let Some(open) = &mut self.open {
@@ -96,19 +177,6 @@ impl Frame {
     pub(super) fn is_known(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.is_known)
     }
-}
-
-/// The line without what a launcher puts before it: `[1,0]<stderr>:`.
-fn untagged(text: &str) -> &str {
-    let is_tag = |tag: &str| tag.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
-    let tagged = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    let Some((_, rest)) = tagged.filter(|(tag, _)| is_tag(tag)) else {
-        return text;
-    };
-    ["<stderr>:", "<stdout>:", "<stddiag>:"]
-        .iter()
-        .find_map(|stream| rest.strip_prefix(stream))
-        .unwrap_or(text)
 }
 
 /// Where the first sentence ends whose end is at `from` or later: after a full stop or a colon that white space or nothing follows.
@@ -277,11 +345,39 @@ mod tests {
             ),
             ("  Local host: n1", None),
             ("Another sentence", None),
-            ("[1,0]<stderr>:goes on", Some("Another sentence goes on")),
+            ("goes on", Some("Another sentence goes on")),
             (rule.as_str(), None),
             ("after the frame", None),
         ] {
             assert_eq!(frame.add(line).as_deref(), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_around_the_dashes_is_around_every_line_of_the_frame() {
+        let rule = "-".repeat(74);
+        for (before, after, other) in [
+            ("[1,0]<stderr>:", "", "[1,12]<stderr>:"),
+            ("0: ", "", "11: "),
+            ("node-1  | ", "", "node-1   | "),
+            (
+                "2026-11-21T10:00:00.1Z stdout F ",
+                "",
+                "2026-11-21T10:00:01.123Z stdout F ",
+            ),
+            ("Nov 21 10:00:00 n1 job[71]: ", "", "Nov 21 10:00:59 n1 job[71]: "),
+            ("{\"log\":\"", "\\n\",\"time\":\"10:00:00\"}", "{\"log\":\""),
+        ] {
+            let mut frame = Frame::default();
+            assert_eq!(frame.add(&format!("{before}{rule}{after}")), None);
+            assert!(frame.is_open(), "{before}");
+            assert_eq!(
+                frame.inner(&format!("{other}The retry count{after}")),
+                "The retry count"
+            );
+        }
+        let mut frame = Frame::default();
+        assert_eq!(frame.add(&format!("a title {rule} b")), None);
+        assert!(!frame.is_open());
     }
 }

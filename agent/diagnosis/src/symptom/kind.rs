@@ -179,7 +179,7 @@ kinds! {
     JoinRefused: Failure, "multicast-join-refused",
         "the subnet manager refused to let a port of IP over InfiniBand join its multicast group";
     NeighbourTableFull: Degraded, "neighbour-table-full", "the kernel's neighbour table has no room for the MAC address of another peer";
-    DefaultSubnetPrefix: Degraded, "default-subnet-prefix",
+    DefaultSubnetPrefix: Note, "default-subnet-prefix",
         "several ports have the default subnet prefix fe80::/64, so that a program takes their fabrics for one";
     BondMemberDown: Degraded, "bond-member-down", "a member of a bond (RoCE LAG) lost its link";
     DriverCrashed: Failure, "driver-crashed", "the kernel crashed in a module of the RDMA stack";

@@ -81,7 +81,7 @@ pub(super) static GPU_FAULT: KnownCause = KnownCause {
     cases: &[FindingCase::GpuLost],
     often: &[GpuStopped, GpuLinkError],
     sometimes: &[GpuError],
-    weigh: weigh::logged,
+    weigh: weigh::gpu_fault,
 };
 
 pub(super) static VIRTUAL_FUNCTIONS: KnownCause = KnownCause {

@@ -75,6 +75,7 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
         ForkUnsafe,
     ],
     sometimes: &[
+        UnsupportedAdapter,
         NoDevice,
         SocketFallback,
         ConnectNoDevice,
@@ -126,7 +127,9 @@ pub(super) static DEVICE_PERMISSION: KnownCause = KnownCause {
     id: "device-permission",
     title: "The process is not permitted to open the RDMA device",
     explanation: "/dev/infiniband/uverbs* must exist, be readable and writable, and be in the container's device list.",
-    next_step: "Where the job runs, check ls -l /dev/infiniband. Request the RDMA resource instead of mounting the directory.",
+    next_step: "Where the job runs, compare ls -lZ /dev/infiniband with the program's user and groups (id): it needs to read and write uverbs* and rdma_cm. If \
+    the modes allow it, SELinux or AppArmor refuse it: ausearch -m avc -ts recent, dmesg | grep -i denied. In a pod, request the RDMA resource \
+    instead of mounting the directory.",
     rules: &[&access::ACCESS_DENIED],
     cases: &[],
     often: &[OpenFailed, NotPermitted],

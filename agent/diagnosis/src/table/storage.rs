@@ -18,7 +18,7 @@ pub(super) static STORAGE_ACCESS: KnownCause = KnownCause {
     cases: &[],
     often: &[StorageRefused],
     sometimes: &[ConnectRefused],
-    weigh: weigh::logged,
+    weigh: weigh::storage_access,
 };
 
 pub(super) static NVME_OPTIONS: KnownCause = KnownCause {

@@ -7,7 +7,11 @@ use crate::symptom::{Symptom, SymptomKind};
 pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
     let text = symptom.text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["dra driver", "claim"]) {
+    if has(&["unresolvable cdi"]) {
+        "The runtime does not find the description of a device that was given to the pod: ls /var/run/cdi /etc/cdi. The driver or device plugin writes these files, \
+        and after a restart of the node it must write them again: restart its pod on this node, then delete the failed pod. Check that containerd or CRI-O \
+        has CDI enabled and reads this directory."
+    } else if has(&["dra driver", "claim"]) {
         "The pod's claim needs a driver of dynamic resource allocation on the node. List what the drivers offer: kubectl get \
         resourceslices, and what the claim requests: kubectl describe resourceclaim. If the driver has no slice for this node, read the \
         log of its pod there: it must run, and register with the kubelet below /var/lib/kubelet/plugins_registry. If it has, compare the \
@@ -69,6 +73,35 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             update them."
                 .into(),
         );
+    } else if text.contains("allocate ip in range") {
+        scales.next_step = Some(
+            "The IPAM plugin has no free address. List what is taken: kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml. Enlarge the range in the \
+            NetworkAttachmentDefinition, or delete reservations of pods that no longer exist (whereabouts' ip-reconciler does so); each pod needs one address \
+            for each of its interfaces."
+                .into(),
+        );
+    } else if text.contains("pci addr is required") {
+        scales.next_step = Some(
+            "The pod has no virtual function for this network: add the resource of the device plugin to the pod's limits, and name the same resource in the \
+            network: annotation k8s.v1.cni.cncf.io/resourceName of the NetworkAttachmentDefinition. Compare it with kubectl describe node NODE (Allocatable)."
+                .into(),
+        );
+    } else if text.contains("infiniband.app") {
+        scales.next_step = Some(
+            "ib-kubernetes has not configured the pod's InfiniBand network yet: it sets GUID and partition key through the subnet manager. Check that its pod runs \
+            and read its log (kubectl -n kube-system logs -l app=ib-kubernetes), its plugin for the subnet manager (UFM) and the address and password in its secret."
+                .into(),
+        );
+    } else if ["nodepreparesources", "dynamic resources", "resourceclaim", "cdi"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        scales.next_step = Some(
+            "Read the log of the driver of dynamic resource allocation on this node: its message says which device of the claim it could not prepare. Compare \
+            kubectl describe resourceclaim and kubectl get resourceslices with the devices that are there (rdma link show, ip link), and look for the files in \
+            /var/run/cdi. If the device was still in use by a pod that ended, delete the pod, so that it is prepared again."
+                .into(),
+        );
     } else if ["find vf", "original vf", "vf information"]
         .iter()
         .any(|words| text.contains(words))
@@ -94,6 +127,19 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
             "InfiniBand functions have GUIDs and no administrative MAC address. In the SriovNetworkNodePolicy set linkType: ib (and isRdma: true), in the \
             network type ib-sriov, and check that the port is InfiniBand: ibstat, mlxconfig -d ADDRESS query LINK_TYPE_P1. On Ethernet, the \
             driver or firmware refuses the address: update them.",
+        );
+    }
+    if has(&["msi-x interrupts"]) {
+        return Some(
+            "The adapter has no interrupt vectors left for virtual functions: RDMA (irdma) and the queues of its network device take them. Leave more free: devlink \
+            resource show pci/ADDRESS, fewer queues (ethtool -L NETDEV combined N), or load irdma only where it is used; then create the functions again. A newer \
+            driver or firmware may share them out otherwise.",
+        );
+    }
+    if has(&["enable sriov"]) && has(&["not found"]) {
+        return Some(
+            "Docker's network plugin for SR-IOV needs the network device of the physical function, not a bond or a bridge: name the port itself (-o netdevice=ib0), as \
+            ip -brief link shows it on the host.",
         );
     }
     if has(&["sriov_numvfs"]) && has(&["resource busy"]) {

@@ -139,6 +139,17 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
             "transfers between the adapter and GPU memory were set up (GDRDMA)",
         );
     }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::GdrDisabled])
+        .find(|symptom| symptom.text.contains("gdrdrv"))
+    {
+        scales.insisted_step = Some(
+            "The library uses GDRCopy, whose kernel module gdrdrv is not loaded: modprobe gdrdrv, and install the package gdrdrv-dkms (gdrcopy-kmod) for this kernel if \
+            it is not there. A container needs /dev/gdrdrv. Without it, switch GDRCopy off: MV2_USE_GDRCOPY=0, UCX_TLS=^gdr_copy; transfers over RDMA do not need it."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     // What has no length is not memory of a GPU.
     let is_empty = case.log.is_some_and(|log| log.marks.empty_region);
     if let Some(symptom) = case.seen(&[SymptomKind::RegMrFailed]).find(|_| is_empty) {

@@ -6,6 +6,7 @@ use rdma_health_protocol::Errno;
 use super::{
     Case, Scales,
     cluster::{GUID_STEP, function_step},
+    job::logged,
     network::{ABSENT, absent_and_down},
 };
 use crate::symptom::{Software, Symptom, SymptomKind};
@@ -143,8 +144,40 @@ pub(crate) fn is_silent(symptom: &Symptom) -> bool {
 }
 
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.
+/// The connections between GPUs have a manager of their own.
+pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
+    const OF_FABRIC: [&str; 3] = ["system not yet initialized", "FABRIC_STATE", "nvls.cc"];
+    let of_fabric = case
+        .seen(&[SymptomKind::GpuLinkError])
+        .find(|symptom| OF_FABRIC.iter().any(|words| symptom.text.contains(words)));
+    if let Some(symptom) = of_fabric {
+        scales.next_step = Some(
+            "Check the fabric manager of the GPUs: systemctl status nvidia-fabricmanager, and that its version is that of the driver (nvidia-smi). If it was restarted or \
+            updated while the GPUs were in use, stop all jobs, reset all GPUs (nvidia-smi -r) or restart the node. nvidia-smi -q | grep -A4 Fabric must show Completed and \
+            Success. Until then NCCL works without NVLink multicast: NCCL_NVLS_ENABLE=0."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
+    logged(case, scales);
+}
+
 pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::HostMemory]).next() {
+        let text = symptom.text.to_ascii_lowercase();
+        if text.contains("queue allocation failed") {
+            scales.next_step = Some(
+                "DPDK keeps its queues in huge pages, and too few are free: grep -i huge /proc/meminfo. Reserve more (dpdk-hugepages.py --setup 4G, or hugepages= on \
+                the kernel command line) on the NUMA node of the adapter, and end programs that left some behind (/dev/hugepages)."
+                    .into(),
+            );
+        } else if text.contains("shmget") {
+            scales.next_step = Some(
+                "The target keeps its buffers in shared memory of huge pages, and there is no room: compare the size in the message with sysctl kernel.shmmax \
+                kernel.shmall and grep -i huge /proc/meminfo. Reserve more (vm.nr_hugepages), or lower the target's pool (tgtd --iser pool_size_mb=N)."
+                    .into(),
+            );
+        }
         return scales.fits(&symptom.source, &symptom.text);
     }
     let ended = case.seen(&[SymptomKind::RankFailed]).find(|symptom| {

@@ -35,6 +35,13 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         scales.unseen("providers of libfabric where the job runs (fi_info -l)");
         return;
     }
+    if case.log.is_some_and(|log| log.marks.lists_adapter) {
+        return scales.doubts("log", "lspci lists the adapter where the job runs");
+    }
+    if case.log.is_some_and(|log| log.marks.given) {
+        scales.doubts("log", "the container was started with the RDMA devices");
+        return;
+    }
     if case.node.hcas.unread().is_some() {
         return scales.unseen("RDMA devices of the node");
     }
@@ -73,6 +80,23 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+    let of_libfabric = |symptom: &&Symptom| {
+        symptom.text.contains("fi_getinfo") && symptom.named.errno == Some(Errno::ENODATA)
+    };
+    if by_program.is_none()
+        && case
+            .symptoms
+            .iter()
+            .copied()
+            .any(|symptom| of_libfabric(&symptom))
+    {
+        scales.insisted_step = Some(
+            "No provider of libfabric has what the program asks for (-61). fi_info -p verbs -v shows what it finds where the job runs, and FI_LOG_LEVEL=info why \
+            it leaves out the rest. verbs finds a port only if its network device has an IP address: on InfiniBand set one up with IPoIB (modprobe ib_ipoib, ip \
+            addr add). If it finds nothing, check ls /dev/infiniband; if it finds the port, the program asks for another domain, address or capability."
+                .into(),
+        );
+    }
     // A function that DPDK names and that is not here shows nothing about the devices that are.
     let of_absent = by_program
         .and_then(|symptom| symptom.named.function.as_deref())
@@ -98,7 +122,7 @@ const EXCLUSIVE: &str = "Move RDMA devices into the pods with the RDMA CNI (rdma
 pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
     // A node whose own facts are not known has the devices that its log names.
     let named = |symptom: &&&Symptom| symptom.named.device.is_some();
-    if case.node.hcas.known().is_none()
+    if case.node.hcas.unread().is_some()
         && let Some(symptom) = case.symptoms.iter().find(named)
         && let Some(device) = &symptom.named.device
     {

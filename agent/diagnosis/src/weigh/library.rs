@@ -31,7 +31,7 @@ pub(super) fn unbuilt(case: &Case<'_>, scales: &mut Scales) {
     };
     scales.fits(
         &symptom.source,
-        "UCX found no RDMA device, and a tool in the log lists an active port",
+        "UCX found no RDMA device, although the log shows that the job has them (a tool lists an active port, or the container was started with them)",
     );
     scales.next_step = Some(
         "Where the job runs, run ucx_info -d | grep -i -e mlx -e rc_ and ibv_devinfo. If ibv_devinfo lists the devices and ucx_info does not, this UCX has no \
@@ -43,7 +43,7 @@ pub(super) fn unbuilt(case: &Case<'_>, scales: &mut Scales) {
 
 /// What UCX reports that finds only other networks, in a log that lists an active RDMA port.
 pub(super) fn without_support<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
-    let is_listed = case.log.is_some_and(|log| log.active_port);
+    let is_listed = case.log.is_some_and(|log| log.active_port || log.marks.given);
     case.symptoms
         .iter()
         .copied()

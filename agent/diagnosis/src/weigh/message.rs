@@ -3,10 +3,13 @@
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
-use crate::symptom::{Software, Symptom, SymptomKind};
+use crate::symptom::{Family, Software, Symptom, SymptomKind};
 
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = renamed(case) {
+        return scales.doubts(&symptom.source, "the device is of mlx5 and has another name");
+    }
     if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
         let text = symptom.text.to_ascii_lowercase();
         if text.contains("getinfo") || text.contains("requested capabilities") {
@@ -87,6 +90,31 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// A library that goes by names does not take a device of mlx5 for one, because it was renamed.
+pub(super) fn renamed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_mlx5 = |name: &String| {
+        let mut hcas = case.node.hcas();
+        let known = hcas.find(|hca| hca.name == *name);
+        match known {
+            Some(hca) => hca
+                .driver
+                .known()
+                .is_some_and(|driver| driver.starts_with("mlx5")),
+            // The device may be another node's. Drivers of others name theirs after themselves.
+            None => Family::of(name).is_none() && case.node.modules.has("mlx5_core") != Some(false),
+        }
+    };
+    case.symptoms.iter().copied().find(|symptom| {
+        symptom.kind == SymptomKind::UnsupportedAdapter
+            && symptom.text.contains("not enumerated as an mlx5")
+            && symptom
+                .named
+                .device
+                .as_ref()
+                .is_some_and(|name| !name.starts_with("mlx5") && is_mlx5(name))
+    })
+}
+
 /// Whether the adapter refused a shared receive queue.
 fn is_of_shared_queue(symptom: &Symptom) -> bool {
     let text = symptom.text.to_ascii_lowercase();
@@ -157,10 +185,18 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
             rdma-core-devel), then ./configure --with-rdma and make. A package of SPDK needs the variant with RDMA."
                 .into(),
         );
-    } else if ["cuda", "rocm", "gdr_copy", "gpu(s)", "memory is detected"]
-        .iter()
-        .any(|word| text.contains(word))
-        && symptom.software == Some(Software::Ucx)
+    } else if text.contains("mpi_thread_multiple") {
+        scales.next_step = Some(
+            "This UCX was built without threads. Use one that was built with --enable-mt (HPC-X has it under ucx/mt; ucx_info -v shows the options), or let the \
+            program ask for less than MPI_THREAD_MULTIPLE."
+                .into(),
+        );
+    } else if text.contains("memory is detected")
+        || ["cuda", "rocm", "gdr_copy", "gpu(s)"]
+            .iter()
+            .any(|word| text.contains(word))
+            && symptom.software == Some(Software::Ucx)
+            && !text.contains("cannot open shared")
     {
         scales.next_step = Some(
             "Run ucx_info -d | grep -i -e cuda -e rocm where the job runs. If it lists nothing, install a UCX that was built for the GPUs \
@@ -179,12 +215,49 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
 
 /// The ends of a connection do not agree: such as two ranks of NCCL in one operation.
 pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
-    let mut differing = case.seen(&[SymptomKind::PeerDiffers]);
-    if differing.any(|symptom| symptom.text.contains("collective mismatch")) {
+    let says = |words: &str| {
+        case.seen(&[SymptomKind::PeerDiffers])
+            .any(|symptom| symptom.text.contains(words))
+    };
+    if says("ncclSocketInit") || says("NCCL uses network") {
+        scales.insisted_step = Some(
+            "Run all ranks with the same version of NCCL, the same plugin and the same network: compare the lines NCCL version, NET/Plugin and Using network \
+            of all hosts. A container or a Python environment with another NCCL, a plugin (libnccl-net.so) that one host does not have, or NCCL_NET and \
+            NCCL_IB_DISABLE on one host only make the difference. Ranks that differ send each other addresses that they do not understand, or wait for ever."
+                .into(),
+        );
+    }
+    let sqsize = || {
+        case.seen(&[SymptomKind::PeerDiffers])
+            .any(|symptom| symptom.text.contains("SQSIZE"))
+    };
+    if sqsize() {
+        scales.insisted_step = Some(
+            "Connect with a smaller queue: nvme connect --queue-size=N (-Q), below the depth of the target's transport (SPDK: nvmf_create_transport -q), or raise \
+            that depth. If both are equal, one of the two counts one entry differently: update the older software."
+                .into(),
+        );
+    }
+    if says("collective mismatch") {
         scales.next_step = Some(
             "Check that all ranks call the same operations with the same sizes, in the same order (TORCH_DISTRIBUTED_DEBUG=DETAIL), with one version of \
             NCCL. If they do, the adapter may deliver writes out of order: mlxconfig -d ADDRESS query PCI_WR_ORDERING must show per_mkey, and \
             a run with NCCL_IB_PCI_RELAXED_ORDERING=0 shows whether this is the reason."
+                .into(),
+        );
+    }
+    logged(case, scales);
+}
+
+/// A target that failed itself, where its answer says so.
+pub(crate) fn storage_access(case: &Case<'_>, scales: &mut Scales) {
+    let failed = case
+        .seen(&[SymptomKind::StorageRefused])
+        .any(|symptom| symptom.text.trim_end().ends_with("DNR bit: 6"));
+    if failed {
+        scales.next_step = Some(
+            "Status 6 is an internal error of the target: read its log at the time of the connection. It may not have the subsystem's name, its namespace or \
+            memory for another queue, or be older than what this kernel asks for: update it, and compare the name with its configuration."
                 .into(),
         );
     }

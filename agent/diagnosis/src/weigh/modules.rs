@@ -1,7 +1,7 @@
 //! Modules of the kernel that are not loaded.
 
 use super::{Case, Scales, message};
-use crate::symptom::SymptomKind;
+use crate::{origin::is_without_adapter, symptom::SymptomKind};
 
 pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     const MISSING: [SymptomKind; 2] = [SymptomKind::ModuleMissing, SymptomKind::CmUnavailable];
@@ -25,6 +25,19 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     }
     if message::unbound(case, scales) {
         return;
+    }
+    if case.seen(&MISSING).next().is_none() && is_without_adapter(case.node) {
+        return scales.doubts("/sys/bus/pci/devices", "no adapter that a module could serve");
+    }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::NoDevice])
+        .next()
+        .filter(|_| case.log.is_some_and(|log| log.marks.lists_adapter))
+    {
+        return scales.fits(
+            &symptom.source,
+            "lspci lists the adapter, and it has no RDMA device",
+        );
     }
     let closed = || {
         case.seen(&[SymptomKind::OpenFailed])

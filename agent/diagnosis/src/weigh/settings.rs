@@ -1,6 +1,6 @@
 //! The settings of a job: devices, transports and attributes that they select.
 
-use super::{Case, Scales, library, view};
+use super::{Case, Scales, library, message::renamed, view};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// `SoftRoCE` refused a network device. Returns whether it did.
@@ -46,6 +46,15 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
             "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
             memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
             libfabric and rdma-core. Or keep the program from calling fork() (a data loader with workers: start method spawn)."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
+    if let Some(symptom) = renamed(case) {
+        scales.next_step = Some(
+            "NVSHMEM takes a device for one of mlx5 by its name, and these were renamed (udev rules of rdma-core, or the cloud's). Give them their kernel names back: ln -s \
+            /dev/null /etc/udev/rules.d/60-rdma-persistent-naming.rules, remove rules of your own, then load the driver again or restart the node; rdma dev set NAME \
+            name mlx5_0 renames one at once. Or use a release of NVSHMEM that asks the device."
                 .into(),
         );
         return scales.shows(&symptom.source, &symptom.text);
@@ -129,6 +138,8 @@ fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
             lists the ports with their layer. Set NCCL_IB_HCA=^NAME to exclude, or NCCL_IB_HCA==NAME,NAME to select, on all nodes."
                 .into(),
         );
+    } else if is_file(symptom) {
+        scales.insisted_step = Some(FILE.to_owned());
     } else if is_network(symptom) {
         if let Some(plugin) = case.seen(&[SymptomKind::BackendMissing]).next() {
             return scales.doubts(&plugin.source, "the plugin that has this network does not load");
@@ -146,6 +157,17 @@ fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
 const NETWORK: &str = "NCCL_NET, or the plugin that sets it, names this network. The lines NET/Plugin and NET/NAME before it show whether the plugin was \
     found and which devices it has. If it found none, check the devices where the job runs: ls /dev/infiniband, ibv_devinfo. If it was not found, \
     correct NCCL_NET_PLUGIN and LD_LIBRARY_PATH. Without NCCL_NET, NCCL selects the network itself.";
+
+/// What to do about a file of NCCL that does not fit.
+const FILE: &str = "NCCL cannot use the file that NCCL_TOPO_FILE or NCCL_GRAPH_FILE names: it is of another machine type, of another number of GPUs or of \
+    another version. Unset both where the job runs: env | grep NCCL_, and look in /etc/nccl.conf and ~/.nccl.conf, from which NCCL reads settings too. NCCL then \
+    finds the topology itself. Where a plugin sets the file, such as aws-ofi-nccl, update the plugin.";
+
+/// Whether NCCL does not understand a file of a topology or of a graph.
+fn is_file(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    text.contains("xml import") || text.contains("attribute ") && text.contains("of node")
+}
 
 /// Whether NCCL did not find the network that a setting names: `Error: network gIB not found`.
 fn is_network(symptom: &Symptom) -> bool {

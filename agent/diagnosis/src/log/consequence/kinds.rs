@@ -107,6 +107,14 @@ pub(super) fn is_of_psm(symptom: &Symptom) -> bool {
         .any(|name| lower.contains(name))
 }
 
+/// Whether a program says itself that it goes on over TCP.
+pub(super) fn is_said(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    ["with tcp", "to tcp", "tcp instead"]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
 /// Whether a server of storage reports it.
 pub(super) fn is_of_server(symptom: &Symptom) -> bool {
     const SERVERS: [&str; 9] = [

@@ -5,6 +5,25 @@ use crate::symptom::SymptomKind as K;
 
 /// Each row as in the module above.
 pub(super) const ROWS: &[Row] = &[
+    // Any program that goes on without RDMA.
+    (&["rdma", "proceeding with tcp"], K::SocketFallback),
+    (&["rdma", "continuing with tcp"], K::SocketFallback),
+    (&["rdma", "falling back to tcp"], K::SocketFallback),
+    (&["rdma", "fall back to tcp"], K::SocketFallback),
+    (&["rdma", "using tcp instead"], K::SocketFallback),
+    (&["async event", "port error"], K::PortError),
+    (&["failed to load rdma transport"], K::BackendMissing),
+    (&["ibv.h:", "operation not supported"], K::UnsupportedAdapter),
+    (&["nvls.cc", "cuda failure"], K::GpuLinkError),
+    (&["_ifname=", "does not exist"], K::NoSocketInterface),
+    (
+        &["non-zero status: 12", "alloc_and_map_qp_uar failed"],
+        K::ResourceLimit,
+    ),
+    (
+        &["unable to create udp socket", "address family not supported"],
+        K::BackendFailed,
+    ),
     // NCCL 2.28 and later: communication that the GPU starts.
     (&["peermem is not supported", "dma-buf"], K::GdrDisabled),
     // RCCL reads /proc/cmdline.

@@ -55,6 +55,19 @@ pub(super) const ROWS: &[Row] = &[
         K::PeerClosed,
     ),
     (&["ofi mtl is aborting"], K::BackendFailed),
+    (&["ofi get endpoint name failed"], K::BackendFailed),
+    (&["assertion failure at psm"], K::BackendFailed),
+    // UCX was built without threads.
+    (&["does not support mpi_thread_multiple"], K::BackendMissing),
+    (
+        &["no components were able to be opened in the pml framework"],
+        K::BackendMissing,
+    ),
+    // The address that PSM3 took belongs to another network than the peer's.
+    (
+        &["trying to connect from", "on a different subnet"],
+        K::ConnectUnreachable,
+    ),
     // The status of UCX (UCS_ERR_NO_RESOURCE) at the start: of shared memory, or of the adapter.
     (
         &["ucx function returned", "no resources are available"],
@@ -76,6 +89,13 @@ pub(super) const ROWS: &[Row] = &[
     (&["undeliverable", "cxi"], K::PeerUnreachable),
     (&["undeliverable", "ofi"], K::PeerUnreachable),
     (&["failed to allocate lni"], K::NotPermitted),
+    // Slingshot: the job has no virtual network (VNI), or not this one.
+    (&["cxip_gen_auth_key"], K::NotPermitted),
+    (&["vni_not_found"], K::NotPermitted),
+    (
+        &["failing to make progress", "queue exhaustion"],
+        K::ResourceLimit,
+    ),
     // Slingshot: the driver answers EINVAL to a service that reserves more than the adapter has left.
     (&["cxil_alloc_svc", "invalid argument"], K::ResourceLimit),
     (&["cxil_alloc_svc", "no space left"], K::ResourceLimit),
@@ -122,6 +142,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["-e- cannot open device"], K::ToolNoAccess),
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),
     (&["mst pci module is not loaded"], K::ToolNoAccess),
+    (&["unable to open gdr driver"], K::GdrDisabled),
     (&["livefish"], K::AdapterNotStarted),
     // The installer of MLNX_OFED.
     (&["one or more devices are not supported"], K::UnsupportedAdapter),

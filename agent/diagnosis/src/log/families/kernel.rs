@@ -13,6 +13,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["bus number out of range", "sr-iov"], K::PciRoom),
     (&["can't enable", "vfs (bus"], K::PciRoom),
     (&["error requesting bars"], K::PciRoom),
+    (
+        &["failed to enable sriov", "msi-x interrupts"],
+        K::FunctionUnconfigured,
+    ),
     (&["pci_enable_sriov failed", "-12"], K::PciRoom),
     (&["pci_enable_sriov failed", "-28"], K::PciRoom),
     (&["failed to enable sr-iov", "-12"], K::PciRoom),
@@ -40,6 +44,11 @@ pub(super) const ROWS: &[Row] = &[
         K::FirmwareMismatch,
     ),
     // Modules.
+    (
+        &["configure: error:", "no ofed nor kernel openib"],
+        K::DriverNotBuilt,
+    ),
+    (&["unable to find a match: kernel-"], K::DriverNotBuilt),
     (&["failed loading kernel module"], K::ModuleMissing),
     (&["storage modules are loaded", "reload"], K::ModuleInUse),
     (&["third-party", "modules are loaded", "reload"], K::ModuleInUse),
@@ -148,6 +157,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["opcode", "error bad_"], K::CommandRefused),
     // A GPU, in several lines or one.
     (&["fallen off the bus"], K::GpuStopped),
+    (&["uncorrectable ecc error encountered"], K::GpuStopped),
+    // cudaErrorSystemNotReady (802): the fabric manager does not run, or is of another version than the driver.
+    (&["cuda", "system not yet initialized"], K::GpuLinkError),
+    (&["nv_err_fabric_state_out_of_sync"], K::GpuLinkError),
     (&["neighbor table overflow"], K::NeighbourTableFull),
     (&["neighbour table overflow"], K::NeighbourTableFull),
     // A limit on locked memory.

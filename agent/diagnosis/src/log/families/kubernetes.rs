@@ -18,6 +18,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["avc:", "denied", "infiniband"], K::NotPermitted),
     (&["apparmor=\"denied\"", "infiniband"], K::NotPermitted),
+    // A device plugin may not write its socket.
+    (&["avc:", "denied", "device-plugins"], K::NotPermitted),
+    (&["avc:", "denied", "sriov.sock"], K::NotPermitted),
     (&["no devices in device pool"], K::ResourceUnavailable),
     // The daemon of Docker looks on the host, and modules make these files.
     (
@@ -38,6 +41,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["unresolvable cdi devices", "mlx5"], K::ResourceUnavailable),
     (&["unresolvable cdi devices", "rdma"], K::ResourceUnavailable),
     (&["guid is not valid"], K::FunctionUnconfigured),
+    // Docker's plugin for virtual functions.
+    (&["createnetwork:", "enable sriov"], K::FunctionUnconfigured),
     (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
     (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
     (&["sriov-cni", "failed"], K::NetworkAttachFailed),

@@ -11,6 +11,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "too big"], K::PeerDiffers),
     (&["kiblnd", "is different with requested version"], K::PeerDiffers),
     (&["kiblnd", "o2iblnd version"], K::PeerDiffers),
+    (&["invalid sqsize"], K::PeerDiffers),
     (&["kiblnd", "tried too early"], K::PeerClosed),
     (&["kiblnd", "no resources"], K::ResourceLimit),
     (&["ko2iblnd", "interface name mismatch"], K::SettingUnmatched),
@@ -49,8 +50,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["nvme_fabrics: ", "found same host"], K::OptionsRefused),
     (&["nvme nvme", "invalid mnan value"], K::PeerDiffers),
     (&["transport-type 'rdma' is not valid"], K::BackendMissing),
-    // The target answered the first command of a queue.
-    (&["connect command failed, error wo/dnr bit"], K::StorageRefused),
     // Modules.
     (&["no handler found for transport rdma"], K::ModuleMissing),
     (&["could not load transport iser"], K::ModuleMissing),
@@ -71,6 +70,16 @@ pub(super) const ROWS: &[Row] = &[
     (&["peer ni (", "unreachable"], K::PeerUnreachable),
     (&["cannot add network"], K::AddressUnresolved),
     // GPFS.
+    (
+        &["verbs rdma", "pagepool could not be registered"],
+        K::ResourceLimit,
+    ),
+    (
+        &["verbs rdma", "increasing infiniband device mtts"],
+        K::ResourceLimit,
+    ),
+    // The target of tgt, whose buffers are System V shared memory.
+    (&["shmget rdma pool", "failed"], K::HostMemory),
     (
         &["verbs rdma", "no verbs rdma ports are active"],
         K::PortNotActive,

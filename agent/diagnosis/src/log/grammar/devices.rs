@@ -76,25 +76,41 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
         "ipv4",
         "ib",
     ];
-    places(lower, &["no "])
-        .find(|at| {
-            let words = || {
-                lower[*at..]
-                    .split(|c: char| !c.is_ascii_alphanumeric())
-                    .skip(1)
-                    .filter(|word| !word.is_empty())
-            };
-            let Some(noun) = words()
-                .take(BETWEEN + 1)
-                .position(|word| matches!(word, "gid" | "gids"))
-            else {
-                return false;
-            };
-            let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
-            let rest = || words().skip(noun + 1).take(2);
-            is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
-        })
-        .map(|at| (K::NoGid, at))
+    unavailable_gid(lower).or_else(|| {
+        places(lower, &["no "])
+            .find(|at| {
+                let words = || {
+                    lower[*at..]
+                        .split(|c: char| !c.is_ascii_alphanumeric())
+                        .skip(1)
+                        .filter(|word| !word.is_empty())
+                };
+                let Some(noun) = words()
+                    .take(BETWEEN + 1)
+                    .position(|word| matches!(word, "gid" | "gids"))
+                else {
+                    return false;
+                };
+                let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
+                let rest = || words().skip(noun + 1).take(2);
+                is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
+            })
+            .map(|at| (K::NoGid, at))
+    })
+}
+
+/// `Device erdma_0 GID 1 not available: Invalid argument [22]`, `Invalid gid[0] on mlx5_6:1`: the entry at an index.
+fn unavailable_gid(lower: &str) -> Option<(K, usize)> {
+    if let Some(at) = lower.find("invalid gid[") {
+        return Some((K::NoGid, at));
+    }
+    let at = lower.find("gid ")?;
+    let rest = lower[at + "gid ".len()..].trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_index = rest.len() + "gid ".len() < lower.len() - at;
+    let is_missing = [" not available", " is not available", " not found", " is invalid"]
+        .iter()
+        .any(|words| rest.starts_with(words));
+    (is_index && is_missing).then_some((K::GidUnusable, at))
 }
 
 /// Where one of the words begins a word.
@@ -146,7 +162,13 @@ pub(in crate::log) fn no_transport(lower: &str) -> Option<(K, usize)> {
     // None of those that the settings allow can do what is needed, wherever the peer is.
     if transports().next().is_none() {
         let is_none = is_ucx && lower[at..].contains("unsupported operation");
-        return is_none.then_some((K::NoDevice, begins));
+        // Devices are there, and none of them has what the program asks for.
+        let kind = if lower[begins..at].contains("atomic") {
+            K::UnsupportedAdapter
+        } else {
+            K::NoDevice
+        };
+        return is_none.then_some((kind, begins));
     }
     let has_rdma = transports().any(|word| RDMA.iter().any(|name| word.starts_with(name)));
     let kind = if has_rdma { K::PeerUnreachable } else { K::NoDevice };

@@ -1,0 +1,92 @@
+//! What a symptom means in view of the whole log: of the settings that it shows, and of what the ranks use.
+
+use super::{Log, line::Lower, ranks::Ranks, recognise::failure};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
+
+/// Changes and adds symptoms.
+pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
+    of_packages(log);
+    of_start(log);
+    of_files(log);
+    of_family(log, ranks);
+    of_networks(log, ranks);
+}
+
+/// A package of the kernel that is not there matters where the driver of the adapters is built with it.
+fn of_packages(log: &mut Log) {
+    for symptom in &mut log.symptoms {
+        let is_missing = symptom.kind == K::DriverNotBuilt && symptom.text.contains("find a match: kernel-");
+        if is_missing && !log.marks.ofed {
+            symptom.grade = Grade::Note;
+        }
+    }
+}
+
+/// The links of an adapter go down and up again while its driver is loaded; a port without a cable stays down.
+fn of_start(log: &mut Log) {
+    let is_failed = |symptom: &Symptom| symptom.grade == Grade::Failure && symptom.kind != K::PortError;
+    if !log.marks.reloads || !log.symptoms.iter().any(is_failed) {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        if symptom.kind == K::PortError && symptom.software == Some(Software::Kernel) {
+            symptom.grade = symptom.grade.min(Grade::Note);
+        }
+    }
+}
+
+/// A file of a topology or of a graph that NCCL does not understand is a matter of the setting that names it.
+fn of_files(log: &mut Log) {
+    const NAMES: [&str; 2] = ["NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"];
+    const FORMS: [&str; 2] = ["XML ", "Attribute "];
+    if !NAMES.iter().any(|name| log.settings.contains_key(*name)) {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        if symptom.kind == K::ComputeError && FORMS.iter().any(|form| symptom.text.contains(form)) {
+            symptom.kind = K::SettingUnmatched;
+            symptom.grade = symptom.kind.grade();
+        }
+    }
+}
+
+/// NCCL has an interface, and the address that another rank sent has another form: that rank has another version of NCCL, or another network.
+fn of_family(log: &mut Log, ranks: &Ranks) {
+    let is_sent = |text: &str| text.contains("ncclSocketInit") && text.contains("family");
+    if !ranks.has_bootstrap() {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        if symptom.kind == K::NoSocketInterface && is_sent(&symptom.text) {
+            symptom.kind = K::PeerDiffers;
+            symptom.grade = symptom.kind.grade();
+        }
+    }
+    if ranks.versions().len() > 1 {
+        let is_differing = |kind: K| kind == K::PeerDiffers;
+        for symptom in log
+            .symptoms
+            .iter_mut()
+            .filter(|symptom| is_differing(symptom.kind))
+        {
+            let versions: Vec<_> = ranks
+                .versions()
+                .iter()
+                .take(4)
+                .map(|(a, b, c)| format!("{a}.{b}.{c}"))
+                .collect();
+            symptom.text = format!("{} (the log has NCCL {})", symptom.text, versions.join(" and "));
+        }
+    }
+}
+
+/// Ranks that use different networks do not reach each other, and wait.
+fn of_networks(log: &mut Log, ranks: &Ranks) {
+    let Some([(host, network), (other, its)]) = ranks.differing() else {
+        return;
+    };
+    let text = format!("NCCL uses network {network} on {host}, {its} on {other}");
+    let mut found = failure(&Lower::of(&text), K::PeerDiffers, log.lines);
+    found.software = Some(Software::Nccl);
+    log.symptoms.push(found);
+}
