@@ -26,8 +26,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     doubt_passthrough(symptoms);
     yield_to_neighbour(symptoms);
     follow_device(symptoms);
-    end_by_limit(symptoms);
-    end_without_provider(symptoms);
+    for find_end in [end_by_limit, end_without_provider, end_opening, go_on_without] {
+        find_end(symptoms);
+    }
     let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
@@ -52,15 +53,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::ResourceLimit)
     });
     let crashed = first(Grade::Failure, |symptom| symptom.kind == K::DeviceFatal).is_some();
-    // PSM3 without the family of addresses that its sockets need.
-    let no_socket = first(Grade::Failure, |symptom| {
-        symptom.kind == K::BackendFailed && symptom.text.contains("UDP socket")
-    });
-    let went_on = symptoms
-        .iter()
-        .filter(|symptom| symptom.kind == K::SocketFallback && is_said(symptom))
-        .filter_map(|symptom| symptom.line)
-        .max();
     let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
@@ -100,7 +92,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
-        let before = |line: Option<u64>| symptom.line.is_some() && symptom.line <= line;
         let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
             || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || follows(symptom) && after(root)
@@ -118,12 +109,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_plugin(symptom) && (after(plugin) || symptom.kind == K::SettingUnmatched && plugin.is_some())
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
-            || symptom.kind == K::OpenFailed && (symptom.software == Some(Software::Dpdk) || is_of_psm(symptom)) && after(created)
-            || is_of_psm(symptom) && symptom.kind == K::OpenFailed && after(no_socket)
-            // The doorbell was refused because the adapter has no more pages for them.
-            || symptom.kind == K::GpuDoorbellFailed && symptom.text.contains("_uar") && created.is_some()
-            // The program then goes on over TCP.
-            || is_without_device(symptom.kind) && symptom.kind != K::SocketFallback && before(went_on)
+            || symptom.kind == K::OpenFailed && symptom.software == Some(Software::Dpdk) && after(created)
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
@@ -392,6 +378,45 @@ fn end_without_provider(symptoms: &mut [Symptom]) {
         if is_without(symptom) {
             symptom.grade = Grade::Failure;
         } else if follows(symptom) {
+            symptom.grade = symptom.grade.min(Grade::Secondary);
+        }
+    }
+}
+
+/// Why an adapter could not be opened, or a doorbell of it not be mapped, where the program says it beside: a queue that could not be created, a
+/// socket, doorbell pages that are used up.
+fn end_opening(symptoms: &mut [Symptom]) {
+    let is_reason = |symptom: &Symptom| match symptom.kind {
+        K::CreateFailed | K::ResourceLimit | K::CreateRefused | K::CommandRefused => true,
+        K::BackendFailed => symptom.text.contains("UDP socket"),
+        _ => false,
+    };
+    let reasons = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade == Grade::Failure && is_reason(symptom));
+    let Some(line) = reasons.filter_map(|symptom| symptom.line).min() else {
+        return;
+    };
+    for symptom in symptoms {
+        let is_opening = symptom.kind == K::OpenFailed && is_of_psm(symptom) && symptom.line > Some(line)
+            || symptom.kind == K::GpuDoorbellFailed && symptom.text.contains("_uar");
+        if is_opening {
+            symptom.grade = symptom.grade.min(Grade::Secondary);
+        }
+    }
+}
+
+/// A program that says that it goes on over TCP did without what it complained of before.
+fn go_on_without(symptoms: &mut [Symptom]) {
+    let said = symptoms
+        .iter()
+        .filter(|symptom| symptom.kind == K::SocketFallback && is_said(symptom));
+    let Some(line) = said.filter_map(|symptom| symptom.line).max() else {
+        return;
+    };
+    for symptom in symptoms {
+        let is_before = symptom.line.is_some() && symptom.line <= Some(line);
+        if is_before && is_without_device(symptom.kind) && symptom.kind != K::SocketFallback {
             symptom.grade = symptom.grade.min(Grade::Secondary);
         }
     }

@@ -139,17 +139,6 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
             "transfers between the adapter and GPU memory were set up (GDRDMA)",
         );
     }
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::GdrDisabled])
-        .find(|symptom| symptom.text.contains("gdrdrv"))
-    {
-        scales.insisted_step = Some(
-            "The library uses GDRCopy, whose kernel module gdrdrv is not loaded: modprobe gdrdrv, and install the package gdrdrv-dkms (gdrcopy-kmod) for this kernel if \
-            it is not there. A container needs /dev/gdrdrv. Without it, switch GDRCopy off: MV2_USE_GDRCOPY=0, UCX_TLS=^gdr_copy; transfers over RDMA do not need it."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
-    }
     // What has no length is not memory of a GPU.
     let is_empty = case.log.is_some_and(|log| log.marks.empty_region);
     if let Some(symptom) = case.seen(&[SymptomKind::RegMrFailed]).find(|_| is_empty) {
@@ -166,6 +155,12 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     if case.is_amd() {
         return peer_memory_of_amd(case, scales);
     }
+    if !gdrcopy(case, scales) {
+        peer_memory_of_nvidia(case, scales);
+    }
+}
+
+fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() {
         scales.next_step = Some(REBUILD.to_owned());
         scales.shows(&symptom.source, &symptom.text);
@@ -240,6 +235,21 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         (_, Some(unread)) => scales.unseen(format!("path between GPU and NIC: {unread}")),
         _ => {}
     }
+}
+
+/// The library misses the module of `GDRCopy`. Returns whether it does.
+fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let missed = case
+        .seen(&[SymptomKind::GdrDisabled])
+        .find(|symptom| symptom.text.contains("gdrdrv"));
+    let Some(symptom) = missed else { return false };
+    scales.insisted_step = Some(
+        "The library uses GDRCopy, whose kernel module gdrdrv is not loaded: modprobe gdrdrv, and install the package gdrdrv-dkms (gdrcopy-kmod) for this kernel if \
+        it is not there. A container needs /dev/gdrdrv. Without it, switch GDRCopy off: MV2_USE_GDRCOPY=0, UCX_TLS=^gdr_copy; transfers over RDMA do not need it."
+            .into(),
+    );
+    scales.shows(&symptom.source, &symptom.text);
+    true
 }
 
 /// `nvidia_peermem` is loaded on the node, where the job may not have found it.

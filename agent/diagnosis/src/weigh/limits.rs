@@ -242,32 +242,8 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
                 is used up, free -g the memory of the node."
                     .into(),
             );
-        } else if text.contains("registering part of your physical memory") {
-            scales.next_step = Some(
-                "The driver mlx4 maps only as much memory as its table has entries. Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_core, so that 2^log_num_mtt x \
-                2^log_mtts_per_seg x 4096 is twice the memory of the node: options mlx4_core log_num_mtt=24 in /etc/modprobe.d, then load the driver again. \
-                With adapters of mlx5, UCX (--mca pml ucx) in place of openib ends the message."
-                    .into(),
-            );
-        } else if text.contains("pagepool") || text.contains("device mtts") {
-            scales.next_step = Some(
-                "GPFS registers its whole pagepool with the adapter. Make it smaller (mmchconfig pagepool=SIZE), or let the adapter map more: on mlx4, log_num_mtt \
-                of the module mlx4_core; on mlx5, check the memlock limit of mmfsd (grep 'locked memory' /proc/$(pgrep mmfsd)/limits). Then restart GPFS on the node."
-                    .into(),
-            );
-        } else if text.contains("queue exhaustion") {
-            scales.next_step = Some(
-                "The completion queue of libfabric's provider cxi is full. Make it larger: FI_CXI_DEFAULT_CQ_SIZE=131072 where the job runs, and post fewer \
-                requests at once. If it happens again, FI_CXI_RX_MATCH_MODE=software or hybrid relieves the adapter's own lists."
-                    .into(),
-            );
-        } else if text.contains("alloc_uar") || text.contains("qp_uar") {
-            scales.next_step = Some(
-                "Each process that opens the device takes doorbell pages (UAR), and the adapter has no more of them. Count the open contexts: rdma \
-                resource show ctx. Run fewer processes for each device, or give the function more pages: raise LOG_BAR_SIZE, or lower NUM_OF_VFS, \
-                with mlxconfig -d ADDRESS, and restart the node."
-                    .into(),
-            );
+        } else {
+            scales.next_step = limit_step(&text).map(Into::into);
         }
         scales.shows(&symptom.source, &symptom.text);
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
@@ -288,6 +264,35 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
     }
+}
+
+/// What to do about a limit, as far as a text in lower case names it.
+fn limit_step(text: &str) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["registering part of your physical memory"]) {
+        return Some(
+            "The driver mlx4 maps only as much memory as its table has entries. Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_core, so that \
+            2^log_num_mtt x 2^log_mtts_per_seg x 4096 is twice the memory of the node: options mlx4_core log_num_mtt=24 in /etc/modprobe.d, then load the driver \
+            again. With adapters of mlx5, UCX (--mca pml ucx) in place of openib ends the message.",
+        );
+    }
+    if has(&["pagepool", "device mtts"]) {
+        return Some(
+            "GPFS registers its whole pagepool with the adapter. Make it smaller (mmchconfig pagepool=SIZE), or let the adapter map more: on mlx4, log_num_mtt of \
+            the module mlx4_core; on mlx5, check the memlock limit of mmfsd (grep 'locked memory' /proc/$(pgrep mmfsd)/limits). Then restart GPFS on the node.",
+        );
+    }
+    if has(&["queue exhaustion"]) {
+        return Some(
+            "The completion queue of libfabric's provider cxi is full. Make it larger: FI_CXI_DEFAULT_CQ_SIZE=131072 where the job runs, and post fewer requests \
+            at once. If it happens again, FI_CXI_RX_MATCH_MODE=software or hybrid relieves the adapter's own lists.",
+        );
+    }
+    has(&["alloc_uar", "qp_uar"]).then_some(
+        "Each process that opens the device takes doorbell pages (UAR), and the adapter has no more of them. Count the open contexts: rdma resource show ctx. Run \
+        fewer processes for each device, or give the function more pages: raise LOG_BAR_SIZE, or lower NUM_OF_VFS, with mlxconfig -d ADDRESS, and restart the \
+        node.",
+    )
 }
 
 pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {

@@ -1,7 +1,10 @@
 //! Modules of the kernel that are not loaded.
 
 use super::{Case, Scales, message};
-use crate::{origin::is_without_adapter, symptom::SymptomKind};
+use crate::{
+    origin::is_without_adapter,
+    symptom::{Symptom, SymptomKind},
+};
 
 pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     const MISSING: [SymptomKind; 2] = [SymptomKind::ModuleMissing, SymptomKind::CmUnavailable];
@@ -72,20 +75,7 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             ));
             return;
         }
-        let module = if text.contains("transport iser") {
-            "ib_iser"
-        } else if text.contains("transport rdma") || text.contains("nvme-fabrics") {
-            "nvme-rdma"
-        } else if text.contains("issm") || text.contains("umad") {
-            "ib_umad"
-        } else if symptom.kind == SymptomKind::CmUnavailable
-            || text.contains("rdma_cm")
-            || text.contains("rdma_ucm")
-        {
-            "rdma_ucm"
-        } else {
-            "ib_uverbs"
-        };
+        let module = module_of(symptom, &text);
         scales.next_step = Some(if module == "ib_umad" {
             "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
             /dev/infiniband/umad*, which only root may open: run them as root, and in a container mount /dev/infiniband."
@@ -107,5 +97,21 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         (Some(true), _) if !scales.supported() => scales.against("/proc/modules", "ib_uverbs is loaded"),
         (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
         _ => {}
+    }
+}
+
+/// The module that a message misses; `text` is the message in lower case.
+fn module_of(symptom: &Symptom, text: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["transport iser"]) {
+        "ib_iser"
+    } else if has(&["transport rdma", "nvme-fabrics"]) {
+        "nvme-rdma"
+    } else if has(&["issm", "umad"]) {
+        "ib_umad"
+    } else if symptom.kind == SymptomKind::CmUnavailable || has(&["rdma_cm", "rdma_ucm"]) {
+        "rdma_ucm"
+    } else {
+        "ib_uverbs"
     }
 }

@@ -18,6 +18,35 @@ fn rxe(case: &Case<'_>, scales: &mut Scales) -> bool {
     true
 }
 
+/// The program calls `fork` without the setting for it. Returns whether it does.
+fn forks(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let unsafe_fork = case.seen(&[SymptomKind::ForkUnsafe]).next();
+    let Some(symptom) = unsafe_fork else { return false };
+    scales.next_step = Some(
+        "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
+        memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
+        libfabric and rdma-core. Or keep the program from calling fork() (a data loader with workers: start method spawn)."
+            .into(),
+    );
+    scales.shows(&symptom.source, &symptom.text);
+    true
+}
+
+/// The devices have other names than the library expects. Returns whether they do.
+fn names(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let Some(symptom) = renamed(case) else {
+        return false;
+    };
+    scales.next_step = Some(
+        "NVSHMEM takes a device for one of mlx5 by its name, and these were renamed (udev rules of rdma-core, or the cloud's). Give them their kernel names back: ln \
+        -s /dev/null /etc/udev/rules.d/60-rdma-persistent-naming.rules, remove rules of your own, then load the driver again or restart the node; rdma dev set \
+        NAME name mlx5_0 renames one at once. Or use a release of NVSHMEM that asks the device."
+            .into(),
+    );
+    scales.shows(&symptom.source, &symptom.text);
+    true
+}
+
 pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
         if !symptom.text.to_ascii_lowercase().contains("nccl_ib_disable") {
@@ -41,23 +70,8 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     {
         return attributes(case, symptom, scales);
     }
-    if let Some(symptom) = case.seen(&[SymptomKind::ForkUnsafe]).next() {
-        scales.next_step = Some(
-            "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
-            memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
-            libfabric and rdma-core. Or keep the program from calling fork() (a data loader with workers: start method spawn)."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    if let Some(symptom) = renamed(case) {
-        scales.next_step = Some(
-            "NVSHMEM takes a device for one of mlx5 by its name, and these were renamed (udev rules of rdma-core, or the cloud's). Give them their kernel names back: ln -s \
-            /dev/null /etc/udev/rules.d/60-rdma-persistent-naming.rules, remove rules of your own, then load the driver again or restart the node; rdma dev set NAME \
-            name mlx5_0 renames one at once. Or use a release of NVSHMEM that asks the device."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
+    if forks(case, scales) || names(case, scales) {
+        return;
     }
     if library::transports(case, scales) {
         return;
