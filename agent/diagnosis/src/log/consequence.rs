@@ -36,9 +36,11 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             .filter_map(|symptom| symptom.line)
             .min()
     };
+    let failed = |symptom: &&Symptom| symptom.grade == Grade::Failure;
     let prevented = symptoms
         .iter()
-        .any(|symptom| symptom.grade == Grade::Failure && prevents_start(symptom.kind));
+        .filter(failed)
+        .any(|symptom| prevents_start(symptom.kind));
     let root = first(Grade::Failure, |symptom| !follows(symptom));
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
     // A program can go on without its plugin, over TCP or not at all.
@@ -65,7 +67,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         )
     });
     let without = first(Grade::Failure, |symptom| symptom.kind == K::NoDevice);
-    // What the process could not do by itself: it ends, and its peers see that.
+    // A process that could not do this by itself ends, and its peers see that.
     let local = first(Grade::Failure, |symptom| is_local(symptom.kind));
     let start = Start::of(symptoms);
     // perftest's ends exchange their addresses before they connect: one that fails later closes the connection of the other.
