@@ -97,6 +97,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &helper::HELPER_FAILS,
     &hardware::DEVICE_STALLED,
     &hardware::DRIVER_FIRMWARE,
+    &hardware::MODULE_CRASH,
     &hardware::SOFTWARE_RDMA,
     &dma::IOMMU_NEXT_BOOT,
 ];

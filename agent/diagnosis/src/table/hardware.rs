@@ -3,7 +3,8 @@
 use rdma_health_rules::{
     FindingCase,
     domain::{
-        adapter_events, device_node, devlink, gpu_events, lost, modules, pci_link, pci_rate, reading, sriov,
+        adapter_events, device_node, devlink, gpu_events, kernel_modules, lost, modules, pci_link, pci_rate,
+        reading, sriov,
     },
 };
 
@@ -59,7 +60,7 @@ pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
     of the kernel, and those of another driver package (MLNX_OFED, DOCA-OFED) are loaded, or the reverse: the kernel refuses to load it.",
     next_step: "Compare where the modules come from: modinfo -n ib_core, and modinfo -n with the module that the log names. Rebuild or \
     reinstall the module for this kernel and this driver package, run depmod -a, and load it again.",
-    rules: &[],
+    rules: &[&kernel_modules::MODULE_REFUSED],
     cases: &[],
     often: &[ModuleMismatch, DriverNotBuilt, DriverNotReady],
     sometimes: &[ModuleMissing],
@@ -258,7 +259,7 @@ pub(super) static DEVICE_STALLED: KnownCause = KnownCause {
     explanation: "Calls to the device hang: its driver waits for firmware that does not respond.",
     next_step: "Check the kernel log for hung tasks and command timeouts of the driver. Drain the node, then reset the adapter \
     or reboot; both break the connections of every job.",
-    rules: &[&reading::HELPER_UNHEALTHY],
+    rules: &[&kernel_modules::MODULE_HUNG, &reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::HelperHung],
     often: &[ProbeTimedOut, DeviceStalled],
     sometimes: &[CollectiveTimeout],
@@ -276,13 +277,13 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         &modules::DRIVER_UNEXPECTED,
         &modules::FIRMWARE_MIXED,
         &devlink::FIRMWARE_PENDING,
+        &adapter_events::ADAPTER_NOT_STARTED,
     ],
-    cases: &[],
+    cases: &[FindingCase::Refused],
     often: &[
         CommandRefused,
         FirmwareMismatch,
         CreateRefused,
-        DriverCrashed,
         CqError,
         PostRefused,
         QueueFatal,
@@ -299,8 +300,23 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         DeviceStalled,
         VersionMismatch,
         AdapterNotStarted,
+        DriverCrashed,
     ],
     weigh: weigh::logged,
+};
+
+pub(super) static MODULE_CRASH: KnownCause = KnownCause {
+    id: "kernel-module-crash",
+    title: "The kernel crashed in an RDMA module",
+    explanation: "A driver, the RDMA core, or a module that uses it for storage made an error in the kernel. The process that made the call has ended, and what \
+    it held stays locked: further calls hang until the node is restarted.",
+    next_step: "Keep the report (journalctl -k -b) for whoever maintains the module, and restart the node. Use another version of the kernel, or of the \
+    driver package that the module comes from: modinfo shows it.",
+    rules: &[&kernel_modules::MODULE_CRASHED],
+    cases: &[],
+    often: &[DriverCrashed],
+    sometimes: &[],
+    weigh: weigh::module_crash,
 };
 
 pub(super) static SOFTWARE_RDMA: KnownCause = KnownCause {
