@@ -310,7 +310,7 @@ pub(super) static MODULE_CRASH: KnownCause = KnownCause {
     title: "The kernel crashed in an RDMA module",
     explanation: "A driver, the RDMA core, or a module that uses it for storage made an error in the kernel. The process that made the call has ended, and what \
     it held stays locked: further calls hang until the node is restarted.",
-    next_step: "Keep the report (journalctl -k -b) for whoever maintains the module, and restart the node. Use another version of the kernel, or of the \
+    next_step: "Keep the report (journalctl -k -b) for the maintainers of the module, and restart the node. Use another version of the kernel, or of the \
     driver package that the module comes from: modinfo shows it.",
     rules: &[&kernel_modules::MODULE_CRASHED],
     cases: &[],

@@ -20,7 +20,7 @@ pub(crate) fn module_crash(case: &Case<'_>, scales: &mut Scales) {
         "Use another version of the kernel, or of the driver package that the module comes from (modinfo shows both)."
     };
     scales.next_step = Some(format!(
-        "The module {module} crashed in its function {function}, which is an error of the module. Keep the report for whoever maintains it (journalctl -k -b), and \
+        "The module {module} crashed in its function {function}, which is an error of the module. Keep the report for its maintainers (journalctl -k -b), and \
         restart the node: what the module held stays locked. {after}"
     ));
 }

@@ -297,7 +297,7 @@ const REBUILD: &str = "Rebuild the module against the RDMA modules that are load
     the older module: with an NVIDIA driver from 470 on, remove its package and use nvidia_peermem, which comes with the driver. Or use DMA-BUF, which \
     needs no module.";
 
-/// The older module is built by a package of its own.
+/// A separate package builds the older module.
 const REBUILD_OWN: &str = "Build nv_peer_mem again, against the RDMA modules and the GPU driver that are installed now: dkms status, then dkms remove and dkms install of \
     nv_peer_mem, or reinstall the package nvidia_peer_memory; then modprobe nv_peer_mem. GPU drivers from release 470 on bring nvidia_peermem \
     instead: with one of these, remove nv_peer_mem and load that. Or use DMA-BUF, which needs no module.";

@@ -15,7 +15,7 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     if let Some((function, module)) = hung_consumer(case) {
         scales.doubts(
             "log",
-            format!("the task hangs in {function} of {module}, which is no driver"),
+            format!("the task hangs in {function} of {module}, which is not a driver"),
         );
     }
     if let Some(symptom) = case.seen(&[SymptomKind::DeviceFatal]).next() {

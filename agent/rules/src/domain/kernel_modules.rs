@@ -40,7 +40,7 @@ pub static MODULE_REFUSED: Rule = Rule {
         host: "modinfo -n ib_core; modinfo -F vermagic DEVICE; dkms status; modprobe DEVICE; journalctl -k -b | grep DEVICE",
         ..Remedy::all("")
     },
-    false_alarms: "A module that was loaded later is not reported. A module that nobody tried to load in the last day is info.",
+    false_alarms: "A module that was loaded later is not reported. A module that no one tried to load in the last day is info.",
     inputs: &[Writer::HostRoot],
     judge: module_refused,
 };
@@ -63,7 +63,7 @@ pub static MODULE_CRASHED: Rule = Rule {
     explanation: "The kernel log has a report (BUG, Oops, general protection fault, KASAN) whose first module is one of RDMA: a driver, the RDMA core, or \
         what uses it for storage. The process that made the call has ended; what it held stays locked, so that further calls hang.",
     remedy: Remedy {
-        any: "Drain the node, keep the report for whoever maintains the module, and restart the node. The crash is an error of the module: use \
+        any: "Drain the node, keep the report for the maintainers of the module, and restart the node. The crash is an error of the module: use \
             another version of the kernel, or of the driver package that the module comes from.",
         host: "journalctl -k -b; modinfo -F version DEVICE; uname -r",
         ..Remedy::all("")

@@ -22,7 +22,7 @@ fn at(second: u64, rule: &str, lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_module_that_does_not_fit_is_named_until_nobody_tries_or_it_is_loaded() {
+fn a_module_that_does_not_fit_is_named_until_no_one_tries_or_it_is_loaded() {
     let rule = "kernel-module-refused";
     let refused = [
         "ko2iblnd: disagrees about version of symbol __ib_alloc_pd",
