@@ -36,8 +36,12 @@ pub(crate) fn lower_others(
         && symptoms
             .iter()
             .all(|symptom| symptom.grade <= Grade::Note || is_without_network(symptom));
+    let has_rdma = symptoms.iter().any(|symptom| {
+        symptom.grade > Grade::Note && !is_of_bonding(symptom) && of_ethernet(symptom).is_none()
+    });
     for symptom in symptoms {
-        if is_optional_provider(symptom, user)
+        if !has_rdma && is_of_other_bond(symptom, writer, marks)
+            || is_optional_provider(symptom, user)
             || !names_adapter && is_of_other_bridge(symptom, writer)
             || is_here && is_of_start(symptom, node)
             || is_of_another_function(symptom, node, writer)
@@ -100,6 +104,38 @@ fn of_ethernet(symptom: &Symptom) -> Option<(&'static str, &'static [&'static st
     let is_trouble = matches!(symptom.kind, SymptomKind::DeviceStalled | SymptomKind::PortError);
     let is_logged = symptom.line.is_some() && symptom.software == Some(Software::Kernel);
     ethernet_driver(&symptom.text).filter(|_| is_trouble && is_logged)
+}
+
+/// Whether a line is the message of the bonding driver about a member without a link, which may be any Ethernet adapter.
+fn is_of_bonding(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::BondMemberDown && symptom.text.contains("definitely down")
+}
+
+/// Whether a bond that lost a member has nothing to do with RDMA as far as the log and the node show: neither the bond nor the member is the
+/// network device of an RDMA device of the node. mlx5's own messages about its bond name the adapter.
+fn is_of_other_bond(symptom: &Symptom, writer: &Node, marks: Option<Marks>) -> bool {
+    let is_named = |name: &str| {
+        symptom
+            .text
+            .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | '.'))
+            .any(|word| word == name)
+    };
+    let is_ours = || {
+        writer.ports().any(|port| {
+            let netdev = port.kernel.netdev.known();
+            netdev.is_some_and(|netdev| is_named(&netdev.name) || has_member(writer, &netdev.name, &is_named))
+        })
+    };
+    let names_rdma =
+        || marks.is_some_and(|marks| marks.family.is_some() || marks.layers.ethernet || marks.above.is_any());
+    is_of_bonding(symptom) && !names_rdma() && !is_ours()
+}
+
+/// Whether one of the members of a bond has such a name.
+fn has_member(node: &Node, bond: &str, is_named: &impl Fn(&str) -> bool) -> bool {
+    let netdev = node.network.netdevs.get(bond);
+    let members = netdev.and_then(|netdev| netdev.bond.known());
+    members.is_some_and(|bond| bond.iter().any(|member| is_named(&member.name)))
 }
 
 /// Whether a trouble is one of an adapter that is used for Ethernet only: neither the log nor the node shows RDMA above its driver.

@@ -76,6 +76,7 @@ pub(crate) use line::row;
 pub(crate) use operation::failed_operations;
 pub(crate) use recognise::failure_in;
 pub(crate) use status::{status_in, vendor_error};
+pub(crate) use trace::call;
 
 /// Maximum number of bytes of a line that are searched at once; a longer line is searched in parts that overlap.
 pub const MAX_LINE: usize = 8 << 10;

@@ -1,5 +1,6 @@
 //! Whether a log was written on the node whose facts are known. The facts of another machine say nothing about a failure.
 
+use rdma_health_kernel_log::is_adapter;
 use rdma_health_node::{Node, pci::Role};
 
 use crate::{
@@ -80,7 +81,8 @@ fn missing_function<'a>(node: &Node, log: &'a Log) -> Option<&'a str> {
     let named = log
         .symptoms
         .iter()
-        .filter(|symptom| symptom.grade > Grade::Note && !may_be_gone(symptom) && !is_of_platform(symptom));
+        .filter(|symptom| symptom.grade > Grade::Note && !is_of_platform(symptom))
+        .filter(|symptom| !may_be_gone(symptom) || is_of_other_driver(node, symptom));
     let mut functions = named.filter_map(|symptom| symptom.named.function.as_deref());
     functions.find(|address| node.pci.has(address) == Some(false))
 }
@@ -143,6 +145,23 @@ fn may_be_gone(symptom: &Symptom) -> bool {
             | SymptomKind::PciFault
             | SymptomKind::Unrecognised
     )
+}
+
+/// Whether the driver of adapters that wrote a line is that of no adapter of the node, which has others: a function of it was never here.
+fn is_of_other_driver(node: &Node, symptom: &Symptom) -> bool {
+    let driver = symptom.named.function.as_deref().and_then(|address| {
+        let (before, _) = symptom.text.split_once(address)?;
+        before.trim_end().rsplit(' ').next()
+    });
+    let functions = node.functions();
+    let mut drivers = functions
+        .iter()
+        .filter(|function| matches!(function.role, Role::Rdma | Role::Capable))
+        .filter_map(|function| function.driver)
+        .peekable();
+    driver.is_some_and(|driver| {
+        is_adapter(driver) && drivers.peek().is_some() && drivers.all(|own| own != driver)
+    })
 }
 
 /// Whether the line may name a part of the chipset or of the platform: the IOMMU names the function of any driver, a switch between GPUs is a

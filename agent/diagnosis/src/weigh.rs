@@ -1,6 +1,7 @@
 //! The facts for and against each known cause, and the evidence that was not available.
 
 mod cluster;
+mod crash;
 mod dma;
 mod fabric;
 mod gid;
@@ -16,6 +17,7 @@ mod unresolved;
 mod view;
 
 pub(crate) use cluster::pod_network;
+pub(crate) use crash::driver_firmware;
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};

@@ -254,6 +254,11 @@ fn a_node_that_may_be_another_refutes_nothing_and_its_own_log_is_refuted() {
         diagnosed(&node, line).log.unwrap().elsewhere.is_none(),
         "it may be gone since"
     );
+    let line = "[5.1] cxgb4 0000:01:00.4: Firmware reports adapter error: During Device Preparation\n";
+    assert!(
+        diagnosed(&node, line).log.unwrap().elsewhere.is_some(),
+        "no adapter of the node has this driver"
+    );
     let line = "node7:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=12 opcode=1 len=0 vendor err 129 (Send) hca bnxt_re3\n";
     assert!(diagnosed(&node, line).log.unwrap().elsewhere.is_some());
 }

@@ -4,9 +4,13 @@
 
 mod common;
 
-use rdma_health_diagnosis::symptom::{Grade, SymptomKind};
+use rdma_health_diagnosis::{
+    diagnose,
+    symptom::{Grade, SymptomKind},
+};
+use rdma_health_node::Node;
 
-use common::{each_is, read};
+use common::{each_is, first, read};
 
 /// The kinds of the symptoms that count.
 fn kinds(text: &str) -> Vec<SymptomKind> {
@@ -282,4 +286,72 @@ fn a_setting_without_a_port_and_a_port_without_a_guid_are_named() {
     ]);
     let refused = kinds("Failed to modify UD QP to INIT on mlx5_0: Operation not permitted");
     assert_eq!(refused, [SymptomKind::InitRefused]);
+}
+
+#[test]
+fn a_crash_or_a_hang_in_a_module_of_rdma_names_the_module_and_the_function() {
+    each_is(&[
+        (
+            "[14904.75] BUG: unable to handle kernel NULL pointer dereference at 0000000000000070\n\
+             [14904.76] IP: [<ffffffffa06869ba>] iser_cq_tasklet_fn+0x6a/0x230 [ib_iser]\n",
+            "driver-firmware",
+            "The module ib_iser crashed in its function iser_cq_tasklet_fn",
+        ),
+        (
+            "[    8.86] BUG: KASAN: stack-out-of-bounds in\nrxe_post_send+0x12f3/0x1880 [rdma_rxe] at addr ffff88001f787838\n",
+            "driver-firmware",
+            "no adapter and no firmware is concerned",
+        ),
+        (
+            "  ? page_fault_oops+0x171/0x4c0\n  ? esw_port_metadata_get+0x19/0x30 [mlx5_core]\n",
+            "driver-firmware",
+            "The module mlx5_core crashed in its function esw_port_metadata_get",
+        ),
+        (
+            "[  489.61] INFO: task drbdsetup:3646 blocked for more than 120 seconds.\n\
+             [  489.62]  dtr_free+0x315/0x350 [drbd_transport_rdma]\n",
+            "device-stalled",
+            "waits in dtr_free of the module drbd_transport_rdma",
+        ),
+    ]);
+    // A file system waits for its server, and other modules crash as well.
+    for other in [
+        "[  489.61] INFO: task cp:3646 blocked for more than 120 seconds.\n[  489.62]  rpc_wait_bit_killable+0x1/0x2 [rpcrdma]\n",
+        "[ 1.1] BUG: unable to handle page fault for address: 0\n[ 1.1] RIP: 0010:nvme_tcp_x+0x1/0x2 [nvme_tcp]\n[ 1.1]  x+0x1/0x2 [ib_core]\n",
+    ] {
+        assert_eq!(kinds(other), [], "{other}");
+    }
+}
+
+#[test]
+fn a_module_that_the_kernel_refuses_is_one_of_rdma_by_its_name() {
+    each_is(&[
+        (
+            "[  385.6] hv_network_direct: disagrees about version of symbol vmbus_sendpacket\n",
+            "kernel-module-build",
+            "modinfo",
+        ),
+        (
+            "[  366.2] nv_peer_mem: disagrees about version of symbol ib_register_peer_memory_client\n",
+            "peer-memory-path",
+            "Build nv_peer_mem again",
+        ),
+    ]);
+    let tainted = "[ 9.1] nvidia: module verification failed: signature and/or required key missing - tainting kernel\n";
+    assert_eq!(kinds(tainted), []);
+    let missing =
+        "modprobe: FATAL: Module hv_network_direct not found in directory /lib/modules/6.8.0-1029-azure\n";
+    assert_eq!(kinds(missing), []);
+}
+
+#[test]
+fn a_bond_is_one_of_rdma_where_something_shows_it() {
+    let bond = "[ 1202.7] bond0: (slave eno50): link status definitely down, disabling slave\n";
+    assert_eq!(first(bond).0, "");
+    let with_adapter = format!("{bond}[ 1202.8] mlx5_core 0000:5e:00.0 eno50: Link down\n");
+    let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(&with_adapter)));
+    assert!(
+        diagnosis.causes.iter().any(|cause| cause.id == "bond-degraded"),
+        "{diagnosis:?}"
+    );
 }

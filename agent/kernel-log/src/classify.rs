@@ -8,10 +8,11 @@
 use crate::{
     denial,
     event::{Device, EventKind},
-    failure, gpu,
+    failure, gpu, modules,
     origin::{Message, Writer, is_adapter, named, pci},
     record::Record,
     speaker::is_about_a_process,
+    trace,
 };
 
 /// What one message reports.
@@ -76,6 +77,10 @@ pub fn of_record(record: &Record<'_>) -> Option<Report> {
 fn judge_record(record: &Record<'_>) -> Judgement {
     if is_about_a_process(record.text) {
         return Judgement::Unknown;
+    }
+    if let Some((kind, device)) = modules::refused(record.text).or_else(|| trace::joined(record.text)) {
+        let driver = device.to_string();
+        return Judgement::Event(Report { kind, device, driver });
     }
     let Some(message) = Message::parse(record.text) else {
         return Judgement::Unknown;
@@ -196,6 +201,10 @@ const ADAPTER: &[Row] = {
         (&["missing registers bar"], Some(ProbeFailed)),
         (&["init_one failed"], Some(ProbeFailed)),
         (&["load_one failed"], Some(ProbeFailed)),
+        // mlx5: the firmware refuses what the driver wants to set.
+        (&["handle_hca_cap", "failed"], Some(ProbeFailed)),
+        (&["set_hca_cap", "failed"], Some(ProbeFailed)),
+        (&["set_hca_ctrl", "failed"], Some(ProbeFailed)),
         (&["failed to load the driver"], Some(ProbeFailed)),
         (&["failed to register", "device"], Some(ProbeFailed)),
         (&["failed to add interface"], Some(ProbeFailed)),

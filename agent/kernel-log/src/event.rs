@@ -82,6 +82,12 @@ kinds! {
     ResourceLimit: "resource-limit", Notice;
     /// The module for GPU memory reports an error.
     PeerMemory: "peer-memory", Notice;
+    /// The kernel refused a module of RDMA: it was built for other modules, or for another kernel.
+    ModuleMismatch: "module-mismatch", Fault;
+    /// The kernel crashed in a module of RDMA.
+    ModuleCrashed: "module-crashed", Fault;
+    /// A task hangs in a module of RDMA.
+    ModuleHung: "module-hung", Fault;
     /// A GPU does not work until it is reset, or the node is restarted.
     GpuFailed: "gpu-failed", Fault;
     /// An `NVLink` or `xGMI` connection between GPUs reports an error.

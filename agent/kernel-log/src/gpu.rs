@@ -5,7 +5,7 @@
 //! `amdgpu_xgmi.c`.
 
 use crate::{
-    event::{Device, EventKind},
+    event::{Device, EventClass, EventKind},
     origin::{Message, Writer, is_address},
 };
 
@@ -151,8 +151,23 @@ pub(super) fn message(text: &str) -> Option<Message<'_>> {
         {
             return of("NVRM", address, rest);
         }
-        let (address, rest) = rest.strip_prefix("GPU ")?.split_once(": ")?;
-        return of("NVRM", address, rest);
+        if let Some((address, rest)) = rest.strip_prefix("GPU ").and_then(|rest| rest.split_once(": ")) {
+            return of("NVRM", address, rest);
+        }
+        // One record, in which the kernel writes line breaks as `\x0a`.
+        if let Some((address, rest)) = rest
+            .strip_prefix("The NVIDIA GPU ")
+            .and_then(|rest| rest.split_at_checked(rest.find([' ', '\\'])?))
+        {
+            return of("NVRM", address, rest);
+        }
+        // The driver's own checks name no GPU.
+        return is_lost(text).then(|| Message {
+            writer: Writer::Gpu,
+            driver: "NVRM",
+            device: Some(Device::Driver("nvidia".to_owned())),
+            text: rest,
+        });
     }
     if text.starts_with("nvidia-nvswitch") {
         let (driver, rest) = text.split_once(": ")?;
@@ -161,6 +176,39 @@ pub(super) fn message(text: &str) -> Option<Message<'_>> {
     }
     let (address, rest) = text.strip_prefix("amdgpu ")?.split_once(": ")?;
     of("amdgpu", address, rest)
+}
+
+/// The GPU about which NVIDIA's driver begins to say something in several lines: `NVRM: The NVIDIA GPU 0000:15:00.0`.
+pub(super) fn begins_report(text: &str) -> Option<&str> {
+    let address = text.strip_prefix("NVRM: The NVIDIA GPU ")?.trim_end();
+    is_address(address).then_some(address)
+}
+
+/// Whether a line goes on with what [`begins_report`] began.
+pub(super) fn goes_on(text: &str) -> bool {
+    [
+        "NVRM: (PCI ID: ",
+        "NVRM: installed in this system",
+        "NVRM: fallen off the bus",
+    ]
+    .iter()
+    .any(|begin| text.starts_with(begin))
+}
+
+/// Whether the driver says that a GPU is not there any more. The phrases are longer than the name of a process.
+pub(super) fn is_lost(text: &str) -> bool {
+    [
+        "fallen off the bus",
+        "GPU lost from the bus",
+        "[NV_ERR_GPU_IS_LOST]",
+    ]
+    .iter()
+    .any(|phrase| text.contains(phrase))
+}
+
+/// The message of a GPU that is not there any more, in one line.
+pub(super) fn lost(address: &str) -> String {
+    format!("NVRM: GPU {address}: GPU has fallen off the bus and is not responding to commands.")
 }
 
 /// The function of a GPU. NVIDIA's driver leaves out the number of the function, which is 0.
@@ -191,10 +239,10 @@ pub(super) fn meaning(message: &Message<'_>, lower: &str) -> Option<Option<Event
         }));
     }
     if message.driver == "NVRM" {
-        let is_failed = ["fallen off the bus", "rminitadapter failed", "gpu is lost"]
+        let is_failed = ["rminitadapter failed", "gpu is lost"]
             .iter()
             .any(|phrase| lower.starts_with(phrase) || lower.contains(&format!(" {phrase}")));
-        return is_failed.then_some(Some(EventKind::GpuFailed));
+        return (is_failed || is_lost(message.text)).then_some(Some(EventKind::GpuFailed));
     }
     crate::classify::meaning(AMD, lower)
 }
@@ -204,6 +252,12 @@ fn of_xid(text: &str) -> Option<EventKind> {
     let (_, rest) = text.split_once("): ")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let number: u16 = rest[..digits].parse().ok()?;
+    // The end of an application's work, for an error that the driver had no time to log. This, too, is longer than the name of a process.
+    if let Some(cause) = previous(rest)
+        && cause.kind.class() == EventClass::Fault
+    {
+        return Some(cause.kind);
+    }
     if number == 154 {
         // `… GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)`: longer than the name of a process.
         let (_, change) = rest.rsplit_once("GPU recovery action changed from ")?;
@@ -214,6 +268,13 @@ fn of_xid(text: &str) -> Option<EventKind> {
         });
     }
     Some(xid(number).map_or(EventKind::GpuError, |xid| xid.kind))
+}
+
+/// The number that a message names as its cause: `45, pid=1, name=x, Ch 00000001 caused by previous Xid 149`.
+fn previous(text: &str) -> Option<&'static Xid> {
+    let (_, rest) = text.rsplit_once("caused by previous Xid ")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    xid(rest[..digits].parse().ok()?)
 }
 
 /// Phrases of amdgpu. The first match counts; `None` is harmless.

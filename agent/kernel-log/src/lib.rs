@@ -9,14 +9,18 @@ mod denial;
 mod event;
 mod failure;
 mod gpu;
+mod modules;
 mod origin;
 mod processes;
 mod record;
 mod speaker;
+mod trace;
 
 pub use classify::{Judgement, Report, classify, judge, of_record};
 pub use event::{Device, Event, EventClass, EventKind};
 pub use gpu::{Xid, xid};
+pub use modules::{is_rdma_consumer, is_rdma_core, is_rdma_module, is_software_rdma};
 pub use origin::{is_adapter, is_address, writers};
 pub use record::{Form, Record, kept, split};
 pub use speaker::is_known;
+pub use trace::{Call, Reports, is_concerned, is_part};

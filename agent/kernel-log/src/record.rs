@@ -1,6 +1,6 @@
 //! One record of the kernel log.
 
-use crate::{denial, processes, speaker};
+use crate::{denial, processes, speaker, trace};
 
 /// Maximum length of a record's text that is looked at, in bytes. The kernel's own limit for one message is about 1 KiB.
 const MAX_TEXT: usize = 2048;
@@ -154,8 +154,8 @@ pub fn kept(record: &str) -> String {
     let first = record.lines().next().unwrap_or_default();
     let (header, text) = split(first);
     let text = bounded(text);
-    match denial::shortened(text) {
-        Some(denial) => header + &denial,
+    match denial::shortened(text).or_else(|| trace::shortened(text)) {
+        Some(short) => header + &short,
         None => header + &processes::without_processes(text),
     }
 }

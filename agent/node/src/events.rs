@@ -1,7 +1,7 @@
 //! What the kernel logged about the adapters and GPUs of the node.
 
 use rdma_health_kernel::{
-    kmsg::{Device, Event, EventClass, EventKind},
+    kmsg::{Device, Event, EventClass, EventKind, is_adapter},
     pci::Role,
 };
 
@@ -71,6 +71,11 @@ impl DeviceEvent<'_> {
                 format!("PCIe port {} above {}", self.event.device, function.title())
             }
             Some(function) => function.title(),
+            None if self.event.kind == EventKind::GpuFailed
+                && matches!(self.event.device, Device::Driver(_)) =>
+            {
+                format!("a GPU of the driver {}", self.event.device)
+            }
             None => self.event.device.to_string(),
         }
     }
@@ -108,9 +113,13 @@ impl Node {
             .collect();
         for fault in &mut found {
             let subject = fault.subject();
-            fault.is_over = ends.iter().any(|(device, kind, order)| {
-                *device == subject && *order > fault.event.order && is_end(*kind, fault.event.kind)
-            });
+            // A module that was loaded later, when it fitted.
+            let is_loaded =
+                fault.event.kind == EventKind::ModuleMismatch && self.modules.has(&subject) == Some(true);
+            fault.is_over = is_loaded
+                || ends.iter().any(|(device, kind, order)| {
+                    *device == subject && *order > fault.event.order && is_end(*kind, fault.event.kind)
+                });
         }
         found
     }
@@ -161,7 +170,16 @@ impl Node {
             event.kind,
             EventKind::PeerMemory | EventKind::GpuFailed | EventKind::GpuLinkError | EventKind::GpuError
         );
-        let of_node = event.kind == EventKind::AccessDenied;
+        let of_node = match event.kind {
+            EventKind::AccessDenied => true,
+            EventKind::ModuleMismatch | EventKind::ModuleCrashed | EventKind::ModuleHung => {
+                !is_adapter(&event.driver)
+                    || functions
+                        .iter()
+                        .any(|function| is_of_interest(&function) && function.driver == Some(&*event.driver))
+            }
+            _ => false,
+        };
         (is_rdma || of_gpu || of_node).then(|| joined(None, false))
     }
 
@@ -210,7 +228,12 @@ fn is_end(end: EventKind, fault: EventKind) -> bool {
     match fault {
         EventKind::LinkDown => end == EventKind::LinkUp,
         EventKind::ModuleUnplugged | EventKind::ModuleFault => end == EventKind::ModulePlugged,
-        EventKind::PciPower | EventKind::IommuFault | EventKind::BounceFull => false,
+        EventKind::PciPower
+        | EventKind::IommuFault
+        | EventKind::BounceFull
+        | EventKind::ModuleMismatch
+        | EventKind::ModuleCrashed
+        | EventKind::ModuleHung => false,
         _ => end == EventKind::Started,
     }
 }

@@ -32,6 +32,7 @@ pub mod domain {
     pub mod gpudirect;
     pub mod iommu;
     pub mod iommu_events;
+    pub mod kernel_modules;
     pub mod limits;
     pub mod link;
     mod logged;

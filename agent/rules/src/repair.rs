@@ -69,6 +69,9 @@ const REPAIRS: &[(&str, Repair)] = &[
     // Firmware that was stored is used after the next reset.
     ("firmware-pending", Repair::Reboot),
     ("health-reporter-error", Repair::Reboot),
+    ("kernel-module-refused", Repair::Configuration),
+    ("kernel-module-crashed", Repair::Reboot),
+    ("kernel-module-hung", Repair::Reboot),
     ("adapter-failed", Repair::Reboot),
     ("adapter-timeout", Repair::Reboot),
     ("adapter-not-started", Repair::Reboot),

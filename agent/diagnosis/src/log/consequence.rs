@@ -20,15 +20,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     if is_excused(symptoms) {
         return;
     }
-    name_transports(symptoms);
-    excuse_flushes(symptoms);
-    blame_first(symptoms);
-    doubt_passthrough(symptoms);
-    yield_to_neighbour(symptoms);
-    follow_device(symptoms);
-    for find_end in [end_by_limit, end_without_provider, end_opening, go_on_without] {
-        find_end(symptoms);
-    }
+    judge_among_others(symptoms);
     let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
@@ -79,18 +71,17 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         .filter(|symptom| matches!(symptom.kind, K::Completion(status) if status != WcStatus::WrFlushErr))
         .filter_map(|symptom| symptom.line)
         .max();
-    let unsupported = symptoms
-        .iter()
-        .any(|symptom| symptom.grade == Grade::Failure && symptom.kind == K::UnsupportedAdapter);
+    let unsupported = first(Grade::Failure, |symptom| symptom.kind == K::UnsupportedAdapter).is_some();
     let unfit = first(Grade::Degraded, |symptom| {
         matches!(symptom.kind, K::GidUnusable | K::NoGid)
     });
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
     let inactive = first(Grade::Failure, |symptom| symptom.kind == K::PortNotActive);
     // Why the modules are not there, wherever the log says it.
-    let refused = symptoms
-        .iter()
-        .any(|symptom| symptom.grade == Grade::Failure && keeps_modules_out(symptom) && !is_start(symptom));
+    let refused = first(Grade::Failure, |symptom| {
+        keeps_modules_out(symptom) && !is_start(symptom)
+    })
+    .is_some();
     for symptom in symptoms.iter_mut() {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
@@ -136,6 +127,19 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         if is_consequence && symptom.grade > Grade::Secondary {
             symptom.grade = Grade::Secondary;
         }
+    }
+}
+
+/// What neighbours, devices, limits and providers explain, each by itself.
+fn judge_among_others(symptoms: &mut Vec<Symptom>) {
+    name_transports(symptoms);
+    excuse_flushes(symptoms);
+    blame_first(symptoms);
+    doubt_passthrough(symptoms);
+    yield_to_neighbour(symptoms);
+    follow_device(symptoms);
+    for find_end in [end_by_limit, end_without_provider, end_opening, go_on_without] {
+        find_end(symptoms);
     }
 }
 

@@ -26,7 +26,10 @@ pub(super) fn kernel(line: &Lower<'_>) -> Option<Judgement> {
     let place = WRITERS
         .find(&line.lower)
         .find(|found| is_writer(&line.lower, *found));
-    place?;
+    // Any module may be refused because of its symbols.
+    if place.is_none() && !line.lower.contains(" symbol ") {
+        return None;
+    }
     let whole = judge(line.text);
     if whole != Judgement::Unknown {
         return Some(whole);
@@ -48,7 +51,9 @@ pub(super) fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::
         EventKind::AdapterHealth => (SymptomKind::DeviceFatal, None),
         EventKind::PciPower => (SymptomKind::SlotPower, None),
         EventKind::AdapterTemperature => (SymptomKind::AdapterHot, None),
-        EventKind::CommandTimeout | EventKind::TxTimeout => (SymptomKind::DeviceStalled, None),
+        EventKind::CommandTimeout | EventKind::TxTimeout | EventKind::ModuleHung => {
+            (SymptomKind::DeviceStalled, None)
+        }
         EventKind::FirmwareInit | EventKind::ProbeFailed => (SymptomKind::AdapterNotStarted, None),
         EventKind::PciFatal => (SymptomKind::PciFault, None),
         EventKind::PciNonfatal => (SymptomKind::PciFault, Some(Degraded)),
@@ -59,6 +64,8 @@ pub(super) fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::
         EventKind::BounceFull => (SymptomKind::NoMemory, None),
         EventKind::AccessDenied => (SymptomKind::NotPermitted, None),
         EventKind::PeerMemory => (SymptomKind::PeerMemoryError, None),
+        EventKind::ModuleMismatch => (SymptomKind::ModuleMismatch, None),
+        EventKind::ModuleCrashed => (SymptomKind::DriverCrashed, None),
         EventKind::GpuFailed => (SymptomKind::GpuStopped, None),
         EventKind::GpuLinkError => (SymptomKind::GpuLinkError, None),
         EventKind::GpuError => (SymptomKind::GpuError, None),

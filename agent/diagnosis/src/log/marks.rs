@@ -72,6 +72,11 @@ impl Above {
         }
     }
 
+    /// Whether it names any.
+    pub(crate) fn is_any(self) -> bool {
+        self.0 != 0
+    }
+
     /// Whether it names one of these.
     pub(crate) fn has(self, names: &[&str]) -> bool {
         let is_seen = |(place, name): (u32, &str)| {

@@ -352,7 +352,8 @@ impl Recogniser {
             return None;
         }
         let report = self.report.take()?;
-        let line = Lower::of(&report.text);
+        let text = report.at(bytes);
+        let line = Lower::of(&text);
         let mut found = symptom(&line, Reading::of(report.kind, 0), report.line);
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))

@@ -1,6 +1,6 @@
 //! Reports of the kernel that name what is concerned only in their call trace: memory that could not be allocated, tasks that hang, crashes.
 
-use rdma_health_kernel_log::is_adapter;
+use rdma_health_kernel_log::{EventKind, is_concerned, is_rdma_core, is_rdma_module};
 
 use super::line::excerpt;
 use crate::symptom::SymptomKind::{self as K};
@@ -72,7 +72,8 @@ impl Report {
     pub(super) fn has_ended(&self, bytes: &[u8], line: u64) -> bool {
         let is_elsewhere = || {
             let text = std::str::from_utf8(bytes).ok();
-            text.and_then(module).is_some_and(|module| !is_core(module))
+            text.and_then(call)
+                .is_some_and(|(_, module)| !is_rdma_module(module))
         };
         line > self.line + WITHIN || self.is_crash && is_elsewhere()
     }
@@ -86,14 +87,30 @@ impl Report {
         if self.kind == K::PciFault {
             return line.contains("[Hardware Error]:") && line.contains("section_type: PCIe error");
         }
-        if loads(line).is_some_and(is_core) {
+        if loads(line).is_some_and(is_rdma_core) {
             return matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
         }
         // Drivers warn of much that they survive.
-        let Some(module) = module(line).filter(|_| self.kind != K::ModuleMismatch) else {
+        let Some((function, module)) = call(line).filter(|_| self.kind != K::ModuleMismatch) else {
             return false;
         };
-        is_core(module) || self.kind == K::HostMemory && is_consumer(module)
+        match self.kind {
+            K::HostMemory => is_rdma_module(module),
+            _ if self.is_crash => is_rdma_module(module),
+            _ => is_concerned(EventKind::ModuleHung, module, function),
+        }
+    }
+
+    /// Its first line, with the call that shows where it happened, if that is in another line.
+    pub(super) fn at(&self, bytes: &[u8]) -> String {
+        let line = String::from_utf8_lossy(bytes);
+        let place = line
+            .rfind("+0x")
+            .map(|at| line[..at].rfind([' ', ':']).map_or(0, |begin| begin + 1));
+        match place.filter(|_| call(&line).is_some() && call(&self.text).is_none()) {
+            Some(begin) => format!("{} in {}", self.text.trim_end(), line[begin..].trim_end()),
+            None => self.text.clone(),
+        }
     }
 }
 
@@ -108,14 +125,16 @@ pub(super) fn is_call(text: &str) -> bool {
     !call.is_empty() && is_hex(offset) && is_hex(size)
 }
 
-/// The module in a line of a call trace: ` mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]`; and in the heading of a report that names the call:
-/// `BUG: KASAN: … in rxe_post_send+0x12f3/0x1880 [rdma_rxe] at addr …`.
-fn module(line: &str) -> Option<&str> {
+/// The function and the module in a line of a call trace: ` mlx5_ib_create_cq+0x3a5/0x8d0 [mlx5_ib]`; in the heading of a report that names
+/// the call: `BUG: KASAN: … in rxe_post_send+0x12f3/0x1880 [rdma_rxe] at addr …`.
+pub(crate) fn call(line: &str) -> Option<(&str, &str)> {
     let (call, rest) = line.trim_end().rsplit_once('[')?;
     let (inner, after) = rest.split_once(']')?;
-    let is_end = after.is_empty() || line.contains("BUG: KASAN:");
+    let is_end = after.is_empty() || after.starts_with(" at addr ") || line.contains("BUG: KASAN:");
     let module = inner.split(' ').next()?;
-    (is_end && call.contains("+0x")).then_some(module)
+    let (before, _) = call.rsplit_once("+0x").filter(|_| is_end)?;
+    let function = before.rsplit([' ', ':']).next()?;
+    Some((function, module))
 }
 
 /// The module from another source than the kernel's that is being loaded: `Modules linked in: mlx5_core(OE+) mlx_compat(OE) …`.
@@ -125,40 +144,6 @@ fn loads(line: &str) -> Option<&str> {
         let (name, flags) = word.strip_suffix(')')?.split_once('(')?;
         (flags.contains('+') && flags.contains('O')).then_some(name)
     })
-}
-
-/// Whether a module is a driver of adapters or a part of the RDMA core.
-fn is_core(module: &str) -> bool {
-    const CORE: [&str; 10] = [
-        "ib_core",
-        "ib_uverbs",
-        "ib_umad",
-        "ib_cm",
-        "iw_cm",
-        "rdma_cm",
-        "rdma_ucm",
-        "rdmavt",
-        "rdma_rxe",
-        "siw",
-    ];
-    is_adapter(module) || CORE.contains(&module)
-}
-
-/// Whether a module uses RDMA for storage.
-fn is_consumer(module: &str) -> bool {
-    const CONSUMERS: [&str; 10] = [
-        "rpcrdma",
-        "nvme_rdma",
-        "nvmet_rdma",
-        "ko2iblnd",
-        "ib_srp",
-        "ib_srpt",
-        "ib_iser",
-        "ib_isert",
-        "rds_rdma",
-        "beegfs",
-    ];
-    CONSUMERS.contains(&module)
 }
 
 #[cfg(test)]

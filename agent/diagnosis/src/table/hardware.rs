@@ -3,7 +3,8 @@
 use rdma_health_rules::{
     FindingCase,
     domain::{
-        adapter_events, device_node, devlink, gpu_events, lost, modules, pci_link, pci_rate, reading, sriov,
+        adapter_events, device_node, devlink, gpu_events, kernel_modules, lost, modules, pci_link, pci_rate,
+        reading, sriov,
     },
 };
 
@@ -59,7 +60,7 @@ pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
     of the kernel, and those of another driver package (MLNX_OFED, DOCA-OFED) are loaded, or the reverse: the kernel refuses to load it.",
     next_step: "Compare where the modules come from: modinfo -n ib_core, and modinfo -n with the module that the log names. Rebuild or \
     reinstall the module for this kernel and this driver package, run depmod -a, and load it again.",
-    rules: &[],
+    rules: &[&kernel_modules::MODULE_REFUSED],
     cases: &[],
     often: &[ModuleMismatch, DriverNotBuilt, DriverNotReady],
     sometimes: &[ModuleMissing],
@@ -258,7 +259,7 @@ pub(super) static DEVICE_STALLED: KnownCause = KnownCause {
     explanation: "Calls to the device hang: its driver waits for firmware that does not respond.",
     next_step: "Check the kernel log for hung tasks and command timeouts of the driver. Drain the node, then reset the adapter \
     or reboot; both break the connections of every job.",
-    rules: &[&reading::HELPER_UNHEALTHY],
+    rules: &[&kernel_modules::MODULE_HUNG, &reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::HelperHung],
     often: &[ProbeTimedOut, DeviceStalled],
     sometimes: &[CollectiveTimeout],
@@ -267,25 +268,27 @@ pub(super) static DEVICE_STALLED: KnownCause = KnownCause {
 
 pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
     id: "driver-firmware",
-    title: "Driver, firmware and library of the adapter do not fit together",
-    explanation: "The firmware refuses what the driver or library requests, or one adapter behaves differently from the others because its \
-    version differs.",
+    title: "Driver, firmware or library of the adapter is faulty, or they do not fit together",
+    explanation: "The firmware refuses what the driver or library requests, one adapter behaves differently from the others because its version differs, or a \
+    module of the kernel made an error and crashed.",
     next_step: "Compare the versions with those that the vendor releases together, and among the adapters of one model: ethtool -i NETDEV, \
     ibv_devinfo | grep fw_ver. Read why the firmware refused it: journalctl -k -p warning.",
     rules: &[
         &modules::DRIVER_UNEXPECTED,
         &modules::FIRMWARE_MIXED,
         &devlink::FIRMWARE_PENDING,
+        &adapter_events::ADAPTER_NOT_STARTED,
+        &kernel_modules::MODULE_CRASHED,
     ],
-    cases: &[],
+    cases: &[FindingCase::Refused],
     often: &[
         CommandRefused,
         FirmwareMismatch,
         CreateRefused,
-        DriverCrashed,
         CqError,
         PostRefused,
         QueueFatal,
+        DriverCrashed,
     ],
     sometimes: &[
         CreateUnexplained,
@@ -300,7 +303,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         VersionMismatch,
         AdapterNotStarted,
     ],
-    weigh: weigh::logged,
+    weigh: weigh::driver_firmware,
 };
 
 pub(super) static SOFTWARE_RDMA: KnownCause = KnownCause {

@@ -161,10 +161,7 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
 }
 
 fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() {
-        scales.next_step = Some(REBUILD.to_owned());
-        scales.shows(&symptom.source, &symptom.text);
-    }
+    symbol_missing(case, scales);
     if let Some(symptom) = case
         .seen(&[SymptomKind::RegMrFailed])
         .find(|symptom| is_refused_gpu_memory(symptom))
@@ -261,6 +258,21 @@ fn loaded(case: &Case<'_>, scales: &mut Scales) {
     scales.next_step = Some(NOT_FOUND.to_owned());
 }
 
+/// The peer-memory module does not fit the RDMA modules.
+fn symbol_missing(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() else {
+        return;
+    };
+    let step = if symptom.text.contains("nv_peer_mem") {
+        REBUILD_OWN
+    } else {
+        REBUILD
+    };
+    // That there is no path, which the node shows as well, follows from it.
+    scales.insisted_step = Some(step.to_owned());
+    scales.shows(&symptom.source, &symptom.text);
+}
+
 /// What the job or the loader of modules reports of the peer-memory module.
 fn module_refused(case: &Case<'_>, scales: &mut Scales) {
     let in_job = |symptom: &&Symptom| {
@@ -305,6 +317,11 @@ const REBUILD: &str = "Rebuild the module against the RDMA modules that are load
     Network Operator. modinfo -n nvidia_peermem ib_core shows which modules are used, and the kernel log which symbol does not fit (dmesg | grep -i peer). nv_peer_mem is \
     the older module: with an NVIDIA driver from 470 on, remove its package and use nvidia_peermem, which comes with the driver. Or use DMA-BUF, which \
     needs no module.";
+
+/// A separate package builds the older module.
+const REBUILD_OWN: &str = "Build nv_peer_mem again, against the RDMA modules and the GPU driver that are installed now: dkms status, then dkms remove and dkms install of \
+    nv_peer_mem, or reinstall the package nvidia_peer_memory; then modprobe nv_peer_mem. GPU drivers from release 470 on bring nvidia_peermem \
+    instead: with one of these, remove nv_peer_mem and load that. Or use DMA-BUF, which needs no module.";
 
 /// The adapter's driver, the GPU's or the library refuses DMA-BUF.
 const DMA_BUF: &str = "The adapter's driver, the GPU's driver or the library refuses DMA-BUF. It needs Linux 5.12, an RDMA driver and an rdma-core \

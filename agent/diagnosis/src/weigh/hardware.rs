@@ -6,12 +6,19 @@ use rdma_health_protocol::Errno;
 use super::{
     Case, Scales,
     cluster::{GUID_STEP, function_step},
+    crash::hung_consumer,
     job::logged,
     network::{ABSENT, absent_and_down},
 };
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
+    if let Some((function, module)) = hung_consumer(case) {
+        scales.doubts(
+            "log",
+            format!("the task hangs in {function} of {module}, which is not a driver"),
+        );
+    }
     if let Some(symptom) = case.seen(&[SymptomKind::DeviceFatal]).next() {
         scales.fits(&symptom.source, &symptom.text);
     }

@@ -6,6 +6,7 @@ use rdma_health_protocol::Errno;
 use super::{
     Case, Scales,
     cluster::resource_step,
+    crash::hung_consumer,
     fabric,
     hardware::is_silent,
     library::{of_providers, over_tcp, unbuilt, without_support},
@@ -327,6 +328,17 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
         .find(|(_, unread)| unread.kind == UnreadKind::Hung);
     if let Some((_, unread)) = hung {
         scales.shows(&unread.source, format!("{} ({})", unread.detail, unread.kind));
+    }
+    if let Some((function, module)) = hung_consumer(case) {
+        scales.fits(
+            "log",
+            format!("a task hangs in {function} of the module {module}"),
+        );
+        scales.next_step = Some(format!(
+            "A task waits in {function} of the module {module} for its connection to end. Look for what the module and the adapter's driver logged before: \
+            journalctl -k | grep -e {module} -e rdma -e mlx5. Check the node at the other end. The process cannot be ended: drain and restart the node. \
+            If it happens again, use another version of the module."
+        ));
     }
 }
 

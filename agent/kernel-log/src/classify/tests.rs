@@ -296,6 +296,23 @@ fn errors_of_gpus_are_told_from_those_of_their_applications() {
             "NVRM: Xid (PCI:0000:18:00): 999, pid=1, name=x, from the future",
             "0000:18:00.0 gpu-error",
         ),
+        // The end of an application's work, because of an error before it.
+        (
+            "NVRM: Xid (PCI:0000:18:00): 45, pid=1, name=python3, Ch 00000001 caused by previous Xid 149",
+            "0000:18:00.0 gpu-link-error",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 45, pid=1, name=python3, Ch 00000001 caused by previous Xid 43",
+            "0000:18:00.0 gpu-error",
+        ),
+        (
+            "NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from rmStatus @ kernel_ce_gv100.c:106",
+            "nvidia gpu-failed",
+        ),
+        (
+            "NVRM: _issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!",
+            "-",
+        ),
         // What a process is called does not count.
         (
             "NVRM: Xid (PCI:0000:18:00): 43, pid=1, name=79, fallen off, Ch 8",

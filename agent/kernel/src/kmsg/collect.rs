@@ -5,7 +5,9 @@ use std::{
     fmt::Write,
 };
 
-use rdma_health_kernel_log::{Device, Event, EventKind, Form, Record, is_known, kept, of_record};
+use rdma_health_kernel_log::{
+    Device, Event, EventKind, Form, Record, Reports, is_known, is_part, kept, of_record, split,
+};
 
 use super::{Log, TOPICS};
 use crate::root::Records;
@@ -16,10 +18,11 @@ pub(crate) const MAX_DEVICES: usize = 256;
 const FIRST_LINES: usize = 8;
 const LAST_LINES: usize = 24;
 
-/// The record as it is kept; `None` if it is not about a device or topic that readers use.
+/// The record as it is kept; `None` if it is neither about a device or topic that readers use nor a part of a report that they join.
 pub(crate) fn relevant(record: &str) -> Option<String> {
     let parsed = Record::parse(record)?;
-    (of_record(&parsed).is_some() || topic(&parsed).is_some()).then(|| kept(record))
+    let is_relevant = of_record(&parsed).is_some() || topic(&parsed).is_some() || is_part(&parsed);
+    is_relevant.then(|| kept(record))
 }
 
 /// The topic of a record, by its place in [`TOPICS`].
@@ -40,6 +43,10 @@ pub(crate) struct Collected {
     previous: Option<(EventKind, Device)>,
     /// Number of events of further devices.
     dropped: u64,
+    /// The reports that several records make.
+    reports: Reports,
+    /// What is before the message of the record that the next line of a file may go on with.
+    header: String,
     /// The form of the records of a file; `None` for the device, which returns one record at a time.
     form: Option<Form>,
 }
@@ -102,6 +109,9 @@ impl Records for Collected {
         }
         // The dictionary of a record, or what follows a line break in its text.
         if self.form.is_some_and(|form| !form.has(record)) {
+            if let Some(message) = self.reports.add_rest(record) {
+                self.joined(&(self.header.clone() + &message));
+            }
             return;
         }
         self.previous = None;
@@ -109,7 +119,13 @@ impl Records for Collected {
         let Some(parsed) = Record::parse(record) else {
             return;
         };
-        if let Some(report) = of_record(&parsed) {
+        let joined = self.reports.add(&parsed);
+        if self.reports.has_begun() {
+            self.header = split(record).0;
+        }
+        if let Some(message) = joined {
+            self.joined(&(split(record).0 + &message));
+        } else if let Some(report) = of_record(&parsed) {
             self.event((report.kind, report.device), report.driver, record);
         } else if let Some(topic) = topic(&parsed) {
             let place = self.records;
@@ -145,6 +161,14 @@ impl Records for Collected {
 }
 
 impl Collected {
+    /// A message that joins a report.
+    fn joined(&mut self, record: &str) {
+        let report = Record::parse(record).and_then(|parsed| of_record(&parsed));
+        if let Some(report) = report {
+            self.event((report.kind, report.device), report.driver, record);
+        }
+    }
+
     fn event(&mut self, key: (EventKind, Device), driver: String, record: &str) {
         let kept = Kept {
             place: self.records,

@@ -1,6 +1,9 @@
 //! What the kernel logged about GPUs and the modules that give adapters access to their memory.
 
-use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
+use rdma_health_node::{
+    DeviceEvent, Node,
+    kmsg::{Device, Event, EventKind},
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Writer,
@@ -49,7 +52,16 @@ pub static GPU_FAILED: Rule = Rule {
 
 fn gpu_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::GpuFailed, EventKind::GpuLinkError, EventKind::PciFatal];
+    let events = node.device_events();
+    let is_unnamed = |event: &Event| matches!(event.device, Device::Driver(_));
+    let is_named = |other: &DeviceEvent<'_>| {
+        other.event.kind == EventKind::GpuFailed && !is_unnamed(other.event) && !other.is_over
+    };
     faults(node, &GPU_FAILED, Part::Gpus, &kinds, |fault, finding| {
+        // The driver's checks name no GPU; another message does.
+        if is_unnamed(fault.event) && events.iter().any(is_named) {
+            return None;
+        }
         let is_lent = fault
             .function
             .as_ref()

@@ -91,6 +91,11 @@ fn words(kind: EventKind) -> &'static str {
         EventKind::LinkDown => "the link went down",
         EventKind::ResourceLimit => "the firmware refused a request: no resources are left",
         EventKind::PeerMemory => "an error of the module for GPU memory",
+        EventKind::ModuleMismatch => {
+            "the kernel refused this module: it does not match the modules that are loaded"
+        }
+        EventKind::ModuleCrashed => "the kernel crashed in this module",
+        EventKind::ModuleHung => "a task hangs in this module",
         EventKind::GpuFailed => "the GPU does not work until it is reset or the node restarts",
         EventKind::GpuLinkError => "an NVLink or xGMI connection between GPUs failed",
         EventKind::GpuError => "an error of the GPU or of an application on it",

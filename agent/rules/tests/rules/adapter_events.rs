@@ -359,3 +359,35 @@ fn virtual_functions_without_room_are_a_warning() {
         ["mlx5_0 info"]
     );
 }
+
+#[test]
+fn an_adapter_whose_firmware_refuses_the_driver_is_not_written_again() {
+    let remedy = |lines: &[&str]| {
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|line| (2 * DAY - 60, format!("{MLX5_0}: {line}")))
+            .collect();
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|(second, line)| (*second, line.as_str()))
+            .collect();
+        let found = findings(&logged(&lines), &auto(), "adapter-not-started");
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0].remedy.clone()
+    };
+    for lines in [
+        &[
+            "handle_hca_cap failed",
+            "mlx5_load_one failed with error code -22",
+        ][..],
+        &["probe with driver mlx5_core failed with error -95"],
+    ] {
+        let text = remedy(lines);
+        assert!(
+            text.contains("compare the versions") && !text.contains("flint or"),
+            "{text}"
+        );
+    }
+    let silent = remedy(&["mlx5_load_one failed with error code -110"]);
+    assert!(silent.contains("flint"), "{silent}");
+}

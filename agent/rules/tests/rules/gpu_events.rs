@@ -73,3 +73,22 @@ fn an_error_of_the_peer_memory_module_matters_unless_a_process_ended() {
     let ended = "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing";
     assert_eq!(after("gpu-errors-logged", ended), ["nvidia-peermem info"]);
 }
+
+#[test]
+fn a_gpu_that_left_the_bus_is_found_however_the_driver_says_it() {
+    let one = "NVRM: The NVIDIA GPU 0000:19:00.0\\x0a NVRM: (PCI ID: 10de:26b5) installed in this system has\\x0a NVRM: fallen off the bus and is not responding to commands.";
+    assert_eq!(after("gpu-failed", one), ["0000:19:00.0 critical"]);
+    let lines: Vec<_> = one.split("\\x0a ").map(|line| (2 * DAY - 3600, line)).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(
+        of(&logged(&lines), &auto(), "gpu-failed"),
+        ["0000:19:00.0 critical"]
+    );
+    let cause = "NVRM: Xid (PCI:0000:19:00): 45, pid=1, name=python3, Ch 00000001 caused by previous Xid 149";
+    assert_eq!(after("gpu-failed", cause), ["0000:19:00.0 warning"]);
+    // The driver's own checks name no GPU, unless another message does.
+    let lost = "NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from rmStatus @ x.c:106";
+    assert_eq!(after("gpu-failed", lost), ["nvidia critical"]);
+    let both = logged(&[(2 * DAY - 60, lost), (2 * DAY - 50, one)]);
+    assert_eq!(of(&both, &auto(), "gpu-failed"), ["0000:19:00.0 critical"]);
+}

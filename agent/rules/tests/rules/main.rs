@@ -13,6 +13,7 @@ mod drivers;
 mod gpu_events;
 mod host;
 mod iommu;
+mod kernel_modules;
 mod links;
 mod netlink;
 mod pci;
@@ -134,6 +135,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("gpu_events.rs"),
         include_str!("host.rs"),
         include_str!("iommu.rs"),
+        include_str!("kernel_modules.rs"),
         include_str!("links.rs"),
         include_str!("netlink.rs"),
         include_str!("pci.rs"),

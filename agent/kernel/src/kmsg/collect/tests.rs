@@ -97,3 +97,57 @@ fn a_line_about_repetition_without_a_message_counts_nothing() {
     let all = [FAULT, " REPEATED=18446744073709551615", " REPEATED=1"].map(str::to_owned);
     assert_eq!(collected(all).into_log().events[0].count, u64::MAX);
 }
+
+/// A crash and a hung task, whose module is in a later record.
+const REPORTS: [&str; 7] = [
+    "BUG: kernel NULL pointer dereference, address: 0000000000000070",
+    "CPU: 2 PID: 17142 Comm: alice Not tainted 6.1.0 #13",
+    "RIP: 0010:mlx5_ib_dereg_mr+0x29/0x110 [mlx5_ib]",
+    "Oops: 0000 [#1] SMP PTI",
+    "INFO: task alice:3646 blocked for more than 120 seconds.",
+    "  __schedule+0x2e3/0x740",
+    "  cmd_exec+0x3c9/0x8b0 [mlx5_core]",
+];
+
+#[test]
+fn a_report_of_several_records_is_one_event_that_a_saved_log_gives_again() {
+    let shown = |log: &Log| -> Vec<String> {
+        let shown = |event: &Event| format!("{} {} {}", event.device, event.kind.name(), event.count);
+        log.events.iter().map(shown).collect()
+    };
+    let expected = ["mlx5_ib module-crashed 1", "mlx5_core module-hung 1"];
+    let records = REPORTS.map(|text| at(7, text));
+    let all = collected(records.clone());
+    let saved = all.saved();
+    assert!(!saved.contains("alice"), "{saved}");
+    let log = all.into_log();
+    assert_eq!(shown(&log), expected);
+    assert_eq!(shown(&again(&saved)), expected);
+    assert_eq!(again(&saved), log);
+    // The helper passes on single records, without the names of processes.
+    let passed: Vec<String> = records.iter().filter_map(|record| relevant(record)).collect();
+    assert!(
+        passed.iter().all(|record| !record.contains("alice")),
+        "{passed:?}"
+    );
+    assert_eq!(shown(&collected(passed).into_log()), expected);
+}
+
+#[test]
+fn the_lines_of_one_message_about_a_gpu_are_joined_in_a_file_as_well() {
+    let mut collected = Collected::default();
+    let text = "[    9.1] NVRM: The NVIDIA GPU 0000:15:00.0\n\
+        \x20              NVRM: (PCI ID: 10de:26b5) installed in this system has\n\
+        \x20              NVRM: fallen off the bus and is not responding to commands.\n\
+        [    9.2] NVRM: The NVIDIA probe routine failed for 1 device(s).\n";
+    collected.begin(text);
+    text.lines().for_each(|line| collected.add(line));
+    let saved = collected.saved();
+    let log = collected.into_log();
+    assert_eq!(log.events.len(), 1, "{log:?}");
+    assert_eq!(
+        (log.events[0].kind, log.events[0].last),
+        (EventKind::GpuFailed, Some(9))
+    );
+    assert_eq!(again(&saved), log);
+}

@@ -55,6 +55,14 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
             let finding = finding.case(FindingCase::WithoutResources).remedy(NO_RESOURCES);
             return Some(finding.evidence("/dev/kmsg", line));
         }
+        if let Some(line) = refused(node, fault) {
+            let finding = finding.case(FindingCase::Refused).remedy(VERSIONS);
+            return Some(if line == fault.event.message {
+                finding
+            } else {
+                finding.evidence("/dev/kmsg", line)
+            });
+        }
         let finding = finding.case(FindingCase::NotStarted);
         Some(finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED)))
     });
@@ -131,6 +139,55 @@ fn without_resources<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a 
         .find(|other| other.event.kind == EventKind::ResourceLimit && other.subject() == subject)?;
     Some(&refused.event.message)
 }
+
+/// The message that says that the firmware answered and refused what the driver wanted to set, or does not have it (EINVAL, EPROTONOSUPPORT, EOPNOTSUPP,
+/// ENOTSUPP): it is the message of the fault, or another one about the same function.
+fn refused<'a>(node: &'a Node, fault: &DeviceEvent<'a>) -> Option<&'a str> {
+    let own = fault.event.message.as_str();
+    if is_refusal(own) {
+        return Some(own);
+    }
+    // The last message may be one of the core, with the error of another attempt.
+    let has_number = |line: &str| {
+        line.rsplit([' ', '(', '='])
+            .next()
+            .is_some_and(|word| word.starts_with('-'))
+    };
+    if fault.event.kind != EventKind::ProbeFailed || has_number(own) {
+        return None;
+    }
+    let address = address_of(fault)?;
+    let mut lines = node.kernel_lines().iter();
+    let line = lines.find(|line| line.contains(address) && is_refusal(line))?;
+    Some(line)
+}
+
+fn is_refusal(line: &str) -> bool {
+    const NUMBERS: [&str; 4] = ["-22", "-93", "-95", "-524"];
+    let lower = line.to_ascii_lowercase();
+    let of_capabilities = ["handle_hca_cap", "set_hca_cap", "set_hca_ctrl"];
+    if lower.contains("failed") && of_capabilities.iter().any(|call| lower.contains(call)) {
+        return true;
+    }
+    let of_start = ["probe", "load_one", "init_one"]
+        .iter()
+        .any(|word| lower.contains(word));
+    let number = lower
+        .trim_end_matches([')', '.', '\n'])
+        .rsplit([' ', '(', '='])
+        .next()
+        .unwrap_or_default();
+    of_start && lower.contains("failed") && NUMBERS.contains(&number)
+}
+
+/// What to do about an adapter that works, with a driver that does not fit its firmware.
+const VERSIONS: Remedy = Remedy {
+    any: "The adapter answers, but its firmware refuses what the driver requests: compare the versions of both with those that the vendor releases together. \
+        Update the firmware of an adapter that is older than the driver expects, or use a newer kernel or driver package for one that is newer. The \
+        adapter need not be faulty.",
+    host: "journalctl -k -b | grep ADDRESS; devlink dev info pci/ADDRESS; uname -r",
+    ..Remedy::all("")
+};
 
 /// What to do about an adapter whose firmware has no resources left.
 const NO_RESOURCES: Remedy = Remedy {

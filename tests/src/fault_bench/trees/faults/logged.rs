@@ -80,6 +80,53 @@ pub(super) const CHANGES: &[Change] = &[
     },
     Change {
         fault: tree(
+            "t-module-refused",
+            "the kernel refused ko2iblnd, which was built for other RDMA modules",
+            "kernel-module-refused",
+            &[],
+        ),
+        make: |tree| {
+            tree.write(
+                "dev/kmsg",
+                "3,400,2591000000000,-;ko2iblnd: disagrees about version of symbol __ib_alloc_pd\n",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-module-crashed",
+            "the kernel crashed in mlx5_ib",
+            "kernel-module-crashed",
+            &[],
+        ),
+        make: |tree| {
+            tree.write(
+                "dev/kmsg",
+                "1,400,2591000000000,-;BUG: kernel NULL pointer dereference, address: 0000000000000070\n\
+                 4,401,2591000000100,-;RIP: 0010:mlx5_ib_dereg_mr+0x29/0x110 [mlx5_ib]\n",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
+            "t-module-hung",
+            "a task hangs in mlx5_core",
+            "kernel-module-hung",
+            &[],
+        ),
+        make: |tree| {
+            tree.write(
+                "dev/kmsg",
+                "3,400,2591000000000,-;INFO: task python3:4711 blocked for more than 122 seconds.\n\
+                 6,401,2591000000100,-; cmd_exec+0x3c9/0x8b0 [mlx5_core]\n",
+            )
+        },
+        config: "",
+    },
+    Change {
+        fault: tree(
             "t-module-hot",
             "the transceiver of mlx5_0 is too hot",
             "port-module-fault",
