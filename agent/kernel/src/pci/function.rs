@@ -43,6 +43,9 @@ pub struct Function {
     /// absent for all that are not GPUs.
     #[serde(default)]
     pub aperture: Fact<u64>,
+    /// The network devices of a function that supports RDMA and has no RDMA device; absent if it has none, and for all others.
+    #[serde(default)]
+    pub netdevs: Fact<Vec<String>>,
 }
 
 impl Function {
@@ -90,6 +93,10 @@ impl Function {
                     .parsed(&file("resource"), "the regions of a function", largest_region)
                     .and_then(Fact::from),
                 Role::Rdma | Role::Bridge | Role::Capable => Fact::Absent,
+            },
+            netdevs: match role {
+                Role::Capable => scope.entries(&file("net")),
+                Role::Rdma | Role::Gpu | Role::Bridge => Fact::Absent,
             },
         }
     }
