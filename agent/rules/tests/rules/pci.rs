@@ -242,7 +242,8 @@ fn a_graphics_card_of_amd_for_computing_is_a_gpu_and_is_compared_with_an_equal_o
             for (number, gpu) in gpus.iter().enumerate() {
                 let text = if number == 0 { first } else { LARGE };
                 tree.write(&format!("{gpu}/vendor"), "0x1002\n").unwrap();
-                tree.write(&format!("{gpu}/device"), format!("{device}\n")).unwrap();
+                tree.write(&format!("{gpu}/device"), format!("{device}\n"))
+                    .unwrap();
                 tree.write(&format!("{gpu}/class"), "0x030000\n").unwrap();
                 tree.write(&format!("{gpu}/resource"), text).unwrap();
                 if number == 0 {
