@@ -204,6 +204,18 @@ fn software_devices_are_a_warning_only_where_hardware_is_expected_or_there() {
     );
     let hardware = node("bnxt-re", |_| {});
     assert_eq!(of(&hardware, &profile(Profile::Rdma), "softroce-in-use"), [""; 0]);
+    // Without an adapter, there is nothing to find out about it.
+    let remedy = &findings(&software, &auto(), "softroce-in-use")[0].remedy;
+    assert!(
+        remedy.contains("no adapter that supports RDMA") && remedy.contains("rdma link delete rxe0"),
+        "{remedy}"
+    );
+    // Hardware of which a driver names a parent.
+    let named = node("bnxt-re", |tree| {
+        let file = path(tree, "/bnxt_re0/hca_type").replace("/hca_type", "/parent");
+        tree.write(&file, "eth0\n").unwrap();
+    });
+    assert_eq!(of(&named, &auto(), "softroce-in-use"), [""; 0]);
 }
 
 #[test]

@@ -295,9 +295,10 @@ const ADMINISTRATIVELY_DOWN: Remedy = Remedy {
 
 /// What to do about an Ethernet port of an adapter that is made for InfiniBand, too.
 const OF_BOTH_KINDS: Remedy = Remedy {
-    any: "Check which kind of network the cable leads to. If it is InfiniBand, the port is of the wrong link type: set it with the first command \
-        (now) and with mlxconfig (for good). If it is Ethernet, set NETDEV up, and check the cable and the switch port.",
-    host: "echo ib > /sys/bus/pci/devices/ADDRESS/MLX4_PORT; mlxconfig -d ADDRESS set LINK_TYPE=1; ip link set NETDEV up; ethtool NETDEV; journalctl -k | grep ADDRESS",
+    any: "If the cable leads to an InfiniBand switch, the port is of the wrong link type: set it to InfiniBand, now and for good; if it leads to an \
+        Ethernet switch, set NETDEV up. Without a link, check the cable and the switch port.",
+    host: "InfiniBand: echo ib > /sys/bus/pci/devices/ADDRESS/MLX4_PORT; mlxconfig -d ADDRESS set LINK_TYPE=1. Ethernet: ip link set NETDEV up; \
+        ethtool NETDEV",
     ..Remedy::all("")
 };
 

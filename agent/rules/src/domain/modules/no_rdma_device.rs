@@ -207,7 +207,9 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     if let Some(core) = module.core.filter(|_| module.core_loaded == Some(false)) {
         finding = finding.evidence("/proc/modules", format!("no {core}"));
     }
-    if let Some(name) = module.name {
+    if let Some(core) = module.core.filter(|_| module.core_loaded == Some(true)) {
+        finding = finding.evidence("/proc/modules", format!("{core} is loaded"));
+    } else if let Some(name) = module.name {
         let words = match module.loaded {
             Some(true) => format!("{name} is loaded"),
             Some(false) => format!("no {name}"),
