@@ -121,7 +121,7 @@ fn adapters_that_no_driver_holds_are_found_if_none_of_the_node_is_in_use() {
         );
     }
     // Another one of the node serves Ethernet: this one may be spare.
-    let beside = node("infiniband-ndr", |tree| {
+    let spare = node("infiniband-ndr", |tree| {
         for name in ["mlx5_0", "mlx5_1"] {
             let Some(device) = tree
                 .entries()
@@ -140,7 +140,7 @@ fn adapters_that_no_driver_holds_are_found_if_none_of_the_node_is_in_use() {
         }
         tree.write("proc/modules", "mlx5_core 1 0 - Live 0x0\n").unwrap();
     });
-    let subjects: Vec<_> = of(&beside, &auto(), "rdma-modules-missing")
+    let subjects: Vec<_> = of(&spare, &auto(), "rdma-modules-missing")
         .into_iter()
         .filter(|found| found.contains("0000:41:00.0"))
         .collect();

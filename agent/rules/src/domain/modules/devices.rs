@@ -204,13 +204,13 @@ pub static SOFTROCE_IN_USE: Rule = Rule {
 
 /// What to do where no adapter is there.
 const WITHOUT_ADAPTER: Remedy = Remedy::all(
-    "The node has no adapter that supports RDMA: if jobs need its speed, run them on a node (or a type of virtual machine) that has one. If nobody \
+    "The node has no adapter that supports RDMA: if jobs need its speed, run them on a node (or a type of virtual machine) that has one. If no job \
     uses the software device, remove it: rdma link delete NAME",
 );
 
 /// What to do where an adapter has an RDMA device, too.
-const BESIDE_HARDWARE: Remedy = Remedy::all(
-    "Check that jobs use the RDMA devices of the adapter (NCCL_IB_HCA, UCX_NET_DEVICES). If nobody uses the software device, remove it: rdma link \
+const NEXT_TO_HARDWARE: Remedy = Remedy::all(
+    "Check that jobs use the RDMA devices of the adapter (NCCL_IB_HCA, UCX_NET_DEVICES). If no job uses the software device, remove it: rdma link \
     delete NAME",
 );
 
@@ -236,7 +236,7 @@ fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
         .filter(|function| function.role == Role::Capable && function.lent_to.is_none());
     let is_there = capable.clone().next().is_some();
     let (exception, remedy) = if hardware {
-        (Some(&WITH_HARDWARE), BESIDE_HARDWARE)
+        (Some(&WITH_HARDWARE), NEXT_TO_HARDWARE)
     } else if !is_there {
         (None, WITHOUT_ADAPTER)
     } else {
