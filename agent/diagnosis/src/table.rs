@@ -34,8 +34,8 @@ const GENERAL: SymptomKind = SymptomKind::Completion(WcStatus::GeneralErr);
 pub static CAUSES: &[&KnownCause] = &[
     &dma::IOMMU_TRANSLATION,
     &job::MEMLOCK_LIMIT,
-    &dma::ACS_REDIRECT,
     &dma::PEER_MEMORY_PATH,
+    &dma::ACS_REDIRECT,
     &network::LINK_TYPE,
     &network::PORT_DOWN,
     &network::PORT_AUTHENTICATION,

@@ -253,3 +253,33 @@ fn the_iommu_mode_of_the_last_boot_is_remembered() {
     assert_eq!(boot.dma_mode(), Some(DmaMode::Passthrough));
     assert!(boot.kernel.is_some());
 }
+
+#[test]
+fn the_network_device_of_one_port_is_not_that_of_the_other() {
+    let netdevs = |gone: &str, number: &str| {
+        let node = node("mlx4-dual-port", |tree| {
+            let function = "sys/devices/pci0000:00/0000:00:03.0/0000:04:00.0";
+            assert!(tree.remove(&format!("{function}/net/{gone}")));
+            tree.remove(&format!("{function}/infiniband/mlx4_0/ports/2/gid_attrs/ndevs/0"));
+            let left = if gone == "ib0" { "ens2d1" } else { "ib0" };
+            let dev_port = format!("{function}/net/{left}/dev_port");
+            if number != "dev_port" {
+                // A kernel before 3.15.
+                assert!(tree.remove(&dev_port));
+                let id = if left == "ib0" { "0x0\n" } else { "0x1\n" };
+                tree.write(&format!("{function}/net/{left}/{number}"), id)
+                    .unwrap();
+            }
+        });
+        let name = |number: u8| {
+            let mut ports = node.ports();
+            let port = ports.find(|port| port.number == number).unwrap();
+            port.netdev.known().map(|netdev| netdev.name.clone())
+        };
+        (name(1), name(2))
+    };
+    for number in ["dev_port", "dev_id"] {
+        assert_eq!(netdevs("ens2d1", number), (Some("ib0".into()), None), "{number}");
+        assert_eq!(netdevs("ib0", number), (None, Some("ens2d1".into())), "{number}");
+    }
+}

@@ -58,6 +58,8 @@ pub(super) fn function(role: Role) -> Function {
         aer: Fact::Absent,
         slot: Fact::Absent,
         aperture: Fact::Known(128 << 30),
+        netdevs: Fact::Absent,
+        subsystem: Fact::Absent,
     }
 }
 

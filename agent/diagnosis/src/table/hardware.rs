@@ -23,7 +23,7 @@ use crate::{known::KnownCause, weigh};
 
 pub(super) static RDMA_MODULES: KnownCause = KnownCause {
     id: "rdma-modules",
-    title: "RDMA kernel modules are missing",
+    title: "RDMA kernel modules are missing or hold no adapter",
     explanation: "Without ib_uverbs there is no /dev/infiniband/uverbs*; without the adapter's module there is no RDMA device.",
     next_step: "Load them: run modprobe ib_uverbs, and modprobe for the adapter's module (mlx5_ib, irdma, bnxt_re).",
     rules: &[&modules::RDMA_MODULES_MISSING, &reading::HELPER_UNHEALTHY],

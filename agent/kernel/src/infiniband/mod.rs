@@ -256,8 +256,12 @@ fn identity(scope: &Scope<'_>, name: &str) -> Hca {
             })
     };
     let guid = |attribute: &str| scope.parsed(&file(attribute), "a GUID", Guid::parse);
-    // Only rdma_rxe has this attribute (drivers/infiniband/sw/rxe/rxe_verbs.c).
-    let parent_netdev = text("parent");
+    let (board_id, hca_type) = (text("board_id"), text("hca_type"));
+    // The drivers of the kernel for hardware have no such attribute, but name the hardware (drivers/infiniband/sw/rxe/rxe_verbs.c).
+    let parent_netdev = match (&board_id, &hca_type) {
+        (Fact::Known(_), _) | (_, Fact::Known(_)) => Fact::Absent,
+        _ => text("parent"),
+    };
     let below = match parent_netdev.known() {
         Some(netdev) => format!("/sys/class/net/{netdev}/device"),
         None => file("device"),
@@ -281,8 +285,8 @@ fn identity(scope: &Scope<'_>, name: &str) -> Hca {
         parent_netdev,
         driver,
         firmware: text("fw_ver"),
-        board_id: text("board_id"),
-        hca_type: text("hca_type"),
+        board_id,
+        hca_type,
         node_guid: guid("node_guid"),
         system_image_guid: guid("sys_image_guid"),
         node_type: text("node_type"),

@@ -112,7 +112,7 @@ pub(super) fn netdev_of(scope: &Scope<'_>, hca: &Hca, number: u8, port: &str) ->
     }
     let directory = format!("{CLASS}/{}/device/net", hca.name);
     scope.entries(&directory).and_then(|names| {
-        // dev_port counts from 0. Representors of virtual functions (`pf0vf3`) share the directory.
+        // dev_port counts from 0; before Linux 3.15, dev_id did. Representors of virtual functions (`pf0vf3`) share the directory.
         let is_ours = |name: &&String| {
             let file = |attribute: &str| format!("/sys/class/net/{name}/{attribute}");
             let representor = aside
@@ -120,11 +120,22 @@ pub(super) fn netdev_of(scope: &Scope<'_>, hca: &Hca, number: u8, port: &str) ->
                 .known()
                 .is_some_and(|name| name.contains("vf"));
             let dev_port = aside.number::<u32>(&file("dev_port")).known().copied();
+            let dev_id = || {
+                let id = aside.parsed(&file("dev_id"), "a number", hexadecimal::<u32>);
+                id.known().copied()
+            };
+            let dev_port = dev_port.or_else(dev_id);
             !representor && dev_port.is_none_or(|port| port.checked_add(1) == Some(u32::from(number)))
         };
         match names.as_slice() {
-            [only] => Fact::Known(only.clone()),
+            // Only the ports of ConnectX-3 and those after the first share a function, so that its device may be that of another port.
+            [only] if number == 1 && !is_mlx4(hca) => Fact::Known(only.clone()),
             several => Fact::from(several.iter().find(is_ours).cloned()),
         }
     })
+}
+
+/// Whether each port of the device has a network device of its own below one function.
+fn is_mlx4(hca: &Hca) -> bool {
+    hca.driver.known().is_some_and(|driver| driver == "mlx4_core")
 }

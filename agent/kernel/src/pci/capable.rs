@@ -1,15 +1,18 @@
-//! Network functions whose hardware supports RDMA, identified by vendor, device and class.
+//! Network functions whose hardware supports RDMA, identified by vendor and device.
 
 use super::{DEVICES, hexadecimal};
 use crate::root::Scope;
 
-/// Base class of network controllers.
+/// Base class of network controllers. An adapter may be of any class below it: ConnectX-3 is of kind "other" (0x0280) because each port is
+/// InfiniBand or Ethernet.
 const NETWORK: u32 = 0x02;
-/// Classes: Ethernet, InfiniBand, fabric (Omni-Path), and network controllers of another kind.
-const ETHERNET: u32 = 0x0200;
-const OTHER: u32 = 0x0280;
-const INFINIBAND: u32 = 0x0207;
-const FABRIC: u32 = 0x0208;
+/// Class of InfiniBand adapters among serial buses.
+const SERIAL_INFINIBAND: u32 = 0x0c06;
+
+/// Whether a class, with its programming interface, is that of a network controller or InfiniBand adapter.
+pub(super) fn is_network(class: u32) -> bool {
+    class >> 16 == NETWORK || class >> 8 == SERIAL_INFINIBAND
+}
 
 /// Whether a function that was not read as an RDMA device has one: `Some(false)` if it has none, `Some(true)` if the
 /// configuration excludes it, `None` if the hardware does not support RDMA.
@@ -20,46 +23,51 @@ pub(super) fn has_device(scope: &Scope<'_>, address: &str) -> Option<bool> {
         id.known().copied()
     };
     // The class first: most functions are not network controllers and need only one read.
-    let class = id("class").filter(|class| class >> 16 == NETWORK)?;
+    id("class").filter(|class| is_network(*class))?;
     let (vendor, device) = (id("vendor")?, id("device")?);
-    is_capable(class, vendor, device).then(|| device_below(scope, &path))
+    is_capable(vendor, device).then(|| device_below(scope, &path))
 }
 
-fn is_capable(class: u32, vendor: u32, device: u32) -> bool {
-    match (class >> 8, vendor) {
-        // ConnectX-3 and later, and BlueField.
-        (ETHERNET | INFINIBAND, 0x15b3) => device >= 0x1003,
-        // Omni-Path.
-        (FABRIC, 0x8086) => matches!(device, 0x24f0 | 0x24f1),
-        // IPU (idpf), E810, E830 and X722.
-        (ETHERNET, 0x8086) => {
-            matches!(device, 0x1452 | 0x145c | 0x1591..=0x1593 | 0x1599..=0x159b | 0x12d1..=0x12d5 | 0x37d0..=0x37d3)
+/// Whether a network controller with these ids supports RDMA.
+fn is_capable(vendor: u32, device: u32) -> bool {
+    match vendor {
+        // InfiniHost, ConnectX, ConnectX-2, and from ConnectX-3 on all but the chips of switches (mlxsw).
+        0x15b3 => {
+            matches!(device, 0x1002 | 0x5a44 | 0x6274 | 0x6278 | 0x6282)
+                || (device >= 0x1003 && !matches!(device, 0xc000..=0xdfff))
+        }
+        // Omni-Path, IPU (idpf), E810, E830 and X722.
+        0x8086 => {
+            matches!(
+                device,
+                0x24f0 | 0x24f1 | 0x1452 | 0x145c | 0x1591..=0x1593 | 0x1599..=0x159b | 0x12d1..=0x12d5 | 0x37d0..=0x37d3
+            )
         }
         // NetXtreme-E from BCM57414 on, and Thor.
-        (ETHERNET, 0x14e4) => matches!(device, 0x16d7..=0x16d9 | 0x1750..=0x1752 | 0x1760),
+        0x14e4 => matches!(device, 0x16d7..=0x16d9 | 0x1750..=0x1752 | 0x1760),
         // Elastic Fabric Adapter.
-        (ETHERNET, 0x1d0f) => matches!(device, 0xefa0..=0xefaf),
+        0x1d0f => matches!(device, 0xefa0..=0xefaf),
         // AMD Pensando (ionic).
-        (ETHERNET, 0x1dd8) => matches!(device, 0x1002 | 0x1003),
+        0x1dd8 => matches!(device, 0x1002 | 0x1003),
         // Alibaba Cloud's elastic RDMA adapter (drivers/infiniband/hw/erdma).
-        (ETHERNET, 0x1ded) => device == 0x107f,
+        0x1ded => device == 0x107f,
         // HiSilicon (hns3) with RDMA (`HNAE3_DEV_ID_*_RDMA*` in drivers/net/ethernet/hisilicon/hns3/hnae3.h).
-        (ETHERNET, 0x19e5) => matches!(device, 0xa222..=0xa226 | 0xa228),
+        0x19e5 => matches!(device, 0xa222..=0xa226 | 0xa228),
         // Chelsio T4 to T6, the function for the network (drivers/net/ethernet/chelsio/cxgb4/t4_pci_id_tbl.h).
-        (ETHERNET, 0x1425) => matches!(device >> 8, 0x44 | 0x54 | 0x64),
+        0x1425 => matches!(device >> 8, 0x44 | 0x54 | 0x64),
         // The RDMA device of VMware (drivers/infiniband/hw/vmw_pvrdma).
-        (OTHER, 0x15ad) => device == 0x0820,
+        0x15ad => device == 0x0820,
         // QLogic FastLinQ 45000 and 41000 with their virtual functions (drivers/net/ethernet/qlogic/qede/qede_main.c).
-        (ETHERNET, 0x1077) => {
+        0x1077 => {
             matches!(
                 device,
                 0x1634 | 0x1636 | 0x1644 | 0x1654 | 0x1656 | 0x1664 | 0x1666 | 0x8070 | 0x8090
             )
         }
         // Emulex OneConnect with RoCE (Skyhawk; drivers/net/ethernet/emulex/benet/be.h).
-        (ETHERNET, 0x10df) => matches!(device, 0x0720 | 0x0728),
+        0x10df => matches!(device, 0x0720 | 0x0728),
         // Microsoft Azure Network Adapter.
-        (ETHERNET, 0x1414) => device == 0x00ba,
+        0x1414 => device == 0x00ba,
         _ => false,
     }
 }
@@ -89,19 +97,39 @@ mod tests {
 
     #[test]
     fn adapters_differ_from_other_functions_of_their_vendors() {
-        assert!(is_capable(0x02_0700, 0x15b3, 0x1021));
-        assert!(is_capable(0x02_0000, 0x15b3, 0x101e));
-        assert!(is_capable(0x02_0000, 0x1d0f, 0xefa1));
-        assert!(is_capable(0x02_0000, 0x1ded, 0x107f));
-        assert!(is_capable(0x02_0800, 0x8086, 0x24f0));
-        assert!(is_capable(0x02_0000, 0x8086, 0x1592));
-        assert!(is_capable(0x02_0000, 0x1077, 0x1656));
-        assert!(is_capable(0x02_0000, 0x1077, 0x8070));
-        // A Fibre Channel function and a BCM57840 of QLogic do not.
-        assert!(!is_capable(0x02_0000, 0x1077, 0x16a1));
-        // An ENA, an I350 and a DMA engine do not support RDMA.
-        assert!(!is_capable(0x02_0000, 0x1d0f, 0xec20));
-        assert!(!is_capable(0x02_0000, 0x8086, 0x1521));
-        assert!(!is_capable(0x08_0100, 0x15b3, 0xc2d5));
+        for (vendor, device) in [
+            (0x15b3, 0x1021),
+            (0x15b3, 0x101e),
+            (0x15b3, 0x1003),
+            (0x15b3, 0x673c),
+            (0x1d0f, 0xefa1),
+            (0x1ded, 0x107f),
+            (0x8086, 0x24f0),
+            (0x8086, 0x1592),
+            (0x1077, 0x1656),
+            (0x1077, 0x8070),
+        ] {
+            assert!(is_capable(vendor, device), "{vendor:#06x}:{device:#06x}");
+        }
+        // A BCM57840 of QLogic, an ENA, an I350, and the chips of a Spectrum-4 and a Quantum-2 switch do not support RDMA.
+        for (vendor, device) in [
+            (0x1077, 0x16a1),
+            (0x1d0f, 0xec20),
+            (0x8086, 0x1521),
+            (0x15b3, 0xcf80),
+            (0x15b3, 0xd2f2),
+        ] {
+            assert!(!is_capable(vendor, device), "{vendor:#06x}:{device:#06x}");
+        }
+    }
+
+    #[test]
+    fn an_adapter_may_be_of_any_class_of_network_controllers() {
+        for class in [0x02_0000, 0x02_0700, 0x02_0800, 0x02_8000, 0x0c_0600] {
+            assert!(is_network(class), "{class:#08x}");
+        }
+        // A DMA engine of an adapter, and a USB controller.
+        assert!(!is_network(0x08_0100));
+        assert!(!is_network(0x0c_0330));
     }
 }

@@ -17,6 +17,9 @@ pub struct Function {
     pub vendor: Fact<u16>,
     /// Device id.
     pub device: Fact<u16>,
+    /// Vendor and device id of the board that it is on, which differ between boards with one chip.
+    #[serde(default)]
+    pub subsystem: Fact<(u16, u16)>,
     /// Class code: base class, subclass and programming interface.
     pub class: Fact<u32>,
     /// The bound driver; absent if there is none.
@@ -43,6 +46,9 @@ pub struct Function {
     /// absent for all that are not GPUs.
     #[serde(default)]
     pub aperture: Fact<u64>,
+    /// The network devices of a function that supports RDMA and has no RDMA device; absent if it has none, and for all others.
+    #[serde(default)]
+    pub netdevs: Fact<Vec<String>>,
 }
 
 impl Function {
@@ -71,6 +77,10 @@ impl Function {
             role,
             vendor: scope.parsed(&file("vendor"), "a hexadecimal id", hexadecimal),
             device: scope.parsed(&file("device"), "a hexadecimal id", hexadecimal),
+            subsystem: match role {
+                Role::Rdma => subsystem(scope, &path),
+                Role::Gpu | Role::Bridge | Role::Capable => Fact::Absent,
+            },
             class: scope.parsed(&file("class"), "a hexadecimal class", hexadecimal),
             driver: scope.link_name(&file("driver")),
             numa_node: numa_node(scope, &path),
@@ -90,6 +100,10 @@ impl Function {
                     .parsed(&file("resource"), "the regions of a function", largest_region)
                     .and_then(Fact::from),
                 Role::Rdma | Role::Bridge | Role::Capable => Fact::Absent,
+            },
+            netdevs: match role {
+                Role::Capable => scope.entries(&file("net")),
+                Role::Rdma | Role::Gpu | Role::Bridge => Fact::Absent,
             },
         }
     }
@@ -112,6 +126,20 @@ fn largest_region(text: &str) -> Option<Option<u64>> {
         }
     }
     Some(largest)
+}
+
+/// Vendor and device id of a function's board; zeroes mean that it has none.
+fn subsystem(scope: &Scope<'_>, path: &str) -> Fact<(u16, u16)> {
+    let id = |name: &str| scope.parsed(&format!("{path}/{name}"), "a hexadecimal id", hexadecimal::<u16>);
+    id("subsystem_vendor")
+        .and_then(|vendor| id("subsystem_device").map(|device| (vendor, device)))
+        .and_then(|ids| {
+            if ids == (0, 0) {
+                Fact::Absent
+            } else {
+                Fact::Known(ids)
+            }
+        })
 }
 
 /// The NUMA node of a device; `-1` means none.

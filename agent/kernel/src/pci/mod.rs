@@ -155,7 +155,8 @@ pub fn spaces(scope: &Scope<'_>, most: usize) -> Fact<Vec<(String, Vec<u8>)>> {
             hexadecimal::<u32>,
         );
         let class = class.known().copied().unwrap_or_default();
-        let matters = matches!(class >> 16, 0x02 | 0x03 | 0x12) || class >> 8 == BRIDGE;
+        let matters =
+            capable::is_network(class) || matches!(class >> 16, 0x03 | 0x12) || class >> 8 == BRIDGE;
         matters && scope.link(&format!("{path}/physfn")).known().is_none()
     };
     scope.entries(DEVICES).map(|addresses| {

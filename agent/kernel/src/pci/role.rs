@@ -45,11 +45,11 @@ impl Role {
     }
 }
 
-/// GPUs and accelerators: NVIDIA display and 3D controllers, AMD Instinct, and the processing-accelerator class, but not
-/// the display adapter of a server's management controller.
+const NVIDIA: u32 = 0x10de;
+const AMD: u32 = 0x1002;
+
+/// Whether a function is a GPU or another accelerator.
 pub(super) fn is_gpu(scope: &Scope<'_>, address: &str) -> bool {
-    const NVIDIA: u32 = 0x10de;
-    const AMD: u32 = 0x1002;
     let read = |name: &str| {
         let path = format!("{DEVICES}/{address}/{name}");
         scope
@@ -57,13 +57,32 @@ pub(super) fn is_gpu(scope: &Scope<'_>, address: &str) -> bool {
             .known()
             .copied()
     };
-    let (Some(class), Some(vendor)) = (read("class"), read("vendor")) else {
+    let Some(class) = read("class").map(|class| class >> 8) else {
         return false;
     };
-    match (class >> 16, (class >> 8) & 0xff) {
-        (0x03, _) => vendor == NVIDIA || (vendor == AMD && matches!(class >> 8, 0x0302 | 0x0380)),
-        (0x12, _) => true,
+    match (class >> 8, read("vendor")) {
+        (0x12, Some(_)) | (0x03, Some(NVIDIA)) => true,
+        (0x03, Some(AMD)) => read("device").is_some_and(|device| is_amd_gpu(class, device)),
         _ => false,
+    }
+}
+
+/// Whether a display controller of AMD is a GPU for computing: one without a display (3D controller, display controller), or a Radeon Pro or
+/// Instinct card with one (the PCI ID Repository). The graphics of a processor (APU) and cards that only show a picture are not, and neither
+/// is the display adapter of a server's management controller, which other vendors make.
+fn is_amd_gpu(class: u32, device: u32) -> bool {
+    const VGA: u32 = 0x0300;
+    // Vega 10 and 20, Navi 10 to 14, 21, 31, 32 and 48.
+    let is_professional = matches!(
+        device,
+        0x6860..=0x6868 | 0x66a0..=0x66a3 | 0x7310 | 0x7312 | 0x7360 | 0x7362 | 0x73a1..=0x73a3 | 0x73ae | 0x7448..=0x744b | 0x745e | 0x7460
+            | 0x7461 | 0x7551
+    );
+    let is_of_processor = matches!(device, 0..=0x1fff | 0x9600..=0x9fff);
+    if class == VGA {
+        is_professional
+    } else {
+        !is_of_processor
     }
 }
 
@@ -75,6 +94,30 @@ mod tests {
     fn roles_have_one_name_in_json_and_metrics() {
         for role in Role::ALL {
             assert_eq!(serde_json::to_value(role).unwrap(), role.name());
+        }
+    }
+
+    #[test]
+    fn cards_for_computing_differ_from_the_graphics_of_a_processor() {
+        // MI210 and MI50 without a display, Radeon AI PRO R9700, Pro W7900, Pro VII.
+        for (class, device) in [
+            (0x0380, 0x740f),
+            (0x0302, 0x66a1),
+            (0x0300, 0x7551),
+            (0x0300, 0x7448),
+            (0x0300, 0x66a1),
+        ] {
+            assert!(is_amd_gpu(class, device), "{class:#06x} {device:#06x}");
+        }
+        // Strix Halo and Raphael, which are parts of a processor, Kaveri, and a card for a display (Radeon HD 5450).
+        for (class, device) in [
+            (0x0380, 0x1586),
+            (0x0300, 0x164e),
+            (0x0380, 0x130f),
+            (0x0380, 0x98e4),
+            (0x0300, 0x68f9),
+        ] {
+            assert!(!is_amd_gpu(class, device), "{class:#06x} {device:#06x}");
         }
     }
 }

@@ -55,6 +55,14 @@ static ONLY_OTHERS_HAVE_ONE: Exception = Exception {
     severities: Severities::INFO,
 };
 
+/// Whether the port is that of a virtual function that speeds up the network of a virtual machine of Azure, whose rules for names call it
+/// `mlx5_an0`: the address is at the network device above it.
+fn is_accelerated_guest(node: &Node, port: &Port<'_>) -> bool {
+    let end = port.hca.name.rsplit_once("_an").map(|(_, number)| number);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    node.is_virtual_machine() && end.is_some_and(is_number)
+}
+
 /// Whether a port has a RoCE v2 GID of an IPv6 address that is more than link-local.
 fn has_ipv6(gids: &[Gid]) -> bool {
     gids.iter().any(Gid::is_ipv6)
@@ -98,6 +106,9 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             return None;
         }
         let is_beside_rails = !rails.is_empty() && port.kind().is_some_and(|kind| !rails.contains(&kind));
+        if is_accelerated_guest(node, &port) && !probe_failed {
+            return None;
+        }
         let exception = if is_beside_rails && !probe_failed && share.is_none() && !only_v1 {
             Some(&ONLY_OTHERS_HAVE_ONE)
         } else if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
@@ -115,11 +126,13 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             _ if only_v1 => format!("{port} has RoCE v1 GIDs only: its IPv4 address has no GID of RoCE v2"),
             share if is_of_ipv6 => family::words(&port, share),
             Some(share) => format!("{port} has no routed RoCE v2 GID{netdev}; {share} equal ports have one"),
+            None if has_ipv6(gids) => format!("{port} has RoCE v2 GIDs of IPv6 addresses only"),
             None => format!("{port} has no RoCE v2 GID with an IPv4 address{netdev}"),
         };
         let remedy = match (only_v1, is_of_ipv6) {
             (true, _) => RESTORE_V2,
             (false, true) => family::RESTORE_V6,
+            (false, false) if has_ipv6(gids) => family::USE_V6,
             (false, false) => GID_MISSING.remedy,
         };
         let finding = Draft::new(&GID_MISSING, Subject::of_port(&port), message)

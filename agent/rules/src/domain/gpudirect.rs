@@ -75,6 +75,7 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let is_unregistered = node.modules.peermem_registered() == Some(false);
     let (remedy, modules) = match (is_efa, is_unregistered) {
         (true, _) => (ON_EFA, "no efa_nv_peermem"),
+        _ if is_before_peermem(node) => (OLD_DRIVER, "no nv_peer_mem"),
         _ if is_without_symbol(node) => (
             WITHOUT_SYMBOL,
             "neither nvidia_peermem nor nv_peer_mem, and not the RDMA modules of MLNX_OFED or DOCA-OFED (no mlx_compat)",
@@ -127,6 +128,22 @@ fn load_here(node: &Node) -> Option<String> {
     let commands = load_module::commands(&["nvidia_peermem"], platform)?;
     Some(format!("{}\n{commands}", PEER_MEMORY_MISSING.remedy.any))
 }
+
+/// Whether the GPU driver is older than the first release with `nvidia_peermem`.
+fn is_before_peermem(node: &Node) -> bool {
+    const FIRST: u32 = 470;
+    let driver = node.pci.nvidia_driver.known();
+    let release = driver.and_then(|driver| driver.version.split('.').next()?.parse::<u32>().ok());
+    release.is_some_and(|release| release < FIRST)
+}
+
+/// What to do with a GPU driver that has neither module nor DMA-BUF.
+const OLD_DRIVER: Remedy = Remedy {
+    any: "This GPU driver has no nvidia_peermem, which came with release 470. Install nv_peer_mem (package nvidia-peer-memory, built from source \
+        against the RDMA modules of MLNX_OFED) and load it, or install MLNX_OFED or DOCA-OFED and then a GPU driver of release 470 or later.",
+    host: "modprobe nv_peer_mem; lsmod | grep nv_peer_mem",
+    ..Remedy::all("")
+};
 
 /// Whether the kernel's own RDMA modules have no `ib_register_peer_memory_client`, which `nvidia_peermem` needs: only those of MLNX_OFED and
 /// DOCA-OFED have it, and kernels of Ubuntu.

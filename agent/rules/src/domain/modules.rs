@@ -40,7 +40,8 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
         host: LOAD_ON_A_HOST,
     },
     false_alarms: "Not judged: functions bound to vfio-pci, which are meant for another user; functions without a driver, \
-        unless they have no other use (EFA, erdma, PVRDMA), or no RDMA device exists and they are the adapters of GPUs or InfiniBand; rdma_ucm on nodes with EFA or Omni-Path only; \
+        unless they have no other use (EFA, erdma, PVRDMA), or no RDMA device exists and they are the adapters of GPUs, InfiniBand, or NVIDIA's of \
+        which no driver holds one; rdma_ucm on nodes with EFA or Omni-Path only; \
         virtual functions, which may be in the network namespace of a pod; functions of a RoCE bond, which share one \
         RDMA device; functions whose device may be in the network namespace of a pod (exclusive RDMA \
         namespaces); and devices that the configuration excludes.",
@@ -78,7 +79,7 @@ static EQUALS_HAVE_ONE: Exception = Exception {
 };
 
 static ETHERNET: Exception = Exception {
-    condition: "for Ethernet adapters, many of which are never used for RDMA",
+    condition: "for Ethernet adapters that a driver holds or the configuration keeps from one, many of which are never used for RDMA",
     severities: Severities::INFO.rdma_expected(Severity::Critical),
 };
 

@@ -29,6 +29,14 @@ pub static PCI_BELOW_PORT_RATE: Rule = Rule {
     judge: pci_below_port_rate,
 };
 
+/// What to do where the adapter is part of the board.
+const SOLDERED: Remedy = Remedy {
+    any: "The adapter is part of the board: update the firmware of the machine (fwupdmgr refresh; fwupdmgr update), shut it down, unplug it for a \
+        minute, and start it again, because links train at boot. If the link stays so, have the machine replaced.",
+    host: "lspci -vv -s ADDRESS | grep -e LnkCap: -e LnkSta:",
+    ..Remedy::all("")
+};
+
 static BY_GENERATION: Exception = Exception {
     condition: "if no slot of the machine offers this model of adapter a higher speed",
     severities: Severities::INFO,
@@ -95,6 +103,11 @@ fn pci_below_port_rate(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(
             Draft::new(&PCI_BELOW_PORT_RATE, subject, message)
                 .exception(is_generation.then_some(&BY_GENERATION))
+                .remedy(if node.is_gb10() {
+                    SOLDERED
+                } else {
+                    PCI_BELOW_PORT_RATE.remedy
+                })
                 .evidence(format!("{directory}/current_link_{{speed,width}}"), words)
                 .evidence(port.file("rate"), gigabits(rate)),
         )

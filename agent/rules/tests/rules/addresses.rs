@@ -55,6 +55,48 @@ fn on_rails_of_ipv6_only_the_one_without_an_address_is_found() {
 }
 
 #[test]
+fn ports_of_ipv6_only_are_not_told_to_need_ipv4_and_azures_network_functions_need_no_gid() {
+    let of_ipv6 = |virtual_machine: bool| {
+        let mut node = node("h100-connectx7", |tree| {
+            let flags = if virtual_machine { "fpu hypervisor" } else { "fpu" };
+            tree.write("proc/cpuinfo", format!("flags\t: {flags}\n")).unwrap();
+        });
+        let names: Vec<_> = node.hcas().map(|hca| hca.name.clone()).collect();
+        for name in names {
+            with_port(&mut node, &name, |port| {
+                let Fact::Known(gids) = &mut port.gids else {
+                    panic!("no GIDs")
+                };
+                for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+                    gid.gid = std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+                }
+            });
+        }
+        node
+    };
+    let found = &findings(&of_ipv6(false), &auto(), "gid-missing")[0];
+    assert_eq!(found.severity.name(), "info");
+    let text = format!("{} {}", found.message, found.remedy);
+    assert!(
+        text.contains("IPv6 addresses only") && text.contains("AF_INET6") && !text.contains("ip addr add"),
+        "{text}"
+    );
+    let renamed = |virtual_machine: bool| {
+        let mut node = of_ipv6(virtual_machine);
+        let Fact::Known(hcas) = &mut node.hcas else {
+            panic!("no devices")
+        };
+        let mut hca = hcas.remove("mlx5_0").unwrap();
+        Arc::make_mut(&mut hca).name = "mlx5_an0".into();
+        hcas.insert("mlx5_an0".into(), hca);
+        let all = of(&node, &auto(), "gid-missing");
+        all.iter().any(|found| found.contains("mlx5_an0"))
+    };
+    assert!(renamed(false), "a physical node may give its devices such names");
+    assert!(!renamed(true));
+}
+
+#[test]
 fn a_missing_gid_is_info_if_equal_ports_lack_it_too_unless_no_port_has_one() {
     let bond = |mut node: Node| {
         without_ipv4(&mut node, "mlx5_bond_0");

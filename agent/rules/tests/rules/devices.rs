@@ -172,6 +172,22 @@ fn equal_boards_with_different_firmware_are_found_and_different_boards_are_not()
         set(tree, "/mlx5_bond_0/fw_ver", "22.31.1014");
     });
     assert_eq!(of(&storage, &auto(), "firmware-mixed"), [""; 0]);
+    // Broadcom reports no board.
+    let thor = |board: &str| {
+        node("bnxt-re", |tree| {
+            set(tree, "/bnxt_re1/fw_ver", "231.0.1.0");
+            for (address, board) in [("0000:c1:00.0", "0x4114"), ("0000:c1:00.1", board)] {
+                let function = path(tree, &format!("/{address}/vendor"));
+                let file = |name| function.replace("/vendor", name);
+                tree.write(&file("/subsystem_vendor"), "0x14e4\n").unwrap();
+                tree.write(&file("/subsystem_device"), format!("{board}\n"))
+                    .unwrap();
+            }
+        })
+    };
+    let found = message(&thor("0x4114"), &auto(), "firmware-mixed");
+    assert!(found.contains("14e4:4114) run different firmware"), "{found}");
+    assert_eq!(of(&thor("0x5045"), &auto(), "firmware-mixed"), [""; 0]);
 }
 
 #[test]
@@ -188,6 +204,18 @@ fn software_devices_are_a_warning_only_where_hardware_is_expected_or_there() {
     );
     let hardware = node("bnxt-re", |_| {});
     assert_eq!(of(&hardware, &profile(Profile::Rdma), "softroce-in-use"), [""; 0]);
+    // Without an adapter, there is nothing to find out about it.
+    let remedy = &findings(&software, &auto(), "softroce-in-use")[0].remedy;
+    assert!(
+        remedy.contains("no adapter that supports RDMA") && remedy.contains("rdma link delete rxe0"),
+        "{remedy}"
+    );
+    // Hardware of which a driver names a parent.
+    let named = node("bnxt-re", |tree| {
+        let file = path(tree, "/bnxt_re0/hca_type").replace("/hca_type", "/parent");
+        tree.write(&file, "eth0\n").unwrap();
+    });
+    assert_eq!(of(&named, &auto(), "softroce-in-use"), [""; 0]);
 }
 
 #[test]

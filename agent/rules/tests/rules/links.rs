@@ -237,10 +237,58 @@ fn an_infiniband_port_that_never_came_up_is_found_if_no_other_port_is_active() {
         of(&dark(&|_| {}), &profile(Profile::TcpOnly), "port-down"),
         [""; 0]
     );
-    // An Ethernet port without a cable is that of a network that the node does not use.
+    // An Ethernet port without a cable may be that of a network that the node does not use.
     let ethernet = dark(&|tree| {
         set(tree, "/hfi1_0/ports/1/link_layer", "Ethernet");
         tree.write("proc/1/net/route", "Iface\n").unwrap();
     });
-    assert_eq!(of(&ethernet, &auto(), "port-down"), [""; 0]);
+    assert_eq!(of(&ethernet, &auto(), "port-down"), ["hfi1_0:1 info"]);
+    assert_eq!(
+        of(&ethernet, &profile(Profile::Rdma), "port-down"),
+        ["hfi1_0:1 critical"]
+    );
+}
+
+#[test]
+fn an_adapter_for_infiniband_and_ethernet_whose_ports_are_all_down_is_found() {
+    let down = |first: bool, class: &str| {
+        node("mlx4-dual-port", |tree| {
+            set(tree, "/0000:04:00.0/class", class);
+            set(tree, "/mlx4_0/ports/1/link_layer", "Ethernet");
+            let counters: Vec<String> = tree
+                .entries()
+                .map(|(path, _)| path.to_owned())
+                .filter(|path| path.contains("/counters/port_") || path.ends_with("/carrier_up_count"))
+                .collect();
+            for path in counters {
+                tree.write(&path, "0\n").unwrap();
+            }
+            if first {
+                set(tree, "/mlx4_0/ports/1/state", "1: DOWN");
+                set(tree, "/mlx4_0/ports/1/phys_state", "3: Disabled");
+            }
+            tree.write("proc/1/net/route", "Iface\n").unwrap();
+        })
+    };
+    let all = down(true, "0x028000");
+    assert_eq!(
+        of(&all, &auto(), "port-down"),
+        ["mlx4_0:1 warning", "mlx4_0:2 warning"]
+    );
+    let second = &findings(&all, &auto(), "port-down")[1];
+    assert!(
+        second.remedy.contains("LINK_TYPE_P2=1") && second.remedy.contains("0000:04:00.0/mlx4_port2"),
+        "{}",
+        second.remedy
+    );
+    assert_eq!(
+        of(&down(true, "0x020000"), &auto(), "port-down"),
+        ["mlx4_0:1 info", "mlx4_0:2 info"],
+        "an Ethernet adapter may be unused"
+    );
+    assert_eq!(
+        of(&down(false, "0x028000"), &auto(), "port-down"),
+        [""; 0],
+        "the other port works"
+    );
 }

@@ -22,6 +22,7 @@ mod pods;
 mod rails;
 mod sriov;
 mod trends;
+mod without_device;
 
 use std::{
     sync::Arc,
@@ -143,6 +144,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("rails.rs"),
         include_str!("sriov.rs"),
         include_str!("trends.rs"),
+        include_str!("without_device.rs"),
         include_str!("../catalogue.rs"),
     ]
     .concat();

@@ -227,3 +227,55 @@ fn a_gpu_with_a_small_range_for_its_memory_is_found() {
         [""; 0]
     );
 }
+
+#[test]
+fn a_graphics_card_of_amd_for_computing_is_a_gpu_and_is_compared_with_an_equal_one() {
+    const SMALL: &str = "0x0000380000000000 0x000038000fffffff 0x000000000014220c\n";
+    const LARGE: &str = "0x0000380000000000 0x00003807ffffffff 0x000000000014220c\n";
+    let cards = |device: &str, first: &str| {
+        node("h100-connectx7", |tree| {
+            let gpus: Vec<_> = tree
+                .entries()
+                .filter(|(_, entry)| matches!(entry, Entry::Link { target, .. } if target.ends_with("drivers/nvidia")))
+                .map(|(path, _)| path.strip_suffix("/driver").unwrap().to_owned())
+                .collect();
+            for (number, gpu) in gpus.iter().enumerate() {
+                let text = if number == 0 { first } else { LARGE };
+                tree.write(&format!("{gpu}/vendor"), "0x1002\n").unwrap();
+                tree.write(&format!("{gpu}/device"), format!("{device}\n"))
+                    .unwrap();
+                tree.write(&format!("{gpu}/class"), "0x030000\n").unwrap();
+                tree.write(&format!("{gpu}/resource"), text).unwrap();
+                if number == 0 {
+                    assert!(tree.remove(&format!("{gpu}/driver")));
+                }
+            }
+        })
+    };
+    let professional = cards("0x7551", SMALL);
+    assert_eq!(
+        of(&professional, &auto(), "gpu-aperture-small"),
+        ["0000:18:00.0 warning"]
+    );
+    let found = &findings(&professional, &auto(), "gpu-aperture-small")[0];
+    assert!(
+        found.message.contains("an equal GPU shows 32 GiB") && !found.remedy.contains("nvidia-smi"),
+        "{} {}",
+        found.message,
+        found.remedy
+    );
+    let found = findings(&professional, &auto(), "gpu-without-driver");
+    assert!(
+        found[0].message.contains("7 of 8") && found[0].remedy.contains("amdgpu"),
+        "{}",
+        found[0].message
+    );
+    assert_eq!(
+        of(&cards("0x7551", LARGE), &auto(), "gpu-aperture-small"),
+        [""; 0]
+    );
+    // A card that only shows a picture.
+    for rule in ["gpu-aperture-small", "gpu-without-driver"] {
+        assert_eq!(of(&cards("0x68f9", SMALL), &auto(), rule), [""; 0], "{rule}");
+    }
+}

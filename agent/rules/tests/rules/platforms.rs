@@ -176,3 +176,30 @@ fn the_description_of_the_distribution_counts_before_the_kernel() {
     let text = remedy("connectx7-gpu", "iommu-group-translated", "ID=weather", |_| {});
     assert!(text.contains("grubby"), "{text}");
 }
+
+#[test]
+fn a_gpu_driver_without_nvidia_peermem_gets_a_remedy_that_exists_for_it() {
+    let with = |version: &str| {
+        let node = node("h100-connectx7", |tree| {
+            tree.write(
+                "proc/modules",
+                "nvidia 1 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\nmlx_compat 1 0 - Live 0x0\n",
+            )
+            .unwrap();
+            tree.write(
+                "proc/driver/nvidia/version",
+                format!("NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Fri May 31 09:35:42 UTC 2024\n"),
+            )
+            .unwrap();
+        });
+        findings(&node, &auto(), "peer-memory-missing").remove(0).remedy
+    };
+    let old = with("450.51.06");
+    assert!(
+        old.contains("modprobe nv_peer_mem")
+            && !old.contains("modprobe nvidia_peermem")
+            && !old.contains("5.12"),
+        "{old}"
+    );
+    assert!(!with("535.104.05").contains("nv_peer_mem"));
+}

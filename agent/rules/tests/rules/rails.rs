@@ -5,6 +5,8 @@ use rdma_health_node::{
     network::{BondMember, Settings},
 };
 
+use rdma_health_node::pci::Role;
+
 use super::*;
 
 const H100: &str = "h100-connectx7";
@@ -338,20 +340,34 @@ fn a_gpu_without_its_driver_is_found_and_one_of_a_virtual_machine_is_not() {
 
 #[test]
 fn a_slot_that_is_too_slow_for_the_port_is_found() {
-    let with_slot = |width: u32| {
+    let with_slot = |width: u32, gpu: Option<(u32, u16)>| {
         let mut node = node(H100, |_| {});
         let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
             panic!("no PCI")
         };
+        if let Some((class, device)) = gpu {
+            for function in functions.values_mut().filter(|one| one.role == Role::Gpu) {
+                (function.class, function.device) = (Fact::Known(class), Fact::Known(device));
+            }
+        }
         let above = functions["0000:13:00.0"].bridges.last().unwrap().clone();
         for address in ["0000:13:00.0", above.as_str()] {
             functions.get_mut(address).unwrap().link.width = Fact::Known(width);
         }
         functions.get_mut(&above).unwrap().link.max_width = Fact::Known(width);
-        of(&node, &auto(), "pci-below-port-rate")
+        node
     };
-    assert_eq!(with_slot(8), ["mlx5_0:1 warning"]);
-    assert_eq!(with_slot(16), [""; 0]);
+    let rule = "pci-below-port-rate";
+    assert_eq!(of(&with_slot(8, None), &auto(), rule), ["mlx5_0:1 warning"]);
+    assert_eq!(of(&with_slot(16, None), &auto(), rule), [""; 0]);
+    let remedy = |gpu| findings(&with_slot(8, gpu), &auto(), rule).remove(0).remedy;
+    assert!(remedy(None).contains("Move the card"));
+    // On a GB10, the adapters are part of the board.
+    let soldered = remedy(Some((0x03_0000, 0x2e12)));
+    assert!(
+        soldered.contains("part of the board") && !soldered.contains("slot"),
+        "{soldered}"
+    );
 }
 
 #[test]

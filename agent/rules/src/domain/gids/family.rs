@@ -12,6 +12,14 @@ pub(super) const RESTORE_V6: Remedy = Remedy {
     ..Remedy::all("")
 };
 
+/// What to do about a port that has routed GIDs of IPv6 only, as its equals do.
+pub(super) const USE_V6: Remedy = Remedy {
+    any: "GIDs of IPv6 work if all nodes use them and jobs select them: with NCCL, set NCCL_IB_ADDR_FAMILY=AF_INET6 (2.21 or later), otherwise the \
+        index of such a GID (NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX). Only programs that know IPv4 alone need an IPv4 address on NETDEV.",
+    host: "show_gids; ip -6 addr show NETDEV",
+    ..Remedy::all("")
+};
+
 /// What is wrong with such a port, with the share of the equal ports that have a GID.
 pub(super) fn words(port: &Port<'_>, share: Option<&String>) -> String {
     let netdev = port.netdev.known().map_or_else(String::new, |netdev| {

@@ -34,6 +34,10 @@ pub(super) enum Why<'a> {
     OnlyInfiniband,
     /// It is the port of a software device, and no port of the node is ACTIVE.
     OfSoftware,
+    /// Its adapter is made for InfiniBand, too, and no port of the node is ACTIVE.
+    OfBothKinds,
+    /// No port of the node is ACTIVE, and it is an Ethernet port, which may be unused.
+    NoneActive,
 }
 
 impl fmt::Display for Why<'_> {
@@ -49,7 +53,10 @@ impl fmt::Display for Why<'_> {
             }
             Self::EqualsActive(share) => return write!(f, "{share} equal ports are ACTIVE"),
             Self::ServesGpus => "it serves GPUs, and no port of the node is ACTIVE",
-            Self::OnlyInfiniband => "no RDMA port of the node is ACTIVE",
+            Self::OnlyInfiniband | Self::NoneActive => "no RDMA port of the node is ACTIVE",
+            Self::OfBothKinds => {
+                "its adapter is for InfiniBand and Ethernet, and no RDMA port of the node is ACTIVE"
+            }
             Self::OfSoftware => "it is the port of a software device, and no port of the node is ACTIVE",
         })
     }
@@ -114,7 +121,14 @@ impl<'a> ExpectedUp<'a> {
         if self.none_active && port.is_infiniband() && !port.is_lent() && !port.hca.is_software() {
             return Some(Why::OnlyInfiniband);
         }
-        (self.none_active && port.hca.is_software()).then_some(Why::OfSoftware)
+        if !self.none_active || port.is_lent() {
+            return None;
+        }
+        Some(match port.hca.is_software() {
+            true => Why::OfSoftware,
+            false if is_of_both_kinds(self.node, port) => Why::OfBothKinds,
+            false => Why::NoneActive,
+        })
     }
 
     /// Whether the port has another link type than its equals, which is reported separately: it cannot come up.
@@ -131,6 +145,14 @@ impl<'a> ExpectedUp<'a> {
     pub(super) fn share_of_equals(&self, port: &Port<'_>) -> Option<&str> {
         self.behind.get(&Subject::of_port(port)).map(String::as_str)
     }
+}
+
+/// Whether the ports of the adapter are InfiniBand or Ethernet (ConnectX-3): its PCI class is neither, but that of network controllers of another
+/// kind. What a virtual machine was given is one or the other.
+fn is_of_both_kinds(node: &Node, port: &Port<'_>) -> bool {
+    const OTHER: u32 = 0x0280;
+    let class = node.link_of(port.hca).and_then(|(_, pci)| pci.class.known());
+    class.is_some_and(|class| class >> 8 == OTHER) && !node.is_virtual_machine()
 }
 
 /// Whether the host of a virtual machine holds an InfiniBand port down. A port of hardware with a link is INIT at least (InfiniBand

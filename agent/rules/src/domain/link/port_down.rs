@@ -26,6 +26,7 @@ pub static PORT_DOWN: Rule = Rule {
         &NONE_ACTIVE,
         &SET_UP,
         &IN_SOFTWARE,
+        &UNUSED,
     ]),
     title: "A port that is in use or expected is not ACTIVE",
     explanation: "The logical state of the port is not ACTIVE. A port counts as in use if its network device has had \
@@ -33,7 +34,8 @@ pub static PORT_DOWN: Rule = Rule {
         virtual machine that is DOWN although its link is up. A port \
         that never came up is expected to be ACTIVE if at least three quarters of the equal ports are, if its network device is up and has an IPv4 \
         address, if it is one of the InfiniBand ports that a virtual machine was given and none of them is ACTIVE, or if it is \
-        InfiniBand, one of the adapters of the GPUs, or of a software device, and no port of the node is ACTIVE.",
+        InfiniBand, one of the adapters of the GPUs, of an adapter for InfiniBand and Ethernet, or of a software device, and no port of the node \
+        is ACTIVE.",
     remedy: Remedy {
         any: "Read the messages of the driver (journalctl -k | grep -e ADDRESS -e NETDEV), and check the cable, the switch port and the \
             network device.",
@@ -62,7 +64,7 @@ static NEVER_CAME_UP: Exception = Exception {
 };
 
 static NONE_ACTIVE: Exception = Exception {
-    condition: "if the port never came up, is InfiniBand or serves GPUs, and no port of the node is ACTIVE",
+    condition: "if the port never came up, is InfiniBand, of an adapter for InfiniBand and Ethernet, or serves GPUs, and no port of the node is ACTIVE",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 
@@ -74,6 +76,11 @@ static SET_UP: Exception = Exception {
 static IN_SOFTWARE: Exception = Exception {
     condition: "if it is a port of a software device, and no port of the node is ACTIVE",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
+static UNUSED: Exception = Exception {
+    condition: "if it is another Ethernet port that never came up, and no port of the node is ACTIVE: the adapter may be unused",
+    severities: Severities::INFO.rdma_expected(Severity::Critical),
 };
 
 static DOES_NOT_EXIST: Exception = Exception {
@@ -124,7 +131,8 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             "{port} is {}{physically}, expected ACTIVE: {why}{set_down}{other_end}",
             state.name
         );
-        let of_a_pod = why != Why::Listed && port.is_ethernet() && is_elsewhere(&port);
+        let is_never_of_pod = matches!(why, Why::Listed | Why::OfBothKinds | Why::NoneActive);
+        let of_a_pod = !is_never_of_pod && port.is_ethernet() && is_elsewhere(&port);
         let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
             .exception(if of_a_pod {
                 Some(&OF_A_POD)
@@ -133,9 +141,13 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             })
             .remedy(if is_down_with_link(&port) {
                 OF_THE_HOST
+            } else if why == Why::OfBothKinds {
+                OF_BOTH_KINDS
             } else {
                 remedy_of(node, &port)
             })
+            .fill("MLX4_PORT", format!("mlx4_port{}", port.number))
+            .fill("LINK_TYPE", format!("LINK_TYPE_P{}", port.number))
             .evidence(port.file("state"), state);
         if let Some(share) = expected.share_of_equals(&port) {
             finding = finding.evidence("state of equal ports", format!("{share} are ACTIVE"));
@@ -166,7 +178,8 @@ fn exception_of(why: &Why<'_>) -> Option<&'static Exception> {
         Why::HeldDown | Why::Listed | Why::HadCarrier | Why::CarriedTraffic => None,
         Why::HasAddress | Why::GivenToGuest => Some(&SET_UP),
         Why::EqualsActive(_) => Some(&NEVER_CAME_UP),
-        Why::ServesGpus | Why::OnlyInfiniband => Some(&NONE_ACTIVE),
+        Why::ServesGpus | Why::OnlyInfiniband | Why::OfBothKinds => Some(&NONE_ACTIVE),
+        Why::NoneActive => Some(&UNUSED),
         Why::OfSoftware => Some(&IN_SOFTWARE),
     }
 }
@@ -277,6 +290,15 @@ const ADMINISTRATIVELY_DOWN: Remedy = Remedy {
         manager does not name it, or a person or program set it down. If it comes up without a link, check the cable and the switch port.",
     openshift: "Check the NodeNetworkConfigurationPolicy and what nmstate reports: oc get nns NODE -o yaml",
     host: "ip link set NETDEV up; ip link show NETDEV; nmcli device show NETDEV; networkctl status NETDEV; ethtool NETDEV",
+    ..Remedy::all("")
+};
+
+/// What to do about an Ethernet port of an adapter that is made for InfiniBand, too.
+const OF_BOTH_KINDS: Remedy = Remedy {
+    any: "If the cable leads to an InfiniBand switch, the port is of the wrong link type: set it to InfiniBand, now and for good; if it leads to an \
+        Ethernet switch, set NETDEV up. Without a link, check the cable and the switch port.",
+    host: "InfiniBand: echo ib > /sys/bus/pci/devices/ADDRESS/MLX4_PORT; mlxconfig -d ADDRESS set LINK_TYPE=1. Ethernet: ip link set NETDEV up; \
+        ethtool NETDEV",
     ..Remedy::all("")
 };
 

@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rdma_health_node::{Node, infiniband::CLASS, pci::Role, words::count};
+use rdma_health_node::{
+    Node,
+    infiniband::{CLASS, Hca},
+    pci::Role,
+    words::count,
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, domain::lost,
@@ -122,7 +127,8 @@ pub static FIRMWARE_MIXED: Rule = Rule {
         "Drain the node, because this cuts every connection. Update all adapters to one version (mlxfwmanager, \
         mlxup, or the tool of the vendor) and reset them or reboot.",
     ),
-    false_alarms: "Only adapters with the same driver and board id are compared. Virtual functions are not. For information on a node of \
+    false_alarms: "Only adapters with the same driver and board id are compared; where the driver reports none, with the same PCI ids of chip and \
+        board. Virtual functions are not. For information on a node of \
         which nothing is expected: vendors support releases side by side, replaced adapters come with newer ones, and the first number of a \
         version is that of the adapter's generation, which is the same for one board.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
@@ -130,10 +136,10 @@ pub static FIRMWARE_MIXED: Rule = Rule {
 };
 
 fn firmware_mixed(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let mut boards: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    let mut boards: BTreeMap<(&str, String), BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for hca in node.hcas().filter(|hca| !hca.is_virtual() && !hca.is_software()) {
         let (Some(driver), Some(board), Some(firmware)) =
-            (hca.driver.known(), hca.board_id.known(), hca.firmware.known())
+            (hca.driver.known(), board(node, hca), hca.firmware.known())
         else {
             continue;
         };
@@ -150,10 +156,7 @@ fn firmware_mixed(node: &Node, _: &Expectations) -> Vec<Draft> {
             .iter()
             .map(|(version, names)| format!("{version} on {}", names.join(", ")))
             .collect();
-        let message = format!(
-            "adapters of board {board} run different firmware: {}",
-            words.join("; ")
-        );
+        let message = format!("adapters of {board} run different firmware: {}", words.join("; "));
         let mut finding = Draft::new(&FIRMWARE_MIXED, Subject::node(), message);
         for (version, names) in versions {
             finding = finding.evidence(format!("{CLASS}/{}/fw_ver", names[0]), version);
@@ -161,6 +164,24 @@ fn firmware_mixed(node: &Node, _: &Expectations) -> Vec<Draft> {
         finding
     });
     found.collect()
+}
+
+/// What makes adapters equal: the id of their board, or the PCI ids of chip and board.
+fn board(node: &Node, hca: &Hca) -> Option<String> {
+    if let Some(board) = hca.board_id.known() {
+        return Some(format!("board {board}"));
+    }
+    let (_, pci) = node.link_of(hca)?;
+    let (vendor, device) = (pci.vendor.known()?, pci.device.known()?);
+    let model = node
+        .model(hca)
+        .map_or(String::new(), |model| format!("{model}, "));
+    let board = match (pci.subsystem.known(), pci.subsystem.is_absent()) {
+        (Some((vendor, device)), _) => format!(", board {vendor:04x}:{device:04x}"),
+        (None, true) => String::new(),
+        (None, false) => return None,
+    };
+    Some(format!("one model ({model}PCI {vendor:04x}:{device:04x}{board})"))
 }
 
 /// `softroce-in-use`.
@@ -181,6 +202,18 @@ pub static SOFTROCE_IN_USE: Rule = Rule {
     judge: softroce_in_use,
 };
 
+/// What to do where no adapter is there.
+const WITHOUT_ADAPTER: Remedy = Remedy::all(
+    "The node has no adapter that supports RDMA: if jobs need its speed, run them on a node (or a type of virtual machine) that has one. If no job \
+    uses the software device, remove it: rdma link delete NAME",
+);
+
+/// What to do where an adapter has an RDMA device, too.
+const NEXT_TO_HARDWARE: Remedy = Remedy::all(
+    "Check that jobs use the RDMA devices of the adapter (NCCL_IB_HCA, UCX_NET_DEVICES). If no job uses the software device, remove it: rdma link \
+    delete NAME",
+);
+
 static HARDWARE_UNUSED: Exception = Exception {
     condition: "if no adapter has an RDMA device, although one supports RDMA",
     severities: Severities::WARNING,
@@ -197,13 +230,18 @@ fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
         return Vec::new();
     };
     let hardware = node.hcas().any(|hca| !hca.is_software());
-    let capable = node.functions().iter().any(|function| {
-        function.role == Role::Capable && function.driver.is_some() && function.lent_to.is_none()
-    });
-    let exception = match (hardware, capable) {
-        (true, _) => Some(&WITH_HARDWARE),
-        (false, true) => Some(&HARDWARE_UNUSED),
-        (false, false) => None,
+    let functions = node.functions();
+    let mut capable = functions
+        .iter()
+        .filter(|function| function.role == Role::Capable && function.lent_to.is_none());
+    let is_there = capable.clone().next().is_some();
+    let (exception, remedy) = if hardware {
+        (Some(&WITH_HARDWARE), NEXT_TO_HARDWARE)
+    } else if !is_there {
+        (None, WITHOUT_ADAPTER)
+    } else {
+        let is_driven = capable.any(|function| function.driver.is_some());
+        (is_driven.then_some(&HARDWARE_UNUSED), SOFTROCE_IN_USE.remedy)
     };
     let names: BTreeSet<&str> = software.iter().map(|hca| hca.name.as_str()).collect();
     let names: Vec<_> = names.into_iter().take(8).collect();
@@ -221,6 +259,8 @@ fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
     vec![
         finding
             .exception(exception)
+            .remedy(remedy)
+            .fill("NAME", &first.name)
             .evidence(format!("{CLASS}/{}/parent", first.name), parent),
     ]
 }

@@ -102,10 +102,10 @@ pub(super) fn refused<'a>(node: &'a Node, module: &str) -> Option<&'a str> {
 /// The line of the kernel log in which the driver of a function, or the RDMA module of it, says that the function has no RDMA.
 pub(super) fn unsupported<'a>(node: &'a Node, module: &str, address: &str) -> Option<&'a str> {
     const WORDS: [&str; 4] = [
-        "is not supported on this device",
+        "rdma is not supported",
+        "roce is not supported",
         "not rdma capable",
         "does not support rdma",
-        "rdma is not supported",
     ];
     let says = |line: &&String| {
         let is_of_it = line.contains(address) || line.contains(&format!("{module}: "));
@@ -113,6 +113,20 @@ pub(super) fn unsupported<'a>(node: &'a Node, module: &str, address: &str) -> Op
             && WORDS
                 .iter()
                 .any(|words| line.to_ascii_lowercase().contains(words))
+    };
+    node.kernel_lines().iter().find(says).map(String::as_str)
+}
+
+/// The line of the kernel log in which the driver of a function says that its firmware is too old.
+pub(super) fn outdated<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
+    const NEWER: [&str; 3] = ["upgrade", "update", "too old"];
+    const FIRMWARE: [&str; 2] = ["firmware", "fw"];
+    let says = |line: &&String| {
+        let text = line.to_ascii_lowercase();
+        let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
+        line.contains(address)
+            && NEWER.iter().any(|newer| text.contains(newer))
+            && words.any(|word| FIRMWARE.contains(&word))
     };
     node.kernel_lines().iter().find(says).map(String::as_str)
 }

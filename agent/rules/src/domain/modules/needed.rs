@@ -7,7 +7,7 @@ use crate::{Remedy, remedy::kernel_argument};
 use super::{
     LOAD_ON_A_HOST, RDMA_MODULES_MISSING,
     kernel_module::{
-        allow, blacklisted, configured_off, module_of, modules_of, refused, unsigned, unsupported,
+        allow, blacklisted, configured_off, module_of, modules_of, outdated, refused, unsigned, unsupported,
     },
     load_here,
 };
@@ -30,6 +30,12 @@ pub(super) struct Module<'a> {
     pub(super) refused: Option<&'a str>,
     /// The line of the kernel log that says that the function has no RDMA.
     pub(super) unsupported: Option<&'a str>,
+    /// The line of the kernel log that says that the firmware of the function is too old for its driver.
+    pub(super) outdated: Option<&'a str>,
+    /// Whether the module that should hold the function, or make its RDMA device, is loaded.
+    is_loaded: bool,
+    /// Whether no driver holds the function.
+    is_unbound: bool,
 }
 
 impl<'a> Module<'a> {
@@ -41,14 +47,15 @@ impl<'a> Module<'a> {
         let has = |name: Option<&str>| name.and_then(|name| node.modules.has(name));
         let (core_loaded, loaded) = (has(core), has(name));
         // Without its driver, the reason for that comes first.
-        let first = if core_loaded == Some(false) { core } else { name };
-        let is_missing = core_loaded == Some(false) || loaded == Some(false);
+        let first = if core_loaded.is_some() { core } else { name };
+        let is_missing = core_loaded.or(loaded) == Some(false);
         let missing = first.filter(|_| is_missing);
         let blacklisted = first
             .filter(|_| is_missing || loaded.is_none())
             .and_then(|name| blacklisted(node, name));
         let off = missing.map_or_else(Vec::new, |name| configured_off(node, name));
         let refused = missing.and_then(|name| refused(node, name));
+        let is_loaded = core_loaded.or(loaded) == Some(true);
         let is_explained = blacklisted.is_some() || !off.is_empty() || refused.is_some();
         Self {
             name,
@@ -60,23 +67,39 @@ impl<'a> Module<'a> {
             off,
             refused,
             unsupported: name
-                .filter(|_| loaded == Some(true))
+                .filter(|_| is_loaded)
                 .and_then(|name| unsupported(node, name, function.address)),
+            outdated: outdated(node, function.address).filter(|_| is_loaded),
+            is_loaded,
+            is_unbound: function.driver.is_none(),
         }
     }
 
-    /// The module that is not loaded; the driver of the function before the module for RDMA.
+    /// Whether the configuration keeps it from being loaded.
+    pub(super) fn is_off(&self) -> bool {
+        self.blacklisted.is_some() || !self.off.is_empty()
+    }
+
+    /// The module that the finding is about: one that is not loaded, one that does not hold the function, or that for RDMA.
+    pub(super) fn concerned(&self) -> Option<&'static str> {
+        self.first_missing().or(self.core).or(self.name)
+    }
+
+    /// The module that is not loaded; the driver of the function before the module for RDMA, which waits for it.
     pub(super) fn first_missing(&self) -> Option<&'static str> {
-        let core = self.core.filter(|_| self.core_loaded == Some(false));
-        core.or(self.name.filter(|_| self.loaded == Some(false)))
+        match (self.core, self.core_loaded) {
+            (Some(core), Some(false)) => Some(core),
+            (Some(_), Some(true)) => None,
+            _ => self.name.filter(|_| self.loaded == Some(false)),
+        }
     }
 
     /// Why the function has no RDMA device, as far as it is known.
     pub(super) fn why_not(&self) -> String {
-        let state = match (self.first_missing(), self.loaded) {
+        let state = match (self.first_missing(), self.is_loaded) {
             (Some(name), _) => format!("{name} is not loaded"),
-            (None, Some(true)) => {
-                let name = self.core.or(self.name).unwrap_or("the module");
+            (None, true) => {
+                let name = self.concerned().unwrap_or("the module");
                 format!("{name} is loaded but did not bind to it")
             }
             _ => "no module bound to it".into(),
@@ -87,6 +110,8 @@ impl<'a> Module<'a> {
             ", and the kernel refused a module because of its signature"
         } else if self.unsupported.is_some() {
             ", because the firmware of the adapter offers no RDMA (the driver says that it is not supported)"
+        } else if self.outdated.is_some() {
+            ", and the driver says that the firmware of the adapter is too old"
         } else {
             ""
         };
@@ -95,12 +120,20 @@ impl<'a> Module<'a> {
 
     /// What to do on any node.
     pub(super) fn remedy(&self) -> Remedy {
-        match (self.name, self.loaded) {
+        match self.name {
             _ if self.unsigned.is_some() => UNSIGNED,
             _ if self.unsupported.is_some() => SWITCHED_OFF,
-            (_, Some(true)) if self.first_missing().is_none() => DID_NOT_BIND,
+            _ if self.is_loaded => match self.outdated {
+                Some(_) => OUTDATED,
+                None if self.is_unbound => NO_DRIVER_BOUND,
+                None => DID_NOT_BIND,
+            },
             _ if self.refused.is_some() => REFUSED,
-            (None | Some("mlx5_ib" | "mlx4_ib"), _) => RDMA_MODULES_MISSING.remedy,
+            Some("mlx5_ib" | "mlx4_ib") if self.first_missing().is_some() => Remedy {
+                any: LOAD_OF_OTHERS.any,
+                ..RDMA_MODULES_MISSING.remedy
+            },
+            None | Some("mlx5_ib" | "mlx4_ib") => RDMA_MODULES_MISSING.remedy,
             _ => LOAD_OF_OTHERS,
         }
     }
@@ -124,7 +157,7 @@ impl<'a> Module<'a> {
         if missing == "mlx4_core" && node.modules.is_ofed() == Some(true) {
             return Some(WITHOUT_MLX4.to_owned());
         }
-        let mut any = format!("Load {missing}, and read what the driver logs: journalctl -k | grep ADDRESS.");
+        let mut any = LOAD_OF_OTHERS.any.replace("MODULE", missing);
         if name.starts_with("mlx") && node.platform().cluster != Some(Cluster::Host) {
             any.push_str(
                 " If a pod of the NVIDIA Network Operator manages OFED, check that pod, because it unloads the modules of the kernel first.",
@@ -136,7 +169,8 @@ impl<'a> Module<'a> {
 
 /// What to do where the module of an adapter by another vendor than NVIDIA is not loaded.
 const LOAD_OF_OTHERS: Remedy = Remedy {
-    any: "Load MODULE, and read what the driver logs: journalctl -k | grep ADDRESS.",
+    any: "Load MODULE, and read what the driver logs: journalctl -k | grep ADDRESS. If modprobe finds no such module, install the one for the kernel \
+        that runs (uname -r).",
     openshift: "Load MODULE at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf.",
     host: LOAD_ON_A_HOST,
     ..Remedy::all("")
@@ -147,6 +181,22 @@ const DID_NOT_BIND: Remedy = Remedy {
     any: "Read why MODULE did not bind: journalctl -k | grep -e ADDRESS -e MODULE. RDMA may be disabled for the function: \
         devlink dev param show pci/ADDRESS name enable_rdma (for RoCE: name enable_roce). If it is enabled, unload and load the module.",
     host: "modprobe -r MODULE; modprobe MODULE",
+    ..Remedy::all("")
+};
+
+/// What to do where the driver of a function is loaded and does not hold it.
+const NO_DRIVER_BOUND: Remedy = Remedy {
+    any: "Read why MODULE did not take the adapter (journalctl -k | grep -e ADDRESS -e MODULE), then let it try again. If MODULE does not know the \
+        adapter (modinfo MODULE | grep alias), update it. If it fails again, update or reset the firmware of the adapter; a power cycle (not a         reboot) also resets it.",
+    host: "echo ADDRESS > /sys/bus/pci/drivers_probe; cat /sys/bus/pci/devices/ADDRESS/driver_override",
+    ..Remedy::all("")
+};
+
+/// What to do where the driver asks for newer firmware.
+const OUTDATED: Remedy = Remedy {
+    any: "Update the firmware of the adapter to a release that its driver supports, because the driver says that it is too old, then reboot. Loading \
+        MODULE again does not help.",
+    host: "journalctl -k | grep ADDRESS; NVIDIA: mstflint -d ADDRESS query, mlxfwmanager -d ADDRESS; others: the tool of the vendor",
     ..Remedy::all("")
 };
 

@@ -36,8 +36,8 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether a function without a driver should have one: it has no other use than RDMA. An InfiniBand adapter next to others that work may
-    /// be left out on purpose.
+    /// Whether a function without a driver should have one: it has no other use than RDMA, or it is an adapter of NVIDIA and no other one of
+    /// the node is in use. An adapter next to others that work may be left out on purpose.
     fn is_expected_to_have_driver(&self, function: &Function<'_>) -> bool {
         let is_without_rdma = || {
             let mut hardware = self.node.hcas().filter(|hca| !hca.is_software());
@@ -53,7 +53,18 @@ impl Context<'_> {
         };
         self.gpus_without_rdma
             || is_only_for_rdma(function)
-            || (is_of_fabric(function) && is_without_rdma() && !has_logged())
+            || ((is_of_fabric(function) || self.is_unused_card(function))
+                && is_without_rdma()
+                && !has_logged())
+    }
+
+    /// Whether a function is an adapter of NVIDIA, and no driver holds any of these on the node, be it for Ethernet or for a virtual machine.
+    fn is_unused_card(&self, function: &Function<'_>) -> bool {
+        let functions = self.node.functions();
+        let mut cards = functions
+            .iter()
+            .filter(|one| one.role == Role::Capable && is_of_nvidia(one));
+        is_of_nvidia(function) && cards.all(|one| one.driver.is_none())
     }
 }
 
@@ -98,8 +109,10 @@ fn behind_equals(node: &Node) -> BTreeMap<String, String> {
     behind
 }
 
-/// Network controllers for InfiniBand and for other fabrics, by PCI class and subclass.
-const FABRIC: [u32; 2] = [0x0207, 0x0208];
+/// Network controllers for InfiniBand and for other fabrics, and InfiniBand among serial buses, by PCI class and subclass.
+const FABRIC: [u32; 3] = [0x0207, 0x0208, 0x0c06];
+/// Network controllers of another kind.
+const OTHER: u32 = 0x0280;
 
 /// Whether a function has no other use than RDMA: those that clouds and hypervisors attach for it (EFA, erdma, PVRDMA).
 fn is_only_for_rdma(function: &Function<'_>) -> bool {
@@ -108,10 +121,22 @@ fn is_only_for_rdma(function: &Function<'_>) -> bool {
     function.role == Role::Capable && vendor.is_some_and(|vendor| VENDORS.contains(vendor))
 }
 
-/// Whether a function is of PCI class InfiniBand or fabric.
+/// Whether a function is for InfiniBand or another fabric: by its PCI class, or, if the class is that of network controllers of any kind (ConnectX-3,
+/// whose ports are one or the other), because it has no network device, which each Ethernet port has.
 fn is_of_fabric(function: &Function<'_>) -> bool {
-    let class = function.pci.and_then(|pci| pci.class.known());
-    class.is_some_and(|class| FABRIC.contains(&(class >> 8)))
+    let Some(pci) = function.pci else { return false };
+    pci.class.known().is_some_and(|class| match class >> 8 {
+        OTHER => is_of_nvidia(function) && pci.netdevs.is_absent(),
+        class => FABRIC.contains(&class),
+    })
+}
+
+/// Whether a function is an adapter of NVIDIA, formerly Mellanox.
+fn is_of_nvidia(function: &Function<'_>) -> bool {
+    const MELLANOX: u16 = 0x15b3;
+    function
+        .pci
+        .is_some_and(|pci| pci.vendor.known() == Some(&MELLANOX))
 }
 
 /// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
@@ -144,14 +169,16 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     {
         return None;
     }
-    let is_fabric = is_of_fabric(function) || is_only_for_rdma(function);
+    let module = Module::of(node, function);
+    // Who keeps the driver of an Ethernet adapter from being loaded does not use the adapter on purpose.
+    let is_unused = function.driver.is_none() && !module.is_off();
+    let is_fabric = is_of_fabric(function) || is_only_for_rdma(function) || is_unused;
     let share = context.behind.get(address);
     let exception = match share {
         _ if context.gpus_without_rdma => Some(&GPUS_WITHOUT_RDMA),
         Some(_) => Some(&EQUALS_HAVE_ONE),
         None => (!is_fabric).then_some(&ETHERNET),
     };
-    let module = Module::of(node, function);
     let driver = function.driver.unwrap_or("no driver");
     let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
     let message = if let Some(argument) = &module.blacklisted {
@@ -167,10 +194,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         .exception(exception)
         .remedy(module.remedy())
         .written_remedy(module.remedy_here(node))
-        .fill(
-            "MODULE",
-            module.first_missing().or(module.name).unwrap_or("MODULE"),
-        )
+        .fill("MODULE", module.concerned().unwrap_or("MODULE"))
         .case(if module.unsigned.is_some() {
             FindingCase::Unsigned
         } else {
@@ -183,7 +207,9 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     if let Some(core) = module.core.filter(|_| module.core_loaded == Some(false)) {
         finding = finding.evidence("/proc/modules", format!("no {core}"));
     }
-    if let Some(name) = module.name {
+    if let Some(core) = module.core.filter(|_| module.core_loaded == Some(true)) {
+        finding = finding.evidence("/proc/modules", format!("{core} is loaded"));
+    } else if let Some(name) = module.name {
         let words = match module.loaded {
             Some(true) => format!("{name} is loaded"),
             Some(false) => format!("no {name}"),
@@ -194,7 +220,13 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     for line in &module.off {
         finding = finding.evidence(format!("{} line {}", line.file, line.number), &line.text);
     }
-    if let Some(line) = module.refused.or(module.unsigned).or(module.unsupported) {
+    let lines = [
+        module.refused,
+        module.unsigned,
+        module.unsupported,
+        module.outdated,
+    ];
+    if let Some(line) = lines.into_iter().flatten().next() {
         finding = finding.evidence("/dev/kmsg", line);
     }
     if let Some(argument) = module.blacklisted {

@@ -1,0 +1,193 @@
+//! Adapters without an RDMA device: which class they are of, what holds them, and what is to be done.
+
+use super::*;
+
+/// How an adapter without an RDMA device shows.
+struct Card {
+    class: &'static str,
+    device: &'static str,
+    driver: Option<&'static str>,
+    /// A network device of it.
+    netdev: Option<&'static str>,
+}
+
+const CONNECTX3: Card = Card {
+    class: "0x028000",
+    device: "0x1003",
+    driver: Some("mlx4_core"),
+    netdev: None,
+};
+
+/// A node without RDMA devices whose only adapters are two of NVIDIA that show so, with these modules and these lines of the kernel log.
+fn with(card: &Card, modules: &[&str], log: &str) -> Node {
+    node("infiniband-ndr", |tree| {
+        let devices: Vec<_> = tree
+            .entries()
+            .map(|(path, _)| path.to_owned())
+            .filter(|path| path.starts_with("sys/devices/") && path.ends_with("/fw_ver"))
+            .collect();
+        for device in devices {
+            let (function, name) = device.split_once("/infiniband/").unwrap();
+            let name = name.strip_suffix("/fw_ver").unwrap();
+            assert!(tree.remove(&format!("{function}/infiniband")));
+            assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+            tree.remove(&format!("{function}/net"));
+            tree.remove(&format!("{function}/driver"));
+            tree.write(&format!("{function}/class"), format!("{}\n", card.class))
+                .unwrap();
+            tree.write(&format!("{function}/device"), format!("{}\n", card.device))
+                .unwrap();
+            if let Some(driver) = card.driver {
+                tree.insert(
+                    &format!("{function}/driver"),
+                    Entry::Link {
+                        target: format!("../drivers/{driver}"),
+                    },
+                )
+                .unwrap();
+            }
+            if let Some(netdev) = card.netdev {
+                tree.write(&format!("{function}/net/{netdev}/mtu"), "1500\n")
+                    .unwrap();
+            }
+        }
+        let lines: Vec<_> = modules
+            .iter()
+            .map(|name| format!("{name} 1 0 - Live 0x0\n"))
+            .collect();
+        tree.write("proc/modules", lines.concat()).unwrap();
+        tree.write("dev/kmsg", log).unwrap();
+    })
+}
+
+fn first(node: &Node) -> Finding {
+    findings(node, &auto(), "rdma-modules-missing").remove(0)
+}
+
+#[test]
+fn an_adapter_of_any_class_of_network_controllers_is_judged() {
+    for class in ["0x028000", "0x020700", "0x0c0600"] {
+        let without_module = with(&Card { class, ..CONNECTX3 }, &["mlx4_core", "igb"], "");
+        let found = first(&without_module);
+        assert!(
+            found.message.contains("mlx4_ib is not loaded"),
+            "{class}: {}",
+            found.message
+        );
+        assert_eq!(found.severity.name(), "warning", "{class}");
+    }
+    // An Ethernet port of such an adapter has a network device, and may never be used for RDMA.
+    let ethernet = with(
+        &Card {
+            netdev: Some("ens1"),
+            ..CONNECTX3
+        },
+        &["mlx4_core", "mlx4_en"],
+        "",
+    );
+    assert_eq!(first(&ethernet).severity.name(), "info");
+}
+
+#[test]
+fn adapters_that_no_driver_holds_are_found_if_none_of_the_node_is_in_use() {
+    let unbound = |class, modules: &[&str]| {
+        let card = Card {
+            class,
+            device: "0x1017",
+            driver: None,
+            netdev: None,
+        };
+        with(&card, modules, "")
+    };
+    for class in ["0x020000", "0x028000", "0x020700"] {
+        let missing = first(&unbound(class, &["igb"]));
+        assert!(
+            missing.message.contains("mlx5_core is not loaded"),
+            "{class}: {}",
+            missing.message
+        );
+        assert_eq!(missing.severity.name(), "warning", "{class}");
+        assert!(missing.remedy.contains("modprobe"), "{}", missing.remedy);
+        // The driver is there and did not take the adapter: what is to be done is about the driver.
+        let refused = first(&unbound(class, &["mlx5_core", "mlx5_ib"]));
+        let text = format!("{} {}", refused.message, refused.remedy);
+        assert!(
+            text.contains("mlx5_core is loaded but did not bind") && text.contains("drivers_probe"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("mlx5_ib") && !text.contains("enable_rdma"),
+            "{text}"
+        );
+    }
+    // Another one of the node serves Ethernet: this one may be spare.
+    let spare = node("infiniband-ndr", |tree| {
+        for name in ["mlx5_0", "mlx5_1"] {
+            let Some(device) = tree
+                .entries()
+                .map(|(path, _)| path.to_owned())
+                .find(|path| path.ends_with(&format!("/infiniband/{name}/fw_ver")))
+            else {
+                continue;
+            };
+            let function = device.split("/infiniband/").next().unwrap().to_owned();
+            assert!(tree.remove(&format!("{function}/infiniband")));
+            assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+            set(tree, &format!("{function}/class"), "0x020000");
+            if name == "mlx5_1" {
+                assert!(tree.remove(&format!("{function}/driver")));
+            }
+        }
+        tree.write("proc/modules", "mlx5_core 1 0 - Live 0x0\n").unwrap();
+    });
+    let subjects: Vec<_> = of(&spare, &auto(), "rdma-modules-missing")
+        .into_iter()
+        .filter(|found| found.contains("0000:41:00.0"))
+        .collect();
+    assert_eq!(subjects, [""; 0]);
+}
+
+#[test]
+fn an_ethernet_adapter_whose_driver_is_kept_from_being_loaded_is_not_used_on_purpose() {
+    let card = Card {
+        class: "0x020000",
+        device: "0x1017",
+        driver: None,
+        netdev: None,
+    };
+    let mut off = with(&card, &["igb"], "");
+    Arc::make_mut(&mut off.host).cmdline = Fact::Known("ro modprobe.blacklist=mlx5_core".into());
+    assert_eq!(first(&off).severity.name(), "info");
+}
+
+#[test]
+fn firmware_that_the_driver_calls_too_old_explains_a_missing_device() {
+    let log = |line: &str| {
+        let text = format!("4,301,1204000,-;{line}\n");
+        let node = with(&CONNECTX3, &["mlx4_core", "mlx4_en", "mlx4_ib"], &text);
+        let address = first(&node).subject.device.unwrap();
+        with(
+            &CONNECTX3,
+            &["mlx4_core", "mlx4_en", "mlx4_ib"],
+            &text.replace("ADDRESS", &address),
+        )
+    };
+    let old = first(&log(
+        "mlx4_en ADDRESS: LSO not supported, please upgrade to later FW version to enable LSO",
+    ));
+    assert!(
+        old.message.contains("firmware of the adapter is too old"),
+        "{}",
+        old.message
+    );
+    assert!(
+        old.remedy.contains("Update the firmware") && !old.remedy.contains("modprobe"),
+        "{}",
+        old.remedy
+    );
+    // What the device does not support is not RDMA.
+    let other = first(&log("mlx4_en ADDRESS: UDP RSS is not supported on this device"));
+    assert!(!other.message.contains("offers no RDMA"), "{}", other.message);
+    let none = first(&log("mlx4_core ADDRESS: RDMA is not supported on this device"));
+    assert!(none.message.contains("offers no RDMA"), "{}", none.message);
+}
