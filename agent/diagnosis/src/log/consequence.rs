@@ -389,7 +389,7 @@ fn end_without_provider(symptoms: &mut [Symptom]) {
     }
 }
 
-/// Why an adapter could not be opened, or a doorbell of it not be mapped, where the program says it beside: a queue that could not be created, a
+/// Why an adapter could not be opened, or a doorbell of it not be mapped, where another line says it: a queue that could not be created, a
 /// socket, doorbell pages that are used up.
 fn end_opening(symptoms: &mut [Symptom]) {
     let is_reason = |symptom: &Symptom| match symptom.kind {

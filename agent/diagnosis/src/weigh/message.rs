@@ -3,7 +3,7 @@
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
-use crate::symptom::{Family, Software, Symptom, SymptomKind};
+use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
@@ -90,7 +90,13 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// A library that goes by names does not take a device of mlx5 for one, because it was renamed.
+/// The beginnings of the names that other drivers give to their devices.
+const OF_OTHERS: [&str; 20] = [
+    "mlx4", "mthca", "erdma", "irdma", "i40iw", "hfi1", "qib", "qedr", "hns_", "mana", "ionic", "ocrdma",
+    "vmw_", "usnic", "cxgb", "siw", "rxe", "bnxt", "efa", "rdmap",
+];
+
+/// A library that reads only the names does not take a device of mlx5 for one, because it was renamed.
 pub(super) fn renamed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let is_mlx5 = |name: &String| {
         let mut hcas = case.node.hcas();
@@ -101,7 +107,10 @@ pub(super) fn renamed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
                 .known()
                 .is_some_and(|driver| driver.starts_with("mlx5")),
             // The device may be another node's. Drivers of others name theirs after themselves.
-            None => Family::of(name).is_none() && case.node.modules.has("mlx5_core") != Some(false),
+            None => {
+                !OF_OTHERS.iter().any(|beginning| name.starts_with(beginning))
+                    && case.node.modules.has("mlx5_core") != Some(false)
+            }
         }
     };
     case.symptoms.iter().copied().find(|symptom| {
@@ -249,7 +258,7 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
     logged(case, scales);
 }
 
-/// A target that failed itself, where its answer says so.
+/// A target that failed itself, where its answer shows it.
 pub(crate) fn storage_access(case: &Case<'_>, scales: &mut Scales) {
     let failed = case
         .seen(&[SymptomKind::StorageRefused])
