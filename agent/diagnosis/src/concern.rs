@@ -205,12 +205,14 @@ fn is_passthrough(symptom: &Symptom, node: &Node) -> bool {
 fn is_optional_provider(symptom: &Symptom, node: &Node) -> bool {
     let Some((_, library)) = symptom
         .text
-        .split_once("load driver 'lib")
+        .split_once("load driver '")
         .filter(|_| symptom.kind == SymptomKind::NoProvider)
     else {
         return false;
     };
-    let provider = library.split('-').next().unwrap_or_default();
+    // `'libmlx5-rdmav34.so'`, in older releases `'mlx5'`.
+    let name = library.split(['-', '\'']).next().unwrap_or_default();
+    let provider = name.strip_prefix("lib").unwrap_or(name);
     // The driver's name begins with the provider's: mlx5_core, bnxt_re, irdma. hfi1 has the provider hfi1verbs.
     let is_of = |driver: &str| driver.starts_with(provider.trim_end_matches("verbs"));
     let mut drivers = node

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 
 use super::{
     families,
-    grade::{Level, level},
+    grade::{Grade, Level, level},
+    line::Lower,
+    operation::operation,
     origin, status,
 };
 
@@ -103,7 +105,8 @@ fn is_message(text: &str) -> bool {
     let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
     let is_prose = words.any(|word| ADVICE.contains(&word)) || lower.contains(" | ") || lower.contains('`');
     // What the program names itself, and then says: `hfi_userinit_internal: …`, `Transport retry count exceeded on mlx5_0:1`.
-    !is_prose && (families::find(&lower).is_some() || status::status_in(&lower).is_some())
+    let fails = || Grade::of(&Lower::of(text)).is_failure() && operation(&lower).is_some();
+    !is_prose && (families::find(&lower).is_some() || status::status_in(&lower).is_some() || fails())
 }
 
 /// Whether a line begins with the place in a source that wrote it: `mtl_ofi.h:101: Error returned …`, `ib_iface.c:746  UCX  ERROR …`.

@@ -29,6 +29,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "vfio",
     "has no ip",
     "passthrough of host",
+    "single function device",
     "config space file",
     "deepep",
     "deep_ep",

@@ -67,8 +67,15 @@ pub(super) fn excerpt(text: &str, at: usize) -> String {
     while !text.is_char_boundary(begin) {
         begin += 1;
     }
+    // Not in the middle of a word.
+    if begin > 0
+        && let Some(space) = text[begin..at.max(begin)].find(' ')
+    {
+        begin += space + 1;
+    }
+    let dots = if begin > 0 { "…" } else { "" };
     let head: String = text[begin..].trim().chars().take(MAX_TEXT).collect();
-    printable(&head.replace('\t', " "))
+    printable(&format!("{dots}{}", head.replace('\t', " ")))
 }
 
 /// The host that wrote a line: of NCCL (`host:pid:tid [rank] NCCL WARN …`), UCX (`[host:pid:tid]`) or syslog (`… host kernel: `).

@@ -47,7 +47,8 @@ static WORDS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(ADAPTERS.into_it
 /// `vfio 0000:3b:00.1: error getting device from group 42: Permission denied`.
 pub(super) fn find(lower: &str) -> Option<(SymptomKind, usize)> {
     const FAILURES: [&str; 6] = ["fail", "error", "no iommu", "cannot", "denied", "busy"];
-    const OF_LIBVIRT: [&str; 2] = [
+    const OF_LIBVIRT: [&str; 3] = [
+        "single function device addresses with function=0 expected",
         "host doesn't support passthrough of host pci devices",
         "failed to open config space file '/sys/bus/pci/devices/",
     ];

@@ -292,6 +292,11 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
             scales.insisted_step = Some(NO_SOURCES.to_owned());
         } else if text.contains("nvidia_p2p_get_pages") {
             scales.next_step = Some(PINNED.to_owned());
+        } else if symptom.kind == SymptomKind::GdrDisabled
+            && matches!(case.node.peer_memory.known(), Some(PeerMemory::NvidiaPeermem))
+        {
+            scales.doubts("/proc/modules", "nvidia_peermem is loaded now");
+            scales.next_step = Some(NOT_FOUND.to_owned());
         }
     }
 }

@@ -153,7 +153,12 @@ pub(crate) fn is_silent(symptom: &Symptom) -> bool {
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.
 /// The connections between GPUs have a manager of their own.
 pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
-    const OF_FABRIC: [&str; 3] = ["system not yet initialized", "FABRIC_STATE", "nvls.cc"];
+    const OF_FABRIC: [&str; 4] = [
+        "system not yet initialized",
+        "FABRIC_STATE",
+        "nvls.cc",
+        "NVLink SHARP",
+    ];
     let of_fabric = case
         .seen(&[SymptomKind::GpuLinkError])
         .find(|symptom| OF_FABRIC.iter().any(|words| symptom.text.contains(words)));
@@ -282,6 +287,17 @@ pub(crate) fn host_load(case: &Case<'_>, scales: &mut Scales) {
 }
 
 pub(crate) fn software(case: &Case<'_>, scales: &mut Scales) {
+    let used = case
+        .seen(&[SymptomKind::BandwidthLow])
+        .find(|symptom| ["]rxe", "]siw"].iter().any(|name| symptom.text.contains(name)));
+    if let Some(symptom) = used {
+        scales.next_step = Some(
+            "NCCL uses RDMA in software (SoftRoCE or soft iWARP), which is for tests. If the node has an adapter, name its device: NCCL_IB_HCA=mlx5 (rdma link show \
+            lists the devices), or remove the software device: rdma link delete NAME. Without an adapter, TCP is faster: NCCL_IB_DISABLE=1."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     let devices = case.devices();
     if scales.supported() || devices.is_empty() {
         return;

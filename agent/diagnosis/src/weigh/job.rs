@@ -36,6 +36,9 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         scales.unseen("providers of libfabric where the job runs (fi_info -l)");
         return;
     }
+    if let Some(step) = without_provider(case) {
+        scales.insisted_step = Some(step.to_owned());
+    }
     if case.log.is_some_and(|log| log.marks.lists_adapter) {
         return scales.doubts("log", "lspci lists the adapter where the job runs");
     }
@@ -81,23 +84,6 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
-    let of_libfabric = |symptom: &&Symptom| {
-        symptom.text.contains("fi_getinfo") && symptom.named.errno == Some(Errno::ENODATA)
-    };
-    if by_program.is_none()
-        && case
-            .symptoms
-            .iter()
-            .copied()
-            .any(|symptom| of_libfabric(&symptom))
-    {
-        scales.insisted_step = Some(
-            "No provider of libfabric has what the program asks for (-61). fi_info -p verbs -v shows what it finds where the job runs, and FI_LOG_LEVEL=info why \
-            it leaves out the rest. verbs finds a port only if its network device has an IP address: on InfiniBand set one up with IPoIB (modprobe ib_ipoib, ip \
-            addr add). If it finds nothing, check ls /dev/infiniband; if it finds the port, the program asks for another domain, address or capability."
-                .into(),
-        );
-    }
     // A function that DPDK names and that is not here shows nothing about the devices that are.
     let of_absent = by_program
         .and_then(|symptom| symptom.named.function.as_deref())
@@ -113,6 +99,20 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         scales.next_step = Some(EXCLUSIVE.to_owned());
     }
     scales.unseen("RDMA devices where the job runs (ls /dev/infiniband)");
+}
+
+/// What to do where libfabric has nothing for what a program asks for: `fi_getinfo: -61`.
+fn without_provider(case: &Case<'_>) -> Option<&'static str> {
+    let is_one = |symptom: &Symptom| {
+        symptom.kind == SymptomKind::NoDevice
+            && symptom.text.contains("fi_getinfo")
+            && symptom.named.errno == Some(Errno::ENODATA)
+    };
+    case.symptoms.iter().any(|symptom| is_one(symptom)).then_some(
+        "No provider of libfabric has what the program asks for (-61). fi_info -p verbs -v shows what it finds where the job runs, and FI_LOG_LEVEL=info why it \
+        leaves out the rest. verbs finds a port only if its network device has an IP address: on InfiniBand set one up with IPoIB (modprobe ib_ipoib, ip addr add). \
+        If it finds nothing, check ls /dev/infiniband; if it finds the port, the program asks for another domain, address or capability.",
+    )
 }
 
 /// What to do where containers see only the RDMA devices of their own network namespace.

@@ -387,7 +387,8 @@ pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
             "one end refuses a request of NCCL, and the other counts an access violation: different path MTUs, or different versions of NCCL",
         );
         scales.next_step = Some(
-            "Compare the two nodes: active_mtu of both devices (ibv_devinfo) and the MTU of their network devices and switch ports, then the versions of NCCL             and of its plugins and all NCCL_ variables. Make them the same on all nodes. A ping with full packets shows the MTU of the path: ping -M do -s 4100 PEER."
+            "Compare the two nodes: active_mtu of both devices (ibv_devinfo) and the MTU of their network devices and switch ports, then the versions of NCCL \
+            and of its plugins and all NCCL_ variables. Make them the same on all nodes. A ping with full packets shows the MTU of the path: ping -M do -s 4100 PEER."
                 .into(),
         );
     }

@@ -15,6 +15,15 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to load rdma transport"], K::BackendMissing),
     (&["ibv.h:", "operation not supported"], K::UnsupportedAdapter),
     (&["nvls.cc", "cuda failure"], K::GpuLinkError),
+    (&["failed to bind nvlink sharp"], K::GpuLinkError),
+    // A container without a network, or without the family of addresses that the job uses.
+    (
+        &["socket creation failed", "address family not supported"],
+        K::NoSocketInterface,
+    ),
+    // NCCL's list of the devices that it uses has one in software.
+    (&["net/ib : using [", "]rxe"], K::BandwidthLow),
+    (&["net/ib : using [", "]siw"], K::BandwidthLow),
     (&["_ifname=", "does not exist"], K::NoSocketInterface),
     (
         &["non-zero status: 12", "alloc_and_map_qp_uar failed"],

@@ -138,6 +138,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["direct pci access is restricted"], K::ToolNoAccess),
     (&["-e- failed to open the device"], K::ToolNoAccess),
     (&["-e- failed to open device"], K::ToolNoAccess),
+    (&["-e- unsupported device"], K::UnsupportedAdapter),
+    (&["failed to query device capabilities"], K::UnsupportedAdapter),
     (&["-e- failed to identify the device"], K::ToolNoAccess),
     (&["-e- cannot open device"], K::ToolNoAccess),
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),

@@ -27,6 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing uar, aborting"], K::PciRoom),
     (&["missing dcs, aborting"], K::PciRoom),
     (&["erdma", "device init done failed"], K::AdapterNotStarted),
+    (&["pf failed to honor vf"], K::FunctionUnconfigured),
     // Files of firmware.
     (&["ddp package file was not found"], K::FirmwareMissing),
     (&["cannot find firmware"], K::FirmwareMissing),

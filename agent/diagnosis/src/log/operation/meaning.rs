@@ -32,7 +32,7 @@ impl Operation {
             (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
             // The rdma cgroup answers EAGAIN (`rdmacg_try_charge`); a memlock limit is ENOMEM. No context is left: others use them all.
             (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN))
-            | (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC)) => K::ResourceLimit,
+            | (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC | Errno::ENOMEM)) => K::ResourceLimit,
             (Self::Register, Some(Errno::ENOMEM)) => K::RegMrNoMemory,
             // At registration EIO is also the answer of an adapter without room for another region.
             (Self::Create, Some(Errno::EIO | Errno::ENODEV)) => K::DeviceGone,
