@@ -39,6 +39,12 @@ pub(crate) fn lower_others(
     let has_rdma = symptoms.iter().any(|symptom| {
         symptom.grade > Grade::Note && !is_of_bonding(symptom) && of_ethernet(symptom).is_none()
     });
+    for symptom in symptoms.iter_mut() {
+        // What has no adapter needs no library for one.
+        if symptom.kind == SymptomKind::NoLibrary && is_without_adapter(writer) {
+            symptom.grade = symptom.grade.min(Grade::Degraded);
+        }
+    }
     for symptom in symptoms {
         if !has_rdma && is_of_other_bond(symptom, writer, marks)
             || is_optional_provider(symptom, user)

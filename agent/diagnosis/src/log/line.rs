@@ -63,15 +63,17 @@ pub(super) fn strip_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// The part of a line around `at`, from the beginning of the line if that is near.
 pub(super) fn excerpt(text: &str, at: usize) -> String {
     const BEFORE: usize = 140;
+    const WORD: usize = 24;
     let mut begin = if at <= BEFORE { 0 } else { at - 60 };
     while !text.is_char_boundary(begin) {
         begin += 1;
     }
-    // Not in the middle of a word.
+    // Not in the middle of a word, unless it is a long one.
     if begin > 0
-        && let Some(space) = text[begin..at.max(begin)].find(' ')
+        && let Some(end) = text[begin..at.max(begin)].find([' ', ',', ';'])
+        && end < WORD
     {
-        begin += space + 1;
+        begin += end + 1;
     }
     let dots = if begin > 0 { "…" } else { "" };
     let head: String = text[begin..].trim().chars().take(MAX_TEXT).collect();

@@ -15,7 +15,10 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
 /// A package of the kernel that is not there matters where the driver of the adapters is built with it.
 fn of_packages(log: &mut Log) {
     for symptom in &mut log.symptoms {
-        let is_missing = symptom.kind == K::DriverNotBuilt && symptom.text.contains("find a match: kernel-");
+        let is_of_any = ["find a match: kernel-", "Module.symvers"]
+            .iter()
+            .any(|words| symptom.text.contains(words));
+        let is_missing = symptom.kind == K::DriverNotBuilt && is_of_any;
         if is_missing && !log.marks.ofed {
             symptom.grade = Grade::Note;
         }

@@ -50,6 +50,7 @@ pub(super) const ROWS: &[Row] = &[
         K::DriverNotBuilt,
     ),
     (&["unable to find a match: kernel-"], K::DriverNotBuilt),
+    (&["cannot stat", "module.symvers"], K::DriverNotBuilt),
     (&["failed loading kernel module"], K::ModuleMissing),
     (&["storage modules are loaded", "reload"], K::ModuleInUse),
     (&["third-party", "modules are loaded", "reload"], K::ModuleInUse),
