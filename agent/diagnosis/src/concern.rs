@@ -1,6 +1,6 @@
 //! Which symptoms concern RDMA on the node that wrote them: facts of the node show that others have no consequence there.
 
-use rdma_health_node::{Node, iommu::DomainType};
+use rdma_health_node::{Node, iommu::DomainType, platform::is_accelerated_networking};
 
 use crate::{
     log::{Marks, ethernet_driver},
@@ -29,10 +29,11 @@ pub(crate) fn lower_others(
     let has_choice = symptoms
         .iter()
         .any(|symptom| symptom.kind == SymptomKind::RdmaDisabled);
+    let without_adapter = is_without_adapter(writer);
     // Without an adapter, a setting that disables RDMA changes nothing.
-    let is_chosen = has_choice && is_without_adapter(writer);
+    let is_chosen = has_choice && without_adapter;
     // Without an adapter, a program that goes on over TCP does all that it can.
-    let is_mild = is_without_adapter(writer)
+    let is_mild = without_adapter
         && symptoms
             .iter()
             .all(|symptom| symptom.grade <= Grade::Note || is_without_network(symptom));
@@ -41,7 +42,7 @@ pub(crate) fn lower_others(
     });
     for symptom in symptoms.iter_mut() {
         // What has no adapter needs no library for one.
-        if symptom.kind == SymptomKind::NoLibrary && is_without_adapter(writer) {
+        if symptom.kind == SymptomKind::NoLibrary && without_adapter {
             symptom.grade = symptom.grade.min(Grade::Degraded);
         }
     }
@@ -82,11 +83,8 @@ fn is_without_network(symptom: &Symptom) -> bool {
 
 /// Whether a tool for InfiniBand does not find an adapter of Azure's accelerated networking, which has Ethernet only.
 fn is_of_ethernet_device(symptom: &Symptom) -> bool {
-    let is_of_azure = |name: &String| {
-        name.rsplit_once("_an")
-            .is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    symptom.kind == SymptomKind::NoDevice && symptom.named.device.as_ref().is_some_and(is_of_azure)
+    let name = symptom.named.device.as_deref();
+    symptom.kind == SymptomKind::NoDevice && name.is_some_and(is_accelerated_networking)
 }
 
 /// Whether the IOMMU stopped a function that is neither an RDMA function nor a GPU. If the message names its driver, that is known already.

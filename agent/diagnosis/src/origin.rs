@@ -106,7 +106,7 @@ fn missing_device<'a>(node: &Node, log: &'a Log, foreign: bool) -> Option<&'a st
     named.first().copied().filter(|_| !named.iter().any(is_here))
 }
 
-/// Whether all that a log reports is that there is no RDMA device.
+/// Whether a log reports nothing but missing RDMA devices.
 fn misses_devices(log: &Log) -> bool {
     let counts = |symptom: &&Symptom| symptom.grade > Grade::Unrecognised;
     let is_absence = |symptom: &Symptom| {

@@ -6,15 +6,7 @@ mod common;
 
 use rdma_health_diagnosis::symptom::{Grade, SymptomKind as K};
 
-use common::{each_is, read};
-
-fn kinds(text: &str) -> Vec<K> {
-    let symptoms = read(text).symptoms.into_iter();
-    symptoms
-        .filter(|symptom| symptom.grade > Grade::Note)
-        .map(|symptom| symptom.kind)
-        .collect()
-}
+use common::{each_is, kinds, read};
 
 #[test]
 fn a_mark_before_every_line_hides_no_message() {

@@ -6,17 +6,10 @@ mod common;
 
 use rdma_health_diagnosis::{
     lookup::{Meaning, lookup},
-    symptom::{Grade, SymptomKind as K},
+    symptom::SymptomKind as K,
 };
 
-use common::{each_is, read};
-
-/// The kinds that make a log one of a failure.
-fn failures(text: &str) -> Vec<K> {
-    let symptoms = read(text).symptoms;
-    let grave = symptoms.iter().filter(|symptom| symptom.grade > Grade::Note);
-    grave.map(|symptom| symptom.kind).collect()
-}
+use common::{each_is, kinds as failures, read};
 
 #[test]
 fn one_decorated_line_in_a_log_is_read() {

@@ -4,22 +4,10 @@
 
 mod common;
 
-use rdma_health_diagnosis::{
-    diagnose,
-    symptom::{Grade, SymptomKind},
-};
+use rdma_health_diagnosis::{diagnose, symptom::SymptomKind};
 use rdma_health_node::Node;
 
-use common::{each_is, first, read};
-
-/// The kinds of the symptoms that count.
-fn kinds(text: &str) -> Vec<SymptomKind> {
-    let symptoms = read(text).symptoms.into_iter();
-    symptoms
-        .filter(|symptom| symptom.grade > Grade::Note)
-        .map(|symptom| symptom.kind)
-        .collect()
-}
+use common::{each_is, first, kinds, read};
 
 #[test]
 fn what_a_program_repeats_in_one_line_is_read_as_lines() {

@@ -76,6 +76,13 @@ pub enum Cluster {
     Host,
 }
 
+/// Whether an RDMA device is that of a virtual function that speeds up the Ethernet network of a virtual machine of Azure, whose udev rules call
+/// it `mlx5_an0`.
+pub fn is_accelerated_networking(device: &str) -> bool {
+    let number = device.rsplit_once("_an").map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 impl Node {
     /// Where the node runs.
     pub fn platform(&self) -> Platform {

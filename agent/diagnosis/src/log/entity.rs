@@ -10,9 +10,9 @@ use super::{
 };
 use crate::symptom::{Named, Transition};
 
-/// The beginnings of the names that drivers and udev's rules (rdma-core's `rdma_rename`) give to RDMA devices. A digit follows,
-/// at once or after more letters (`mlx5_bond_0`, `rxe_eth0`).
-const DEVICE_NAMES: &[&str] = &[
+/// The beginnings of the names that drivers, and the rules of a cloud, give to RDMA devices. A digit follows, at once or after more letters
+/// (`mlx5_bond_0`, `rxe_eth0`).
+const NAMES_OF_DRIVERS: &[&str] = &[
     "mlx4_",
     "mlx5_",
     "mthca",
@@ -38,19 +38,10 @@ const DEVICE_NAMES: &[&str] = &[
     "cxgb3_",
     "siw",
     "rxe",
-    "rocep",
-    "roceo",
-    "rocex",
-    "ibp",
-    "ibs",
-    "ibo",
-    "ibx",
-    "iwp",
-    "iwo",
-    "iws",
-    "opap",
-    "opao",
-    "opas",
+];
+/// The same of udev's rules (rdma-core's `rdma_rename`), which name a device by its place, whatever its driver.
+const NAMES_OF_PLACES: &[&str] = &[
+    "rocep", "roceo", "rocex", "ibp", "ibs", "ibo", "ibx", "iwp", "iwo", "iws", "opap", "opao", "opas",
 ];
 /// Modules, source files and the like that begin like a device.
 const NOT_DEVICES: &[&str] = &[
@@ -231,10 +222,18 @@ fn split_port(token: &str) -> Option<(&str, Option<u8>)> {
     (!name.is_empty() && name.len() <= 64).then_some((name, port))
 }
 
+/// Whether a device has a name that a driver gives.
+pub(crate) fn is_named_by_driver(name: &str) -> bool {
+    NAMES_OF_DRIVERS
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
+}
+
 fn has_known_form(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    let Some(beginning) = DEVICE_NAMES
+    let Some(beginning) = NAMES_OF_DRIVERS
         .iter()
+        .chain(NAMES_OF_PLACES)
         .find(|beginning| name.starts_with(**beginning))
     else {
         return false;

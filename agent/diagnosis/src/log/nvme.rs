@@ -13,7 +13,6 @@ pub(super) const ANCHORS: &[&str] = &[
     "transport=",
     "transport tcp",
     "trtype:",
-    "trtype: tcp",
     "nvme_tcp.c",
     "nvmet_tcp:",
     "20049",
@@ -123,15 +122,14 @@ pub(super) fn refused_connect(lower: &str) -> Option<(K, usize)> {
     Some((status.map_or(K::StorageRefused, of_status), at))
 }
 
-/// The status with which a target answers Connect (NVMe over Fabrics 1.1, 3.3): whom it refuses, or what it does not understand.
-pub(super) fn of_status(status: u64) -> K {
-    /// Connect Invalid Host, Authentication Required, and those of access.
-    const REFUSED: [u64; 4] = [0x84, 0x184, 0x91, 0x191];
+/// The status with which a target answers Connect (NVMe over Fabrics 1.1, 3.3): what it does not understand, or whom it refuses.
+fn of_status(status: u64) -> K {
     /// Incompatible Format, Invalid Parameters.
     const DIFFERS: [u64; 4] = [0x80, 0x180, 0x82, 0x182];
-    match status & 0x3fff {
-        status if DIFFERS.contains(&status) && !REFUSED.contains(&status) => K::PeerDiffers,
-        _ => K::StorageRefused,
+    if DIFFERS.contains(&(status & 0x3fff)) {
+        K::PeerDiffers
+    } else {
+        K::StorageRefused
     }
 }
 

@@ -65,21 +65,18 @@ fn of_family(log: &mut Log, ranks: &Ranks) {
             symptom.grade = symptom.kind.grade();
         }
     }
-    if ranks.versions().len() > 1 {
-        let is_differing = |kind: K| kind == K::PeerDiffers;
-        for symptom in log
-            .symptoms
-            .iter_mut()
-            .filter(|symptom| is_differing(symptom.kind))
-        {
-            let versions: Vec<_> = ranks
-                .versions()
-                .iter()
-                .take(4)
-                .map(|(a, b, c)| format!("{a}.{b}.{c}"))
-                .collect();
-            symptom.text = format!("{} (the log has NCCL {})", symptom.text, versions.join(" and "));
-        }
+    if ranks.versions().len() < 2 {
+        return;
+    }
+    let versions = ranks.versions().iter().take(4);
+    let versions: Vec<_> = versions.map(|(a, b, c)| format!("{a}.{b}.{c}")).collect();
+    let versions = versions.join(" and ");
+    for symptom in log
+        .symptoms
+        .iter_mut()
+        .filter(|symptom| symptom.kind == K::PeerDiffers)
+    {
+        symptom.text = format!("{} (the log has NCCL {versions})", symptom.text);
     }
 }
 

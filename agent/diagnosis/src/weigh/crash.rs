@@ -7,28 +7,26 @@ use crate::{log::call, symptom::SymptomKind};
 
 /// What does not fit, or the module that crashed.
 pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
+    const KEEP: &str = "Keep the report (journalctl -k -b) for the maintainers of the module, and restart the node: what the module held stays locked.";
+    const OTHER: &str = "Use another version of the kernel, or of the driver package that the module comes from (modinfo shows both).";
+    const OF_SOFTWARE: &str = "The module does RDMA with the CPU, so no adapter and no firmware is concerned. Use another version of the kernel, or the RDMA \
+        device of an adapter.";
     let Some(symptom) = case.seen(&[SymptomKind::DriverCrashed]).next() else {
         return logged(case, scales);
     };
     scales.shows(&symptom.source, &symptom.text);
-    scales.next_step = Some(
-        "Keep the report (journalctl -k -b) for the maintainers of the module that crashed, and restart the node: what the module held stays locked. Use another \
-        version of the kernel, or of the driver package that the module comes from (modinfo shows both)."
-            .into(),
-    );
     // The heading alone does not say where.
-    let Some((function, module)) = call(&symptom.text) else {
-        return;
-    };
-    let after = if is_software_rdma(module) {
-        "The module does RDMA with the CPU, so no adapter and no firmware is concerned. Use another version of the kernel, or the RDMA device of an adapter."
-    } else {
-        "Use another version of the kernel, or of the driver package that the module comes from (modinfo shows both)."
-    };
-    scales.next_step = Some(format!(
-        "The module {module} crashed in its function {function}, which is an error of the module. Keep the report for its maintainers (journalctl -k -b), and \
-        restart the node: what the module held stays locked. {after}"
-    ));
+    scales.next_step = Some(match call(&symptom.text) {
+        None => format!("{KEEP} {OTHER}"),
+        Some((function, module)) => format!(
+            "The module {module} crashed in its function {function}, which is an error of the module. {KEEP} {}",
+            if is_software_rdma(module) {
+                OF_SOFTWARE
+            } else {
+                OTHER
+            }
+        ),
+    });
 }
 
 /// The function and the module in which a task hangs that ends its own connection, so that it waits for no adapter.

@@ -268,7 +268,7 @@ fn symbol_missing(case: &Case<'_>, scales: &mut Scales) {
     } else {
         REBUILD
     };
-    // That there is no path, which the node shows as well, follows from it.
+    // The missing path, which the node shows as well, follows from it.
     scales.insisted_step = Some(step.to_owned());
     scales.shows(&symptom.source, &symptom.text);
 }

@@ -185,7 +185,7 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
             );
         } else if text.contains("shmget") {
             scales.next_step = Some(
-                "The target keeps its buffers in shared memory of huge pages, and there is no room: compare the size in the message with sysctl kernel.shmmax \
+                "The target keeps its buffers in shared memory of huge pages, and found too little: compare the size in the message with sysctl kernel.shmmax \
                 kernel.shmall and grep -i huge /proc/meminfo. Reserve more (vm.nr_hugepages), or lower the target's pool (tgtd --iser pool_size_mb=N)."
                     .into(),
             );

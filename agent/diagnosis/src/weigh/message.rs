@@ -3,7 +3,10 @@
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
-use crate::symptom::{Software, Symptom, SymptomKind};
+use crate::{
+    log::is_named_by_driver,
+    symptom::{Software, Symptom, SymptomKind},
+};
 
 /// The program asks for what the adapter does not have. EFA has no RC queue pairs.
 pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
@@ -90,12 +93,6 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// The beginnings of the names that other drivers give to their devices.
-const OF_OTHERS: [&str; 20] = [
-    "mlx4", "mthca", "erdma", "irdma", "i40iw", "hfi1", "qib", "qedr", "hns_", "mana", "ionic", "ocrdma",
-    "vmw_", "usnic", "cxgb", "siw", "rxe", "bnxt", "efa", "rdmap",
-];
-
 /// A library that reads only the names does not take a device of mlx5 for one, because it was renamed.
 pub(super) fn renamed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let is_mlx5 = |name: &String| {
@@ -107,10 +104,7 @@ pub(super) fn renamed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
                 .known()
                 .is_some_and(|driver| driver.starts_with("mlx5")),
             // The device may be another node's. Drivers of others name theirs after themselves.
-            None => {
-                !OF_OTHERS.iter().any(|beginning| name.starts_with(beginning))
-                    && case.node.modules.has("mlx5_core") != Some(false)
-            }
+            None => !is_named_by_driver(name) && case.node.modules.has("mlx5_core") != Some(false),
         }
     };
     case.symptoms.iter().copied().find(|symptom| {
@@ -236,11 +230,7 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
-    let sqsize = || {
-        case.seen(&[SymptomKind::PeerDiffers])
-            .any(|symptom| symptom.text.contains("SQSIZE"))
-    };
-    if sqsize() {
+    if says("SQSIZE") {
         scales.insisted_step = Some(
             "Connect with a smaller queue: nvme connect --queue-size=N (-Q), below the depth of the target's transport (SPDK: nvmf_create_transport -q), or raise \
             that depth. If both are equal, one of the two counts one entry differently: update the older software."

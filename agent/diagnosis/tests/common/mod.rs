@@ -3,6 +3,7 @@
 use rdma_health_diagnosis::{
     Confidence, diagnose,
     log::{Log, LogReader},
+    symptom::{Grade, SymptomKind},
 };
 use rdma_health_node::Node;
 
@@ -10,6 +11,16 @@ pub fn read(text: &str) -> Log {
     let mut reader = LogReader::default();
     reader.feed(text.as_bytes());
     reader.finish()
+}
+
+/// The kinds of the symptoms in a text, without notes.
+#[allow(dead_code, reason = "not every test that shares this module needs it")]
+pub fn kinds(text: &str) -> Vec<SymptomKind> {
+    let symptoms = read(text).symptoms.into_iter();
+    symptoms
+        .filter(|symptom| symptom.grade > Grade::Note)
+        .map(|symptom| symptom.kind)
+        .collect()
 }
 
 /// The first cause of a log of an unknown node, and what to do; empty if none is more than unlikely.

@@ -7,7 +7,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Writer,
-    domain::logged::{Part, STARTED_AGAIN, faults, is_older},
+    domain::logged::{self, Part, STARTED_AGAIN, faults},
     draft::Draft,
     policy::Exception,
 };
@@ -16,8 +16,6 @@ use crate::{
 const START: u64 = 600;
 /// The same after the driver started the device.
 const START_OF_DRIVER: u64 = 120;
-/// From what age on a fault that left no trace counts as over, in seconds.
-const LONG_AGO: u64 = 86_400;
 
 static PAST: Exception = Exception {
     condition: "if the last message is more than a day old and all ports of the device are ACTIVE",
@@ -322,7 +320,7 @@ fn past_of(node: &Node, fault: &DeviceEvent<'_>) -> Option<&'static Exception> {
 
 /// Whether a fault is long ago and its device has only active ports.
 fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
-    is_older(node, fault.event, LONG_AGO) && have_all(node, fault, true)
+    logged::is_past(node, fault) && have_all(node, fault, true)
 }
 
 /// Whether the device of a fault has ports, none of which is active.

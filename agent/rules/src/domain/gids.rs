@@ -9,6 +9,7 @@ use rdma_health_node::{
     Function, Node, Port,
     infiniband::{CLASS, Guid, Hca},
     peers::exceptions,
+    platform::is_accelerated_networking,
     port::Kind,
 };
 use rdma_health_protocol::{Gid, GidType, ProbeFailure};
@@ -55,12 +56,10 @@ static ONLY_OTHERS_HAVE_ONE: Exception = Exception {
     severities: Severities::INFO,
 };
 
-/// Whether the port is that of a virtual function that speeds up the network of a virtual machine of Azure, whose rules for names call it
-/// `mlx5_an0`: the address is at the network device above it.
+/// Whether the port is that of a virtual function that speeds up the network of a virtual machine of Azure: the address is at the network device
+/// above it.
 fn is_accelerated_guest(node: &Node, port: &Port<'_>) -> bool {
-    let end = port.hca.name.rsplit_once("_an").map(|(_, number)| number);
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    node.is_virtual_machine() && end.is_some_and(is_number)
+    node.is_virtual_machine() && is_accelerated_networking(&port.hca.name)
 }
 
 /// Whether a port has a RoCE v2 GID of an IPv6 address that is more than link-local.

@@ -7,13 +7,10 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Writer,
-    domain::logged::{Part, STARTED_AGAIN, faults, is_older},
+    domain::logged::{Part, STARTED_AGAIN, faults, is_past},
     draft::Draft,
     policy::Exception,
 };
-
-/// From what age on a fault of a GPU that may have been reset since counts as over, in seconds.
-const LONG_AGO: u64 = 86_400;
 
 static LINK: Exception = Exception {
     condition: "for a connection between GPUs (NVLink, xGMI), which RDMA does not use",
@@ -125,9 +122,4 @@ fn gpu_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
         },
     );
     of_gpus.into_iter().chain(of_modules).collect()
-}
-
-/// Whether a fault is long ago.
-fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
-    is_older(node, fault.event, LONG_AGO)
 }

@@ -7,13 +7,10 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Writer,
-    domain::logged::{Part, faults, is_older, said},
+    domain::logged::{Part, faults, is_past, said},
     draft::Draft,
     policy::Exception,
 };
-
-/// From what age on a message counts as past, in seconds.
-const LONG_AGO: u64 = 86_400;
 
 static PAST: Exception = Exception {
     condition: "if the last message is more than a day old",
@@ -131,9 +128,4 @@ fn at_call(fault: &DeviceEvent<'_>, finding: Draft, what: &str) -> Draft {
         Some(call) => finding.message(said(fault, &format!("{what}, in {}", call.function))),
         None => finding,
     }
-}
-
-/// Whether a fault is long ago.
-fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
-    is_older(node, fault.event, LONG_AGO)
 }

@@ -71,6 +71,12 @@ pub(super) fn is_older(node: &Node, event: &Event, seconds: u64) -> bool {
     times.is_some_and(|(uptime, last)| uptime.saturating_sub(last) > seconds)
 }
 
+/// Whether the last message of a fault is more than a day old.
+pub(super) fn is_past(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    const DAY: u64 = 86_400;
+    is_older(node, fault.event, DAY)
+}
+
 /// What happened, after the name of the device.
 fn words(kind: EventKind) -> &'static str {
     match kind {

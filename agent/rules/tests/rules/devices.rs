@@ -36,16 +36,9 @@ fn an_adapter_without_rdma_device_names_the_missing_module() {
 /// The InfiniBand node without the modules for its adapters, and so without RDMA devices.
 fn without_devices(tree: &mut Tree, driver: Option<&str>) {
     for name in (0..16).map(|number| format!("mlx5_{number}")) {
-        let Some(device) = tree
-            .entries()
-            .map(|(path, _)| path.to_owned())
-            .find(|path| path.ends_with(&format!("/infiniband/{name}/fw_ver")))
-        else {
+        let Some(function) = take_device(tree, &name) else {
             continue;
         };
-        let function = device.split("/infiniband/").next().unwrap().to_owned();
-        assert!(tree.remove(&format!("{function}/infiniband")));
-        assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
         if driver.is_none() {
             tree.remove(&format!("{function}/driver"));
         }

@@ -101,6 +101,18 @@ fn set(tree: &mut Tree, end: &str, content: &str) {
     tree.write(&path, format!("{content}\n")).unwrap();
 }
 
+/// Takes the RDMA device away from its function, whose directory it returns; `None` if there is no such device.
+fn take_device(tree: &mut Tree, name: &str) -> Option<String> {
+    let device = tree
+        .entries()
+        .map(|(path, _)| path.to_owned())
+        .find(|path| path.ends_with(&format!("/infiniband/{name}/fw_ver")))?;
+    let function = device.split("/infiniband/").next().unwrap().to_owned();
+    assert!(tree.remove(&format!("{function}/infiniband")));
+    assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+    Some(function)
+}
+
 /// Changes bytes of a PCI function's configuration space.
 fn configure(tree: &mut Tree, address: &str, offset: usize, bytes: &[u8]) {
     let path = path(tree, &format!("/{address}/config"));

@@ -123,16 +123,9 @@ fn adapters_that_no_driver_holds_are_found_if_none_of_the_node_is_in_use() {
     // Another one of the node serves Ethernet: this one may be spare.
     let spare = node("infiniband-ndr", |tree| {
         for name in ["mlx5_0", "mlx5_1"] {
-            let Some(device) = tree
-                .entries()
-                .map(|(path, _)| path.to_owned())
-                .find(|path| path.ends_with(&format!("/infiniband/{name}/fw_ver")))
-            else {
+            let Some(function) = take_device(tree, name) else {
                 continue;
             };
-            let function = device.split("/infiniband/").next().unwrap().to_owned();
-            assert!(tree.remove(&format!("{function}/infiniband")));
-            assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
             set(tree, &format!("{function}/class"), "0x020000");
             if name == "mlx5_1" {
                 assert!(tree.remove(&format!("{function}/driver")));

@@ -3,11 +3,11 @@
 use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
-    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer, draft::Draft,
-    policy::Exception,
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer, domain::logged::is_older,
+    draft::Draft, policy::Exception,
 };
 
-use super::{adapter_faults, is_older, not_started::NO_ADDRESS_RANGE};
+use super::{adapter_faults, not_started::NO_ADDRESS_RANGE};
 
 /// `driver-errors-logged`.
 pub static DRIVER_ERRORS: Rule = Rule {
