@@ -301,10 +301,12 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         supports: distinct(scales.supports),
         contradicts: distinct(scales.contradicts),
         unseen: scales.unseen,
-        next_step: of_family(known, case)
-            .filter(|_| remedy.is_none())
-            .map(str::to_owned)
-            .or(scales.insisted_step)
+        next_step: scales
+            .insisted_step
+            .or_else(|| {
+                let of_family = of_family(known, case).filter(|_| remedy.is_none());
+                of_family.map(str::to_owned)
+            })
             .or_else(|| remedy.map(|finding| finding.remedy.clone()))
             .or(scales.next_step)
             .unwrap_or_else(|| {

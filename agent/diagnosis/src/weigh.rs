@@ -27,6 +27,7 @@ pub(crate) use hardware::{
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,
 };
+pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, permission, resources};
 pub(crate) use message::{backend, in_use, module_build, peer_settings, storage_access, unsupported};
 pub(crate) use modules::modules;

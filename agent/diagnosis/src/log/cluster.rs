@@ -9,6 +9,9 @@ use crate::symptom::SymptomKind::{self as K};
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
     "insufficient",
+    "enough resource",
+    "no devices in device pool",
+    "not a device node",
     "allocate failed",
     "exceeded quota",
     "error adding container to network",
@@ -35,7 +38,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 6] = [resource, network, claim, driver, functions, authentication];
+    let readers: [Reader; 7] = [resource, pool, network, claim, driver, functions, authentication];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -127,11 +130,14 @@ const LOCKERS: [&str; 7] = [
 /// A resource that the scheduler, the kubelet, a quota or Kueue does not have: `Insufficient rdma/hca`, `Allocate failed due to
 /// requested number of devices unavailable for nvidia.com/hostdev`, `exceeded quota: ml, requested: rdma/hca=8`.
 fn resource(lower: &str) -> Option<(K, usize)> {
-    const FORMS: [&str; 4] = [
+    const FORMS: [&str; 6] = [
         "insufficient ",
         "allocate failed",
         "exceeded quota",
         "insufficient unused quota",
+        // Schedulers of other kinds.
+        "have enough resource",
+        "not enough resource",
     ];
     // A resource is a domain and a name; OpenShift's operator gives all of its own domain.
     let is_resource = |word: &str| {
@@ -146,6 +152,15 @@ fn resource(lower: &str) -> Option<(K, usize)> {
         let names = lower[at..].split(separators).any(is_resource);
         names.then_some((K::ResourceUnavailable, at))
     })
+}
+
+/// A pool for which the plugin for virtual functions found no device: `no devices in device pool, skipping creating resource server for mlnx_rdma`.
+/// It has pools for plain Ethernet, too.
+fn pool(lower: &str) -> Option<(K, usize)> {
+    const OF_VERBS: [&str; 6] = ["rdma", "roce", "infiniband", "mlnx", "mellanox", "mlx"];
+    let at = lower.find("no devices in device pool")?;
+    let is_of_verbs = OF_VERBS.iter().any(|name| lower[at..].contains(name));
+    is_of_verbs.then_some((K::ResourceUnavailable, at))
 }
 
 /// Whether a line in lower case refuses a pod a resource of RDMA.

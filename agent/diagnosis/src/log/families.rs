@@ -13,7 +13,7 @@ mod tools;
 use std::sync::LazyLock;
 
 use super::{
-    cluster, codes, fabric, grammar, operator,
+    cluster, codes, compile, fabric, grammar, operator,
     phrases::{Occurrence, Phrases},
 };
 use crate::symptom::SymptomKind::{self as K};
@@ -57,7 +57,7 @@ const NCCL: &[Row] = &[
     (&["posted incorrect receive info"], K::PostRefused),
     // The ranks called the operation with different sizes, or the writes arrived out of order.
     (&["collective mismatch error"], K::PeerDiffers),
-    (&["ej0003:"], K::TcpError),
+    (&["ej0003:"], K::AddressInUse),
     (&["no device found", "net/ib"], K::NoDevice),
     // A plugin of NCCL, by its own name.
     (&["no device found", "nccl info"], K::NoDevice),
@@ -74,6 +74,9 @@ const NCCL: &[Row] = &[
         K::GpuDoorbellFailed,
     ),
     (&["gdaki", "create_cq/qp failed"], K::GpuDoorbellFailed),
+    (&["gin is unavailable"], K::GpuDoorbellFailed),
+    (&["gin_init", "failed"], K::GpuDoorbellFailed),
+    (&["gin", "failed to initialize gdrcopy"], K::GpuDoorbellFailed),
     (
         &["bootstrap", "no usable listening interface"],
         K::NoSocketInterface,
@@ -286,6 +289,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     if let Some(found) = grammar::no_transport(lower)
         .or_else(|| codes::find(lower))
         .or_else(|| cluster::unload(lower))
+        .or_else(|| compile::find(lower))
     {
         return Some(found);
     }

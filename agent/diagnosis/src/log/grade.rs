@@ -72,7 +72,8 @@ impl Grade {
 fn is_harmless(lower: &str) -> bool {
     // The heading of a completion that mlx5 dumps: its status is in the next line, or in this one.
     let is_heading = lower.contains("error cqe on cqn") && !lower.contains("syndrome");
-    LISTS.harmless.occur(lower) && !is_of_compiler(lower)
+    // Communication that the GPU starts (GIN) needs GDRCopy, which others do without.
+    LISTS.harmless.occur(lower) && !is_of_compiler(lower) && !lower.contains("gin_init")
         || is_capability(lower)
         || is_heading
         || tries_memory(lower)

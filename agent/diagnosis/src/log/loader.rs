@@ -12,6 +12,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "=> not found",
     "/plugin: could not find",
     "requires at least",
+    "java.library.path",
 ];
 
 /// Libraries that carry a job's communication, their plugins and what is built on them, in lower case.
@@ -81,6 +82,21 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| misfit(lower))
         .or_else(|| plugin(lower))
         .or_else(|| too_old(lower))
+        .or_else(|| of_java(lower))
+}
+
+/// The native part of a library of Java: `libdisni not found! It must be installed within the java.library.path`, `no jucx in
+/// java.library.path`.
+fn of_java(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("java.library.path")?;
+    let before = &lower[..at];
+    let is_one = ["disni", "jucx", "ucx", "rdma", "ibverbs", "jverbs"]
+        .iter()
+        .any(|library| before.contains(library));
+    let is_missing = ["not found", "no ", "missing"]
+        .iter()
+        .any(|words| before.contains(words));
+    (is_one && is_missing).then_some((K::BackendMissing, 0))
 }
 
 /// `libucp.so.0: cannot open shared object file`, or `libucp.so.0 => not found` of `ldd`: the library before the message, needed by another

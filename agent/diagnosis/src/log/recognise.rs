@@ -291,6 +291,10 @@ impl Recogniser {
         if let Some(at) = waiting::for_driver(lower) {
             return Some(Reading::of(SymptomKind::DriverNotReady, at));
         }
+        let names_them = self.requested || lower.contains("infiniband");
+        if let Some(at) = lower.find("not a device node").filter(|_| names_them) {
+            return Some(Reading::of(SymptomKind::NoDevice, at));
+        }
         let ours = self.our_plugin || self.requested || self.marks.family == Some(Family::Efa);
         let at = registration::failed(lower).filter(|_| ours)?;
         Some(Reading::of(SymptomKind::ResourceUnavailable, at))

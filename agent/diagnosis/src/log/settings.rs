@@ -129,9 +129,16 @@ fn setting(text: &str) -> Option<(&'static str, &str)> {
         let at = text.find(name)?;
         // `NCCL_NET` begins `NCCL_NET_PLUGIN`.
         let rest = &text[at + name.len()..];
-        let value = ["=", " set by environment to ", " set to ", ": "]
-            .iter()
-            .find_map(|label| rest.strip_prefix(label))?;
+        // A plugin sets some of them: `Setting NCCL_TOPO_FILE environment variable to /x.xml`.
+        let value = [
+            "=",
+            " set by environment to ",
+            " set to ",
+            " environment variable to ",
+            ": ",
+        ]
+        .iter()
+        .find_map(|label| rest.strip_prefix(label))?;
         let end = value.find(char::is_whitespace).unwrap_or(value.len());
         let value = value[..end]
             // A collector of logs puts the line in quotes, and those into JSON.

@@ -171,6 +171,11 @@ impl Successes {
             if self.voids(symptom) || !needs_plugin && self.replaces(symptom) {
                 symptom.grade = Grade::Note;
             }
+            // NCCL goes on with the devices that it could open.
+            let is_left_out = symptom.kind == K::OpenFailed && symptom.software == Some(Software::Nccl);
+            if is_left_out && self.transport > symptom.line && symptom.line.is_some() {
+                symptom.grade = symptom.grade.min(Grade::Degraded);
+            }
         }
         self.outlive(symptoms);
     }
@@ -228,6 +233,8 @@ impl Successes {
             {
                 before(self.transport)
             }
+            // A tool lists every device of the node, and opens those of its container.
+            K::OpenFailed if symptom.text.trim() == "Failed to open device" => self.active_port,
             // The scheduler found a node for the pod later.
             K::ResourceUnavailable if symptom.text.to_ascii_lowercase().contains("insufficient ") => {
                 self.waiting.is_scheduled()

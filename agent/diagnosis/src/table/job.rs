@@ -235,7 +235,7 @@ pub(super) static GPU_INITIATED: KnownCause = KnownCause {
     cases: &[],
     often: &[GpuDoorbellFailed],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::gpu_initiated,
 };
 
 pub(super) static NO_LISTENER: KnownCause = KnownCause {

@@ -7,7 +7,11 @@ use crate::symptom::{Symptom, SymptomKind};
 pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
     let text = symptom.text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["unresolvable cdi"]) {
+    if has(&["device pool"]) {
+        "The device plugin found no device for this pool, so no pod gets one. Its lines before this one name the interfaces that it left out and the reason: it never \
+        takes one that carries the node's default route. Then compare the selectors in its ConfigMap (vendors, devices, drivers, pfNames) with lspci -nnk \
+        and ip -brief link on that node."
+    } else if has(&["unresolvable cdi"]) {
         "The runtime does not find the description of a device that was given to the pod: ls /var/run/cdi /etc/cdi. The driver or device plugin writes these files, \
         and after a restart of the node it must write them again: restart its pod on this node, then delete the failed pod. Check that containerd or CRI-O \
         has CDI enabled and reads this directory."
@@ -29,6 +33,21 @@ pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
         "The pod requests the resource, and no node offers it. Compare the name with kubectl describe node NODE (Allocatable), and read \
         the log of the device plugin's pod on that node: it registers the resource only if its selectors match a device."
     }
+}
+
+/// What to do where a container did not start because of its RDMA devices.
+pub(super) fn start_step(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    if text.contains("99-mellanox") {
+        return Some(
+            "Update enroot on the node: old versions of its hook for adapters (/etc/enroot/hooks.d/99-mellanox.sh) mount directories that newer kernels do not have. \
+            MELLANOX_VISIBLE_DEVICES=none starts the container without RDMA, which shows whether the hook is the reason; the lines before name what it could not mount.",
+        );
+    }
+    text.contains("not a device node").then_some(
+        "Pass on the files, not their directory: the runtime takes /dev/infiniband/uverbsN and /dev/infiniband/rdma_cm one by one. Use a device plugin that lists \
+        them, or a runtime that takes directories (containerd, CRI-O).",
+    )
 }
 
 /// The namespace mode that a plugin needs, and the kind of network that an InfiniBand port can carry.
@@ -80,9 +99,12 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             for each of its interfaces."
                 .into(),
         );
-    } else if text.contains("pci addr is required") {
+    } else if ["pci addr is required", "specify either \"device\""]
+        .iter()
+        .any(|words| text.contains(words))
+    {
         scales.next_step = Some(
-            "The pod has no virtual function for this network: add the resource of the device plugin to the pod's limits, and name the same resource in the \
+            "The pod has no device for this network: add the resource of the device plugin to the pod's limits, and name the same resource in the \
             network: annotation k8s.v1.cni.cncf.io/resourceName of the NetworkAttachmentDefinition. Compare it with kubectl describe node NODE (Allocatable)."
                 .into(),
         );

@@ -5,14 +5,17 @@ use rdma_health_protocol::Errno;
 
 use super::{
     Case, Scales,
-    cluster::resource_step,
+    cluster::{resource_step, start_step},
     crash::hung_consumer,
     fabric,
     hardware::is_silent,
     library::{of_providers, over_tcp, unbuilt, without_support},
     probes_passed, view,
 };
-use crate::symptom::{Grade, Software, Symptom, SymptomKind};
+use crate::{
+    log::is_of_build,
+    symptom::{Grade, Software, Symptom, SymptomKind},
+};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
@@ -20,6 +23,13 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(resource_step(symptom).to_owned());
         return;
+    }
+    if let Some((symptom, step)) = case
+        .seen(&[SymptomKind::NoDevice])
+        .find_map(|symptom| Some((symptom, start_step(symptom)?)))
+    {
+        scales.insisted_step = Some(step.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
     }
     if case.log.is_some_and(|log| log.marks.login) {
         scales.doubts("log", "the tools in a login session find no device either");
@@ -146,6 +156,11 @@ pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What to do where a program that uses RDMA does not compile or link.
+const HEADERS: &str = "Install the headers and libraries where the program is built: apt-get install libibverbs-dev librdmacm-dev on Debian and Ubuntu, dnf install \
+    rdma-core-devel on RHEL and Fedora, zypper install rdma-core-devel on SUSE. If they are there and a name is still missing, the program needs a newer rdma-core \
+    (or the one of MLNX_OFED or DOCA). Nothing has run yet, so no device failed.";
+
 pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
     if view::libraries(case, scales) {
         return;
@@ -173,7 +188,9 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
             SymptomKind::LibraryMismatch,
         ])
         .next();
-    if let Some(step) = logged.and_then(fabric::library_step) {
+    if logged.is_some_and(|symptom| is_of_build(&symptom.text)) {
+        scales.insisted_step = Some(HEADERS.to_owned());
+    } else if let Some(step) = logged.and_then(fabric::library_step) {
         scales.insisted_step = Some(step.to_owned());
     }
     // A device that the system does not let the program open has its provider.

@@ -1,6 +1,6 @@
 //! Libraries that do not use the devices which are there: Open MPI over TCP, libfabric without a provider, UCX without InfiniBand.
 
-use super::{Case, Scales};
+use super::{Case, Scales, job::logged};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// Where Open MPI uses TCP although it found an RDMA adapter.
@@ -49,6 +49,22 @@ pub(super) fn without_support<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
         .copied()
         .find(|symptom| symptom.kind == SymptomKind::NoDevice && symptom.software == Some(Software::Ucx))
         .filter(|_| is_listed)
+}
+
+/// Communication that the GPU starts needs GDRCopy where the adapter is an EFA.
+pub(crate) fn gpu_initiated(case: &Case<'_>, scales: &mut Scales) {
+    let of_gdrcopy = case.seen(&[SymptomKind::GpuDoorbellFailed]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        text.contains("gdr") && text.contains("gin")
+    });
+    if of_gdrcopy.is_some() {
+        scales.insisted_step = Some(
+            "Load GDRCopy's module on the node (modprobe gdrdrv; package gdrdrv-dkms), and give the container /dev/gdrdrv. The plugin for EFA needs it for communication \
+            that the GPU starts (GIN). Without it, use the library's mode without GIN."
+                .into(),
+        );
+    }
+    logged(case, scales);
 }
 
 /// The transport or provider that the job selects in place of what it uses or misses. Returns whether there is one.

@@ -230,6 +230,13 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+    if says("engine ID mismatch") {
+        scales.insisted_step = Some(
+            "Give every instance of vLLM its own address for NIXL's side channel: VLLM_NIXL_SIDE_CHANNEL_HOST to the address of its node or pod, and another \
+            VLLM_NIXL_SIDE_CHANNEL_PORT for each instance on a node. Without them an instance announces localhost, and its peers reach another one."
+                .into(),
+        );
+    }
     if says("SQSIZE") {
         scales.insisted_step = Some(
             "Connect with a smaller queue: nvme connect --queue-size=N (-Q), below the depth of the target's transport (SPDK: nvmf_create_transport -q), or raise \

@@ -75,6 +75,10 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             ));
             return;
         }
+        if text.contains("rdma resources for") {
+            scales.next_step = Some(OF_DRIVER.to_owned());
+            return;
+        }
         let module = module_of(symptom, &text);
         scales.next_step = Some(if module == "ib_umad" {
             "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
@@ -99,6 +103,11 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         _ => {}
     }
 }
+
+/// What to do where a function has no RDMA device: a device plugin looks for the directory `infiniband` of the function.
+const OF_DRIVER: &str = "Load the RDMA driver of the adapter on the node: modprobe mlx5_ib (bnxt_re, irdma, ionic_rdma for those of Broadcom, Intel and AMD). ls \
+    /sys/bus/pci/devices/ADDRESS/infiniband must then list a device. If it does not, the function may be of a model without RDMA, or RDMA is off for it: \
+    devlink dev param show pci/ADDRESS name enable_roce.";
 
 /// The module that a message misses; `text` is the message in lower case.
 fn module_of(symptom: &Symptom, text: &str) -> &'static str {

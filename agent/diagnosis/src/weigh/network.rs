@@ -312,11 +312,18 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(symptom) = case.seen(&[SymptomKind::AddressInUse]).next() {
-        scales.insisted_step = Some(
+        let is_of_hccl = ["EJ0003", "Hccl", "hccl"]
+            .iter()
+            .any(|name| symptom.text.contains(name));
+        scales.insisted_step = Some(if is_of_hccl {
+            "Another program on this node uses the port on which HCCL listens, often an earlier job: ss -ltnp shows which. End it, or give this job other ports: \
+            HCCL_IF_BASE_PORT, HCCL_NPU_SOCKET_PORT_RANGE."
+                .into()
+        } else {
             "Another socket or rdma_cm identifier uses the local address and port: rdma resource show cm_id, ss -ltnp. Stop it, or let the program \
             choose a free source port: unset its source address or port (NVMe over Fabrics: host_traddr, host_trsvcid)."
-                .into(),
-        );
+                .into()
+        });
         return scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(symptom) = case.seen(&[SymptomKind::DefaultSubnetPrefix]).next() {

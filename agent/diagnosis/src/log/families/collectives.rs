@@ -14,6 +14,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["async event", "port error"], K::PortError),
     (&["failed to load rdma transport"], K::BackendMissing),
     (&["ibv.h:", "operation not supported"], K::UnsupportedAdapter),
+    // NVML, and the assertions of NVIDIA's driver.
+    (&["gpu is lost"], K::GpuStopped),
+    (&["nv_err_gpu_is_lost"], K::GpuStopped),
+    (&["nv_err_reset_required"], K::GpuStopped),
     (&["nvls.cc", "cuda failure"], K::GpuLinkError),
     (&["failed to bind nvlink sharp"], K::GpuLinkError),
     // A container without a network, or without the family of addresses that the job uses.
@@ -42,10 +46,16 @@ pub(super) const ROWS: &[Row] = &[
     (&["message truncated", "received", "instead of"], K::PeerDiffers),
     // libfabric's provider for EFA ends the program.
     (&["libfabric efa provider is operating in"], K::ForkUnsafe),
+    // brpc ends with it.
+    (&["ibv_fork_init", "fail"], K::ForkUnsafe),
     // aws-ofi-nccl.
     (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
     // MSCCL++ and others name the interface that a setting selects.
     (&["no interface named"], K::NoSocketInterface),
+    // PyTorch's store, over TCP.
+    (&["client socket has timed out"], K::TcpError),
+    (&["[c10d]", "failed to connect"], K::TcpError),
+    (&["driver/library version mismatch"], K::ComputeError),
     // Two ranks of a job on one GPU, and what NCCL says of a wrong call.
     (&["duplicate gpu detected"], K::ComputeError),
     (&["nccl error", "invalid usage"], K::JobFailed),
@@ -66,8 +76,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["connection reset by peer", "gloo"], K::GlooError),
     // Huawei's HCCL and HCCP.
     (&["ej0002:"], K::PortNotActive),
-    // A port of TCP is in use.
-    (&["ej0003:"], K::TcpError),
+    // The port on which HCCL listens is in use.
+    (&["ej0003:"], K::AddressInUse),
+    (&["hcclsocket", "[listen]", "fail"], K::AddressInUse),
     (&["(ei0006)"], K::PeerUnreachable),
     (&["(ei0009)"], K::PeerUnreachable),
     (&["transport init error", "isusedrdma[1]"], K::PeerUnreachable),
@@ -94,6 +105,15 @@ pub(super) const ROWS: &[Row] = &[
         &["registration failed for the specified or all potential backends"],
         K::BackendFailed,
     ),
+    (&["nixl", "engine id mismatch"], K::PeerDiffers),
+    (&["nixl", "handshake", "failed"], K::ExchangeFailed),
+    (&["failed to deserialize", "rail endpoints"], K::PeerDiffers),
+    // What a process tells its own rank, which failed for another reason.
+    (&["socket recv failed while polling"], K::JobFailed),
+    (&["proxy service", "failed to execute operation"], K::JobFailed),
+    // SparkRDMA and eRPC.
+    (&["has no rdma connection to"], K::PeerUnreachable),
+    (&["unable to resolve routing info"], K::RouteUnresolved),
     // MORI looks for the adapter's library at run time.
     (&["device detected but lib", "not available"], K::NoProvider),
     // Mooncake, and SGLang above it.

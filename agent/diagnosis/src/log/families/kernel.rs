@@ -176,6 +176,7 @@ pub(super) const ROWS: &[Row] = &[
         &["ib_register_peer_memory_client", "disagrees about"],
         K::PeerMemorySymbol,
     ),
+    (&["nvidia_p2p_get_pages", "error"], K::PeerMemoryError),
     // Other modules pin memory of GPUs, too: gdrdrv.
     (&["nvidia_p2p_get_pages", "failed"], K::PeerMemoryError),
     // mlx5: the kernel found no pages behind the address, or may not lock them.

@@ -21,7 +21,6 @@ pub(super) const ROWS: &[Row] = &[
     // A device plugin may not write its socket.
     (&["avc:", "denied", "device-plugins"], K::NotPermitted),
     (&["avc:", "denied", "sriov.sock"], K::NotPermitted),
-    (&["no devices in device pool"], K::ResourceUnavailable),
     // The daemon of Docker looks on the host, and modules make these files.
     (
         &["gathering device information", "/dev/infiniband"],
@@ -47,6 +46,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
     (&["sriov-cni", "failed"], K::NetworkAttachFailed),
     (&["rdma-cni", "failed"], K::NetworkAttachFailed),
+    (
+        &["specify either \"device\"", "\"pcibusid\""],
+        K::NetworkAttachFailed,
+    ),
     (&["rdma subsystem", "namespace mode"], K::NetworkAttachFailed),
     (&["rdma system", "exclusive"], K::NetworkAttachFailed),
     (

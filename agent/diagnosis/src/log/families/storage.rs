@@ -107,6 +107,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
     (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
     (&["nvme", "keep-alive"], K::PeerUnreachable),
+    (&["nvme_keep_alive_end_io"], K::PeerUnreachable),
+    (&["cq resize failed"], K::CreateFailed),
     (&["nvme", "address resolution error"], K::AddressUnresolved),
     (&["nvme", "route resolution error"], K::RouteUnresolved),
     (&["protocol: tcp", "fallback route"], K::SocketFallback),

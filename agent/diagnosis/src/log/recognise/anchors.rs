@@ -6,8 +6,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 
 use super::nearby;
 use crate::log::{
-    cluster, codes, connection, ended, fabric, families, grade::failures, grammar, loader, marks, memory,
-    nvme, operator, packages, ranks, registration, settings, success, trace, waiting, wrapped,
+    cluster, codes, compile, connection, ended, fabric, families, grade::failures, grammar, loader, marks,
+    memory, nvme, operator, packages, ranks, registration, settings, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -80,6 +80,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         grammar::OF_SOCKETS,
         packages::ANCHORS,
         codes::ANCHORS,
+        compile::ANCHORS,
         cluster::ANCHORS,
         operator::ANCHORS,
         fabric::ANCHORS,
