@@ -301,7 +301,7 @@ fn origin(out: &mut impl Write, report: &Report<'_>, log: &LogSummary, style: St
             hosts => hosts.join(", "),
         };
         let text = format!(
-            "the log is taken to be from {from}: {why}. What is known of this node says nothing about it: run rdma-health check there"
+            "the log is taken to be from {from}: {why}. The facts of this node do not apply to it: run rdma-health check there"
         );
         return labelled(out, "note", &text, style, Ansi::new().bold());
     }

@@ -69,11 +69,11 @@ pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
 
 pub(super) static GPU_FAULT: KnownCause = KnownCause {
     id: "gpu-fault",
-    title: "A GPU or a connection between GPUs is faulty",
+    title: "A GPU or a connection between GPUs is faulty or not set up",
     explanation: "The driver logged that the GPU does not work any more: it has fallen off the bus, its memory has an error that it cannot \
     correct, or its system processor does not answer. RDMA transfers from and to its memory fail or hang, here and on the peers.",
     next_step: "Drain the node and read what the driver logged: journalctl -k -b | grep -e Xid -e amdgpu. Reset the GPU (nvidia-smi \
-    --gpu-reset) or restart the node. If it happens again, replace the GPU.",
+    --gpu-reset -i INDEX) or restart the node; one that has fallen off the bus needs a restart with power off. If it happens again, replace the GPU.",
     rules: &[
         &gpu_events::GPU_FAILED,
         &gpu_events::GPU_ERRORS,

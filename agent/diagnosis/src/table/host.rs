@@ -17,8 +17,8 @@ pub(crate) fn next_step(id: &str) -> Option<&'static str> {
             device is the reason. Raw packets (DPDK, libvma) also need the capability NET_RAW."
         }
         "gid-other-namespace" => {
-            "Where the job runs, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
-            not listed cannot be used there. Run the job in the network namespace of the host, or restrict it to the devices that it has: \
+            "Where the job runs, compare grep . /sys/class/infiniband/*/ports/1/gid_attrs/ndevs/* with ip -brief link: a device whose network \
+            device is not listed cannot be used there. Run the job in the network namespace of the host, or restrict it to the devices that it has: \
             NCCL_IB_HCA, UCX_NET_DEVICES."
         }
         _ => return None,

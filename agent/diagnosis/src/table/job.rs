@@ -43,7 +43,7 @@ pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
     /dev/infiniband, NCCL finds no device and uses TCP.",
     next_step: "Where the job runs, run ls /dev/infiniband and ibv_devinfo. With Kubernetes, add the RDMA resource to the pod's limits (env | grep \
     PCIDEVICE shows what a pod got); another container needs /dev/infiniband in it (docker run --device); without containers, check that the \
-    modules are loaded and the adapter is of RDMA: lspci, lsmod | grep ib_uverbs.",
+    modules are loaded and the adapter supports RDMA: lspci, lsmod | grep ib_uverbs.",
     rules: &[],
     cases: &[],
     often: &[
@@ -59,7 +59,7 @@ pub(super) static DEVICE_NOT_GIVEN: KnownCause = KnownCause {
 
 pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
     id: "job-settings",
-    title: "The job's own settings disable RDMA or name what does not exist",
+    title: "The job's own settings disable RDMA or do not fit the devices",
     explanation: "NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_NET select what NCCL uses. If they name a device \
     that does not exist on the node, NCCL finds none.",
     next_step: "Run the job with NCCL_DEBUG=INFO and compare NCCL_IB_HCA and NCCL_SOCKET_IFNAME with the names on this node.",

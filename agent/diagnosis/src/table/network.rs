@@ -173,8 +173,8 @@ pub(super) static GID_OTHER_NAMESPACE: KnownCause = KnownCause {
     explanation: "A RoCE GID is bound to a network device. In a pod, the kernel refuses a GID whose network device is in another \
     network namespace: moving a queue pair to RTR fails with ENODEV, or the entry reads as ::, although the adapter works on the \
     host.",
-    next_step: "Where the job runs, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is \
-    not listed cannot be used there. In a pod, attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true. Or \
+    next_step: "Where the job runs, compare grep . /sys/class/infiniband/*/ports/1/gid_attrs/ndevs/* with ip -brief link: a device whose \
+    network device is not listed cannot be used there. In a pod, attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true. Or \
     restrict the job to the devices that it has: NCCL_IB_HCA, UCX_NET_DEVICES.",
     rules: &[],
     cases: &[],
@@ -264,8 +264,8 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
     title: "Addresses or routes of the RDMA network devices are wrong",
     explanation: "Network devices in the same subnet answer ARP requests for each other unless configured otherwise, and a peer \
     in another subnet needs a route. Connecting then fails with ENETUNREACH or ETIMEDOUT, or packets go to the wrong port.",
-    next_step: "Run ip route get PEER from LOCAL with the addresses of the two GIDs. For several devices in one subnet, set \
-    arp_ignore, arp_announce and rp_filter.",
+    next_step: "Run ip route get PEER from LOCAL with the addresses of the two GIDs. If several \
+    devices are in one subnet: sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=2.",
     rules: &[&rails::RAIL_ADDRESSES, &network::SAME_SUBNET_ARP],
     cases: &[],
     often: &[

@@ -180,9 +180,9 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
     }
     if has(&["link not found", "no such device", "link with name"]) {
         return Some(
-            "The daemon does not find the network device of the physical or of a virtual function in the host's network namespace. Either its name in the \
-            configuration is wrong (ip -brief link), or the function has no driver, or its network device is still in the namespace of a pod that ended: \
-            lsns -t net, and restart or delete that pod. Bind a function that stays away again (driver/unbind, driver/bind), then restart the daemon.",
+            "Compare the name in the configuration with ip -brief link on the node: the daemon does not find the network device of the physical or of a virtual \
+            function there. If it is missing, the function has no driver, or the device is still in the namespace of a pod that ended (lsns -t net; delete that pod). Bind a function that stays \
+            away again (driver/unbind, driver/bind), then restart the daemon.",
         );
     }
     None

@@ -317,9 +317,8 @@ const NOT_FOUND: &str = "nvidia_peermem is loaded now, and the job did not find 
     start the job again with NCCL_DEBUG=INFO and look for GDRDMA in the lines of its channels.";
 
 /// The module is there and does not fit; loading it again changes nothing.
-const REBUILD: &str = "Rebuild the module against the RDMA modules that are loaded: reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED, or run \
-    dkms autoinstall, then depmod -a and modprobe nvidia_peermem. On Kubernetes, restart the driver pod of the GPU Operator after that of the \
-    Network Operator. modinfo -n nvidia_peermem ib_core shows which modules are used, and the kernel log which symbol does not fit (dmesg | grep -i peer). nv_peer_mem is \
+const REBUILD: &str = "Rebuild the module against the RDMA modules that are loaded. On Kubernetes, restart the driver pod of the GPU Operator after that of the Network Operator; \
+    on a host, reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED (or dkms autoinstall), then depmod -a and modprobe nvidia_peermem. modinfo -n nvidia_peermem ib_core shows which modules are used, and the kernel log which symbol does not fit (dmesg | grep -i peer). nv_peer_mem is \
     the older module: with an NVIDIA driver from 470 on, remove its package and use nvidia_peermem, which comes with the driver. Or use DMA-BUF, which \
     needs no module.";
 

@@ -366,8 +366,8 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
             "Where the job runs"
         };
         scales.next_step = Some(format!(
-            "{place}, compare ls /sys/class/infiniband/*/ports/1/gid_attrs/ndevs with ip link: a device whose network device is not \
-            listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
+            "{place}, compare grep . /sys/class/infiniband/*/ports/1/gid_attrs/ndevs/* with ip -brief link: a device whose network device is \
+            not listed cannot be used there. Attach that network device (SR-IOV, host-device or macvlan network) or use hostNetwork: true, \
             or restrict the job to the devices that it has: {setting}."
         ));
     }

@@ -1,5 +1,7 @@
 //! Ports, GIDs and the network between nodes.
 
+use std::collections::BTreeSet;
+
 use rdma_health_node::{
     DeviceEvent,
     infiniband::{CLASS, LinkLayer},
@@ -234,12 +236,12 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     } else {
         scales.unseen("loopback on this node (rdma-health check --probe)");
     }
-    let peers: Vec<_> = case
+    let named: BTreeSet<_> = case
         .symptoms
         .iter()
         .filter_map(|symptom| symptom.named.peer.as_deref())
-        .take(3)
         .collect();
+    let peers: Vec<_> = named.into_iter().take(3).collect();
     if peers.is_empty() {
         scales.next_step.get_or_insert_with(|| {
             "Run rdma-health check on the peer, another node of the job, then ib_write_bw between the two nodes over the same devices and GID index.".into()
@@ -290,9 +292,9 @@ pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
 
 /// What to do where no one answers the lookup of a peer's MAC address.
 fn unresolved_step(case: &Case<'_>) -> String {
-    let mut step = "Moving a queue pair to RTR on RoCE, and creating an address handle, looks up the peer's MAC address, and no one answered: ip neigh \
-        show dev NETDEV shows FAILED or INCOMPLETE. Check that the two GIDs are of one subnet or have a route (ip route get PEER from LOCAL), and \
-        that ping -I NETDEV PEER gets an answer: port, VLAN and address of the peer."
+    let mut step = "Run ip route get PEER from LOCAL and ping -I NETDEV PEER with the addresses of the two GIDs: to connect over RoCE, the kernel looks up the MAC \
+        address of the peer, and no one answered (ip neigh show dev NETDEV: FAILED or INCOMPLETE). If there is no route, give both ends one subnet; if ping gets no \
+        answer, check the peer's port, VLAN and address."
         .to_owned();
     let is_nccl = |symptom: &&Symptom| symptom.software == Some(Software::Nccl);
     if case.symptoms.iter().any(is_nccl) {
