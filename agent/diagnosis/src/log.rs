@@ -41,6 +41,7 @@ mod pieces;
 mod ranks;
 mod recognise;
 mod registration;
+mod renamed;
 mod settings;
 mod shown;
 mod source;
@@ -201,7 +202,8 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
-        if let Some(symptom) = self.recogniser.empty_list() {
+        let whole = [self.recogniser.empty_list(), self.recogniser.renamed()];
+        for symptom in whole.into_iter().flatten() {
             self.add(symptom);
         }
         self.log.marks = self.recogniser.marks();

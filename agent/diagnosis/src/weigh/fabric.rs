@@ -34,6 +34,20 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
     })
 }
 
+/// What to do about links of the fabric that count errors, or run below their speed or width.
+pub(super) const COUNTERS: &str = "Clear the counters of the fabric (ibqueryerrors -k), wait an hour, and run ibqueryerrors again. Reseat, then replace the cables of \
+    the ports whose error counters rise, and of links below their width or speed (iblinkinfo marks them: Could be …). Totals alone may be of the last time when \
+    a cable was plugged.";
+
+/// The step where the library of Omni-Path finds no port that is active.
+pub(super) fn inactive_step(symptom: &Symptom) -> Option<&'static str> {
+    let is_hfi = symptom.text.to_ascii_lowercase().contains("hfi");
+    is_hfi.then_some(
+        "Run opainfo on the node: it shows the state of the port. Down or Polling: check the cable and the port of the switch. Init: no fabric manager has \
+        configured the port: systemctl status opafm on the node that runs it, then systemctl restart opafm.",
+    )
+}
+
 /// What to do where a node or switch of the fabric does not answer management packets.
 const UNANSWERED: &str = "The node or switch at the end of the path that the log shows does not answer management packets. Find it: smpquery -D nodeinfo \
     PATH for a directed route (0,1,…), ibtracert or iblinkinfo for a LID. Check that it is switched on, that its driver is loaded and its cable \

@@ -39,6 +39,9 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     if let Some(step) = without_provider(case) {
         scales.insisted_step = Some(step.to_owned());
     }
+    if case.log.is_some_and(|log| log.marks.names_device) {
+        return scales.doubts("log", "Open MPI names the device that it found");
+    }
     if case.log.is_some_and(|log| log.marks.lists_adapter) {
         return scales.doubts("log", "lspci lists the adapter where the job runs");
     }
@@ -146,6 +149,11 @@ pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What to do where Intel MPI does not find the library of DAPL.
+const DAPL: &str = "Let Intel MPI use another network than DAPL: I_MPI_FABRICS=shm:ofi with Intel MPI 2019 and later, shm:ofa before. Or install DAPL \
+    (package dapl, which newer distributions no longer have) and register the adapter in /etc/dat.conf. The lines after it (I_MPI_DEBUG=5) show which network \
+    Intel MPI took in the end.";
+
 pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
     if view::libraries(case, scales) {
         return;
@@ -173,6 +181,9 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
             SymptomKind::LibraryMismatch,
         ])
         .next();
+    if logged.is_some_and(|symptom| symptom.text.contains("libdat")) {
+        scales.insisted_step = Some(DAPL.to_owned());
+    }
     if let Some(step) = logged.and_then(fabric::library_step) {
         scales.insisted_step = Some(step.to_owned());
     }
