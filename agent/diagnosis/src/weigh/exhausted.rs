@@ -3,9 +3,9 @@
 use crate::symptom::{Software, Symptom};
 
 /// The step for doorbell pages.
-const DOORBELLS: &str = "The adapter has no doorbell pages (UAR) left. Run fewer processes per node, or raise PF_LOG_BAR_SIZE (for virtual functions \
-    VF_LOG_BAR_SIZE) and restart the node: mlxconfig -d ADDRESS query | grep LOG_BAR_SIZE, then mlxconfig -d ADDRESS set PF_LOG_BAR_SIZE=8. rdma resource show \
-    ctx counts the open contexts, each of which takes pages. With many functions, a lower NUM_OF_VFS leaves more to each.";
+const DOORBELLS: &str = "Run fewer processes per node, or give the adapter more doorbell pages (UAR), of which none is left: mlxconfig -d ADDRESS set \
+    PF_LOG_BAR_SIZE=8 (for virtual functions VF_LOG_BAR_SIZE), then restart the node. mlxconfig -d ADDRESS query | grep LOG_BAR_SIZE shows the present value. \
+    rdma resource show ctx counts the open contexts, each of which takes pages. With many functions, a lower NUM_OF_VFS leaves more to each.";
 
 /// What to do about a limit, as far as a text in lower case names it.
 pub(super) fn step(text: &str) -> Option<&'static str> {

@@ -18,9 +18,9 @@ pub(super) fn is_of_peer(symptom: &Symptom) -> bool {
 }
 
 /// What to do where libfabric or `rdma_cm` finds no address on a port of InfiniBand.
-const IPOIB: &str = "Give the port an IP address: rdma_cm and libfabric's provider verbs find a port by the address of its network device, which on InfiniBand is one \
-    of IPoIB. Load it and set an address on each node: modprobe ib_ipoib, ip link set ib0 up, ip addr add ADDRESS/LENGTH dev ib0 (ip -brief address shows what is \
-    there). Then fi_info -p verbs lists the port. If ibv_devinfo lists no device where the program runs, it has none: check ls /dev/infiniband.";
+const IPOIB: &str = "Give the port an IP address, on InfiniBand by IPoIB, on each node: modprobe ib_ipoib, ip link set ib0 up, ip addr add ADDRESS/LENGTH dev ib0. \
+    rdma_cm and libfabric's provider verbs find a port only by the address of its network device (ip -brief address). Then fi_info -p verbs lists the port. If \
+    ibv_devinfo lists no device where the program runs, the job has none: check ls /dev/infiniband.";
 
 /// An address of `rdma_cm` that was not found on ports of InfiniBand, which have one only with IP over InfiniBand.
 fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
