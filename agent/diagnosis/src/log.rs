@@ -42,6 +42,7 @@ mod pieces;
 mod ranks;
 mod recognise;
 mod registration;
+mod renamed;
 mod settings;
 mod shown;
 mod source;
@@ -203,7 +204,8 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
-        if let Some(symptom) = self.recogniser.empty_list() {
+        let whole = [self.recogniser.empty_list(), self.recogniser.renamed()];
+        for symptom in whole.into_iter().flatten() {
             self.add(symptom);
         }
         self.log.marks = self.recogniser.marks();

@@ -3,6 +3,7 @@
 mod cluster;
 mod crash;
 mod dma;
+mod exhausted;
 mod fabric;
 mod gid;
 mod hardware;
@@ -22,7 +23,8 @@ pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};
 pub(crate) use hardware::{
-    device_fault, device_present, gpu_fault, host_load, host_memory, pci_path, software, virtual_functions,
+    device_fault, device_present, devices_missing, gpu_fault, host_load, host_memory, pci_path, software,
+    virtual_functions,
 };
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,

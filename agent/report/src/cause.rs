@@ -266,7 +266,9 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
                 "{lines} that look like documentation about errors; {failures}. To have them judged, pass only what your programs printed"
             )
         } else if log.document {
-            format!("{lines} of a text about errors, not of a program: they were not judged")
+            format!(
+                "{lines} of a text about errors, not of a program: they were not judged. If they are from your programs, pass only those lines"
+            )
         } else if log.is_binary() {
             format!("not a log: {} of its {lines} have binary data", log.binary)
         } else {

@@ -68,9 +68,26 @@ fn without_part(text: &str) -> Option<&str> {
 fn bracketed(text: &str) -> Option<&str> {
     const LONGEST: usize = 64;
     const LEVELS: [&str; 5] = ["INFO", "WARN", "WARNING", "ERROR", "FATAL"];
-    let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
+    // Open MPI puts its job before the process: `[[40111,1],0]`.
+    let end = closing(text)?;
+    let (inner, rest) = (&text[1..end], &text[end + 1..]);
     let is_part = inner.len() <= LONGEST && inner.bytes().any(|byte| byte.is_ascii_digit());
     (is_part || LEVELS.contains(&inner)).then(|| rest.trim_start_matches(':'))
+}
+
+/// Where the bracket ends with which a text begins.
+fn closing(text: &str) -> Option<usize> {
+    let mut open = 0_u32;
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => open += 1,
+            ']' if open == 1 => return Some(at),
+            ']' => open -= 1,
+            _ if open == 0 => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// `15:02:11`, `10:11:12.123Z`, `2026-01-01`, `2026-01-01T10:11:12+00:00`, `2026/01/01`.
@@ -162,6 +179,14 @@ mod tests {
             (
                 "2026-01-01T10:11:12.123Z ibv_open_device failed on mlx5_0",
                 "ibv_open_device failed on mlx5_0",
+            ),
+            (
+                "[[40111,1],0]: A high-performance Open MPI module was unable to find any relevant network interfaces",
+                "A high-performance Open MPI module was unable to find any relevant network interfaces",
+            ),
+            (
+                "[[7,1],1][btl_openib_component.c:1670:init_one_device] error obtaining device attributes for mlx4_0",
+                "error obtaining device attributes for mlx4_0",
             ),
             // Parts of messages.
             (

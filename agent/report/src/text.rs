@@ -212,6 +212,9 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
             .find(|symptom| symptom.line.is_some() && symptom.grade > Grade::Note);
         parts.push(match (others, doubt) {
             (0, Some(doubt)) => format!("no problem of RDMA found; the log shows {}", doubt.kind),
+            (0, None) if diagnosis.log.as_ref().is_some_and(|log| log.document) => {
+                "no problem found on the node; the log reads like documentation and was not judged".into()
+            }
             (0, None) => "no problem found".into(),
             _ => format!(
                 "no problem of RDMA found, {} of other kinds in the log",

@@ -59,6 +59,10 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         )
     });
     let without = first(Grade::Failure, |symptom| symptom.kind == K::NoDevice);
+    // MPICH asked libfabric for a transfer.
+    let requested = first(Grade::Failure, |symptom| {
+        symptom.kind == K::BackendFailed && symptom.text.contains("immediate failed")
+    });
     // A process that could not do this by itself ends, and its peers see that.
     let local = first(Grade::Failure, |symptom| is_local(symptom.kind));
     let start = Start::of(symptoms);
@@ -107,6 +111,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
             || symptom.kind == K::NoMemory && after(refused_command)
+            || symptom.kind == K::NoMemory && after(created) && symptom.text.contains("ucp_ep_create")
+            // The tool may run elsewhere: the job had its endpoints.
+            || symptom.kind == K::NoDevice && after(requested) && symptom.text.contains("fi_getinfo")
             // The core of the stack cannot use the port of an adapter that does not answer.
             || symptom.kind == K::CommandRefused && after(dead) && symptom.text.contains("Couldn't ")
             // Over the adapter that crashed: clients of storage may notice it before the driver does.

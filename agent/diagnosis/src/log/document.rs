@@ -38,7 +38,7 @@ pub(super) fn packed(head: &[u8]) -> Option<&'static str> {
 }
 
 /// From how many sentences on a text without any line of a program is a page.
-const SENTENCES: u32 = 3;
+const SENTENCES: usize = 3;
 /// The fewest words of a sentence.
 const WORDS: usize = 6;
 
@@ -73,13 +73,34 @@ pub(super) struct Style {
     has_origin: bool,
     /// Whether lines are quoted: a mail's `>`, a fence or headings of Markdown, a list that a sentence introduces.
     is_framed: bool,
-    sentences: u32,
+    sentences: Sentences,
     /// Whether lines have placeholders that a program replaces before it prints them.
     has_placeholders: bool,
     shape: Shape,
     signs: Signs,
     /// How many lines may still show signs.
     signs_left: u32,
+}
+
+/// The different sentences so far. A program writes the same one again and again, perhaps with other numbers; a person does not.
+#[derive(Debug, Default)]
+struct Sentences(Vec<String>);
+
+impl Sentences {
+    fn add(&mut self, text: &str) {
+        if self.0.len() >= SENTENCES {
+            return;
+        }
+        let letters: String = text.chars().filter(|c| c.is_alphabetic()).collect();
+        if !self.0.contains(&letters) {
+            self.0.push(letters);
+        }
+    }
+
+    /// Their number, which is not counted beyond that of a page.
+    fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl Default for Style {
@@ -89,7 +110,7 @@ impl Default for Style {
             shows_output: false,
             has_origin: false,
             is_framed: false,
-            sentences: 0,
+            sentences: Sentences::default(),
             has_placeholders: false,
             shape: Shape::default(),
             signs: Signs::default(),
@@ -109,7 +130,9 @@ impl Style {
         let is_of_program = is_of_program(text);
         self.of_program |= is_of_program;
         self.is_framed |= is_framed || introduces(text);
-        self.sentences += u32::from(is_sentence(text));
+        if is_sentence(text) {
+            self.sentences.add(text);
+        }
         let line = Line {
             text,
             lower: &text.to_ascii_lowercase(),
@@ -136,9 +159,9 @@ impl Style {
         // A sentence before what a program printed explains nothing by itself.
         let quotes = self.is_framed && (page > 0 || !self.shows_output) || self.has_placeholders;
         let form = weight_if(self.shape.is_reference(), REFERENCE)
-            + weight_if(quotes && self.sentences > 0, QUOTES)
+            + weight_if(quotes && self.sentences.count() > 0, QUOTES)
             + weight_if(!self.of_program && self.signs.lists_changes(), PROSE)
-            + weight_if(!self.of_program && self.sentences >= SENTENCES, PROSE);
+            + weight_if(!self.of_program && self.sentences.count() >= SENTENCES, PROSE);
         if self.has_origin || form == 0 || report > form + page {
             Kind::Log
         } else if report > 0 {
@@ -312,6 +335,8 @@ mod tests {
              ibv_reg_mr(gpu) failed: Bad address\n```",
             "The program fails to initialize its transport and aborts.\n```\n/opt/lib/transport/ibgda.cpp:1889: NULL value cannot \
              allocate mlx5dv_devx_uar\n```",
+            "n1: the transfer of this rank is stuck on the queue.\nn2: the transfer of this rank is stuck on the queue.\n\
+             n3: the transfer of this rank is stuck on the queue.",
             "Couldn't allocate MR with error=93\nFailed to create MR\nCouldn't create IB resources",
         ] {
             assert_eq!(kind(text), Kind::Log, "{text}");

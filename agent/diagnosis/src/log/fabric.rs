@@ -20,6 +20,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "could be ",
     "errorcounter",
     "counter ==",
+    "not at maximum",
     "rcverrors",
     "madrpc",
     "umad",
@@ -33,12 +34,13 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 6] = [
+    let readers: [Reader; 7] = [
         opensm,
         management,
         ibdiagnet,
         recommendation,
         counters,
+        below_maximum,
         port_state,
     ];
     readers.iter().find_map(|read| read(lower))
@@ -227,7 +229,16 @@ fn counters(lower: &str) -> Option<(K, usize)> {
     })
 }
 
-/// The state in a list of ports: ibstat's `State: Down`, libibverbs' `state: PORT_DOWN (1)`, `link mlx5_0/1 state DOWN …` of rdma,
+/// A link below what its ends support, in the words of fabric checks: `Linkwidth (1X) not at maximum width supported (1XOR4X)`.
+fn below_maximum(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("not at maximum ")?;
+    let is_link = ["width", "speed"]
+        .iter()
+        .any(|what| lower[at..].contains(what) && lower[..at].contains(what));
+    is_link.then_some((K::LinkDegraded, at))
+}
+
+/// The state in a list of ports: opainfo's `PortState: Active`, ibstat's `State: Down`, libibverbs' `state: PORT_DOWN (1)`, `link mlx5_0/1 state DOWN …` of rdma,
 /// and what ibdev2netdev prints.
 fn state(lower: &str) -> Option<(&str, usize)> {
     let trimmed = lower.trim();
@@ -242,7 +253,10 @@ fn state(lower: &str) -> Option<(&str, usize)> {
             _ => None,
         };
     }
-    let value = if let Some(rest) = trimmed.strip_prefix("state:") {
+    let of_port = trimmed
+        .strip_prefix("state:")
+        .or_else(|| trimmed.strip_prefix("portstate:"));
+    let value = if let Some(rest) = of_port {
         // ibstatus numbers them: `1: DOWN`.
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || c == ':')
     } else {
@@ -261,7 +275,7 @@ fn state(lower: &str) -> Option<(&str, usize)> {
 fn port_state(lower: &str) -> Option<(K, usize)> {
     let (word, at) = state(lower)?;
     let kind = match word {
-        "down" => K::PortNotActive,
+        "down" | "offline" | "polling" => K::PortNotActive,
         "initializing" | "initialize" | "init" | "armed" => K::PortInitializing,
         _ => return None,
     };
@@ -341,6 +355,14 @@ mod tests {
                 "  9 12[ ] ==( 4x 53.125 gbps active/ linkup)==> 42 12[ ] \"sw\" ( )",
                 None,
             ),
+            ("   portstate:     active", None),
+            ("   portstate:     init (linkup)", Some(K::PortInitializing)),
+            ("   portstate:     offline", Some(K::PortNotActive)),
+            (
+                "switch 3:port 9: linkspeed (10gbps) not at maximum speed supported (10gbpsor25gbps)",
+                Some(K::LinkDegraded),
+            ),
+            ("the width is not at maximum brightness", None),
             ("\t\tstate: down", Some(K::PortNotActive)),
             ("\t\t\tstate:\t\t\tport_init (2)", Some(K::PortInitializing)),
             (

@@ -219,6 +219,13 @@ const MPI: &[Row] = &[
     (&["default subnet gid prefix"], K::DefaultSubnetPrefix),
     (&["mpidi_ofi", "no data available"], K::NoDevice),
     (&["addrinfo() failed", "no data available"], K::NoDevice),
+    // MPICH's device over libfabric: a provider refused a request on endpoints that were open.
+    (
+        &["mpidi_ofi", "immediate failed", "invalid argument"],
+        K::BackendFailed,
+    ),
+    // What was posted is given back: the endpoint, or the peer, has ended.
+    (&["ofi poll failed", "cancel"], K::PeerClosed),
     (&["ofi_init", "no data available"], K::NoDevice),
     (&["ofi fi_open domain failed"], K::NoDevice),
     (&["psm", "no hfi units are available"], K::NoDevice),

@@ -6,6 +6,7 @@ use crate::symptom::SymptomKind as K;
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
     "cannot open shared object",
+    "cannot open dynamic library",
     "undefined symbol",
     "not found (required by",
     "not defined in file",
@@ -16,7 +17,7 @@ pub(super) const ANCHORS: &[&str] = &[
 ];
 
 /// Libraries that carry a job's communication, their plugins and what is built on them, in lower case.
-const COMMUNICATION: [&str; 31] = [
+const COMMUNICATION: [&str; 34] = [
     "libnccl",
     "librccl",
     "nccl-net",
@@ -48,9 +49,12 @@ const COMMUNICATION: [&str; 31] = [
     "hcoll",
     "aws-ofi",
     "libmpi",
+    "_ucp_",
+    "gasnet",
+    "realm_",
 ];
 /// Libraries of verbs. Their providers have their own messages.
-const VERBS: [&str; 7] = [
+const VERBS: [&str; 9] = [
     "libibverbs.so",
     "librdmacm.so",
     "libibumad.so",
@@ -58,6 +62,9 @@ const VERBS: [&str; 7] = [
     "libmlx4.so",
     "libefa.so",
     "libmana.so",
+    // DAPL, over which old versions of Intel MPI communicate.
+    "libdat.so",
+    "libdat2.so",
 ];
 /// The beginnings of their symbols and versions.
 const SYMBOLS: [&str; 12] = [
@@ -102,6 +109,13 @@ fn of_java(lower: &str) -> Option<(K, usize)> {
 /// `libucp.so.0: cannot open shared object file`, or `libucp.so.0 => not found` of `ldd`: the library before the message, needed by another
 /// one in the line or by the program.
 fn missing(lower: &str) -> Option<(K, usize)> {
+    // Intel MPI: `cannot open dynamic library libdat.so.1`.
+    if let Some(name) = after(lower, "cannot open dynamic library ") {
+        let at = lower.len() - name.len();
+        let name = name.rsplit('/').next()?;
+        let is_verbs = VERBS.iter().any(|library| name.starts_with(library));
+        return is_verbs.then_some((K::NoLibrary, at));
+    }
     let at = lower
         .find(": cannot open shared object")
         .or_else(|| lower.find(" => not found"))?;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::{kernel, line::number, phrases::Phrases};
+use super::{entity::is_rdma_name, kernel, line::number, phrases::Phrases};
 use crate::symptom::Family;
 
 /// What lines of a log show of the place, whatever else they say.
@@ -43,6 +43,12 @@ pub struct Marks {
     /// A list of PCI functions has an RDMA adapter.
     #[serde(skip)]
     pub lists_adapter: bool,
+    /// Open MPI names the RDMA device that it found.
+    #[serde(skip)]
+    pub names_device: bool,
+    /// A command of libfabric's tools selects the provider verbs.
+    #[serde(skip)]
+    pub provider_verbs: bool,
     /// It is about the driver package of the adapters, or about the operator that installs it.
     #[serde(skip)]
     pub ofed: bool,
@@ -120,6 +126,9 @@ enum Mark {
     Reconnects,
     Given,
     Listed,
+    /// The name of a device follows.
+    LocalDevice,
+    ProviderVerbs,
     Reloads,
     Ofed,
     /// The length of a region follows.
@@ -176,6 +185,9 @@ const WORDS: &[(&str, Mark)] = &[
     ("ethernet controller: mellanox", Mark::Listed),
     ("infiniband controller: mellanox", Mark::Listed),
     ("infiniband controller [0207]: mellanox", Mark::Listed),
+    ("local device:", Mark::LocalDevice),
+    ("-p verbs", Mark::ProviderVerbs),
+    ("-p \"verbs", Mark::ProviderVerbs),
     ("nicclusterpolicy", Mark::Ofed),
     ("mofed", Mark::Ofed),
     ("mlnx_ofed", Mark::Ofed),
@@ -329,6 +341,10 @@ impl Marks {
                 Some((_, Mark::Given)) => self.given |= starts_container(lower),
                 Some((_, Mark::Ofed)) => self.ofed = true,
                 Some((_, Mark::Listed)) => self.lists_adapter = true,
+                Some((_, Mark::LocalDevice)) => {
+                    self.names_device |= is_rdma_name(lower[found.end..].trim());
+                }
+                Some((_, Mark::ProviderVerbs)) => self.provider_verbs = true,
                 Some((_, Mark::Reloads)) => self.reloads = true,
                 Some((_, Mark::Reconnects)) => self.reconnects = true,
                 Some((_, Mark::HyperV)) => self.hyperv = true,

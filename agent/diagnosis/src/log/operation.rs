@@ -113,6 +113,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("create mr", Register),
         ("alloc_mr", Register),
         ("memory region", Register),
+        ("cxil_map", Register),
         ("lock pages", Register),
         ("pin pages", Register),
         ("pin memory", Register),

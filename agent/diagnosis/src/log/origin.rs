@@ -75,9 +75,9 @@ fn has_time(text: &str) -> bool {
     })
 }
 
-/// `pid 812`, `(pid=812`, `[rank3]`, `rank 3`, `[812]: `, `libfabric:812:`, `[1,0]<stderr>`.
+/// `pid 812`, `(pid=812`, `[rank3]`, `rank 3`, `PE 3`, `[812]: `, `libfabric:812:`, `[1,0]<stderr>`.
 fn has_process(text: &str) -> bool {
-    const LABELS: [&str; 9] = [
+    const LABELS: [&str; 10] = [
         "pid ",
         "pid=",
         "pid:",
@@ -86,6 +86,7 @@ fn has_process(text: &str) -> bool {
         "rank=",
         "rank",
         "Rank ",
+        "PE ",
         "libfabric:",
     ];
     let labelled = LABELS.iter().any(|label| {
@@ -144,6 +145,7 @@ mod tests {
             "[1,0]<stderr>: x",
             "[n02.cluster:07711] *** x",
             "sshd[812]: x",
+            "2144: PE 2144: MPICH WARNING: x",
             "  Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  x",
             "59m  Warning  FailedScheduling  pod/w-0  x",
         ] {

@@ -43,6 +43,7 @@ use super::{
     operator::Policy,
     ranks::Ranks,
     registration,
+    renamed::Renamed,
     settings::{self, Fact},
     shown::Shown,
     success::Successes,
@@ -100,6 +101,8 @@ pub(super) struct Recogniser {
     policy: Policy,
     /// Lists of devices that tools print.
     listing: Listing,
+    /// Adapters whose names PSM2 does not know.
+    renamed: Renamed,
     /// What the host connects to.
     target: Target,
 }
@@ -152,6 +155,12 @@ impl Recogniser {
         Some(symptom(&line, Reading::of(SymptomKind::NoDevice, 0), number))
     }
 
+    /// What PSM2 reports that does not find an adapter whose port is active.
+    pub(super) fn renamed(&self) -> Option<Symptom> {
+        let (text, number) = self.renamed.missed().filter(|_| self.successes.active_port)?;
+        Some(failure(&Lower::of(&text), SymptomKind::BackendFailed, number))
+    }
+
     /// What the lines so far show to have worked.
     pub(super) fn successes(&mut self) -> &mut Successes {
         &mut self.successes
@@ -198,6 +207,7 @@ impl Recogniser {
         self.python.add(text, number);
         self.shown.add(text, number);
         self.listing.add(text, number);
+        self.renamed.add(text, number);
         let anchors = ANCHORS.as_ref()?;
         let in_words = || wording::expanded(text).is_some_and(|text| anchors.is_match(text.as_bytes()));
         if !(anchors.is_match(text.as_bytes()) || in_words()) {

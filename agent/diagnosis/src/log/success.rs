@@ -32,6 +32,8 @@ enum Success {
     TcpEngine,
     /// The library has a transport, so what it tried before is not needed.
     Transport,
+    /// Open MPI goes on without datagrams outside of MPI, for which it has other ways.
+    NoDatagrams,
     /// The program is set up and does its work.
     Served,
 }
@@ -71,6 +73,7 @@ const WORDS: &[(&str, Success)] = &[
     // NCCL.
     ("net/ib : using [", Success::Transport),
     ("using network ib", Success::Transport),
+    ("will ignore the \"ud\" oob component", Success::NoDatagrams),
     ("application startup complete", Success::Served),
     ("init complete", Success::Served),
     ("test complete", Success::Served),
@@ -111,6 +114,7 @@ pub(super) struct Successes {
     gpu_memory: Option<u64>,
     tcp_engine: Option<u64>,
     transport: Option<u64>,
+    no_datagrams: Option<u64>,
     served: Option<u64>,
     /// A test passed, and none failed.
     passed: Option<u64>,
@@ -155,6 +159,7 @@ impl Successes {
                 Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
                 Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
                 Some((_, Success::Transport)) => self.transport = Some(line),
+                Some((_, Success::NoDatagrams)) => self.no_datagrams = Some(line),
                 Some((_, Success::Served)) => self.served = Some(line),
                 // Behind these words are those of the end.
                 None => self.finished = Some(line),
@@ -249,6 +254,8 @@ impl Successes {
             K::DriverNotReady if waiting::for_driver(&symptom.text.to_ascii_lowercase()).is_some() => {
                 self.waiting.has_driver() || before(self.plugin)
             }
+            // iWARP has no queue pairs for datagrams.
+            K::CreateUnexplained | K::CreateRefused | K::CreateFailed => before(self.no_datagrams),
             // Without the module, memory of GPUs is registered through DMA-BUF.
             K::GdrDisabled if names_module(symptom) => self.gpu_memory.is_some(),
             _ => false,

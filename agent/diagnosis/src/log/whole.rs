@@ -1,5 +1,7 @@
 //! What a symptom means in view of the whole log: of the settings that it shows, and of what the ranks use.
 
+use rdma_health_protocol::Errno;
+
 use super::{Log, line::Lower, ranks::Ranks, recognise::failure};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
@@ -10,6 +12,7 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
     of_files(log);
     of_family(log, ranks);
     of_networks(log, ranks);
+    of_provider(log);
 }
 
 /// A package of the kernel that is not there matters where the driver of the adapters is built with it.
@@ -77,6 +80,19 @@ fn of_family(log: &mut Log, ranks: &Ranks) {
         .filter(|symptom| symptom.kind == K::PeerDiffers)
     {
         symptom.text = format!("{} (the log has NCCL {versions})", symptom.text);
+    }
+}
+
+/// libfabric's provider verbs, where a tool asks for it, finds a port only by an IP address: on InfiniBand that of IP over InfiniBand.
+fn of_provider(log: &mut Log) {
+    if !log.marks.provider_verbs {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        let is_asked = symptom.named.errno == Some(Errno::ENODATA) && symptom.text.contains("fi_getinfo");
+        if symptom.kind == K::NoDevice && is_asked && symptom.software != Some(Software::Mpi) {
+            symptom.kind = K::AddressUnresolved;
+        }
     }
 }
 

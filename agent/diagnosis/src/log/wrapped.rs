@@ -280,6 +280,12 @@ const SENTENCES: &[(&str, Option<K>)] = &[
     ("failed an ofi libfabric library call", Some(K::BackendFailed)),
     ("open mpi failed to register your buffer", Some(K::RegMrFailed)),
     ("multiple nics on the system but cannot select", None),
+    // Its connections outside of MPI, for which it has others.
+    (
+        "there are ud-capable verbs devices on your system, but none of them",
+        None,
+    ),
+    ("open mpi will ignore the \"ud\" oob component", None),
     ("in parsing the openfabrics (openib) btl parameter file", None),
     ("was unable to find or read an ini file", None),
     ("an invalid mca parameter value was found", None),

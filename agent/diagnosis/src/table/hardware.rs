@@ -145,7 +145,7 @@ pub(super) static DEVICES_MISSING: KnownCause = KnownCause {
     cases: &[FindingCase::AdapterLost],
     often: &[DeviceGone, NoDevice],
     sometimes: &[SocketFallback, OpenFailed, DeviceAbsent, ResourceUnavailable],
-    weigh: weigh::device_present,
+    weigh: weigh::devices_missing,
 };
 
 pub(super) static HOST_LOAD: KnownCause = KnownCause {

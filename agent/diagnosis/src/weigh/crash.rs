@@ -1,6 +1,7 @@
 //! Crashes of the kernel in a module of RDMA, and tasks that hang there.
 
 use rdma_health_kernel_log::{is_rdma_consumer, is_software_rdma};
+use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
 use crate::{log::call, symptom::SymptomKind};
@@ -12,6 +13,7 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
     const OF_SOFTWARE: &str = "The module does RDMA with the CPU, so no adapter and no firmware is concerned. Use another version of the kernel, or the RDMA \
         device of an adapter.";
     let Some(symptom) = case.seen(&[SymptomKind::DriverCrashed]).next() else {
+        of_bond(case, scales);
         return logged(case, scales);
     };
     scales.shows(&symptom.source, &symptom.text);
@@ -27,6 +29,26 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
             }
         ),
     });
+}
+
+/// A queue pair of a bond that could not be initialised, though no setting of the job chooses an attribute of it.
+fn of_bond(case: &Case<'_>, scales: &mut Scales) {
+    let is_set = case
+        .log
+        .is_some_and(|log| log.settings.keys().any(|name| name.ends_with("_PKEY")));
+    let refused = case.seen(&[SymptomKind::InitRefused]).find(|symptom| {
+        let is_bond = |name: &String| name.contains("bond");
+        symptom.named.errno == Some(Errno::EINVAL) && symptom.named.device.as_ref().is_some_and(is_bond)
+    });
+    let Some(symptom) = refused.filter(|_| !is_set) else {
+        return;
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    scales.next_step = Some(
+        "Update the firmware of the adapter: some releases refuse this transition on a device of a bond (16.35 of ConnectX-5 before 16.35.3502). ibv_devinfo | grep \
+        fw_ver shows the running one, mlxfwmanager --online the newest. Until then name another device of the job, or leave out the transport (UCX_TLS=rc,sm,self)."
+            .into(),
+    );
 }
 
 /// The function and the module in which a task hangs that ends its own connection, so that it waits for no adapter.

@@ -1,6 +1,7 @@
 //! What the tools of an InfiniBand fabric report, and libraries that do not fit together.
 
 use super::{Case, Scales};
+use crate::log::is_of_build;
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// Two devices with one GUID.
@@ -34,6 +35,20 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
     })
 }
 
+/// What to do about links of the fabric that count errors, or run below their speed or width.
+pub(super) const COUNTERS: &str = "Clear the counters of the fabric (ibqueryerrors -k), wait an hour, and run ibqueryerrors again. Reseat, then replace the cables of \
+    the ports whose error counters rise, and of links below their width or speed (iblinkinfo marks them: Could be …). Totals alone may be of the last time when \
+    a cable was plugged.";
+
+/// The step where the library of Omni-Path finds no port that is active.
+pub(super) fn inactive_step(symptom: &Symptom) -> Option<&'static str> {
+    let is_hfi = symptom.text.to_ascii_lowercase().contains("hfi");
+    is_hfi.then_some(
+        "Run opainfo on the node: it shows the state of the port. Down or Polling: check the cable and the port of the switch. Init: no fabric manager has \
+        configured the port: systemctl status opafm on the node that runs it, then systemctl restart opafm.",
+    )
+}
+
 /// What to do where a node or switch of the fabric does not answer management packets.
 const UNANSWERED: &str = "The node or switch at the end of the path that the log shows does not answer management packets. Find it: smpquery -D nodeinfo \
     PATH for a directed route (0,1,…), ibtracert or iblinkinfo for a LID. Check that it is switched on, that its driver is loaded and its cable \
@@ -47,9 +62,25 @@ pub(super) fn unanswered(case: &Case<'_>) -> Option<&'static str> {
         .then_some(UNANSWERED)
 }
 
-/// The step for a library of rdma-core that fits neither the driver of the kernel nor the others.
+/// What to do where a program that uses RDMA does not compile or link.
+const HEADERS: &str = "Install the headers and libraries where the program is built: apt-get install libibverbs-dev librdmacm-dev on Debian and Ubuntu, dnf install \
+    rdma-core-devel on RHEL and Fedora, zypper install rdma-core-devel on SUSE. If they are there and a name is still missing, the program needs a newer rdma-core \
+    (or the one of MLNX_OFED or DOCA). Nothing has run yet, so no device failed.";
+
+/// What to do where Intel MPI does not find the library of DAPL.
+const DAPL: &str = "Let Intel MPI use another network than DAPL: I_MPI_FABRICS=shm:ofi with Intel MPI 2019 and later, shm:ofa before. Or install DAPL \
+    (package dapl, which newer distributions no longer have) and register the adapter in /etc/dat.conf. The lines after it (I_MPI_DEBUG=5) show which network \
+    Intel MPI took in the end.";
+
+/// The step for a library that is missing, or fits neither the driver of the kernel nor the others.
 pub(super) fn library_step(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
+    if is_of_build(&text) {
+        return Some(HEADERS);
+    }
+    if text.contains("libdat") {
+        return Some(DAPL);
+    }
     if text.contains("ernel abi") {
         return Some(
             "The provider in user space and the driver of the kernel are of different releases. Install both from one source: the adapter \

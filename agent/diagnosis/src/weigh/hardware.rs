@@ -220,9 +220,34 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// A device that is missing, or was removed under the job and may be there again.
+pub(crate) fn devices_missing(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = removed(case) else {
+        return device_present(case, scales);
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    scales.next_step = Some(
+        "Find out what removed the device at that time: journalctl -k --since TIME. It is removed when a bond of RoCE is made, changed or dissolved, when the driver or \
+        firmware is loaded again or reset, and when the adapter is unplugged. Do so only while no job runs; connections must be opened again after it."
+            .into(),
+    );
+}
+
+/// What `rdma_cm` reports when its device is taken away, and not because a transfer failed.
+fn removed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    case.symptoms.iter().copied().find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == SymptomKind::DeviceGone
+            && ["device_removal", "device removal"]
+                .iter()
+                .any(|event| text.contains(event))
+    })
+}
+
 /// A device that the job misses and that is there, with an active port, speaks against a fault of the hardware.
 pub(crate) fn device_present(case: &Case<'_>, scales: &mut Scales) {
-    if scales.supported() || case.seen(&[SymptomKind::DeviceGone]).next().is_none() {
+    let is_lost = case.seen(&[SymptomKind::DeviceGone]).next().is_some() && removed(case).is_none();
+    if scales.supported() || !is_lost {
         return;
     }
     let ports = case.ports();

@@ -12,10 +12,7 @@ use super::{
     library::{of_providers, over_tcp, unbuilt, without_support},
     probes_passed, view,
 };
-use crate::{
-    log::is_of_build,
-    symptom::{Grade, Software, Symptom, SymptomKind},
-};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
@@ -48,6 +45,9 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     }
     if let Some(step) = without_provider(case) {
         scales.insisted_step = Some(step.to_owned());
+    }
+    if case.log.is_some_and(|log| log.marks.names_device) {
+        return scales.doubts("log", "Open MPI names the device that it found");
     }
     if case.log.is_some_and(|log| log.marks.lists_adapter) {
         return scales.doubts("log", "lspci lists the adapter where the job runs");
@@ -156,11 +156,6 @@ pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// What to do where a program that uses RDMA does not compile or link.
-const HEADERS: &str = "Install the headers and libraries where the program is built: apt-get install libibverbs-dev librdmacm-dev on Debian and Ubuntu, dnf install \
-    rdma-core-devel on RHEL and Fedora, zypper install rdma-core-devel on SUSE. If they are there and a name is still missing, the program needs a newer rdma-core \
-    (or the one of MLNX_OFED or DOCA). Nothing has run yet, so no device failed.";
-
 pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
     if view::libraries(case, scales) {
         return;
@@ -188,9 +183,7 @@ pub(crate) fn userspace(case: &Case<'_>, scales: &mut Scales) {
             SymptomKind::LibraryMismatch,
         ])
         .next();
-    if logged.is_some_and(|symptom| is_of_build(&symptom.text)) {
-        scales.insisted_step = Some(HEADERS.to_owned());
-    } else if let Some(step) = logged.and_then(fabric::library_step) {
+    if let Some(step) = logged.and_then(fabric::library_step) {
         scales.insisted_step = Some(step.to_owned());
     }
     // A device that the system does not let the program open has its provider.

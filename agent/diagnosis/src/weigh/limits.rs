@@ -3,7 +3,7 @@
 use rdma_health_node::node::VerbsDevice;
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, view};
+use super::{Case, Scales, exhausted, view};
 use crate::{
     job_view::AMPLE_MEMLOCK,
     symptom::{Symptom, SymptomKind},
@@ -108,7 +108,13 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
         let source = format!("/proc/{}/limits", runtime.pid);
         match runtime.memlock.known().map(|limit| limit.soft) {
             // The job may run elsewhere, such as in a login session, with another limit.
-            Some(None) if !probed => unlimited.push((source, format!("{}: memlock unlimited", runtime.name))),
+            Some(None) if !probed => unlimited.push((
+                source,
+                format!(
+                    "{} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be",
+                    runtime.name
+                ),
+            )),
             Some(_) => limited = true,
             None => scales.unseen(format!("memlock limit of {} ({source})", runtime.name)),
         }
@@ -168,6 +174,14 @@ fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     case.symptoms.iter().copied().find(is_queue)
 }
 
+/// A region that could not be registered with EFA (ENOMEM).
+fn efa_region<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_region = |symptom: &&Symptom| {
+        symptom.kind == SymptomKind::RegMrNoMemory && symptom.text.to_ascii_lowercase().contains("efa")
+    };
+    case.symptoms.iter().copied().find(is_region)
+}
+
 /// The region is larger than the adapter supports, or it has no room for another one.
 const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
 
@@ -200,6 +214,24 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         scales.next_step = Some(
             "Compare the number of queue pairs in use (rdma resource show qp) with max_qp of ibv_devinfo -v: an EFA has few. Run fewer processes for \
             each device, or use libfabric's shared contexts."
+                .into(),
+        );
+        return;
+    }
+    if let Some(symptom) = efa_region(case) {
+        // A pod of this node would not be limited.
+        let is_free = |soft: Option<u64>| soft.is_none();
+        let runtimes = case.node.limits.runtimes.known().map_or(&[][..], Vec::as_slice);
+        let limits: Vec<_> = runtimes
+            .iter()
+            .filter_map(|runtime| runtime.memlock.known())
+            .collect();
+        if !limits.is_empty() && limits.iter().all(|limit| is_free(limit.soft)) {
+            scales.fits(&symptom.source, &symptom.text);
+        }
+        scales.next_step = Some(
+            "Check ulimit -l where the job runs: it must be unlimited. If it is, the EFA has no room for as many pages: use huge pages for the buffers (sysctl \
+            vm.nr_hugepages=N, FI_EFA_USE_HUGE_PAGE=1 for those of libfabric), or register less at once. Each huge page of 2 MiB takes the place of 512 others."
                 .into(),
         );
         return;
@@ -243,7 +275,10 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
                     .into(),
             );
         } else {
-            scales.next_step = limit_step(&text).map(Into::into);
+            // A later line may name what is used up: the kernel's, after that of the library.
+            let mut named = case.seen(&[SymptomKind::ResourceLimit]);
+            let step = named.find_map(|symptom| exhausted::step(&symptom.text.to_ascii_lowercase()));
+            scales.next_step = step.map(Into::into);
         }
         scales.shows(&symptom.source, &symptom.text);
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
@@ -261,38 +296,13 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         {
             scales.next_step = Some(CONTEXTS.to_owned());
         }
+        let mut created = case.seen(&[SymptomKind::CreateUnexplained]);
+        if let Some(step) = created.find_map(exhausted::unexplained) {
+            scales.next_step = Some(step.to_owned());
+        }
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
     }
-}
-
-/// What to do about a limit, as far as a text in lower case names it.
-fn limit_step(text: &str) -> Option<&'static str> {
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["registering part of your physical memory"]) {
-        return Some(
-            "The driver mlx4 maps only as much memory as its table has entries. Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_core, so that \
-            2^log_num_mtt x 2^log_mtts_per_seg x 4096 is twice the memory of the node: options mlx4_core log_num_mtt=24 in /etc/modprobe.d, then load the driver \
-            again. With adapters of mlx5, UCX (--mca pml ucx) in place of openib ends the message.",
-        );
-    }
-    if has(&["pagepool", "device mtts"]) {
-        return Some(
-            "GPFS registers its whole pagepool with the adapter. Make it smaller (mmchconfig pagepool=SIZE), or let the adapter map more: on mlx4, log_num_mtt of \
-            the module mlx4_core; on mlx5, check the memlock limit of mmfsd (grep 'locked memory' /proc/$(pgrep mmfsd)/limits). Then restart GPFS on the node.",
-        );
-    }
-    if has(&["queue exhaustion"]) {
-        return Some(
-            "The completion queue of libfabric's provider cxi is full. Make it larger: FI_CXI_DEFAULT_CQ_SIZE=131072 where the job runs, and post fewer requests \
-            at once. If it happens again, FI_CXI_RX_MATCH_MODE=software or hybrid relieves the adapter's own lists.",
-        );
-    }
-    has(&["alloc_uar", "qp_uar"]).then_some(
-        "Each process that opens the device takes doorbell pages (UAR), and the adapter has no more of them. Count the open contexts: rdma resource show ctx. Run \
-        fewer processes for each device, or give the function more pages: raise LOG_BAR_SIZE, or lower NUM_OF_VFS, with mlxconfig -d ADDRESS, and restart the \
-        node.",
-    )
 }
 
 pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {

@@ -136,11 +136,19 @@ const DEVX: &str = "DPDK needs DevX of the adapter: check UCTX_EN (mlxconfig -d 
     before ConnectX-5, or without DevX, leave out features that need it: dv_flow_en=0.";
 
 /// What Open MPI reports where a call of libfabric failed.
-fn of_ofi<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
-    case.symptoms.iter().copied().find(|symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        symptom.kind == SymptomKind::BackendFailed && text.contains("open mpi") && text.contains("ofi ")
-    })
+fn is_of_ofi(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    text.contains("open mpi") && text.contains("ofi ")
+}
+
+/// What PSM2 reports of an adapter with another name than the kernel's.
+fn is_renamed(symptom: &Symptom) -> bool {
+    symptom.text.contains("PSM2 looks for")
+}
+
+/// What MPICH, or Intel MPI, reports where a provider of libfabric refused a transfer.
+fn is_of_mpich(symptom: &Symptom) -> bool {
+    symptom.text.contains("MPIDI_OFI")
 }
 
 /// The step where the library does not say why it failed.
@@ -149,14 +157,29 @@ const UNEXPLAINED: &str = "Let the library say why: UCX_LOG_LEVEL=info with UCX 
     shows what is missing or too old.";
 /// The step for a call of libfabric.
 const OFI: &str = "Let Open MPI use another provider of libfabric, or none: --mca mtl_ofi_provider_exclude PROVIDER (psm3 where the adapter is not one of \
-    Cornelis or Intel), or --mca pml ucx with InfiniBand and RoCE. fi_info -l lists the providers, and --mca opal_common_ofi_verbose 100 shows which one \
+    Cornelis or Intel), or --mca pml ucx with InfiniBand and RoCE. On Slingshot (cxi) start the job with srun, which gives it its VNI. fi_info -l lists the providers, and --mca opal_common_ofi_verbose 100 shows which one \
     it chose. Then FI_LOG_LEVEL=warn shows why the call failed.";
+
+/// The step for an adapter that was renamed.
+const RENAMED: &str = "Turn the renaming of RDMA devices off, so that the adapter is hfi1_0 again, where libpsm2 looks for it: ln -s /dev/null \
+    /etc/udev/rules.d/60-rdma-persistent-naming.rules, then restart the node (rdma dev set NAME name hfi1_0 renames it at once). Or update libpsm2 to a release that \
+    finds the adapter by any name.";
+/// The step for a transfer that a provider refused.
+const MPICH: &str = "Run the job with another provider or release of libfabric. fi_info -l lists those that this MPI has: FI_PROVIDER=mlx, verbs or psm3. \
+    Intel MPI brings its own libfabric: update Intel MPI, or use the system's with I_MPI_OFI_LIBRARY_INTERNAL=0. FI_LOG_LEVEL=warn shows why the provider refused \
+    the transfer. In fi_info of another installation the devices may be missing: run the one of this MPI.";
 
 /// What does not load, and what the remedy is where the message names it.
 pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     let Some(symptom) = case.seen(&[SymptomKind::BackendMissing]).next() else {
-        if let Some(symptom) = of_ofi(case) {
-            scales.next_step = Some(OFI.to_owned());
+        let known: [(fn(&Symptom) -> bool, &str); 3] =
+            [(is_of_ofi, OFI), (is_renamed, RENAMED), (is_of_mpich, MPICH)];
+        let found = known.iter().find_map(|(is_one, step)| {
+            let mut failed = case.seen(&[SymptomKind::BackendFailed]);
+            Some((failed.find(|symptom| is_one(symptom))?, step))
+        });
+        if let Some((symptom, step)) = found {
+            scales.next_step = Some((*step).to_owned());
             return scales.fits(&symptom.source, &symptom.text);
         }
         scales.next_step = Some(UNEXPLAINED.to_owned());

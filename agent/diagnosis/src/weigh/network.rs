@@ -24,6 +24,7 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     }
     // The port may be up again: what the log reports is not contradicted by the present state.
     if let Some(symptom) = case.seen(&DOWN).next() {
+        scales.next_step = tools::inactive_step(symptom).map(Into::into);
         return scales.fits(&symptom.source, &symptom.text);
     }
     let ports = case.ports();
@@ -263,6 +264,8 @@ pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
         scales.fits(&symptom.source, &symptom.text);
+    } else if case.seen(&[SymptomKind::LinkDegraded]).next().is_some() {
+        scales.next_step = Some(tools::COUNTERS.to_owned());
     } else if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
         // A link that is lost again and again came back in between.
         if symptom.line.is_some() && symptom.count > 1 && symptom.software != Some(Software::Kernel) {

@@ -1,8 +1,9 @@
 //! An address for which `rdma_cm` found no RDMA device, and why.
 
+use rdma_health_node::infiniband::LinkLayer;
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales};
+use super::{Case, Scales, network::layers};
 use crate::{
     log::names_no_address,
     symptom::{Software, Symptom, SymptomKind},
@@ -14,6 +15,29 @@ pub(super) fn is_of_peer(symptom: &Symptom) -> bool {
     symptom.kind == SymptomKind::AddressUnresolved
         && symptom.named.errno == Some(Errno::ENODEV)
         && symptom.text.to_ascii_lowercase().contains("event_addr_error")
+}
+
+/// What to do where libfabric or `rdma_cm` finds no address on a port of InfiniBand.
+const IPOIB: &str = "Give the port an IP address, on InfiniBand by IPoIB, on each node: modprobe ib_ipoib, ip link set ib0 up, ip addr add ADDRESS/LENGTH dev ib0. \
+    rdma_cm and libfabric's provider verbs find a port only by the address of its network device (ip -brief address). Then fi_info -p verbs lists the port. If \
+    ibv_devinfo lists no device where the program runs, the job has none: check ls /dev/infiniband.";
+
+/// An address of `rdma_cm` that was not found on ports of InfiniBand, which have one only with IP over InfiniBand.
+fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
+    const CALLS: [&str; 4] = [
+        "rdma_resolve_addr",
+        "rdma_bind_addr",
+        "rdma_getaddrinfo",
+        "fi_getinfo",
+    ];
+    let is_infiniband = case.logs_infiniband() || layers(case, &LinkLayer::Ethernet) == Some(0);
+    let is_call = |symptom: &&Symptom| {
+        let is_one = |call: &&str| symptom.text.contains(*call);
+        symptom.kind == SymptomKind::AddressUnresolved && CALLS.iter().any(|call| is_one(&call))
+    };
+    case.symptoms.iter().copied().filter(is_call).find(|symptom| {
+        symptom.text.contains("fi_getinfo") || is_infiniband && case.node.hcas().next().is_some()
+    })
 }
 
 /// Weighs what the log shows of the address. Returns whether that decides.
@@ -79,6 +103,11 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
                 .into(),
         );
         scales.fits(&symptom.source, &symptom.text);
+    }
+    if let Some(symptom) = without_ipoib(case) {
+        scales.next_step = Some(IPOIB.to_owned());
+        scales.fits(&symptom.source, &symptom.text);
+        return true;
     }
     if case
         .seen(&[SymptomKind::AddressUnresolved])

@@ -96,6 +96,8 @@ pub(super) const ROWS: &[Row] = &[
         &["failing to make progress", "queue exhaustion"],
         K::ResourceLimit,
     ),
+    // libfabric's provider cxi, of a queue that the program does not read fast enough.
+    (&["event queue overflow"], K::ResourceLimit),
     // Slingshot: the driver answers EINVAL to a service that reserves more than the adapter has left.
     (&["cxil_alloc_svc", "invalid argument"], K::ResourceLimit),
     (&["cxil_alloc_svc", "no space left"], K::ResourceLimit),
@@ -105,6 +107,8 @@ pub(super) const ROWS: &[Row] = &[
         &["no supported sockaddr auxiliary transports"],
         K::SettingUnmatched,
     ),
+    // MVAPICH2 read attributes of the adapter that are all zero.
+    (&["attributes failed sanity check"], K::VersionMismatch),
     // DPDK.
     (&["devx", "syndrome="], K::CommandRefused),
     (&["bad devx status", "syndrome"], K::CommandRefused),

@@ -62,9 +62,21 @@ fn of_kernel(lower: &str, errno: Option<Errno>) -> Option<SymptomKind> {
 fn devx(lower: &str, errno: Errno) -> Option<SymptomKind> {
     match errno {
         Errno::ENOMEM if lower.contains("devx_obj_create") => Some(SymptomKind::ResourceLimit),
+        // Doorbells for the CPU: those for a GPU fail so without the settings of its driver.
+        Errno::ENOMEM if lower.contains("devx_alloc_uar") && !is_of_gpu(lower) => {
+            Some(SymptomKind::ResourceLimit)
+        }
         Errno::EPROTONOSUPPORT if lower.contains("mlx5dv_") => Some(SymptomKind::VersionMismatch),
         _ => None,
     }
+}
+
+/// Whether a program reports it that lets a GPU ring the doorbells of the adapter.
+fn is_of_gpu(lower: &str) -> bool {
+    let is_program = ["ibgda", "gdaki", "nvshmem", "deep_ep", "deepep"]
+        .iter()
+        .any(|name| lower.contains(name));
+    is_program && !lower.contains("uar space")
 }
 
 /// The initiator of a dynamically connected transport (DCI) gets its peer with each request, so that no GID, address or MTU of a path makes

@@ -258,7 +258,18 @@ pub(in crate::log) fn by_transition(kind: SymptomKind, transition: Option<Transi
     reason = "no offer, an offer with RDMA, or one without"
 )]
 fn offer(lower: &str) -> Option<Option<SymptomKind>> {
-    let (before, offered) = lower.split_once("one or more of")?;
+    // Old versions of UCX name only the device: `device 'mlx5_3:1' is not available`.
+    let unnamed = || {
+        let (_, rest) = lower
+            .split_once("ucx  warn  device '")
+            .or_else(|| lower.split_once("network device '"))?;
+        let (name, rest) = rest.split_once("' is not available")?;
+        (rest.trim().is_empty() && is_rdma_name(name.split(':').next()?))
+            .then_some(Some(SymptomKind::SettingUnmatched))
+    };
+    let Some((before, offered)) = lower.split_once("one or more of") else {
+        return unnamed();
+    };
     if !["is not available", "are not available"]
         .iter()
         .any(|words| before.contains(words))
@@ -361,7 +372,11 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
             kind,
             SymptomKind::NoDevice | SymptomKind::BackendMissing | SymptomKind::LibraryMismatch
         ) && line.lower.contains("nccl info ")
-        || kind == SymptomKind::NoLibrary && line.lower.contains(" nccl ");
+        // Intel MPI tries its transports one after the other.
+        || kind == SymptomKind::NoLibrary
+            && [" nccl ", "mpi startup()"]
+                .iter()
+                .any(|program| line.lower.contains(program));
     Symptom {
         kind,
         grade: if goes_on || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower) {

@@ -1,0 +1,52 @@
+//! What to do where an adapter has no more of what a line names: doorbells, queues, services.
+
+use crate::symptom::{Software, Symptom};
+
+/// The step for doorbell pages.
+const DOORBELLS: &str = "Run fewer processes per node, or give the adapter more doorbell pages (UAR), of which none is left: mlxconfig -d ADDRESS set \
+    PF_LOG_BAR_SIZE=8 (for virtual functions VF_LOG_BAR_SIZE), then restart the node. mlxconfig -d ADDRESS query | grep LOG_BAR_SIZE shows the present value. \
+    rdma resource show ctx counts the open contexts, each of which takes pages. With many functions, a lower NUM_OF_VFS leaves more to each.";
+
+/// What to do about a limit, as far as a text in lower case names it.
+pub(super) fn step(text: &str) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["alloc_uar", "qp_uar", "uar space"]) {
+        return Some(DOORBELLS);
+    }
+    if has(&["registering part of your physical memory"]) {
+        return Some(
+            "The driver mlx4 maps only as much memory as its table has entries. Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_core, so that \
+            2^log_num_mtt x 2^log_mtts_per_seg x 4096 is twice the memory of the node: options mlx4_core log_num_mtt=24 in /etc/modprobe.d, then load the driver \
+            again. With adapters of mlx5, UCX (--mca pml ucx) in place of openib ends the message.",
+        );
+    }
+    if has(&["pagepool", "device mtts"]) {
+        return Some(
+            "GPFS registers its whole pagepool with the adapter. Make it smaller (mmchconfig pagepool=SIZE), or let the adapter map more: on mlx4, log_num_mtt of \
+            the module mlx4_core; on mlx5, check the memlock limit of mmfsd (grep 'locked memory' /proc/$(pgrep mmfsd)/limits). Then restart GPFS on the node.",
+        );
+    }
+    if has(&["queue exhaustion", "event queue overflow"]) {
+        return Some(
+            "Make the completion queues of libfabric's provider cxi larger where the job runs: FI_CXI_DEFAULT_CQ_SIZE=131072 and FI_CXI_CQ_FILL_PERCENT=20. \
+            Let the program post fewer requests at once. If it happens again, FI_CXI_RX_MATCH_MODE=software or hybrid relieves the adapter's own lists.",
+        );
+    }
+    has(&["cxil_"]).then_some(
+        "List the services of the adapter and what each reserves: cxi_service list -v. Delete those that ended jobs left (cxi_service delete -s ID), or lower the \
+        limits that the workload manager reserves for each job. The driver refuses a service that reserves more than the adapter has left.",
+    )
+}
+
+/// What to do where a program could not create a queue pair and does not say why.
+pub(super) fn unexplained(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    let is_tool = matches!(symptom.software, None | Some(Software::Perftest))
+        && ["unable to create qp", "couldn't create qp"]
+            .iter()
+            .any(|words| text.contains(words));
+    is_tool.then_some(
+        "With perftest, try again with -I 0: its inline size may be too large for the adapter. Then with a smaller queue: -t 16 -r 16. If it fails, too, look \
+        for the reason in the kernel log (journalctl -k --since -10min), and compare the queue pairs in use (rdma resource show) with max_qp of ibv_devinfo -v.",
+    )
+}
