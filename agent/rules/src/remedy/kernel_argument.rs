@@ -20,7 +20,7 @@ pub(crate) fn add(argument: &str, platform: Platform) -> String {
         Some(Distribution::CoreOs) => format!("rpm-ostree kargs{}", options("--append-if-missing", argument)),
         Some(Distribution::Debian) => format!(
             "mkdir -p /etc/default/grub.d && echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {argument}\"' > \
-             /etc/default/grub.d/99-rdma-{}.cfg && update-grub",
+             /etc/default/grub.d/99-{}.cfg && update-grub",
             machine_config::label(argument)
         ),
         Some(distribution @ (Distribution::Suse | Distribution::SuseMicro)) => format!(
