@@ -358,14 +358,6 @@ fn virtual_functions_without_room_are_a_warning() {
             tree.write("dev/kmsg", format!("3,900,9000000,-;{line}\n"))
                 .unwrap();
         });
-        let found = findings(&logged, &auto(), "driver-errors-logged");
-        assert!(
-            !found
-                .iter()
-                .any(|found| found.message.contains("the firmware refused")
-                    && text.contains("MMIO")
-                    && found.severity.name() == "warning")
-        );
         of(&logged, &auto(), "driver-errors-logged")
     };
     for text in [

@@ -211,7 +211,7 @@ fn remedies_do_not_overwrite_the_files_of_others() {
         translated.contains("> /etc/default/grub.d/99-iommu-pt.cfg"),
         "{translated}"
     );
-    let bounce = remedy("h100-connectx7", "dma-bounce-full", "ID=ubuntu", |tree| {
+    let bounce = remedy("connectx7-gpu-mended", "dma-bounce-full", "ID=ubuntu", |tree| {
         let line = "mlx5_core 0000:18:00.0: swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32765 (slots)";
         tree.write("dev/kmsg", format!("4,900,9000000,-;{line}\n"))
             .unwrap();
