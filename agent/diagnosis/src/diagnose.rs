@@ -27,7 +27,7 @@ use std::{
 use rdma_health_node::Node;
 use rdma_health_rules::{
     Domain, Finding, Severity, Subject,
-    domain::{adapter_events::ADAPTER_FAILED, reading},
+    domain::{adapter_events::ADAPTER_FAILED, modules::RDMA_MODULES_MISSING, reading},
 };
 
 use self::parts::{alone, confidence, distinct, ids, severity_of, unexplained};
@@ -130,7 +130,8 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             .first()
             .filter(|cause| cause.confidence > Confidence::Unlikely)
             .map(|cause| cause.next_step.clone())
-            .or_else(|| unexplained(&symptoms)),
+            .or_else(|| unexplained(&symptoms))
+            .or_else(|| without_device(node, findings)),
         causes,
         symptoms,
         log: log.map(|log| LogSummary {
@@ -141,6 +142,16 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             ..LogSummary::from(log)
         }),
     }
+}
+
+/// The step of a node on which nothing can be judged because it has no RDMA device: why an adapter has none, even if that is information only.
+fn without_device(node: &Node, findings: &[Finding]) -> Option<String> {
+    if node.hcas().next().is_some() || findings.iter().any(|finding| finding.severity > Severity::Info) {
+        return None;
+    }
+    let mut of_rule = findings.iter();
+    let finding = of_rule.find(|finding| *finding.rule == RDMA_MODULES_MISSING)?;
+    Some(format!("If this node is to use RDMA: {}", finding.remedy))
 }
 
 /// The causes that these symptoms and findings suggest, with their places in the table, which starts with the most common cause.

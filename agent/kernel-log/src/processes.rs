@@ -18,6 +18,11 @@ const NAMES: [&str; 8] = [
 ];
 /// Those words of [`NAMES`] that a name follows without `=` or `:`, too.
 const SPOKEN: [&str; 4] = ["comm", "process", "thread", "task"];
+/// What a driver counts: `total 32768 (slots)`.
+const UNITS: [&str; 12] = [
+    "slots", "bytes", "pages", "entries", "blocks", "sectors", "frames", "packets", "kb", "ms", "msec",
+    "usec",
+];
 /// What a driver does in steps that it calls a process.
 const STEPS: [&str; 4] = ["in reset ", "in init ", "in recovery ", "in uninit "];
 /// Processes with lower numbers are threads of the kernel.
@@ -157,7 +162,8 @@ fn in_brackets(text: &str, at: usize) -> Option<Range<usize>> {
     let start = before.len() - digits;
     let is_word = !before[..start].ends_with(|c: char| c.is_alphanumeric() || c == '.');
     let number = before[start..].parse::<u64>().ok()?;
-    (round && is_word && number > MAX_ERRNO && length <= MAX_COMM).then_some(start..end)
+    let is_name = !UNITS.contains(&inner.to_ascii_lowercase().as_str());
+    (round && is_word && is_name && number > MAX_ERRNO && length <= MAX_COMM).then_some(start..end)
 }
 
 /// Where the name of a process begins that ends the text: it may contain spaces, but the prefix of the message, which ends in
@@ -221,6 +227,10 @@ mod tests {
             (
                 "vfio-pci 0000:13:00.0: alice[12399]: Relaying device request to user (#0)",
                 "vfio-pci 0000:13:00.0: <hidden>: Relaying device request to user (#0)",
+            ),
+            (
+                "mlx5_core 0000:06:00.0: swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32765 (slots)",
+                "mlx5_core 0000:06:00.0: swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32765 (slots)",
             ),
             ("iommu: group 3 by my job[12394]", "iommu: group <hidden>"),
             (

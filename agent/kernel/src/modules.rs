@@ -48,10 +48,13 @@ pub const KNOWN: [&str; 31] = [
     "vfio_pci",
 ];
 
+/// Modules for storage and sockets over RDMA, which no package loads without a need.
+const CONSUMERS: [&str; 5] = ["nvme_rdma", "nvmet_rdma", "ib_srp", "ko2iblnd", "rds_rdma"];
+
 /// The modules of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Modules {
-    /// Those of [`KNOWN`] that are loaded, by name. A module built into the kernel is not listed.
+    /// Those of [`KNOWN`] and of the consumers of RDMA that are loaded, by name. A module built into the kernel is not listed.
     pub loaded: Fact<BTreeMap<String, Module>>,
     /// Whether user space can access RDMA devices: the class of `ib_uverbs` exists, or the module is loaded.
     #[serde(default)]
@@ -101,6 +104,7 @@ impl Source for Modules {
             Ok(names) => Fact::Known(
                 KNOWN
                     .iter()
+                    .chain(&CONSUMERS)
                     .filter_map(|name| Some((*name, names.get(name)?)))
                     .map(|(name, users)| (name.to_owned(), Module::read(scope, name, users)))
                     .collect(),

@@ -81,10 +81,11 @@ fn kernel(node: &Node) -> Line {
         return Nothing("no kernel log");
     }
     let events = node.device_events();
-    let faults = events
+    let (harmless, faults): (Vec<_>, Vec<_>) = events
         .iter()
-        .filter(|found| found.event.kind.class() == EventClass::Fault && !found.is_over);
-    let names: BTreeSet<_> = faults.map(DeviceEvent::subject).collect();
+        .filter(|found| found.event.kind.class() == EventClass::Fault && !found.is_over)
+        .partition(|found| found.event.kind == EventKind::PciPower && node.is_gb10());
+    let names: BTreeSet<_> = faults.iter().map(|fault| fault.subject()).collect();
     if !names.is_empty() {
         let names = listed(names.iter().map(String::as_str));
         return There(format!("faults of {names} in the log"));
@@ -94,7 +95,10 @@ fn kernel(node: &Node) -> Line {
         .filter(|found| found.event.kind == EventKind::DriverError && !found.is_over)
         .map(DeviceEvent::subject)
         .collect();
-    There(if unknown.is_empty() {
+    There(if unknown.is_empty() && !harmless.is_empty() {
+        "no fault of an adapter in the log; the low power that the board announces is normal for a GB10"
+            .to_owned()
+    } else if unknown.is_empty() {
         "no fault of an adapter in the log".to_owned()
     } else {
         let names = listed(unknown.iter().map(String::as_str));
@@ -290,10 +294,16 @@ fn sriov(node: &Node) -> Line {
 fn network(node: &Node) -> Line {
     match (node.network.subnets.known(), node.network.subnets.unread()) {
         (_, Some(unread)) => Line::unread(unread),
-        (Some(subnets), _) if !subnets.is_empty() => There(format!(
-            "{} on RDMA network devices",
-            count(subnets.len(), "IPv4 subnet")
-        )),
+        (Some(subnets), _) if !subnets.is_empty() => {
+            let different: BTreeSet<_> = subnets
+                .iter()
+                .map(|subnet| (subnet.address, subnet.prefix))
+                .collect();
+            There(format!(
+                "{} on RDMA network devices",
+                count(different.len(), "IPv4 subnet")
+            ))
+        }
         _ => Nothing("no IPv4 subnet on RDMA network devices"),
     }
 }

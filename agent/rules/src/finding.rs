@@ -127,6 +127,8 @@ pub enum FindingCase {
     Refused,
     /// `rdma-modules-missing`: the kernel refuses modules because of their signature.
     Unsigned,
+    /// `rdma-modules-missing`: the kernel refused the module, which does not match the others.
+    ModuleRefused,
     /// `rdma-modules-missing`: another reason.
     ModuleMissing,
     /// `device-lost`: a GPU.

@@ -383,6 +383,11 @@ fn peer_memory_of_amd(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = symptom {
         scales.fits(&symptom.source, &symptom.text);
     }
+    // Without its driver, a GPU has no memory to share; the finding about that has the step.
+    let mut gpus = case.node.gpus().peekable();
+    if gpus.peek().is_some() && gpus.all(|gpu| gpu.driver.is_none()) {
+        return;
+    }
     let software = symptom.and_then(|symptom| symptom.software);
     let is_refused = symptom.is_some_and(|symptom| symptom.named.errno == Some(Errno::EINVAL));
     scales.insisted_step = Some(match software {

@@ -205,6 +205,8 @@ fn of_module(message: &str) -> Remedy {
         POWER_BUDGET
     } else if has(&["unqualified", "unsupported", "not supported", "enforce"]) {
         UNQUALIFIED
+    } else if has(&["cable error", "bus stuck", "i2c", "eeprom", "shorted"]) {
+        FAULTY
     } else {
         MODULE_FAULT.remedy
     }
@@ -220,6 +222,12 @@ const POWER_BUDGET: Remedy = Remedy::all(
 const UNQUALIFIED: Remedy = Remedy::all(
     "The adapter does not accept the module in the port, and switched it off: use a module or cable from the list of the adapter's vendor, update \
     the firmware of the adapter, or allow other modules in its settings, if the vendor offers that. Read what it is: ethtool -m NETDEV.",
+);
+
+/// What to do about a module that the adapter cannot read.
+const FAULTY: Remedy = Remedy::all(
+    "Replace the cable or transceiver of NETDEV (ADDRESS): the adapter cannot read it. If another one fails in the same port, too, the port of the \
+    adapter is faulty. Read what the adapter knows: ethtool -m NETDEV (ConnectX also: mlxlink -d ADDRESS -m).",
 );
 
 /// What to do about a temperature.
@@ -291,9 +299,20 @@ pub static SLOT_POWER: Rule = Rule {
 
 fn slot_power(node: &Node, _: &Expectations) -> Vec<Draft> {
     adapter_faults(node, &SLOT_POWER, &[EventKind::PciPower], |_, finding| {
-        Some(finding.exception(node.is_gb10().then_some(&ON_GB10)))
+        let finding = finding.exception(node.is_gb10().then_some(&ON_GB10));
+        Some(finding.remedy(if node.is_gb10() {
+            ON_BOARD
+        } else {
+            SLOT_POWER.remedy
+        }))
     })
 }
+
+/// What to do where the adapter is part of the board.
+const ON_BOARD: Remedy = Remedy::all(
+    "Nothing: the adapter is part of the board, there is no slot, and it works at full speed with the power that is announced. Measure with \
+    rdma-health check --probe if transfers are slow.",
+);
 
 static ON_GB10: Exception = Exception {
     condition: "on a GB10 (DGX Spark), whose adapter is part of the board and works at full speed with what is announced",

@@ -5,6 +5,7 @@ use rdma_health_node::{Node, kmsg::EventKind};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Writer,
     domain::logged::{Part, faults},
+    remedy::kernel_argument,
 };
 
 /// `dma-bounce-full`.
@@ -17,8 +18,7 @@ pub static BOUNCE_FULL: Rule = Rule {
         addresses, transfers through a fixed area, from which the kernel copies: SWIOTLB. The driver of the adapter found no room there: \
         queues cannot be created, packets are dropped, and the adapter may not start.",
     remedy: Remedy {
-        any: "Enlarge the area with the kernel argument swiotlb=N, in slots of 2 KiB: swiotlb=524288 is 1 GiB. On a machine that is not encrypted, remove swiotlb=force and iommu=off from the command line, so that \
-            the device reaches the memory itself.",
+        any: ANY,
         host: "grep -i swiotlb /proc/cmdline; grep . /sys/kernel/debug/swiotlb/*; journalctl -k -b | grep -i -e swiotlb -e 'Memory Encryption'",
         ..Remedy::all("")
     },
@@ -30,7 +30,13 @@ pub static BOUNCE_FULL: Rule = Rule {
             &BOUNCE_FULL,
             Part::Adapters,
             &[EventKind::BounceFull],
-            |_, finding| Some(finding),
+            |_, finding| {
+                let remedy = kernel_argument::added(node, ANY, "swiotlb=524288");
+                Some(finding.written_remedy(remedy))
+            },
         )
     },
 };
+
+const ANY: &str = "Enlarge the area with the kernel argument swiotlb=N, in slots of 2 KiB: swiotlb=524288 is 1 GiB. On a machine that is not encrypted, \
+    remove swiotlb=force and iommu=off from the command line instead, so that the device reaches the memory itself.";

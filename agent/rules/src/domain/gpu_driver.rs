@@ -4,7 +4,7 @@ use rdma_health_node::{Function, Node, model, words::count};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
-    policy::Exception,
+    policy::Exception, remedy::kernel_argument,
 };
 
 /// `gpu-without-driver`.
@@ -36,17 +36,26 @@ const OF_AMD: Remedy = Remedy {
 
 /// What to do where the driver of the kernel holds an NVIDIA GPU.
 const INSTEAD_OF_NOUVEAU: Remedy = Remedy {
-    any: "Blacklist nouveau, which holds the GPU so that NVIDIA's driver cannot bind to it, write the initramfs again, and reboot.",
+    any: NO_NOUVEAU,
     kubernetes: "With the GPU Operator, check its driver pod on this node afterwards: kubectl -n gpu-operator get pods -o wide",
-    host: "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' > /etc/modprobe.d/blacklist-nouveau.conf; update-initramfs -u, or dracut -f; \
-        reboot; nvidia-smi",
+    host: "After the reboot: dkms status; modprobe nvidia; nvidia-smi",
     ..Remedy::all("")
 };
+
+const NO_NOUVEAU: &str = "Keep nouveau from being loaded, because it holds the GPU and NVIDIA's driver cannot bind to it: boot with \
+    module_blacklist=nouveau. If nvidia-smi fails then, install NVIDIA's driver.";
 
 static WITHOUT_RDMA: Exception = Exception {
     condition: "on a node without RDMA hardware",
     severities: Severities::INFO,
 };
+
+/// The commands that keep nouveau from being loaded, if it holds the GPU.
+fn of_nouveau(node: &Node, gpu: &Function<'_>) -> Option<String> {
+    (gpu.driver == Some("nouveau"))
+        .then(|| kernel_argument::added(node, NO_NOUVEAU, "module_blacklist=nouveau"))
+        .flatten()
+}
 
 fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
     const NVIDIA: u16 = 0x10de;
@@ -83,6 +92,7 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
             };
             Draft::new(&GPU_WITHOUT_DRIVER, Subject::device(gpu.address), message)
                 .remedy(remedy)
+                .written_remedy(of_nouveau(node, gpu).filter(|_| !is_amd))
                 .exception((!has_rdma).then_some(&WITHOUT_RDMA))
                 .evidence(
                     format!("/sys/bus/pci/devices/{}/driver", gpu.address),

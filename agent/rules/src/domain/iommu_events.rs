@@ -95,7 +95,7 @@ fn memory_encryption(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         .written_remedy(if requested {
             without_argument(node, "mem_encrypt=on")
         } else {
-            with_argument(node, MEMORY_ENCRYPTION.remedy.any, "mem_encrypt=off")
+            kernel_argument::added(node, MEMORY_ENCRYPTION.remedy.any, "mem_encrypt=off")
         })
         .evidence(file, domain);
     if let Some(line) = logged {
@@ -123,13 +123,6 @@ fn without_argument(node: &Node, argument: &str) -> Option<String> {
     })
 }
 
-/// What to do, with the commands that add kernel arguments on this node; `None` if it is not known where the node runs.
-fn with_argument(node: &Node, any: &str, arguments: &str) -> Option<String> {
-    let platform = node.platform();
-    let is_known = platform.cluster.is_some() && platform.distribution.is_some();
-    is_known.then(|| format!("{any}\n{}", kernel_argument::add(arguments, platform)))
-}
-
 /// What forces translation on a host of encrypted guests.
 fn forced_by_snp(node: &Node, first: &Function<'_>, others: usize, line: &str) -> Draft {
     let more = match others {
@@ -143,7 +136,7 @@ fn forced_by_snp(node: &Node, first: &Function<'_>, others: usize, line: &str) -
     Draft::new(&MEMORY_ENCRYPTION, Subject::node(), message)
         .exception(node.is_virtual_machine().then_some(&IN_A_GUEST))
         .remedy(WITHOUT_SNP)
-        .written_remedy(with_argument(
+        .written_remedy(kernel_argument::added(
             node,
             WITHOUT_SNP.any,
             "sev=nosnp kvm_amd.sev_snp=0",
@@ -215,11 +208,21 @@ fn iommu_faults(node: &Node, _: &Expectations) -> Vec<Draft> {
             function.title(),
             count_of(fault.event.count, "fault")
         );
-        let finding = Draft::new(&FAULTS, Subject::device(function.subject()), message);
+        let remedy = match function.dma {
+            Some(DomainType::Identity) => IN_PASSTHROUGH,
+            _ => FAULTS.remedy,
+        };
+        let finding = Draft::new(&FAULTS, Subject::device(function.subject()), message).remedy(remedy);
         Some(finding.evidence("/dev/kmsg", &fault.event.message))
     });
     found.collect()
 }
+
+/// What to do about a device that the IOMMU does not translate.
+const IN_PASSTHROUGH: Remedy = Remedy::all(
+    "Update driver and firmware of the device, because passthrough is active for it and the IOMMU blocked it nevertheless: it accessed an address that \
+    it must not. Keep the log for the vendor: journalctl -k | grep -e DMAR -e AMD-Vi -e arm-smmu",
+);
 
 /// `iommu-regressed`.
 pub static REGRESSED: Rule = Rule {

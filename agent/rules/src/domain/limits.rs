@@ -89,6 +89,10 @@ fn remedy_here(node: &Node, runtime: &Runtime) -> Option<String> {
             "Raise the memlock limit of CRI-O and of its containers to unlimited. New pods get it.\n\
              printf '[crio.runtime]\\ndefault_ulimits = [\"memlock=-1:-1\"]\\n' > /etc/crio/crio.conf.d/99-memlock.conf\n{raise}"
         ),
+        "dockerd" | "podman" => format!(
+            "Raise the memlock limit of the unit that runs {name} to unlimited; new containers inherit it. Or start the container with docker run --ulimit \
+             memlock=-1:-1. (--cap-add IPC_LOCK helps only a process that runs as root in the container.)\n{raise}"
+        ),
         _ => format!(
             "Raise the memlock limit of the unit that runs {name} to unlimited; new pods inherit it. Or grant the pod the \
              capability IPC_LOCK.\n{raise}"
@@ -142,6 +146,7 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 format!("the kubelet itself {may_lock}; pods do not inherit its limit"),
             ),
             "slurmd" => (None, format!("jobs of slurmd (pid {pid}) {may_lock}")),
+            name @ ("dockerd" | "podman") => (None, format!("containers of {name} (pid {pid}) {may_lock}")),
             name => (None, format!("pods of {name} (pid {pid}) {may_lock}")),
         };
         let finding = Draft::new(&MEMLOCK_LOW, Subject::device(name), message)

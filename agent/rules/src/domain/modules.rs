@@ -22,6 +22,7 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
     policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[
         &GPUS_WITHOUT_RDMA,
         &EQUALS_HAVE_ONE,
+        &WANTED,
         &ETHERNET,
     ]),
     title: "A kernel module for RDMA is missing",
@@ -33,7 +34,7 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
         any: "Load the module that the message names with modprobe, and read what the driver logs: journalctl -k. If \
             the module is loaded and no device appears, RDMA may be disabled for the function: devlink dev param \
             show pci/ADDRESS, or mlxconfig -d ADDRESS query.",
-        openshift: "Load the modules at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf. With \
+        openshift: "Load the modules at boot with a MachineConfig that writes /etc/modules-load.d/rdma-MODULE.conf. With \
             the NVIDIA Network Operator, let its OFED pod load them.",
         kubernetes: "If the NVIDIA Network Operator manages OFED, check its pod, because it unloads the modules of \
             the kernel first.",
@@ -49,15 +50,15 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
     judge: rdma_modules_missing,
 };
 
-const LOAD_ON_A_HOST: &str = "modprobe -a ib_uverbs MODULE; printf '%s\\n' ib_uverbs MODULE > /etc/modules-load.d/rdma.conf. Some \
+const LOAD_ON_A_HOST: &str = "modprobe -a ib_uverbs MODULE; printf '%s\\n' ib_uverbs MODULE > /etc/modules-load.d/rdma-MODULE.conf. Some \
     distributions ship the modules in the package linux-modules-extra (Ubuntu) or kernel-modules-extra (RHEL, Fedora).";
 
 /// What to do where programs cannot use the RDMA devices.
 const LOAD_IB_UVERBS: Remedy = Remedy {
     any: "Load ib_uverbs, now and at each boot. If modprobe finds no such module, the image of the system was built without it: update the \
         system, or use a kernel package with the RDMA modules.",
-    openshift: "Apply a MachineConfig that writes ib_uverbs to /etc/modules-load.d/rdma.conf.",
-    host: "modprobe ib_uverbs; echo ib_uverbs > /etc/modules-load.d/ib_uverbs.conf. Install rdma-core, which loads it when a \
+    openshift: "Apply a MachineConfig that writes ib_uverbs to /etc/modules-load.d/rdma-ib_uverbs.conf.",
+    host: "modprobe ib_uverbs; echo ib_uverbs > /etc/modules-load.d/rdma-ib_uverbs.conf. Install rdma-core, which loads it when a \
         device appears.",
     ..Remedy::all("")
 };
@@ -75,6 +76,12 @@ static GPUS_WITHOUT_RDMA: Exception = Exception {
 
 static EQUALS_HAVE_ONE: Exception = Exception {
     condition: "if equal adapters have an RDMA device, or only rdma_ucm is missing",
+    severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
+static WANTED: Exception = Exception {
+    condition: "for Ethernet adapters, if no adapter has an RDMA device and the node has one in software, or modules for storage over RDMA \
+        (nvme_rdma, nvmet_rdma, ib_srp, ko2iblnd, rds_rdma)",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 
@@ -127,8 +134,8 @@ fn rdma_cm_missing(node: &Node) -> Option<Draft> {
 
 const LOAD_RDMA_UCM: Remedy = Remedy {
     any: "Load rdma_ucm, now and at each boot.",
-    openshift: "Apply a MachineConfig that writes rdma_ucm to /etc/modules-load.d/rdma.conf.",
-    host: "modprobe rdma_ucm; echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf. Install rdma-core, which loads it when a \
+    openshift: "Apply a MachineConfig that writes rdma_ucm to /etc/modules-load.d/rdma-rdma_ucm.conf.",
+    host: "modprobe rdma_ucm; echo rdma_ucm > /etc/modules-load.d/rdma-rdma_ucm.conf. Install rdma-core, which loads it when a \
         device appears.",
     ..Remedy::all("")
 };

@@ -29,9 +29,9 @@ pub static SAME_SUBNET_ARP: Rule = Rule {
         any: "Set the ARP behaviour: sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
             net.ipv4.conf.NETDEV.rp_filter=2. Or give each device its own subnet (/31 links are common).",
         openshift: "Set the same sysctls in the [sysctl] section of a Tuned profile (Node Tuning Operator), or with \
-            a MachineConfig that writes /etc/sysctl.d/90-rdma.conf.",
-        kubernetes: "Write the same sysctls to /etc/sysctl.d/90-rdma.conf on each node; for pods, use the tuning CNI plugin.",
-        host: "Write the same sysctls to /etc/sysctl.d/90-rdma.conf, so that they survive a reboot.",
+            a MachineConfig that writes /etc/sysctl.d/90-rdma-arp.conf.",
+        kubernetes: "Write the same sysctls to /etc/sysctl.d/90-rdma-arp.conf on each node; for pods, use the tuning CNI plugin.",
+        host: "Write the same sysctls to /etc/sysctl.d/90-rdma-arp.conf, so that they survive a reboot.",
     },
     false_alarms: "Only network devices of ACTIVE RoCE ports are judged; members of a bond do not count on their \
         own. Silent if the settings are not visible in the network namespace of rdma-health.",
@@ -40,34 +40,39 @@ pub static SAME_SUBNET_ARP: Rule = Rule {
 };
 
 fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let found = shared_subnets(node)
-        .into_iter()
-        .filter_map(|((address, prefix), netdevs)| {
-            let wrong: Vec<_> = netdevs
-                .iter()
-                .filter_map(|netdev| Some((*netdev, &node.network.netdevs.get(*netdev)?.arp)))
-                .flat_map(|(netdev, own)| wrong_settings(netdev, &node.network.all, own))
-                .collect();
-            if wrong.is_empty() {
-                return None;
-            }
-            let settings: BTreeSet<_> = wrong.iter().map(ToString::to_string).collect();
-            let settings: Vec<_> = settings.into_iter().collect();
-            let netdevs_in_words = netdevs.join(", ");
-            let message = format!(
-                "{netdevs_in_words} share subnet {address}/{prefix} with {}",
-                settings.join(", ")
+    let subnets = shared_subnets(node);
+    let wrong_of = |netdevs: &[&str]| -> Vec<Setting> {
+        let own = netdevs
+            .iter()
+            .filter_map(|netdev| Some((*netdev, &node.network.netdevs.get(*netdev)?.arp)));
+        own.flat_map(|(netdev, own)| wrong_settings(netdev, &node.network.all, own))
+            .collect()
+    };
+    // The commands are those for all subnets, because they write one file.
+    let all: Vec<Setting> = subnets.values().flat_map(|netdevs| wrong_of(netdevs)).collect();
+    let remedy = set_here(node, &all);
+    let found = subnets.iter().filter_map(|((address, prefix), netdevs)| {
+        let wrong = wrong_of(netdevs);
+        if wrong.is_empty() {
+            return None;
+        }
+        let settings: BTreeSet<_> = wrong.iter().map(ToString::to_string).collect();
+        let settings: Vec<_> = settings.into_iter().collect();
+        let netdevs_in_words = netdevs.join(", ");
+        let message = format!(
+            "{netdevs_in_words} share subnet {address}/{prefix} with {}",
+            settings.join(", ")
+        );
+        let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(netdevs[0]), message)
+            .written_remedy(remedy.clone())
+            .evidence(
+                &node.network.source,
+                format!("{address}/{prefix} on {netdevs_in_words}"),
             );
-            let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(netdevs[0]), message)
-                .written_remedy(set_here(node, &wrong))
-                .evidence(
-                    &node.network.source,
-                    format!("{address}/{prefix} on {netdevs_in_words}"),
-                );
-            Some(wrong.iter().take(6).fold(finding, |finding, setting| {
-                finding.evidence(&setting.file, setting.value)
-            }))
-        });
+        Some(wrong.iter().take(6).fold(finding, |finding, setting| {
+            finding.evidence(&setting.file, setting.value)
+        }))
+    });
     found.collect()
 }
 
@@ -93,9 +98,16 @@ fn set_here(node: &Node, wrong: &[Setting]) -> Option<String> {
         .iter()
         .map(|(key, value)| (key.as_str(), *value))
         .collect();
-    let commands = sysctl::commands(&settings, node.platform())?;
+    let commands = sysctl::commands("arp", &settings, node.platform())?;
+    let is_arp = wrong.iter().any(|setting| setting.name.starts_with("arp"));
+    let is_filter = wrong.iter().any(|setting| setting.name == "rp_filter");
+    let what = match (is_arp, is_filter) {
+        (true, false) => "the ARP behaviour",
+        (false, _) => "rp_filter to 2 (loose) on these devices",
+        (true, true) => "the ARP behaviour and rp_filter",
+    };
     Some(format!(
-        "Set the ARP behaviour, or give each device its own subnet (/31 links are common).\n{commands}"
+        "Set {what}, or give each device its own subnet (/31 links are common).\n{commands}"
     ))
 }
 

@@ -7,6 +7,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    remedy::kernel_argument,
 };
 
 /// `pci-payload-mismatch`.
@@ -19,8 +20,7 @@ pub static PAYLOAD_MISMATCH: Rule = Rule {
         between it and the processor. The port rejects a packet above its own size as malformed (MalfTLP), which is a fatal error: \
         transfers fail, and the device is taken offline. A hot-plugged or reset device, or a firmware that sets each device by itself, causes it.",
     remedy: Remedy {
-        any: "Boot with the kernel argument pci=pcie_bus_safe, which sets all devices below a port to what each of them supports, or set one \
-            maximum payload size for all slots in the firmware setup of the machine. Update that firmware.",
+        any: ANY,
         host: "Show what is set: lspci -vv -s ADDRESS | grep MaxPayload. pci=pcie_bus_safe goes into GRUB_CMDLINE_LINUX in /etc/default/grub; \
             run update-grub or grub2-mkconfig, then reboot.",
         ..Remedy::all("")
@@ -30,6 +30,9 @@ pub static PAYLOAD_MISMATCH: Rule = Rule {
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: payload_mismatch,
 };
+
+const ANY: &str = "Boot with the kernel argument pci=pcie_bus_safe, which sets all devices below a port to what each of them supports, or set one \
+    maximum payload size for all slots in the firmware setup of the machine. Update that firmware.";
 
 fn payload_mismatch(node: &Node, _: &Expectations) -> Vec<Draft> {
     let Some(known) = node.pci.functions.known().filter(|_| !node.is_virtual_machine()) else {
@@ -57,6 +60,7 @@ fn payload_mismatch(node: &Node, _: &Expectations) -> Vec<Draft> {
         let subject = Subject::device(function.subject());
         Some(
             Draft::new(&PAYLOAD_MISMATCH, subject, message)
+                .written_remedy(kernel_argument::added(node, ANY, "pci=pcie_bus_safe"))
                 .evidence(file(function.address), format!("MaxPayload {own} bytes"))
                 .evidence(file(bridge), format!("MaxPayload {accepted} bytes")),
         )

@@ -18,7 +18,7 @@ pub static PCI_BELOW_PORT_RATE: Rule = Rule {
         can transfer: a 400 Gb/s port needs 16 lanes at 32 GT/s. The port never reaches its rate, and congestion spreads into \
         the network because the adapter cannot take packets as fast as they arrive.",
     remedy: Remedy {
-        any: "Move the card to a slot with more lanes or a higher speed, or check bifurcation and the speed limit of the slot \
+        any: "Move the card to a slot with more lanes or a higher speed, if the machine has one, and check bifurcation and the speed limit of the slot \
             in the firmware setup.",
         host: "lspci -vv -s ADDRESS | grep -e LnkCap: -e LnkSta:",
         ..Remedy::all("")

@@ -138,7 +138,7 @@ pub static NEIGHBOUR_TABLE_FULL: Rule = Rule {
     remedy: Remedy {
         any: "Raise the three limits, for example: sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 \
             net.ipv4.neigh.default.gc_thresh3=65536 (net.ipv6.neigh.default.* for ndisc_cache).",
-        host: "Write the same sysctls to /etc/sysctl.d/90-rdma.conf, so that they survive a reboot.",
+        host: "Write the same sysctls to /etc/sysctl.d/90-rdma-neigh.conf, so that they survive a reboot.",
         ..Remedy::all("")
     },
     false_alarms: "The kernel counts the entries of all network namespaces together, as its limit does. Permanent entries count here, but not \
@@ -160,7 +160,7 @@ fn raise_here(node: &Node, table: &str) -> Option<String> {
         .collect();
     let values = ["8192", "32768", "65536"];
     let settings: Vec<_> = keys.iter().map(String::as_str).zip(values).collect();
-    let commands = sysctl::commands(&settings, node.platform())?;
+    let commands = sysctl::commands(&format!("neigh-{family}"), &settings, node.platform())?;
     Some(format!(
         "Raise the three limits, to at least the number of peers times the number of rails.\n{commands}"
     ))

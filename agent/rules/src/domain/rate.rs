@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::{Node, Port, words::gigabits};
+use rdma_health_node::{
+    Node, Port,
+    words::{count, gigabits},
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
@@ -52,7 +55,7 @@ pub static RATE_LOW: Rule = Rule {
     remedy: Remedy {
         any: "Check the cable (its type and length limit the rate), the configuration of the switch port, and the \
             speeds enabled on the adapter.",
-        host: "On Ethernet, show the negotiated rate: ethtool NETDEV; show what the cable supports: mlxlink -d DEVICE -c",
+        host: "Show the negotiated rate: ethtool NETDEV (InfiniBand: ibstat DEVICE); show what the cable supports: mlxlink -d DEVICE -c",
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions and ports of different boards are not compared. If only a minority of ports is \
@@ -76,7 +79,11 @@ fn rate_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 None => below_most(&group, *rate)
                     .map(|most| format!("; {} run at {} or more", share(&group, most), gigabits(most))),
             };
-            findings.extend(why.map(|why| slow_port(port, *rate, &why)));
+            let usual = group
+                .iter()
+                .filter(|(_, other)| other > rate)
+                .find_map(|(port, _)| lanes(port));
+            findings.extend(why.map(|why| slow_port(port, *rate, &why, usual)));
         }
     }
     findings
@@ -88,18 +95,51 @@ fn physical_rate(port: &Port<'_>) -> Option<u64> {
     (!port.hca.is_virtual() && !port.hca.is_software()).then_some(rate)
 }
 
-fn slow_port(port: &Port<'_>, rate: u64, why: &str) -> Draft {
+fn lanes(port: &Port<'_>) -> Option<u32> {
+    port.rate.known()?.lanes
+}
+
+/// A port below its equals, of which one has `usual` lanes.
+fn slow_port(port: &Port<'_>, rate: u64, why: &str, usual: Option<u32>) -> Draft {
     let subject = Subject::of_port(port);
     let rate = gigabits(rate);
-    let lanes = port.rate.known().and_then(|rate| rate.lanes);
-    let lanes = lanes.map(|lanes| format!(" ({lanes} lanes)")).unwrap_or_default();
+    let own = lanes(port);
+    let fewer = own.zip(usual).filter(|(own, usual)| own < usual);
+    let lanes = match (fewer, own) {
+        (Some((own, usual)), _) => format!(" ({}, equal ports have {usual})", count(own as usize, "lane")),
+        (None, Some(own)) => format!(" ({})", count(own as usize, "lane")),
+        (None, None) => String::new(),
+    };
+    let remedy = match (port.is_infiniband(), fewer) {
+        (true, _) => OF_INFINIBAND,
+        (false, Some(_)) => WITH_FEWER_LANES,
+        (false, None) => OF_ETHERNET,
+    };
     Draft::new(
         &RATE_LOW,
         subject.clone(),
         format!("{subject} runs at {rate}{why}"),
     )
+    .remedy(remedy)
     .evidence(port.file("rate"), format!("{rate}{lanes}"))
 }
+
+const OF_INFINIBAND: Remedy = Remedy {
+    host: "Show the rate: ibstat DEVICE; show what the cable supports: mlxlink -d DEVICE -c",
+    ..RATE_LOW.remedy
+};
+
+const OF_ETHERNET: Remedy = Remedy {
+    host: "Show the negotiated rate: ethtool NETDEV; show what the cable supports: mlxlink -d DEVICE -c",
+    ..RATE_LOW.remedy
+};
+
+/// What to do about an Ethernet port with fewer lanes than its equals.
+const WITH_FEWER_LANES: Remedy = Remedy {
+    any: "Check the profile of the switch port: it may be split (breakout) into ports with fewer lanes. Then check the cable, which may be made for \
+        such a split, and the speeds enabled on the adapter.",
+    ..OF_ETHERNET
+};
 
 /// `width-degraded`.
 pub static WIDTH_DEGRADED: Rule = Rule {
@@ -131,9 +171,9 @@ fn is_plane(port: &Port<'_>) -> bool {
 }
 
 fn narrow_ports(node: &Node) -> Vec<(Port<'_>, u32, u32)> {
-    let lanes = |port: &Port<'_>| port.rate.known().filter(|_| port.is_infiniband())?.lanes;
+    let of_infiniband = |port: &Port<'_>| lanes(port).filter(|_| port.is_infiniband());
     let mut found = Vec::new();
-    for group in by_kind(node, lanes) {
+    for group in by_kind(node, of_infiniband) {
         for (port, lanes) in &group {
             if let Some(most) = below_most(&group, *lanes) {
                 found.push((*port, *lanes, most));
@@ -150,8 +190,10 @@ fn width_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
         let subject = Subject::of_port(&port);
         let message = format!("{subject} runs with {lanes} of {most} lanes");
         let rate = port.rate.known().map_or(0, |rate| rate.bits_per_second);
-        Draft::new(&WIDTH_DEGRADED, subject, message)
-            .evidence(port.file("rate"), format!("{} ({lanes} lanes)", gigabits(rate)))
+        Draft::new(&WIDTH_DEGRADED, subject, message).evidence(
+            port.file("rate"),
+            format!("{} ({})", gigabits(rate), count(lanes as usize, "lane")),
+        )
     });
     found.collect()
 }
@@ -185,6 +227,18 @@ pub static MTU_LOW: Rule = Rule {
         Writer::Job,
     ],
     judge: mtu_low,
+};
+
+/// What to do about a port for InfiniBand.
+const OF_PARTITION: Remedy = Remedy::all(
+    "Set the mtu of the partition in the subnet manager (opensm: mtu=5 in partitions.conf is 4096 bytes), and restart it. Show what the port \
+    supports and uses: ibv_devinfo -d DEVICE | grep mtu",
+);
+
+/// What to do about a port for Ethernet.
+const OF_NETDEV: Remedy = Remedy {
+    any: "Set the MTU of the network device to 4200 or more (9000 is common), on the switch too and on every node of the cluster.",
+    ..MTU_LOW.remedy
 };
 
 static USUAL_NETDEV_MTU: Exception = Exception {
@@ -242,6 +296,11 @@ fn path_mtu_low(
     let message = format!("the path MTU of {subject} is {mtu} bytes{why}");
     let mut finding = Draft::new(&MTU_LOW, subject, message)
         .exception(exception)
+        .remedy(if port.is_infiniband() {
+            OF_PARTITION
+        } else {
+            OF_NETDEV
+        })
         .evidence("ibv_query_port", format!("active_mtu {mtu}, max_mtu {max}"));
     if let (Some(mtu), Some(netdev)) = (netdev, port.netdev.known()) {
         finding = finding.evidence(format!("/sys/class/net/{}/mtu", netdev.name), mtu);
@@ -277,6 +336,6 @@ fn netdev_mtu_low(port: &Port<'_>, mtu: u32, group: &[(Port<'_>, u32)]) -> Optio
     let message = format!(
         "{netdev} of {subject} has an MTU of {mtu} bytes; most network devices of its kind have {most}"
     );
-    let finding = Draft::new(&MTU_LOW, subject, message);
+    let finding = Draft::new(&MTU_LOW, subject, message).remedy(OF_NETDEV);
     Some(finding.evidence(format!("/sys/class/net/{netdev}/mtu"), mtu))
 }

@@ -5,6 +5,7 @@ use rdma_health_node::{
     infiniband::CLASS,
     interfaces::VfLink,
     pci::{Role, Sriov, VirtualFunction},
+    peers::exceptions,
     words::{count, listed},
 };
 
@@ -33,7 +34,7 @@ pub static VFS_MISSING: Rule = Rule {
     policy: Policy::of(Severities::WARNING).except(&[&FEWER_THAN_EXPECTED]),
     title: "There are fewer virtual functions than configured or expected",
     explanation: "sriov_numvfs counts virtual functions that are not all on the PCI bus, or there are fewer in total \
-        than the configuration expects (expect.vfs). Pods that request one from the SR-IOV device plugin stay \
+        than the configuration expects (expect.vfs). Or an adapter that is in use has none, and equal adapters have some. Pods that request one from the SR-IOV device plugin stay \
         pending.",
     remedy: Remedy {
         any: "Read what the driver logged when it created them: journalctl -k | grep ADDRESS. Usual causes: no room \
@@ -46,7 +47,8 @@ pub static VFS_MISSING: Rule = Rule {
         host: "On a node without jobs: echo 0 > /sys/bus/pci/devices/ADDRESS/sriov_numvfs; echo NUMBER > \
             /sys/bus/pci/devices/ADDRESS/sriov_numvfs",
     },
-    false_alarms: "Without an expectation, zero virtual functions are not reported.",
+    false_alarms: "Without an expectation, an adapter without virtual functions is reported only if its port is ACTIVE, at least four equal \
+        adapters that are attached alike have some, and these are at least three quarters of all.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Configuration],
     judge: vfs_missing,
 };
@@ -78,7 +80,45 @@ fn vfs_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let total = expectations
         .vfs
         .and_then(|expected| fewer_than_expected(node, expected));
-    short.chain(total).collect()
+    short.chain(none_unlike_equals(node)).chain(total).collect()
+}
+
+/// Adapters in use without virtual functions, although most equal ones have some. One that nobody uses is a spare.
+fn none_unlike_equals(node: &Node) -> Vec<Draft> {
+    /// Of four adapters, one often serves storage or the host itself.
+    const FEWEST: usize = 4;
+    let active = |function: &Function<'_>| Some(function.pci?.sriov.known()?.active);
+    let is_in_use = |function: &Function<'_>| {
+        let mut ports = node.active_ports();
+        ports.any(|port| port.hca.pci_address.known().map(String::as_str) == Some(function.address))
+    };
+    let mut findings = Vec::new();
+    for adapters in node.equal_adapters() {
+        let all: Vec<_> = adapters.iter().collect();
+        let has = |function: &Function<'_>| match active(function)? {
+            0 => is_in_use(function).then_some(false),
+            _ => Some(true),
+        };
+        let Some(found) = exceptions(&all, has).filter(|found| found.with >= FEWEST) else {
+            continue;
+        };
+        let most = adapters.iter().filter_map(active).max().unwrap_or_default();
+        let share = found.share();
+        for function in found.without {
+            let message = format!(
+                "{} has no virtual functions; {share} equal adapters have some",
+                function.title()
+            );
+            let file = format!("{DEVICES}/{}/sriov_numvfs", function.address);
+            findings.push(
+                Draft::new(&VFS_MISSING, Subject::device(function.subject()), message)
+                    .fill("NUMBER", &most.to_string())
+                    .evidence(file, 0)
+                    .evidence("sriov_numvfs of equal adapters", format!("up to {most}")),
+            );
+        }
+    }
+    findings
 }
 
 fn fewer_than_expected(node: &Node, expected: u32) -> Option<Draft> {

@@ -56,7 +56,13 @@ fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let logged = || logged(node, &events, &port, limit);
         let (exception, words) = went_down(node, &port, past, limit, logged)?;
         let subject = Subject::of_port(&port);
-        let message = format!("{subject} went down {words}");
+        // How often it goes down now, and how often it has.
+        let in_all = downs_of(&port)
+            .filter(|downs| {
+                !words.contains("since the boot") && !words.starts_with(&format!("{downs} times"))
+            })
+            .map_or_else(String::new, |downs| format!("; its counter has {downs} in all"));
+        let message = format!("{subject} went down {words}{in_all}");
         let mut finding = Draft::new(&PORT_FLAPPING, subject, message).exception(exception);
         if let Some(netdev) = port.netdev.known()
             && let Some(downs) = netdev.carrier_downs.known()

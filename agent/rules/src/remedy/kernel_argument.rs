@@ -1,6 +1,9 @@
 //! Commands that change the kernel's command line.
 
-use rdma_health_node::platform::{Cluster, Distribution, Platform};
+use rdma_health_node::{
+    Node,
+    platform::{Cluster, Distribution, Platform},
+};
 
 use super::machine_config;
 
@@ -17,7 +20,8 @@ pub(crate) fn add(argument: &str, platform: Platform) -> String {
         Some(Distribution::CoreOs) => format!("rpm-ostree kargs{}", options("--append-if-missing", argument)),
         Some(Distribution::Debian) => format!(
             "mkdir -p /etc/default/grub.d && echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {argument}\"' > \
-             /etc/default/grub.d/99-rdma.cfg && update-grub"
+             /etc/default/grub.d/99-{}.cfg && update-grub",
+            machine_config::label(argument)
         ),
         Some(distribution @ (Distribution::Suse | Distribution::SuseMicro)) => format!(
             "sed -i 's/^GRUB_CMDLINE_LINUX_DEFAULT=\"/&{argument} /' /etc/default/grub && {}",
@@ -37,6 +41,13 @@ pub(crate) fn add(argument: &str, platform: Platform) -> String {
         }
     };
     with_reboot(&set, platform)
+}
+
+/// What to do, with the commands that add arguments on this node; `None` if it is not known where the node runs.
+pub(crate) fn added(node: &Node, any: &str, arguments: &str) -> Option<String> {
+    let platform = node.platform();
+    let is_known = platform.cluster.is_some() && platform.distribution.is_some();
+    is_known.then(|| format!("{any}\n{}", add(arguments, platform)))
 }
 
 /// Commands that remove an argument and reboot, each on its own line.

@@ -6,12 +6,13 @@ use super::machine_config;
 
 /// The commands, each on its own line; `None` if too little is known about the node.
 pub(crate) fn commands(modules: &[&str], platform: Platform) -> Option<String> {
-    let (first, all) = (*modules.first()?, modules.join(" "));
+    // The last one is what the adapter needs; the remedy of another adapter has another one.
+    let (last, all) = (*modules.last()?, modules.join(" "));
     if platform.cluster == Some(Cluster::OpenShift) {
         let lines: Vec<_> = modules.iter().map(|module| (*module).to_owned()).collect();
         return Some(machine_config::file(
-            "rdma-modules",
-            "/etc/modules-load.d/rdma.conf",
+            &format!("rdma-module-{}", last.replace('_', "-")),
+            &format!("/etc/modules-load.d/rdma-{last}.conf"),
             &lines,
         ));
     }
@@ -46,7 +47,7 @@ pub(crate) fn commands(modules: &[&str], platform: Platform) -> Option<String> {
         ),
         _ => {
             let lines = modules.join("\\n");
-            format!("modprobe -a {all}\nprintf '{lines}\\n' > /etc/modules-load.d/{first}.conf")
+            format!("modprobe -a {all}\nprintf '{lines}\\n' > /etc/modules-load.d/rdma-{last}.conf")
         }
     })
 }

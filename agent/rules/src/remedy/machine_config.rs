@@ -6,7 +6,17 @@ pub(super) fn kernel_arguments(arguments: &str) -> String {
         .split(' ')
         .map(|argument| format!("\"{argument}\""))
         .collect();
-    apply("rdma", &format!("\"kernelArguments\":[{}]", list.join(",")))
+    apply(
+        &format!("rdma-{}", label(arguments)),
+        &format!("\"kernelArguments\":[{}]", list.join(",")),
+    )
+}
+
+/// Kernel arguments as a part of a name, so that those of another remedy get another one: `iommu-pt`.
+pub(super) fn label(arguments: &str) -> String {
+    let words = arguments.split(|c: char| !c.is_ascii_alphanumeric());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).take(6).collect();
+    words.join("-").to_ascii_lowercase()
 }
 
 /// One that writes a file with these lines.

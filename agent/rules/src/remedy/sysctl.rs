@@ -4,17 +4,19 @@ use rdma_health_node::platform::{Cluster, Distribution, Platform};
 
 use super::machine_config;
 
-/// The commands, each on its own line; `None` if too little is known about the node.
-pub(crate) fn commands(settings: &[(&str, &str)], platform: Platform) -> Option<String> {
+/// The commands, each on its own line; `None` if too little is known about the node. The name of the subject is part of the names of files, because
+/// the remedy of another rule must not overwrite them.
+pub(crate) fn commands(subject: &str, settings: &[(&str, &str)], platform: Platform) -> Option<String> {
     let lines = |form: fn(&str, &str) -> String| -> Vec<String> {
         settings.iter().map(|(key, value)| form(key, value)).collect()
     };
+    let file = format!("/etc/sysctl.d/90-rdma-{subject}.conf");
     let plain = |key: &str, value: &str| format!("{key}={value}");
     let quoted = |key: &str, value: &str| format!("\"{key}\" = \"{value}\"");
     if platform.cluster == Some(Cluster::OpenShift) {
         return Some(machine_config::file(
-            "rdma-sysctls",
-            "/etc/sysctl.d/90-rdma.conf",
+            &format!("rdma-sysctls-{subject}"),
+            &file,
             &lines(plain),
         ));
     }
@@ -36,7 +38,7 @@ pub(crate) fn commands(settings: &[(&str, &str)], platform: Platform) -> Option<
             lines(plain).join(" ")
         ),
         _ => format!(
-            "printf '%s\\n' {} > /etc/sysctl.d/90-rdma.conf\nsysctl -p /etc/sysctl.d/90-rdma.conf",
+            "printf '%s\\n' {} > {file}\nsysctl -p {file}",
             lines(plain).join(" ")
         ),
     })

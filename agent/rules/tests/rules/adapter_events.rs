@@ -294,6 +294,19 @@ fn an_adapter_whose_driver_finds_no_file_needs_no_new_adapter() {
         "{}",
         found[0].message
     );
+    // The line that names the file says most.
+    let lines = [
+        format!("{MLX5_0}: cannot find firmware \"hfi1_dc8051.fw\", err -2"),
+        format!("{MLX5_0}: unable to obtain working firmware"),
+    ];
+    let lines = [(DAY, lines[0].as_str()), (DAY + 1, lines[1].as_str())];
+    let named = findings(&logged(&lines), &auto(), "adapter-not-started");
+    assert!(
+        named[0].message.contains("hfi1_dc8051.fw"),
+        "{}",
+        named[0].message
+    );
+    assert!(named[0].remedy.contains("hfi1_dc8051.fw") && !named[0].remedy.contains("ice"));
     // The message about the file may be another one than that of the fault.
     let missing = format!("{MLX5_0}: Direct firmware load for a/b.fw failed with error -2");
     let given_up = "mlx5_core: probe of 0000:18:00.0 failed with error -2";

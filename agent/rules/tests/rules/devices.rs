@@ -128,6 +128,23 @@ fn an_ethernet_adapter_without_rdma_device_is_info() {
         of(&without, &auto(), "rdma-modules-missing"),
         ["0000:98:00.0 info", "0000:98:00.1 info"]
     );
+    // Storage over RDMA needs it.
+    let with_storage = node("irdma-e810", |tree| {
+        for k in 0..2 {
+            let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
+            let device = device.strip_suffix(&format!("/rocep152s0f{k}/fw_ver")).unwrap();
+            assert!(tree.remove(device) && tree.remove(&format!("sys/class/infiniband/rocep152s0f{k}")));
+        }
+        tree.write("proc/modules", "nvme_rdma 1 0 - Live 0x0\nice 1 0 - Live 0x0\n")
+            .unwrap();
+    });
+    let found = findings(&with_storage, &auto(), "rdma-modules-missing");
+    assert_eq!(found[0].severity.name(), "warning");
+    assert!(
+        found[0].message.starts_with("irdma is not loaded"),
+        "{}",
+        found[0].message
+    );
     let handed_on = node("connectx6-vfs", |_| {});
     assert_eq!(
         of(&handed_on, &profile(Profile::Rdma), "rdma-modules-missing"),

@@ -203,3 +203,21 @@ fn a_gpu_driver_without_nvidia_peermem_gets_a_remedy_that_exists_for_it() {
     );
     assert!(!with("535.104.05").contains("nv_peer_mem"));
 }
+
+#[test]
+fn remedies_do_not_overwrite_the_files_of_others() {
+    let translated = remedy("connectx7-gpu", "iommu-group-translated", "ID=ubuntu", |_| {});
+    assert!(
+        translated.contains("> /etc/default/grub.d/99-iommu-pt.cfg"),
+        "{translated}"
+    );
+    let bounce = remedy("connectx7-gpu-mended", "dma-bounce-full", "ID=ubuntu", |tree| {
+        let line = "mlx5_core 0000:18:00.0: swiotlb buffer is full (sz: 65536 bytes), total 32768 (slots), used 32765 (slots)";
+        tree.write("dev/kmsg", format!("4,900,9000000,-;{line}\n"))
+            .unwrap();
+    });
+    assert!(
+        !bounce.contains("update-grub") || bounce.contains("> /etc/default/grub.d/99-swiotlb-524288.cfg"),
+        "{bounce}"
+    );
+}

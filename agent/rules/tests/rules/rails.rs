@@ -333,7 +333,10 @@ fn a_gpu_without_its_driver_is_found_and_one_of_a_virtual_machine_is_not() {
     };
     assert_eq!(with_driver(Fact::Absent).len(), 1);
     let of_nouveau = with_driver(Fact::Known("nouveau".into()));
-    assert!(of_nouveau[0].contains("Blacklist nouveau"), "{of_nouveau:?}");
+    assert!(
+        of_nouveau[0].contains("Keep nouveau from being loaded"),
+        "{of_nouveau:?}"
+    );
     assert_eq!(with_driver(Fact::Known("vfio-pci".into())), [""; 0]);
     assert_eq!(with_driver(Fact::Known("nvidia".into())), [""; 0]);
 }

@@ -31,6 +31,43 @@ fn fewer_virtual_functions_than_configured_or_expected_are_found() {
 }
 
 #[test]
+fn an_adapter_in_use_without_virtual_functions_is_found_among_equals_that_have_some() {
+    let rails = |without: &'static [u8], idle: Option<u8>| {
+        node("h100-connectx7", move |tree| {
+            for rail in 0..8u8 {
+                let device = path(tree, &format!("/infiniband/mlx5_{rail}/fw_ver"));
+                let function = device.split("/infiniband/").next().unwrap().to_owned();
+                let number = if without.contains(&rail) { 0 } else { 2 };
+                let vfs = [("sriov_totalvfs", 8), ("sriov_numvfs", number)];
+                for (file, value) in vfs {
+                    tree.write(&format!("{function}/{file}"), format!("{value}\n"))
+                        .unwrap();
+                }
+                for vf in 0..number {
+                    let target = format!("../0000:f{rail}:00.{}", vf + 1);
+                    tree.insert(&format!("{function}/virtfn{vf}"), Entry::Link { target })
+                        .unwrap();
+                }
+            }
+            if let Some(rail) = idle {
+                set(tree, &format!("/mlx5_{rail}/ports/1/state"), "1: DOWN");
+            }
+        })
+    };
+    let one = rails(&[5], None);
+    assert_eq!(of(&one, &auto(), "vfs-missing"), ["mlx5_5 warning"]);
+    assert!(message(&one, &auto(), "vfs-missing").contains("7 of 8 equal adapters"));
+    assert_eq!(of(&rails(&[], None), &auto(), "vfs-missing"), [""; 0]);
+    assert_eq!(
+        of(&rails(&[5], Some(5)), &auto(), "vfs-missing"),
+        [""; 0],
+        "a spare"
+    );
+    let half = rails(&[1, 3, 5, 7], None);
+    assert_eq!(of(&half, &auto(), "vfs-missing"), [""; 0], "by design");
+}
+
+#[test]
 fn a_virtual_function_without_driver_is_a_warning_unless_autoprobe_is_off() {
     let unbound = |autoprobe: &str| {
         node(VFS, |tree| {

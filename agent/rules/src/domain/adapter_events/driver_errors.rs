@@ -3,11 +3,13 @@
 use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
-    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer, domain::logged::is_older,
-    draft::Draft, policy::Exception,
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer,
+    domain::logged::{is_older, said},
+    draft::Draft,
+    policy::Exception,
 };
 
-use super::{adapter_faults, not_started::NO_ADDRESS_RANGE};
+use super::adapter_faults;
 
 /// `driver-errors-logged`.
 pub static DRIVER_ERRORS: Rule = Rule {
@@ -34,7 +36,11 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
             return Some(
                 finding
                     .case(FindingCase::NoRoomForVfs)
-                    .remedy(NO_ADDRESS_RANGE)
+                    .message(said(
+                        fault,
+                        "the kernel created no virtual functions, because no memory range (MMIO) is left for them",
+                    ))
+                    .remedy(NO_ROOM)
                     .exception(&NO_ROOM_FOR_VFS),
             );
         }
@@ -87,6 +93,15 @@ fn is_registration(node: &Node, fault: &DeviceEvent<'_>) -> bool {
         && fault.event.count >= OFTEN
         && names.iter().any(|name| lower.contains(name))
 }
+
+/// What to do about virtual functions that do not fit.
+const NO_ROOM: Remedy = Remedy {
+    any: "In the firmware setup of the machine, enable SR-IOV and Above 4G Decoding, raise the MMIO size (MMIO High Size), and update that firmware: it \
+        left no room for the address ranges (VF BARs) of the virtual functions. The adapter itself works. If there is no such setting, boot with \
+        pci=realloc, or configure fewer virtual functions.",
+    host: "lspci -vv -s ADDRESS | grep -A12 SR-IOV; journalctl -k -b | grep -e 'VF BAR' -e ADDRESS",
+    ..Remedy::all("")
+};
 
 /// What to do about refused registrations.
 const REGISTRATION: Remedy = Remedy {

@@ -40,11 +40,25 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
             return Some(finding.remedy(NO_ADDRESS_RANGE).evidence("/dev/kmsg", line));
         }
         if let Some(line) = without_file(node, fault) {
-            let finding = finding.case(FindingCase::FirmwareFile).remedy(FIRMWARE_FILE);
-            let finding = finding.message(said(
-                fault,
-                "the driver did not find a file that it loads into the adapter",
-            ));
+            let name = file_named(line);
+            let what = match name {
+                Some(name) => {
+                    format!("the driver did not find the file {name}, which it loads into the adapter")
+                }
+                None => "the driver did not find a file that it loads into the adapter".to_owned(),
+            };
+            let finding = finding
+                .case(FindingCase::FirmwareFile)
+                .message(said(fault, &what));
+            let finding = finding.remedy(match (name, line.contains("ice ")) {
+                (Some(_), _) => NAMED_FILE,
+                (None, true) => DDP_PACKAGE,
+                (None, false) => FIRMWARE_FILE,
+            });
+            let finding = match name {
+                Some(name) => finding.fill("FILE", name.rsplit('/').next().unwrap_or(name)),
+                None => finding,
+            };
             return Some(if line == fault.event.message {
                 finding
             } else {
@@ -96,17 +110,39 @@ fn without_range<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str>
 /// Mode, without RDMA. It is the message of the fault, or another one about the same function.
 fn without_file<'a>(node: &'a Node, fault: &DeviceEvent<'a>) -> Option<&'a str> {
     let own = fault.event.message.as_str();
-    if names_missing_file(own) {
-        return Some(own);
+    let of_own = names_missing_file(own).then_some(own);
+    if of_own.is_some_and(|own| file_named(own).is_some()) {
+        return of_own;
     }
-    let address = address_of(fault)?;
-    let mut lines = node.kernel_lines().iter();
-    let line = lines.find(|line| line.contains(address) && names_missing_file(line))?;
-    Some(line)
+    let Some(address) = address_of(fault) else {
+        return of_own;
+    };
+    let lines = node.kernel_lines().iter().map(String::as_str);
+    let mut others = lines.filter(|line| line.contains(address) && names_missing_file(line));
+    // The line with the name of the file says most.
+    let first = others.next();
+    let named = first
+        .into_iter()
+        .chain(others)
+        .find(|line| file_named(line).is_some());
+    named.or(of_own).or(first)
+}
+
+/// The file that a line names, below `/lib/firmware`: `hfi1_dc8051.fw`, `intel/ice/ddp/ice.pkg`.
+fn file_named(line: &str) -> Option<&str> {
+    const ENDINGS: [&str; 6] = [".fw", ".pkg", ".bin", ".sbin", ".mfa2", ".img"];
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let words = line.split(|c| !is_part(c));
+    let mut words = words.map(|word| word.trim_end_matches('.'));
+    words.find(|word| {
+        ENDINGS
+            .iter()
+            .any(|ending| word.len() > ending.len() && word.ends_with(ending))
+    })
 }
 
 fn names_missing_file(line: &str) -> bool {
-    const PHRASES: [&str; 9] = [
+    const PHRASES: [&str; 10] = [
         "package file",
         "ddp package",
         "safe mode",
@@ -116,6 +152,7 @@ fn names_missing_file(line: &str) -> bool {
         "fw file",
         "firmware file",
         "firmware image",
+        "cannot find firmware",
     ];
     let lower = line.to_ascii_lowercase();
     PHRASES.iter().any(|words| lower.contains(words))
@@ -200,14 +237,28 @@ const NO_RESOURCES: Remedy = Remedy {
 /// What to do about a file that is missing.
 const FIRMWARE_FILE: Remedy = Remedy {
     any: "Install the package of firmware (linux-firmware, or the one of the driver), write the initramfs again, and reload the driver or restart the \
-        node. At each start the driver loads a file into the adapter, which it did not find below /lib/firmware (for ice: the DDP package \
-        intel/ice/ddp/ice.pkg). The adapter is not faulty.",
+        node. At each start the driver loads a file into the adapter, which it did not find below /lib/firmware. The adapter is not faulty.",
     host: "journalctl -k -b | grep -i -e ADDRESS -e 'firmware load' -e 'fw file'; ls -l /lib/firmware; update-initramfs -u, or dracut -f",
     ..Remedy::all("")
 };
 
+/// What to do about a file whose name is known.
+const NAMED_FILE: Remedy = Remedy {
+    any: "Install the package with the firmware file FILE (linux-firmware, or the one of the driver), write the initramfs again, and reload the driver or \
+        restart the node. The adapter is not faulty.",
+    host: "find /lib/firmware -name 'FILE*'; update-initramfs -u, or dracut -f; journalctl -k -b | grep ADDRESS",
+    ..Remedy::all("")
+};
+
+/// What to do where ice starts in Safe Mode.
+const DDP_PACKAGE: Remedy = Remedy {
+    any: "Install the package of firmware (linux-firmware, or the one of the driver), write the initramfs again, and reload the driver or restart the \
+        node. The driver did not find the DDP package, intel/ice/ddp/ice.pkg below /lib/firmware. The adapter is not faulty.",
+    ..FIRMWARE_FILE
+};
+
 /// What to do about a function without an address range.
-pub(super) const NO_ADDRESS_RANGE: Remedy = Remedy {
+const NO_ADDRESS_RANGE: Remedy = Remedy {
     any: "The firmware of the machine assigned no address range (BAR) to the adapter, which is not faulty itself: in the firmware setup, enable \
         Above 4G Decoding and raise the MMIO size (MMIO High Size), and update that firmware. If it has no such setting, boot with \
         pci=realloc.",

@@ -33,6 +33,7 @@ pub static GROUP_TRANSLATED: Rule = Rule {
         &WITH_GPUS,
         &GUEST_WITHOUT_GPUS,
         &WITHOUT_GPUDIRECT,
+        &GPUS_LENT,
     ]),
     title: "The IOMMU translates DMA of an RDMA device or GPU",
     explanation: "The IOMMU group of the device has type DMA-FQ (translated, lazy invalidation) or DMA (translated, \
@@ -51,7 +52,8 @@ pub static GROUP_TRANSLATED: Rule = Rule {
             --update-kernel=ALL --args=iommu=pt. Then reboot.",
     },
     false_alarms: "Groups of other devices (SATA, USB) are ignored, and so are GPUs that are bound to vfio-pci for a \
-        virtual machine. In a virtual machine without GPUs, translation is a choice of the guest and costs little.",
+        virtual machine. In a virtual machine without GPUs, translation is a choice of the guest and costs little. A host that lends all its GPUs needs the IOMMU; \
+        iommu=pt keeps it on for guests and spares the adapters of the host the translation, which is information there.",
     inputs: &[
         Writer::Hardware,
         Writer::HostRoot,
@@ -81,6 +83,11 @@ static WITH_GPUS: Exception = Exception {
 
 static WITHOUT_GPUDIRECT: Exception = Exception {
     condition: "if no GPU of the node supports GPUDirect RDMA (GeForce, GB10)",
+    severities: Severities::INFO.gpudirect(Severity::Critical),
+};
+
+static GPUS_LENT: Exception = Exception {
+    condition: "on a host that lends all its GPUs to virtual machines (vfio-pci)",
     severities: Severities::INFO.gpudirect(Severity::Critical),
 };
 
@@ -152,8 +159,19 @@ fn exception(
         expected if probe_failed || expected == Some(true) => Some(&EXPECTED_OR_FAILED),
         _ if with_gpus => Some(&WITH_GPUS),
         _ if node.gpus().next().is_some() => Some(&WITHOUT_GPUDIRECT),
+        _ if is_host_of_gpus(node) => Some(&GPUS_LENT),
         _ => is_guest_without_gpus.then_some(&GUEST_WITHOUT_GPUS),
     }
+}
+
+/// Whether the node has GPUs and lends all of them.
+fn is_host_of_gpus(node: &Node) -> bool {
+    let functions = node.functions();
+    let mut gpus = functions
+        .iter()
+        .filter(|function| function.role == Role::Gpu)
+        .peekable();
+    gpus.peek().is_some() && gpus.all(|gpu| gpu.lent_to.is_some())
 }
 
 /// How to get passthrough on this node; `None` if too little is known about it.

@@ -9,6 +9,7 @@ use rdma_health_node::{
     peers::{Peers, exceptions},
 };
 
+use super::subnet_manager::awaits_subnet_manager;
 use crate::{Expectations, Subject, domain::rails::usual_link_layer};
 
 /// Why a port is expected to be ACTIVE.
@@ -71,6 +72,8 @@ pub(super) struct ExpectedUp<'a> {
     /// The ports that serve GPUs, if no port of the node is ACTIVE.
     of_gpus_all_down: BTreeSet<Subject>,
     none_active: bool,
+    /// Whether an `InfiniBand` port has a link and no subnet manager configured it.
+    awaits_subnet_manager: bool,
     no_infiniband_active: bool,
 }
 
@@ -87,6 +90,7 @@ impl<'a> ExpectedUp<'a> {
                 BTreeSet::new()
             },
             none_active,
+            awaits_subnet_manager: node.ports().any(|port| awaits_subnet_manager(&port)),
             no_infiniband_active: node
                 .ports()
                 .filter(Port::is_infiniband)
@@ -118,10 +122,16 @@ impl<'a> ExpectedUp<'a> {
         {
             return Some(Why::GivenToGuest);
         }
-        if self.none_active && port.is_infiniband() && !port.is_lent() && !port.hca.is_software() {
+        if self.none_active
+            && !self.awaits_subnet_manager
+            && port.is_infiniband()
+            && !port.is_lent()
+            && !port.hca.is_software()
+        {
             return Some(Why::OnlyInfiniband);
         }
-        if !self.none_active || port.is_lent() {
+        // That other ports are not ACTIVE has a reason of its own: they wait for a subnet manager.
+        if !self.none_active || port.is_lent() || self.awaits_subnet_manager {
             return None;
         }
         Some(match port.hca.is_software() {

@@ -128,8 +128,9 @@ const OMNI_PATH: Remedy = Remedy {
 
 /// What to do in a virtual machine, whose fabric the host or the cloud provider manages.
 const OF_A_GUEST: Remedy = Remedy {
-    any: "The subnet manager runs outside of this virtual machine: redeploy the instance, or report the GUID of the port to the \
-        provider or the administrator of the host.",
+    any: "The subnet manager runs outside of this virtual machine. On a host of yours, enable virtual functions in it (opensm: virt_enabled 2 in \
+        opensm.conf) and give this one a GUID on the host before the machine starts: ip link set PF vf N node_guid GUID, and the same with \
+        port_guid. In a cloud, redeploy the instance, or report the GUID of the port to the provider.",
     host: "cat /sys/class/infiniband/DEVICE/node_guid; ibstat DEVICE",
     ..Remedy::all("")
 };

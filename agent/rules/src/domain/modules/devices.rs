@@ -14,6 +14,8 @@ use crate::{
     draft::Draft, policy::Exception,
 };
 
+use super::kernel_module::module_of;
+
 /// `hcas-missing`.
 pub static HCAS_MISSING: Rule = Rule {
     id: "hcas-missing",
@@ -208,6 +210,12 @@ const WITHOUT_ADAPTER: Remedy = Remedy::all(
     uses the software device, remove it: rdma link delete NAME",
 );
 
+/// What to do where the module of the adapter is not loaded.
+const INSTEAD_OF_MODULE: Remedy = Remedy::all(
+    "Load MODULE, which makes the RDMA device of the adapter (rdma-modules-missing has the commands), then remove the software device: rdma link \
+    delete NAME",
+);
+
 /// What to do where an adapter has an RDMA device, too.
 const NEXT_TO_HARDWARE: Remedy = Remedy::all(
     "Check that jobs use the RDMA devices of the adapter (NCCL_IB_HCA, UCX_NET_DEVICES). If no job uses the software device, remove it: rdma link \
@@ -235,13 +243,22 @@ fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
         .iter()
         .filter(|function| function.role == Role::Capable && function.lent_to.is_none());
     let is_there = capable.clone().next().is_some();
+    let module = capable
+        .clone()
+        .find_map(|function| module_of(function.driver?))
+        .filter(|module| node.modules.has(module) == Some(false));
     let (exception, remedy) = if hardware {
         (Some(&WITH_HARDWARE), NEXT_TO_HARDWARE)
     } else if !is_there {
         (None, WITHOUT_ADAPTER)
     } else {
         let is_driven = capable.any(|function| function.driver.is_some());
-        (is_driven.then_some(&HARDWARE_UNUSED), SOFTROCE_IN_USE.remedy)
+        let remedy = if module.is_some() {
+            INSTEAD_OF_MODULE
+        } else {
+            SOFTROCE_IN_USE.remedy
+        };
+        (is_driven.then_some(&HARDWARE_UNUSED), remedy)
     };
     let names: BTreeSet<&str> = software.iter().map(|hca| hca.name.as_str()).collect();
     let names: Vec<_> = names.into_iter().take(8).collect();
@@ -260,6 +277,7 @@ fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
         finding
             .exception(exception)
             .remedy(remedy)
+            .fill("MODULE", module.unwrap_or("MODULE"))
             .fill("NAME", &first.name)
             .evidence(format!("{CLASS}/{}/parent", first.name), parent),
     ]

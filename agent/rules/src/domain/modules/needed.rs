@@ -171,7 +171,7 @@ impl<'a> Module<'a> {
 const LOAD_OF_OTHERS: Remedy = Remedy {
     any: "Load MODULE, and read what the driver logs: journalctl -k | grep ADDRESS. If modprobe finds no such module, install the one for the kernel \
         that runs (uname -r).",
-    openshift: "Load MODULE at boot with a MachineConfig that writes /etc/modules-load.d/rdma.conf.",
+    openshift: "Load MODULE at boot with a MachineConfig that writes /etc/modules-load.d/rdma-MODULE.conf.",
     host: LOAD_ON_A_HOST,
     ..Remedy::all("")
 };

@@ -7,7 +7,7 @@ use rdma_health_node::{Function, Node, kmsg::EventKind, pci::Role, peers::except
 use crate::{FindingCase, Subject, draft::Draft};
 
 use super::{
-    EQUALS_HAVE_ONE, ETHERNET, GPUS_WITHOUT_RDMA, RDMA_MODULES_MISSING,
+    EQUALS_HAVE_ONE, ETHERNET, GPUS_WITHOUT_RDMA, RDMA_MODULES_MISSING, WANTED,
     kernel_module::{module_of, places},
     needed::Module,
 };
@@ -19,6 +19,7 @@ pub(super) fn functions(node: &Node) -> Vec<Draft> {
         node,
         gpus_without_rdma: adapters_serve_gpus(node, &functions),
         behind: behind_equals(node),
+        is_wanted: is_rdma_wanted(node),
     };
     let found = functions
         .iter()
@@ -33,6 +34,18 @@ struct Context<'a> {
     gpus_without_rdma: bool,
     /// Functions whose equals have RDMA devices, with the share that has.
     behind: BTreeMap<String, String>,
+    /// Whether something on the node needs an RDMA device and there is none in hardware.
+    is_wanted: bool,
+}
+
+/// Whether the node has software for RDMA that no one loads without a need for it, and no RDMA device in hardware: modules for storage that no
+/// package loads by default, or an RDMA device in software.
+fn is_rdma_wanted(node: &Node) -> bool {
+    const STORAGE: [&str; 5] = ["nvme_rdma", "nvmet_rdma", "ko2iblnd", "rds_rdma", "ib_srp"];
+    let has_storage = STORAGE.iter().any(|name| node.modules.has(name) == Some(true));
+    node.hcas.unread().is_none()
+        && node.hcas().all(|hca| hca.is_software())
+        && (has_storage || node.hcas().next().is_some())
 }
 
 impl Context<'_> {
@@ -142,7 +155,8 @@ fn is_of_nvidia(function: &Function<'_>) -> bool {
 /// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
 fn is_bonded(node: &Node, address: &str) -> bool {
     let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
-    let mut hcas = node.hcas().filter_map(|hca| hca.pci_address.known());
+    let hardware = node.hcas().filter(|hca| !hca.is_software());
+    let mut hcas = hardware.filter_map(|hca| hca.pci_address.known());
     hcas.any(|other| card(other) == card(address))
 }
 
@@ -160,7 +174,12 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     let node = context.node;
     let address = function.address;
     function.pci?;
-    if function.role != Role::Capable
+    // A device in software has the address of the adapter below it.
+    let role = function
+        .pci
+        .filter(|_| function.is_software)
+        .map_or(function.role, |pci| pci.role);
+    if role != Role::Capable
         || function.lent_to.is_some()
         || function.is_virtual()
         || is_bonded(node, address)
@@ -177,7 +196,8 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     let exception = match share {
         _ if context.gpus_without_rdma => Some(&GPUS_WITHOUT_RDMA),
         Some(_) => Some(&EQUALS_HAVE_ONE),
-        None => (!is_fabric).then_some(&ETHERNET),
+        None if is_fabric => None,
+        None => Some(if context.is_wanted { &WANTED } else { &ETHERNET }),
     };
     let driver = function.driver.unwrap_or("no driver");
     let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
@@ -188,7 +208,11 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         format!("{places} keeps {name} from being loaded: {address} ({driver}) has no RDMA device{equals}")
     } else {
         let why = module.why_not();
-        format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}")
+        // The report cuts long lines, so a module that is missing comes first.
+        match module.first_missing() {
+            Some(_) => format!("{why}: {address} ({driver}) supports RDMA but has no RDMA device{equals}"),
+            None => format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}"),
+        }
     };
     let mut finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
         .exception(exception)
@@ -197,6 +221,8 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         .fill("MODULE", module.concerned().unwrap_or("MODULE"))
         .case(if module.unsigned.is_some() {
             FindingCase::Unsigned
+        } else if module.refused.is_some() {
+            FindingCase::ModuleRefused
         } else {
             FindingCase::ModuleMissing
         })
