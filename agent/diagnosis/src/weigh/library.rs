@@ -51,7 +51,7 @@ pub(super) fn without_support<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
         .filter(|_| is_listed)
 }
 
-/// Communication that the GPU starts needs GDRCopy where the adapter is an EFA.
+/// Communication that the GPU starts needs `GDRCopy` where the adapter is an EFA.
 pub(crate) fn gpu_initiated(case: &Case<'_>, scales: &mut Scales) {
     let of_gdrcopy = case.seen(&[SymptomKind::GpuDoorbellFailed]).find(|symptom| {
         let text = symptom.text.to_ascii_lowercase();

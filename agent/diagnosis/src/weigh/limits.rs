@@ -256,31 +256,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.fits(&symptom.source, &symptom.text);
     } else if let Some(symptom) = case.seen(&[SymptomKind::ResourceLimit]).next() {
-        let text = symptom.text.to_ascii_lowercase();
-        if is_of_contexts(&text) {
-            scales.next_step = Some(CONTEXTS.to_owned());
-        } else if text.contains("ucx function returned") {
-            scales.next_step = Some(
-                "Compare the size of /dev/shm with the number of ranks on the node: df -h /dev/shm (a container has 64 MiB unless --shm-size, or in a pod a \
-                volume emptyDir with medium Memory, gives more). If it has room, rdma resource show and ulimit -n show what else is used up. The line of \
-                UCX before it names the transport: UCX_LOG_LEVEL=info."
-                    .into(),
-            );
-            return scales.fits(&symptom.source, &symptom.text);
-        } else if text.contains("devx_obj_create") {
-            scales.next_step = Some(
-                "Run fewer processes for each device, or set UCX_TLS=dc,self,sm, whose queues do not grow with the number of peers. The adapter or its driver \
-                has no room for another queue; locked memory is not what is missing. rdma resource show and the kernel log (limits exceeded) show what \
-                is used up, free -g the memory of the node."
-                    .into(),
-            );
-        } else {
-            // A later line may name what is used up: the kernel's, after that of the library.
-            let mut named = case.seen(&[SymptomKind::ResourceLimit]);
-            let step = named.find_map(|symptom| exhausted::step(&symptom.text.to_ascii_lowercase()));
-            scales.next_step = step.map(Into::into);
-        }
-        scales.shows(&symptom.source, &symptom.text);
+        used_up(case, symptom, scales);
     } else if let Some(line) = case.kernel_line(&["limits exceeded", "reg mr failed"]) {
         scales.shows("/dev/kmsg", line);
     } else {
@@ -303,6 +279,35 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
     }
+}
+
+/// What a library reports as used up, and where to look for more of it.
+fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    let text = symptom.text.to_ascii_lowercase();
+    if is_of_contexts(&text) {
+        scales.next_step = Some(CONTEXTS.to_owned());
+    } else if text.contains("ucx function returned") {
+        scales.next_step = Some(
+            "Compare the size of /dev/shm with the number of ranks on the node: df -h /dev/shm (a container has 64 MiB unless --shm-size, or in a pod a \
+            volume emptyDir with medium Memory, gives more). If it has room, rdma resource show and ulimit -n show what else is used up. The line of \
+            UCX before it names the transport: UCX_LOG_LEVEL=info."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    } else if text.contains("devx_obj_create") {
+        scales.next_step = Some(
+            "Run fewer processes for each device, or set UCX_TLS=dc,self,sm, whose queues do not grow with the number of peers. The adapter or its driver \
+            has no room for another queue; locked memory is not what is missing. rdma resource show and the kernel log (limits exceeded) show what \
+            is used up, free -g the memory of the node."
+                .into(),
+        );
+    } else {
+        // A later line may name what is used up: the kernel's, after that of the library.
+        let mut named = case.seen(&[SymptomKind::ResourceLimit]);
+        let step = named.find_map(|symptom| exhausted::step(&symptom.text.to_ascii_lowercase()));
+        scales.next_step = step.map(Into::into);
+    }
+    scales.shows(&symptom.source, &symptom.text);
 }
 
 pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {

@@ -169,12 +169,16 @@ const MPICH: &str = "Run the job with another provider or release of libfabric. 
     Intel MPI brings its own libfabric: update Intel MPI, or use the system's with I_MPI_OFI_LIBRARY_INTERNAL=0. FI_LOG_LEVEL=warn shows why the provider refused \
     the transfer. In fi_info of another installation the devices may be missing: run the one of this MPI.";
 
+/// Tells whether a symptom is of one kind.
+type Is = fn(&Symptom) -> bool;
+
+/// Failures of a backend that name what failed, each with its step.
+const FAILED: [(Is, &str); 3] = [(is_of_ofi, OFI), (is_renamed, RENAMED), (is_of_mpich, MPICH)];
+
 /// What does not load, and what the remedy is where the message names it.
 pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     let Some(symptom) = case.seen(&[SymptomKind::BackendMissing]).next() else {
-        let known: [(fn(&Symptom) -> bool, &str); 3] =
-            [(is_of_ofi, OFI), (is_renamed, RENAMED), (is_of_mpich, MPICH)];
-        let found = known.iter().find_map(|(is_one, step)| {
+        let found = FAILED.iter().find_map(|(is_one, step)| {
             let mut failed = case.seen(&[SymptomKind::BackendFailed]);
             Some((failed.find(|symptom| is_one(symptom))?, step))
         });

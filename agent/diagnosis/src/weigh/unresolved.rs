@@ -33,7 +33,7 @@ fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
     let is_infiniband = case.logs_infiniband() || layers(case, &LinkLayer::Ethernet) == Some(0);
     let is_call = |symptom: &&Symptom| {
         let is_one = |call: &&str| symptom.text.contains(*call);
-        symptom.kind == SymptomKind::AddressUnresolved && CALLS.iter().any(|call| is_one(&call))
+        symptom.kind == SymptomKind::AddressUnresolved && CALLS.iter().any(is_one)
     };
     case.symptoms.iter().copied().filter(is_call).find(|symptom| {
         symptom.text.contains("fi_getinfo") || is_infiniband && case.node.hcas().next().is_some()

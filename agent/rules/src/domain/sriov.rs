@@ -112,7 +112,7 @@ fn none_unlike_equals(node: &Node) -> Vec<Draft> {
             let file = format!("{DEVICES}/{}/sriov_numvfs", function.address);
             findings.push(
                 Draft::new(&VFS_MISSING, Subject::device(function.subject()), message)
-                    .fill("NUMBER", &most.to_string())
+                    .fill("NUMBER", most.to_string())
                     .evidence(file, 0)
                     .evidence("sriov_numvfs of equal adapters", format!("up to {most}")),
             );

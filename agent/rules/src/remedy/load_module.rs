@@ -22,13 +22,13 @@ pub(crate) fn commands(modules: &[&str], platform: Platform) -> Option<String> {
     }
     Some(match platform.distribution? {
         Distribution::Talos => {
-            let list: Vec<_> = modules
+            let entries: Vec<_> = modules
                 .iter()
                 .map(|module| format!("{{\"name\":\"{module}\"}}"))
                 .collect();
             format!(
                 "talosctl -n NODE patch machineconfig --patch '{{\"machine\":{{\"kernel\":{{\"modules\":[{}]}}}}}}'",
-                list.join(",")
+                entries.join(",")
             )
         }
         Distribution::Bottlerocket => {
