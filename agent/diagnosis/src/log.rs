@@ -43,6 +43,7 @@ mod ranks;
 mod recognise;
 mod registration;
 mod renamed;
+pub(crate) mod services;
 mod settings;
 mod shown;
 mod source;

@@ -353,8 +353,12 @@ fn symptom(symptom: &Symptom) -> String {
         (Some(device), None) => format!(" on {device}"),
         (None, _) => String::new(),
     };
+    let weight = match symptom.grade {
+        Grade::Note if !symptom.kind.is_of_other() => " (without consequence)",
+        _ => "",
+    };
     format!(
-        "{}{times}: {}{device}: {}",
+        "{}{times}: {}{weight}{device}: {}",
         symptom.source,
         symptom.kind,
         excerpt(&symptom.text)

@@ -210,7 +210,16 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
             .symptoms
             .iter()
             .find(|symptom| symptom.line.is_some() && symptom.grade > Grade::Note);
+        let notes = number_of(diagnosis, |symptom| {
+            symptom.line.is_some() && symptom.grade == Grade::Note
+        });
         parts.push(match (others, doubt) {
+            (0, None) if notes > 0 => {
+                format!(
+                    "no problem found, {} in the log without consequence",
+                    count(notes, "symptom")
+                )
+            }
             (0, Some(doubt)) => format!("no problem of RDMA found; the log shows {}", doubt.kind),
             (0, None) if diagnosis.log.as_ref().is_some_and(|log| log.document) => {
                 "no problem found on the node; the log reads like documentation and was not judged".into()

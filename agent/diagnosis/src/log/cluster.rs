@@ -217,7 +217,12 @@ pub(super) fn unload(lower: &str) -> Option<(K, usize)> {
     let names = |text: &str| MODULES.iter().any(|module| text.contains(module));
     if let Some(at) = lower.find(" is in use") {
         let module = lower[..at].rsplit("module ").next().unwrap_or_default();
-        let is_one = lower[..at].contains("module ") && names(module);
+        // Modules of a GPU's driver are in the way of a restart only with what moves its memory to an adapter.
+        let users = &lower[at..];
+        let is_held = ["gdrdrv", "peermem", "peer_mem"]
+            .iter()
+            .any(|user| users.contains(user));
+        let is_one = lower[..at].contains("module ") && (names(module) || is_held);
         return is_one.then_some((K::ModuleInUse, lower[..at].rfind("module ").unwrap_or_default()));
     }
     if let Some(at) = lower.find("unloading ").filter(|_| lower.contains("[failed]")) {

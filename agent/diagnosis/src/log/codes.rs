@@ -199,8 +199,11 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
     (is_module_of_rdma(name) && !is_former(name)).then_some((K::ModuleMissing, at))
 }
 
-/// The module that `modprobe` did not find: `Module nvme-rdma not found in directory …`, `Module nvme-rdma not found.`
+/// The module that `modprobe` or systemd did not find: `Module nvme-rdma not found in directory …`, `Failed to find module 'ib_umad'`.
 pub(super) fn absent_module(lower: &str) -> Option<&str> {
+    if let Some(name) = after(lower, "failed to find module '") {
+        return name.split_once('\'').map(|(name, _)| name);
+    }
     let (name, rest) = after(lower, "module ")?.split_once(' ')?;
     let name = name.trim_matches(['\'', '"']);
     let is_name = !name.is_empty() && name.bytes().all(|byte| is_word(byte) || byte == b'-');

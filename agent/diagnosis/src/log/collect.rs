@@ -82,7 +82,12 @@ impl LogReader {
         };
         if let Some(known) = symptoms.iter().position(same).and_then(|at| symptoms.get_mut(at)) {
             known.count += 1;
-            if !operator::has_reason(known) && operator::has_reason(&symptom) {
+            // After address ranges that a function works without, one that it needs.
+            let is_graver = known.kind == SymptomKind::PciRoom && symptom.grade > known.grade;
+            if is_graver {
+                known.grade = symptom.grade;
+            }
+            if is_graver || !operator::has_reason(known) && operator::has_reason(&symptom) {
                 known.text = symptom.text;
                 known.source = symptom.source;
                 known.line = symptom.line;

@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 use super::{
     cluster, codes, compile, fabric, grammar, operator,
     phrases::{Occurrence, Phrases},
+    services,
 };
 use crate::symptom::SymptomKind::{self as K};
 
@@ -297,6 +298,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| codes::find(lower))
         .or_else(|| cluster::unload(lower))
         .or_else(|| compile::find(lower))
+        .or_else(|| services::find(lower))
     {
         return Some(found);
     }

@@ -176,11 +176,8 @@ impl Owners {
 
     /// Lowers the faults of other devices to notes, and counts the others of a kind together again.
     pub(super) fn settle(&self, symptoms: &mut Vec<Symptom>) {
-        let is_of_kernel = |symptom: &Symptom| {
-            is_of_function(symptom.kind)
-                || symptom.kind == K::PciRoom
-                || symptom.software == Some(Software::Kernel)
-        };
+        let is_of_kernel =
+            |symptom: &Symptom| is_of_function(symptom.kind) || symptom.software == Some(Software::Kernel);
         for symptom in symptoms.iter_mut().filter(|symptom| is_of_kernel(symptom)) {
             let function = symptom.named.function.as_deref();
             let is_below = || is_of_port(symptom) && self.affects_others();
@@ -211,7 +208,10 @@ impl Owners {
 
 /// Whether a kind is a fault of the function that it names.
 pub(super) fn is_of_function(kind: K) -> bool {
-    matches!(kind, K::PciFault | K::IommuFault | K::GpuStopped | K::GpuError)
+    matches!(
+        kind,
+        K::PciFault | K::PciRoom | K::IommuFault | K::GpuStopped | K::GpuError
+    )
 }
 
 /// What the PCI core says of a port is not what it says of an adapter.

@@ -222,7 +222,7 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
     title: "A link flaps, counts errors or runs below its rate",
     explanation: "Each flap breaks the connections over the link. After an error on the wire the adapter resends, until the \
     retry counter is exceeded.",
-    next_step: "Run journalctl -k | grep -i link on the node. Show the error counters twice, ten minutes apart: perfquery on InfiniBand, ethtool -S NETDEV | \
+    next_step: "Run journalctl -k | grep -i link on the node. Show the error counters twice, with ten minutes between: perfquery on InfiniBand, ethtool -S NETDEV | \
     grep -i err on Ethernet. If those of a port rise, or its link goes down again, clean or replace its cable and transceiver.",
     rules: &[
         &adapter_events::MODULE_FAULT,

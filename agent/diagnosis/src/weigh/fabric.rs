@@ -23,7 +23,7 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
     Some(match symptom.kind {
         SymptomKind::ManagerNotStarted => {
-            "The subnet manager could not use its port. Only one can manage a port: check that no other opensm runs on this node (pgrep -a \
+            "Read why the subnet manager stopped: journalctl -u opensm, and the end of /var/log/opensm.log. Only one can manage a port: check that no other opensm runs on this node (pgrep -a \
             opensm), that it runs as root, that ib_umad is loaded, and that the port with the GUID in the log exists and is InfiniBand (ibstat)."
         }
         SymptomKind::JoinRefused if text.contains("err ") || text.contains("mgid") => {

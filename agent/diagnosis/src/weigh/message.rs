@@ -169,7 +169,7 @@ const MPICH: &str = "Run the job with another provider or release of libfabric. 
     Intel MPI brings its own libfabric: update Intel MPI, or use the system's with I_MPI_OFI_LIBRARY_INTERNAL=0. FI_LOG_LEVEL=warn shows why the provider refused \
     the transfer. In fi_info of another installation the devices may be missing: run the one of this MPI.";
 
-/// Tells whether a symptom is of one kind.
+/// Whether a symptom is of one kind.
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.

@@ -2,6 +2,7 @@
 
 use super::{Case, Scales, message};
 use crate::{
+    log::services,
     origin::is_without_adapter,
     symptom::{Symptom, SymptomKind},
 };
@@ -62,15 +63,31 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             ));
             return;
         }
+        if let Some(service) = services::loader(&text) {
+            scales.next_step = Some(format!(
+                "Read why the service could not load the modules of RDMA: journalctl -b -u {service}; dmesg | grep -i -e symbol -e 'version magic' -e mlx -e infiniband. \
+                Modules of another kernel or of two packages do not load: build the driver package for this kernel again (dkms autoinstall, depmod -a), or \
+                remove it and use the kernel's own. Then restart the service."
+            ));
+            return;
+        }
         if let Some(absent) = absent.filter(|absent| !absent.is_empty()) {
             let names: Vec<_> = absent.iter().map(String::as_str).collect();
             let (what, them) = match names.as_slice() {
                 [name] => (format!("module {name}"), "it"),
                 names => (format!("modules {}", names.join(", ")), "them"),
             };
+            // Kernels of clouds leave them out.
+            let is_software = names.iter().any(|name| ["rdma_rxe", "siw"].contains(name));
+            let without = match is_software {
+                true => {
+                    " If no package of this kernel has it (grep -e RXE -e SIW /boot/config-$(uname -r)), boot another one: kernels made for a cloud leave it out."
+                }
+                false => "",
+            };
             scales.next_step = Some(format!(
                 "Install the package that contains the {what} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
-                RDMA driver package built with it), run depmod -a, and load {them}: modprobe -a {}.",
+                RDMA driver package built with it), run depmod -a, and load {them}: modprobe -a {}.{without}",
                 names.join(" ")
             ));
             return;
@@ -112,7 +129,9 @@ const OF_DRIVER: &str = "Load the RDMA driver of the adapter on the node: modpro
 /// The module that a message misses; `text` is the message in lower case.
 fn module_of(symptom: &Symptom, text: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["transport iser"]) {
+    if has(&["crc"]) {
+        "crc32_generic"
+    } else if has(&["transport iser"]) {
         "ib_iser"
     } else if has(&["transport rdma", "nvme-fabrics"]) {
         "nvme-rdma"

@@ -405,7 +405,7 @@ pub static GUID_INVALID: Rule = Rule {
         InfiniBand port. If a subnet manager finds one GUID twice, it brings up only one of the ports, or both in \
         turn. rdma_cm and several applications refuse a device whose GUID is zero.",
     remedy: Remedy::all(
-        "Set a GUID of its own in the firmware of one of the adapters, with the one on its label: flint -d ADDRESS -guid GUID sg; then restart the node. For virtual functions, set it from the \
+        "Write the GUID on the label of one of the adapters into its firmware: flint -d ADDRESS -guid GUID sg; then restart the node. For virtual functions, set it from the \
         physical function. Boards that were flashed with one image share its GUIDs.",
     ),
     false_alarms: "Functions of one adapter share the system image GUID by design, and it is not compared. Devices \

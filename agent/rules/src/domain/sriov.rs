@@ -83,7 +83,7 @@ fn vfs_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     short.chain(none_unlike_equals(node)).chain(total).collect()
 }
 
-/// Adapters in use without virtual functions, although most equal ones have some. One that nobody uses is a spare.
+/// Adapters in use without virtual functions, although most equal ones have some. One that is not in use is a spare.
 fn none_unlike_equals(node: &Node) -> Vec<Draft> {
     /// Of four adapters, one often serves storage or the host itself.
     const FEWEST: usize = 4;

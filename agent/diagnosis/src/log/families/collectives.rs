@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["nixl", "engine id mismatch"], K::PeerDiffers),
     (&["nixl", "handshake", "failed"], K::ExchangeFailed),
     (&["failed to deserialize", "rail endpoints"], K::PeerDiffers),
-    // What a process tells its own rank, which failed for another reason.
+    // What a process reports to its own rank, which failed for another reason.
     (&["socket recv failed while polling"], K::JobFailed),
     (&["proxy service", "failed to execute operation"], K::JobFailed),
     // SparkRDMA and eRPC.

@@ -146,6 +146,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to query device capabilities"], K::UnsupportedAdapter),
     (&["-e- failed to identify the device"], K::ToolNoAccess),
     (&["-e- cannot open device"], K::ToolNoAccess),
+    // What mlxfwmanager prints of a device.
+    (&["status:", "failed to open device"], K::ToolNoAccess),
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),
     (&["mst pci module is not loaded"], K::ToolNoAccess),
     (&["unable to open gdr driver"], K::GdrDisabled),

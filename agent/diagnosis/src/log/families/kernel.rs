@@ -94,6 +94,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["give_pages", "err -12"], K::HostMemory),
     // SoftRoCE needs the module crc32, and a network device that is not a VLAN.
     (&["rdma_rxe: ", "crc", "err"], K::ModuleMissing),
+    (&["rxe", "failed to allocate crc"], K::ModuleMissing),
     (
         &["rxe creation allowed on top of a real device"],
         K::SettingUnmatched,

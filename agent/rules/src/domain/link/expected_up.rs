@@ -130,7 +130,7 @@ impl<'a> ExpectedUp<'a> {
         {
             return Some(Why::OnlyInfiniband);
         }
-        // That other ports are not ACTIVE has a reason of its own: they wait for a subnet manager.
+        // That other ports are not ACTIVE has another reason: they wait for a subnet manager.
         if !self.none_active || port.is_lent() || self.awaits_subnet_manager {
             return None;
         }
