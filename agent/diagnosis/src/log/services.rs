@@ -16,10 +16,6 @@ const MANAGERS: [&str; 2] = ["opensm", "opensmd"];
 
 /// What a line in lower case shows of a service that did not start or ended with a failure, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    // What starts its program may lack: the service is of a package that was removed.
-    if lower.contains("failed at step exec spawning") {
-        return None;
-    }
     const FORMS: [&str; 7] = [
         "failed to start",
         "failed with result",
@@ -29,6 +25,10 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         "dependency failed for",
         "start request repeated too quickly",
     ];
+    // What starts its program may lack: the service is of a package that was removed.
+    if lower.contains("failed at step exec spawning") {
+        return None;
+    }
     let at = FORMS.iter().find_map(|form| lower.find(form))?;
     let names = |services: &[&str]| services.iter().any(|service| is_unit(lower, service));
     if names(&LOADERS) {

@@ -48,68 +48,7 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
     };
     if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
-        scales.fits(&symptom.source, &symptom.text);
-        let text = symptom.text.to_ascii_lowercase();
-        let absent = case.log.map(|log| &log.missing_modules);
-        let refused = text
-            .split_once("failed loading kernel module ")
-            .and_then(|(_, rest)| rest.split([':', ' ', '[']).next())
-            .filter(|name| !name.is_empty());
-        if let Some(module) = refused {
-            scales.next_step = Some(format!(
-                "Load the module by hand and read why the kernel refuses it: modprobe {module}; dmesg | tail. Symbols that are unknown or disagree show modules of \
-                two packages: unload those of the other one (lsmod | grep ib_core shows what uses it) or build the driver package for this kernel again, then \
-                restart openibd or the driver container."
-            ));
-            return;
-        }
-        if let Some(service) = services::loader(&text) {
-            scales.next_step = Some(format!(
-                "Read why the service could not load the modules of RDMA: journalctl -b -u {service}; dmesg | grep -i -e symbol -e 'version magic' -e mlx -e infiniband. \
-                Modules of another kernel or of two packages do not load: build the driver package for this kernel again (dkms autoinstall, depmod -a), or \
-                remove it and use the kernel's own. Then restart the service."
-            ));
-            return;
-        }
-        if let Some(absent) = absent.filter(|absent| !absent.is_empty()) {
-            let names: Vec<_> = absent.iter().map(String::as_str).collect();
-            let (what, them) = match names.as_slice() {
-                [name] => (format!("module {name}"), "it"),
-                names => (format!("modules {}", names.join(", ")), "them"),
-            };
-            // Kernels of clouds leave them out.
-            let is_software = names.iter().any(|name| ["rdma_rxe", "siw"].contains(name));
-            let without = match is_software {
-                true => {
-                    " If no package of this kernel has it (grep -e RXE -e SIW /boot/config-$(uname -r)), boot another one: kernels made for a cloud leave it out."
-                }
-                false => "",
-            };
-            scales.next_step = Some(format!(
-                "Install the package that contains the {what} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
-                RDMA driver package built with it), run depmod -a, and load {them}: modprobe -a {}.{without}",
-                names.join(" ")
-            ));
-            return;
-        }
-        if text.contains("rdma resources for") {
-            scales.next_step = Some(OF_DRIVER.to_owned());
-            return;
-        }
-        let module = module_of(symptom, &text);
-        scales.next_step = Some(if module == "ib_umad" {
-            "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
-            /dev/infiniband/umad*, which only root may open: run them as root, and in a container mount /dev/infiniband."
-                .into()
-        } else {
-            format!(
-                "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
-            )
-        });
-        if case.node.modules.has(module) == Some(true) {
-            scales.doubts("/proc/modules", format!("{module} is loaded now"));
-        }
-        return;
+        return reported(case, symptom, scales);
     }
     match (
         case.node.modules.has("ib_uverbs"),
@@ -118,6 +57,70 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         (Some(true), _) if !scales.supported() => scales.against("/proc/modules", "ib_uverbs is loaded"),
         (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
         _ => {}
+    }
+}
+
+/// What a message reports of a module that is not loaded, and where to get it from.
+fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    scales.fits(&symptom.source, &symptom.text);
+    let text = symptom.text.to_ascii_lowercase();
+    let absent = case.log.map(|log| &log.missing_modules);
+    let refused = text
+        .split_once("failed loading kernel module ")
+        .and_then(|(_, rest)| rest.split([':', ' ', '[']).next())
+        .filter(|name| !name.is_empty());
+    if let Some(module) = refused {
+        scales.next_step = Some(format!(
+            "Load the module by hand and read why the kernel refuses it: modprobe {module}; dmesg | tail. Symbols that are unknown or disagree show modules of \
+            two packages: unload those of the other one (lsmod | grep ib_core shows what uses it) or build the driver package for this kernel again, then \
+            restart openibd or the driver container."
+        ));
+        return;
+    }
+    if let Some(service) = services::loader(&text) {
+        scales.next_step = Some(format!(
+            "Read why the service could not load the modules of RDMA: journalctl -b -u {service}; dmesg | grep -i -e symbol -e 'version magic' -e mlx -e infiniband. \
+            Modules of another kernel or of two packages do not load: build the driver package for this kernel again (dkms autoinstall, depmod -a), or \
+            remove it and use the kernel's own. Then restart the service."
+        ));
+        return;
+    }
+    if let Some(absent) = absent.filter(|absent| !absent.is_empty()) {
+        let names: Vec<_> = absent.iter().map(String::as_str).collect();
+        let (what, them) = match names.as_slice() {
+            [name] => (format!("module {name}"), "it"),
+            names => (format!("modules {}", names.join(", ")), "them"),
+        };
+        // Kernels of clouds leave them out.
+        let is_software = names.iter().any(|name| ["rdma_rxe", "siw"].contains(name));
+        let without = if is_software {
+            " If no package of this kernel has it (grep -e RXE -e SIW /boot/config-$(uname -r)), boot another one: kernels made for a cloud leave it out."
+        } else {
+            ""
+        };
+        scales.next_step = Some(format!(
+            "Install the package that contains the {what} for the running kernel (linux-modules-extra, kernel-modules-extra, or the \
+            RDMA driver package built with it), run depmod -a, and load {them}: modprobe -a {}.{without}",
+            names.join(" ")
+        ));
+        return;
+    }
+    if text.contains("rdma resources for") {
+        scales.next_step = Some(OF_DRIVER.to_owned());
+        return;
+    }
+    let module = module_of(symptom, &text);
+    scales.next_step = Some(if module == "ib_umad" {
+        "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
+        /dev/infiniband/umad*, which only root may open: run them as root, and in a container mount /dev/infiniband."
+            .into()
+    } else {
+        format!(
+            "Load the module on the node: modprobe {module}, and add its name to a file in /etc/modules-load.d. Then restart what reported it."
+        )
+    });
+    if case.node.modules.has(module) == Some(true) {
+        scales.doubts("/proc/modules", format!("{module} is loaded now"));
     }
 }
 
