@@ -246,7 +246,10 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
     if !grave && is_of_processes_only(known, &explained) {
         return None;
     }
-    let mut scales = Scales::default();
+    let mut scales = Scales {
+        often: known.often,
+        ..Scales::default()
+    };
     let mut counted = BTreeSet::new();
     for finding in &mine {
         // A fault on eight devices is one fault: each rule counts once, with the highest severity of its findings.

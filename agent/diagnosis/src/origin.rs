@@ -97,13 +97,26 @@ fn missing_device<'a>(node: &Node, log: &'a Log, foreign: bool) -> Option<&'a st
         .filter_map(|symptom| symptom.named.device.as_deref())
         .collect();
     let is_here = |name: &&str| {
-        if foreign {
+        if is_netdev(node, name) {
+            true
+        } else if foreign {
             known.contains_key(*name)
         } else {
             known.keys().any(|own| family(own) == family(name))
         }
     };
     named.first().copied().filter(|_| !named.iter().any(is_here))
+}
+
+/// Whether a name is that of a network device of the node, as programs call their ports, too.
+pub fn is_netdev(node: &Node, name: &str) -> bool {
+    node.network.netdevs.contains_key(name) || of_ports(node, name)
+}
+
+/// Whether a name is that of the network device of an RDMA port.
+fn of_ports(node: &Node, name: &str) -> bool {
+    let mut ports = node.hcas().flat_map(|hca| hca.ports.values());
+    ports.any(|port| port.netdev.known().is_some_and(|netdev| netdev.name == name))
 }
 
 /// Whether a log reports nothing but missing RDMA devices.

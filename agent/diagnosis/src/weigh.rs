@@ -13,6 +13,7 @@ mod limits;
 mod message;
 mod modules;
 mod network;
+mod platform;
 mod settings;
 mod unresolved;
 mod view;
@@ -36,6 +37,7 @@ pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };
+pub(crate) use platform::{device_assignment, firmware_tool};
 pub(crate) use settings::settings;
 
 use rdma_health_node::{
@@ -215,6 +217,8 @@ pub(crate) struct Scales {
     pub(crate) next_step: Option<String>,
     /// The next step in place of every other, because the software that failed has its own settings.
     pub(crate) insisted_step: Option<String>,
+    /// The symptoms that the cause usually explains.
+    pub(crate) often: &'static [SymptomKind],
 }
 
 fn evidence(source: impl Into<String>, value: impl Into<String>) -> Evidence {

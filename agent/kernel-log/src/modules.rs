@@ -78,7 +78,14 @@ pub(crate) fn refused(text: &str) -> Option<(EventKind, Device)> {
     .any(|words| rest.starts_with(words));
     // The kernel loads a module without a version of its layout and marks itself as tainted.
     let is_loaded = rest.starts_with("no symbol version for module_layout");
-    (is_refusal && !is_loaded && is_name(module) && is_rdma_module(module))
+    // The other modules that use RDMA or pin memory of a GPU are known by what they call: `nvidia_fs: Unknown symbol nvidia_p2p_get_pages`.
+    let symbol = rest.split("symbol ").nth(1).unwrap_or_default();
+    // What misses peer memory is a path to GPU memory, and judged as such.
+    let calls_rdma = !symbol.contains("peer_memory")
+        && ["ib_", "__ib_", "rdma_", "nvidia_p2p_"]
+            .iter()
+            .any(|call| symbol.starts_with(call));
+    (is_refusal && !is_loaded && is_name(module) && (is_rdma_module(module) || calls_rdma))
         .then(|| (EventKind::ModuleMismatch, Device::Driver(module.to_owned())))
 }
 
@@ -135,6 +142,10 @@ mod tests {
                 "ko2iblnd",
             ),
             ("nvmet_rdma: Unknown symbol ib_alloc_cq (err 0)", "nvmet_rdma"),
+            (
+                "nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)",
+                "nvidia_fs",
+            ),
             (
                 "[  1.5] mlx5_ib: Unknown symbol ib_register_device (err -22)",
                 "mlx5_ib",

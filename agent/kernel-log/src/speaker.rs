@@ -42,14 +42,39 @@ pub(crate) fn without_time(line: &str) -> &str {
     rest.strip_prefix("kernel: ").unwrap_or(rest)
 }
 
+/// Whether the text between brackets is a time, or the caller of a message.
 fn is_time_or_caller(text: &str) -> bool {
     const DAYS: [&str; 7] = ["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let is_number = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_digit())
             && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
     };
+    // `dmesg --reltime` writes the minute once and then how much later a message came, `--show-delta` both.
+    let is_later = || text.strip_prefix('+').is_some_and(is_number);
+    let is_both = || {
+        text.strip_suffix('>')
+            .and_then(|text| text.split_once('<'))
+            .is_some_and(|(time, later)| is_number(time.trim()) && is_number(later.trim()))
+    };
+    let is_minute = || {
+        text.split_once(' ').is_some_and(|(day, minute)| {
+            let day = MONTHS.iter().find_map(|month| day.strip_prefix(month));
+            day.is_some_and(is_number)
+                && minute
+                    .split_once(':')
+                    .is_some_and(|(hour, minute)| is_number(hour) && is_number(minute))
+        })
+    };
     let is_date = || DAYS.iter().any(|day| text.starts_with(day)) && text.len() <= 32;
-    is_number(text) || text.strip_prefix(['T', 'C']).is_some_and(is_number) || is_date()
+    is_number(text)
+        || text.strip_prefix(['T', 'C']).is_some_and(is_number)
+        || is_date()
+        || is_later()
+        || is_both()
+        || is_minute()
 }
 
 /// Whether a driver or subsystem of [`SPEAKERS`] says the text, and not of a process.
@@ -97,6 +122,9 @@ mod tests {
             "[    0.301172] iommu: Default domain type: Translated",
             "[Fri Nov 21 10:00:00 2026] DMAR: IOMMU enabled",
             "kern  :err   : [ 1234.5] DMAR: IOMMU enabled",
+            "[  +0.000031] DMAR: IOMMU enabled",
+            "[Jan18 08:23] DMAR: IOMMU enabled",
+            "[    1.234567 <    0.000031>] DMAR: IOMMU enabled",
             "[ 1234.5][T17] mlx5_core 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x21]",
             "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x000e address=0x0 flags=0x0070]",
             "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",

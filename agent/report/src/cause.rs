@@ -322,6 +322,7 @@ fn origin(out: &mut impl Write, report: &Report<'_>, log: &LogSummary, style: St
         .symptoms
         .iter()
         .filter_map(|symptom| symptom.named.device.as_deref())
+        .filter(|device| !report.node.network.netdevs.contains_key(*device))
         .filter(|device| {
             report
                 .node

@@ -75,7 +75,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 21] = [
+    let readers: [Reader; 22] = [
         no_device,
         asserted,
         only_tcp,
@@ -88,6 +88,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         packages::find,
         install::build,
         install::firmware_tool,
+        install::lockdown,
         transfer_status,
         ended,
         nvme::refused,
@@ -139,7 +140,9 @@ fn without_address(lower: &str) -> Option<(K, usize)> {
         .find("has no ipv4")
         .or_else(|| lower.find("has no ip address"))?;
     let mut words = lower[..at].split(|c: char| !c.is_ascii_alphanumeric());
-    words.any(is_ipoib).then_some((K::AddressUnresolved, at))
+    let is_of_rdma =
+        |word: &str| is_ipoib(word) || ["rdma", "roce"].iter().any(|name| word.starts_with(name));
+    words.any(is_of_rdma).then_some((K::AddressUnresolved, at))
 }
 
 /// How mlx5 distributes the queues of a bond over its ports: `modify lag map port 1:2 port 2:2` uses port 2 for both, because port 1 has

@@ -158,6 +158,30 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
     (names_package(lower) && FAILS.iter().any(|word| lower.contains(word))).then_some((K::DriverNotBuilt, at))
 }
 
+/// The kernel kept a tool from the registers of a device: `Lockdown: mstflint: Direct PCI access is restricted`. Other programs use them for
+/// other devices.
+pub(super) fn lockdown(lower: &str) -> Option<(K, usize)> {
+    const TOOLS: [&str; 8] = [
+        "mst",
+        "mlx",
+        "flint",
+        "fwtrace",
+        "resourcedump",
+        "mcra",
+        "mft",
+        "bnxt",
+    ];
+    let at = lower.find("direct pci access is restricted")?;
+    let program = lower[..at]
+        .trim_end_matches([' ', ':'])
+        .rsplit([' ', ':'])
+        .next()?;
+    TOOLS
+        .iter()
+        .any(|tool| program.contains(tool))
+        .then_some((K::ToolNoAccess, at))
+}
+
 /// `-E- PSID mismatch. …`: flint, mlxfwmanager and mlxconfig refused an image or a setting, or could not write it. Errors of their
 /// own usage, and of ibdiagnet, which marks errors in the same way, are left out.
 pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
@@ -194,7 +218,15 @@ pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("-e- ")?;
     let begins = lower[..at].trim().is_empty() || lower[..at].trim_end().ends_with([':', ']', '|']);
     let has = |words: &[&str]| words.iter().any(|word| lower[at..].contains(word));
-    (begins && has(&SUBJECTS) && !has(&USAGE)).then_some((K::FirmwareRefused, at))
+    if !begins || has(&USAGE) {
+        return None;
+    }
+    // The adapter did not answer, or the tool does not know it.
+    if has(&["cmdif_timeout", "timed out", "timeout"]) && has(&["mfe_", "icmd", "burn", "flash"]) {
+        return Some((K::FirmwareRefused, at));
+    }
+    let is_of_registers = has(&["nv access", "access register", "reg access", "icmd"]);
+    (is_of_registers || has(&SUBJECTS)).then_some((K::FirmwareRefused, at))
 }
 
 #[cfg(test)]

@@ -148,6 +148,9 @@ pub(super) fn is_of_kernel(text: &str) -> bool {
         .and_then(|rest| rest.split_once(']'))
         .map(|(time, _)| time.trim());
     let is_time = |time: &str| {
+        // `dmesg --reltime`, `--show-delta`.
+        let time = time.split('<').next().unwrap_or_default().trim();
+        let time = time.strip_prefix('+').unwrap_or(time);
         let is_number = time.split_once('.').is_some_and(|(seconds, part)| {
             let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             seconds.len() < EPOCH && is_digits(seconds) && is_digits(part)

@@ -90,6 +90,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| plugin(lower))
         .or_else(|| too_old(lower))
         .or_else(|| of_java(lower))
+        .or_else(|| built_without(lower))
 }
 
 /// The native part of a library of Java: `libdisni not found! It must be installed within the java.library.path`, `no jucx in
@@ -194,6 +195,51 @@ fn too_old(lower: &str) -> Option<(K, usize)> {
     .iter()
     .any(|library| rest.contains(library));
     is_one.then_some((K::BackendMissing, at))
+}
+
+/// A program that was built without RDMA does not know its name: `unknown migration protocol: rdma:0.0.0.0:49152`, `fio: engine rdma not loadable`.
+fn built_without(lower: &str) -> Option<(K, usize)> {
+    const UNKNOWN: [&str; 6] = [
+        "unknown ",
+        "unsupported ",
+        "unrecognized ",
+        "unrecognised ",
+        "invalid ",
+        "no such ",
+    ];
+    const NOUNS: [&str; 8] = [
+        "protocol",
+        "transport",
+        "engine",
+        "ioengine",
+        "trtype",
+        "backend",
+        "scheme",
+        "fabric",
+    ];
+    const NAMES: [&str; 5] = ["rdma", "verbs", "ibverbs", "ucx", "iser"];
+    let words = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .take(6)
+            .map(str::to_owned)
+            .collect()
+    };
+    if let Some(at) = lower.find("engine rdma not loadable") {
+        return Some((K::BackendMissing, at));
+    }
+    let at = UNKNOWN.iter().find_map(|form| lower.find(form))?;
+    let rest = words(&lower[at..]);
+    // `unknown [migration] protocol [type] rdma`
+    let noun = rest
+        .iter()
+        .take(4)
+        .position(|word| NOUNS.contains(&word.as_str()))?;
+    let is_named = rest[noun + 1..]
+        .iter()
+        .take(2)
+        .any(|word| NAMES.contains(&word.as_str()));
+    is_named.then_some((K::BackendMissing, at))
 }
 
 fn is_communication(lower: &str) -> bool {

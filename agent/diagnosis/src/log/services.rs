@@ -25,7 +25,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         "dependency failed for",
         "start request repeated too quickly",
     ];
-    // What starts its program may lack: the service is of a package that was removed.
+    // The program that it starts may be missing: the service is of a package that was removed.
     if lower.contains("failed at step exec spawning") {
         return None;
     }

@@ -14,6 +14,8 @@ pub enum Software {
     Nvshmem,
     /// Mooncake's transfer engine.
     Mooncake,
+    /// brpc.
+    Brpc,
     /// Open MPI without UCX.
     OpenMpi,
     /// MVAPICH and Intel MPI.
@@ -68,6 +70,7 @@ const WORDS: &[(Software, &[&str])] = &[
         Software::Nvshmem,
         &["nvshmem", "ibgda", "ibrc", "deep_ep", "deepep"],
     ),
+    (Software::Brpc, &["brpc"]),
     (
         Software::Mooncake,
         &[
@@ -195,6 +198,10 @@ impl Software {
             Self::Mooncake => {
                 "Set MC_GID_INDEX to the index of the RoCE v2 IPv4 GID on the device that the log names: show_gids lists them."
             }
+            Self::Brpc => {
+                "Start the program with -rdma_gid_index=INDEX, the index of the RoCE v2 IPv4 GID of an interface in its own network namespace (show_gids lists \
+                them). Without it, brpc takes the last GID of the table, which can be that of another container."
+            }
             Self::OpenMpi => {
                 "Use UCX (--mca pml ucx), which selects the GID itself, or set --mca btl_openib_gid_index to the index of the RoCE v2 IPv4 \
                 GID: show_gids lists them."
@@ -224,6 +231,7 @@ impl Software {
             }
             Self::Nvshmem => "NVSHMEM_HCA_LIST",
             Self::Mooncake => "the device names in Mooncake's configuration",
+            Self::Brpc => "-rdma_device=DEVICE",
             Self::OpenMpi => "--mca btl_openib_if_include",
             Self::Libfabric => "FI_PROVIDER and FI_VERBS_IFACE (fi_info lists what libfabric finds)",
             Self::Perftest => "-d DEVICE (ibv_devices lists them)",

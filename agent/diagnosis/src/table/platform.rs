@@ -64,7 +64,7 @@ pub(super) static FIRMWARE_TOOL: KnownCause = KnownCause {
     cases: &[],
     often: &[FirmwareRefused],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::firmware_tool,
 };
 
 pub(super) static MODULE_SIGNATURE: KnownCause = KnownCause {
@@ -142,5 +142,5 @@ pub(super) static DEVICE_ASSIGNMENT: KnownCause = KnownCause {
     cases: &[],
     often: &[AssignRefused],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::device_assignment,
 };

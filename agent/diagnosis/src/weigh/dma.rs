@@ -292,6 +292,8 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
             scales.insisted_step = Some(NO_SOURCES.to_owned());
         } else if text.contains("nvidia_p2p_get_pages") {
             scales.next_step = Some(PINNED.to_owned());
+        } else if text.contains("not found in directory") {
+            scales.insisted_step = Some(NOT_INSTALLED.to_owned());
         } else if symptom.kind == SymptomKind::GdrDisabled
             && matches!(case.node.peer_memory.known(), Some(PeerMemory::NvidiaPeermem))
         {
@@ -317,10 +319,16 @@ const NOT_FOUND: &str = "nvidia_peermem is loaded now, and the job did not find 
     start the job again with NCCL_DEBUG=INFO and look for GDRDMA in the lines of its channels.";
 
 /// The module is there and does not fit; loading it again changes nothing.
-const REBUILD: &str = "Rebuild the module against the RDMA modules that are loaded. On Kubernetes, restart the driver pod of the GPU Operator after that of the Network Operator; \
-    on a host, reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED (or dkms autoinstall), then depmod -a and modprobe nvidia_peermem. modinfo -n nvidia_peermem ib_core shows which modules are used, and the kernel log which symbol does not fit (dmesg | grep -i peer). nv_peer_mem is \
-    the older module: with an NVIDIA driver from 470 on, remove its package and use nvidia_peermem, which comes with the driver. Or use DMA-BUF, which \
+const REBUILD: &str = "Build the module again for the RDMA modules that are loaded: reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED (or dkms \
+    autoinstall), then depmod -a and modprobe nvidia_peermem. On Kubernetes, restart the driver pod of the GPU Operator after that of the Network \
+    Operator. modinfo -n nvidia_peermem ib_core shows which modules are used, and the kernel log which symbol does not fit (dmesg | grep -i peer). nv_peer_mem \
+    is the older module: with an NVIDIA driver from 470 on, remove its package and use nvidia_peermem, which comes with the driver. Or use DMA-BUF, which \
     needs no module.";
+
+/// The module is not installed for the kernel that runs.
+const NOT_INSTALLED: &str = "Install the module for the kernel that runs: it comes with the kernel modules of the NVIDIA driver from 470 on (dkms status; reinstall \
+    nvidia-dkms or kmod-nvidia). An installer that found no RDMA headers leaves it out: install the RDMA driver package first. Debian's packages call it \
+    nvidia-current-peermem. With NVIDIA's open kernel modules and Linux 5.12 or later, libraries can use DMA-BUF instead, which needs no module.";
 
 /// A separate package builds the older module.
 const REBUILD_OWN: &str = "Build nv_peer_mem again, against the RDMA modules and the GPU driver that are installed now: dkms status, then dkms remove and dkms install of \

@@ -400,7 +400,9 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
     ];
     unsupported_module(case, scales);
     let of_other = |symptom: &&Symptom| symptom.kind == SymptomKind::AdapterNotStarted && is_silent(symptom);
-    if let Some(symptom) = case.seen(&KINDS).find(|symptom| !of_other(symptom)) {
+    let mut found: Vec<&Symptom> = case.seen(&KINDS).filter(|symptom| !of_other(symptom)).collect();
+    found.sort_by_key(|symptom| !scales.often.contains(&symptom.kind));
+    if let Some(symptom) = found.first() {
         scales.fits(&symptom.source, &symptom.text);
     }
 }

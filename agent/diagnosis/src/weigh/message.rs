@@ -42,6 +42,12 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
                 it. Until then mount without the option rdma, or use another adapter."
                     .into(),
             );
+        } else if text.contains("-e- ") {
+            scales.next_step = Some(
+                "This release of the firmware tools does not know the adapter: use a newer one for a new adapter. For an old one use an old one: mstflint 3.8 \
+                and MFT 4.22 are the last for ConnectX-2 and ConnectX-3. lspci -nn shows the model."
+                    .into(),
+            );
         } else if text.contains("devices are not supported") {
             scales.next_step = Some(
                 "This release of the driver package has no driver for the adapter: MLNX_OFED 5.1 and later, and DOCA-OFED, have none for \
@@ -234,6 +240,15 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
             them."
                 .into(),
         );
+    } else if ["unknown ", "unsupported ", "unrecogni", "not loadable"]
+        .iter()
+        .any(|word| text.contains(word))
+    {
+        scales.next_step = Some(
+            "This build of the program has no RDMA in it. Install its package with RDMA, or build it with the headers of libibverbs and librdmacm \
+            (libibverbs-dev and librdmacm-dev, or rdma-core-devel) and its option for RDMA (QEMU: --enable-rdma). Distributions may leave it out: use TCP then."
+                .into(),
+        );
     } else if text.contains("glibc") {
         scales.next_step = Some(
             "The library was built for a newer C library than the image has (ldd --version). Use an image with at least the version that the \
@@ -341,10 +356,20 @@ pub(super) fn unbound(case: &Case<'_>, scales: &mut Scales) -> bool {
     true
 }
 
+/// The module calls functions of the NVIDIA driver, which is not there or is another version.
+const WITHOUT_GPU_DRIVER: &str = "Load the NVIDIA driver first (modprobe nvidia; nvidia-smi shows whether it works), then the module that the log names. If its symbols \
+    still do not fit, the module was built for another version of the driver: build it again (dkms autoinstall). Where the kernel logs 'uses symbols from \
+    proprietary module', it needs NVIDIA's open kernel modules. From driver 470 on, nvidia_peermem comes with the \
+    driver and takes the place of nv_peer_mem.";
+
 /// A driver that was not built for this kernel has another remedy than a module that does not fit the others. Where a container installs it,
 /// the operator's settings are part of it.
 pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     let kinds = [SymptomKind::DriverNotBuilt, SymptomKind::DriverNotReady];
+    let mut mismatched = case.seen(&[SymptomKind::ModuleMismatch]);
+    if mismatched.any(|symptom| symptom.text.contains("nvidia_p2p_")) {
+        scales.next_step = Some(WITHOUT_GPU_DRIVER.to_owned());
+    }
     let Some(symptom) = case.seen(&kinds).next() else {
         return logged(case, scales);
     };

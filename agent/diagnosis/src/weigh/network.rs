@@ -237,6 +237,16 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     } else {
         scales.unseen("loopback on this node (rdma-health check --probe)");
     }
+    // A program at the peer refuses; a service that is not there has another status.
+    if let Some(symptom) = case.seen(&[SymptomKind::ConnectRefused]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        text.contains("status 28") || text.contains("consumer defined")
+    }) {
+        scales.doubts(
+            &symptom.source,
+            "the program at the peer refused the connection, so the network works",
+        );
+    }
     let named: BTreeSet<_> = case
         .symptoms
         .iter()
@@ -339,6 +349,18 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
         return scales.fits(&symptom.source, &symptom.text);
+    }
+    let without_address = case.seen(&[SymptomKind::AddressUnresolved]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        text.contains("has no ipv4") || text.contains("has no ip address")
+    });
+    if let Some(symptom) = without_address {
+        let netdev = symptom.named.device.as_deref().unwrap_or("NETDEV");
+        scales.insisted_step = Some(format!(
+            "Give the interface an IPv4 address: ip -brief address show {netdev}, then ip address add ADDRESS/PREFIX dev {netdev} (nmcli, netplan or the network's \
+            own configuration keeps it), and ip link set {netdev} up. On InfiniBand it needs the module ib_ipoib and an active port."
+        ));
+        return scales.shows(&symptom.source, &symptom.text);
     }
     // In this transition the kernel looks up the hardware address of the peer (`ib_modify_qp` resolves the destination MAC address).
     let unanswered = case

@@ -17,6 +17,16 @@ static PAST: Exception = Exception {
     severities: Severities::INFO,
 };
 
+static OF_SERVICE: Exception = Exception {
+    condition: "if the last message is more than a day old, and a service of rdma-core loads the module whether it is used or not",
+    severities: Severities::INFO,
+};
+
+/// Modules for storage that the service of rdma-core tries at each start (`/etc/rdma/modules/rdma.conf`).
+const OF_SERVICES: [&str; 8] = [
+    "ib_iser", "ib_isert", "ib_srp", "ib_srpt", "rpcrdma", "xprtrdma", "svcrdma", "rds_rdma",
+];
+
 static CRASHED_LONG_AGO: Exception = Exception {
     condition: "if it was more than a day ago",
     severities: Severities::WARNING,
@@ -26,7 +36,7 @@ static CRASHED_LONG_AGO: Exception = Exception {
 pub static MODULE_REFUSED: Rule = Rule {
     id: "kernel-module-refused",
     domain: Domain::Modules,
-    policy: Policy::of(Severities::WARNING).except(&[&PAST]),
+    policy: Policy::of(Severities::WARNING).except(&[&OF_SERVICE]),
     title: "The kernel refused an RDMA module that does not match the modules that are loaded",
     explanation: "The kernel log says that a symbol of the module is unknown or has another version, or that the module was built for \
         another kernel. It was built for the RDMA modules of the kernel, and those of a driver package (MLNX_OFED, DOCA-OFED) are loaded, \
@@ -37,7 +47,8 @@ pub static MODULE_REFUSED: Rule = Rule {
         host: "modinfo -n ib_core; modinfo -F vermagic DEVICE; dkms status; modprobe DEVICE; journalctl -k -b | grep DEVICE",
         ..Remedy::all("")
     },
-    false_alarms: "A module that was loaded later is not reported. A module that no one tried to load in the last day is info.",
+    false_alarms: "A module that was loaded later is not reported. A module for storage that the service of rdma-core tried to load more than a day \
+        ago is info: it may not be in use.",
     inputs: &[Writer::HostRoot],
     judge: module_refused,
 };
@@ -47,7 +58,8 @@ fn module_refused(node: &Node, _: &Expectations) -> Vec<Draft> {
     faults(node, &MODULE_REFUSED, Part::Adapters, &kinds, |fault, finding| {
         let module = fault.subject();
         let finding = finding.fill("DEVICE", module);
-        (!fault.is_over).then(|| finding.exception(is_past(node, fault).then_some(&PAST)))
+        let is_idle = OF_SERVICES.contains(&fault.subject().as_ref()) && is_past(node, fault);
+        (!fault.is_over).then(|| finding.exception(is_idle.then_some(&OF_SERVICE)))
     })
 }
 

@@ -139,7 +139,6 @@ pub(super) const ROWS: &[Row] = &[
     // ibstatus, without any device.
     (&["sys files not found", "infiniband"], K::NoDevice),
     // Tools of adapters, and the start of the driver.
-    (&["direct pci access is restricted"], K::ToolNoAccess),
     (&["-e- failed to open the device"], K::ToolNoAccess),
     (&["-e- failed to open device"], K::ToolNoAccess),
     (&["-e- unsupported device"], K::UnsupportedAdapter),

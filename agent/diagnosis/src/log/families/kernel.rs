@@ -24,6 +24,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["64bit pref]: can't assign"], K::PciRoom),
     (&["failed to assign [mem", "64bit pref"], K::PciRoom),
     (&["no space for [mem", "64bit pref"], K::PciRoom),
+    // qed, bnxt and others, before they give up.
+    (&["no memory region found in bar"], K::PciRoom),
+    (&["cannot find pci device base address"], K::PciRoom),
     (&["missing uar, aborting"], K::PciRoom),
     (&["missing dcs, aborting"], K::PciRoom),
     (&["erdma", "device init done failed"], K::AdapterNotStarted),

@@ -1,0 +1,37 @@
+//! What tools of firmware and hypervisors refuse: steps for what their messages name.
+
+use super::{Case, Scales, logged};
+use crate::symptom::{Symptom, SymptomKind};
+
+/// A tool that could not write firmware or a setting: the adapter did not answer, or it refused.
+pub(crate) fn firmware_tool(case: &Case<'_>, scales: &mut Scales) {
+    let mut refused = case.seen(&[SymptomKind::FirmwareRefused]);
+    if refused.any(|symptom| has(symptom, &["timeout", "timed out", "semaphore"])) {
+        scales.next_step = Some(
+            "The adapter did not answer the tool in time. End other tools of its firmware, and try again with another release of MFT or mstflint: old \
+            firmware may need an older one. If the adapter still does not answer, switch the power of the host off and on."
+                .into(),
+        );
+    }
+    logged(case, scales);
+}
+
+/// A function that cannot be given to a virtual machine: files that the hypervisor may not open, or an IOMMU group that is not free.
+pub(crate) fn device_assignment(case: &Case<'_>, scales: &mut Scales) {
+    let mut refused = case.seen(&[SymptomKind::AssignRefused]);
+    if refused.any(|symptom| has(symptom, &["open"]) && has(symptom, &["permission denied", "not permitted"]))
+    {
+        scales.next_step = Some(
+            "The hypervisor may not open the files of the function. Where it runs, ls -lZ /dev/vfio /sys/bus/pci/devices/ADDRESS/config shows owner and SELinux \
+            label. On Kubernetes, a pod gets /dev/vfio/vfio and the group of its function from the device plugin: compare permittedHostDevices in the \
+            KubeVirt resource with the plugin's resource name. With libvirt, let it manage the function (managed='yes'), and read ausearch -m avc."
+                .into(),
+        );
+    }
+    logged(case, scales);
+}
+
+fn has(symptom: &Symptom, words: &[&str]) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
