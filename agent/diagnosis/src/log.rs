@@ -34,6 +34,7 @@ mod nvme;
 mod operation;
 mod operator;
 mod origin;
+mod others;
 mod owners;
 mod packages;
 mod passthrough;
@@ -147,6 +148,8 @@ pub struct Log {
     pub document: bool,
     /// If it may be a report of errors as well: the number of its lines that look like failures.
     pub disputed: u64,
+    /// The number of lines that look like failures and name nothing of RDMA, where the log shows no others.
+    pub others: u64,
     /// The version of NCCL that the log names.
     pub nccl: Option<(u32, u32, u32)>,
     /// Where the job runs, as far as its lines show.
@@ -273,6 +276,7 @@ impl LogReader {
         {
             ended::doubt_timeout(&mut self.log.symptoms);
         }
+        self.recogniser.others().settle(&mut self.log);
         self.log
     }
 

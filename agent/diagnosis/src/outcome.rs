@@ -115,6 +115,8 @@ pub struct LogSummary {
     pub document: bool,
     /// If this text may be a report of errors as well: the number of its lines that look like failures, which were not judged.
     pub disputed: u64,
+    /// The number of lines that look like failures and name nothing of RDMA, where the log shows no others.
+    pub others: u64,
     /// Why it is taken to be from another node, so that the facts of this one say nothing about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<String>,
@@ -156,6 +158,7 @@ impl From<&Log> for LogSummary {
             packed: log.packed,
             document: log.document,
             disputed: log.disputed,
+            others: log.others,
             elsewhere: None,
         }
     }

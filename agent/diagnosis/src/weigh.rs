@@ -37,7 +37,7 @@ pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };
-pub(crate) use platform::{device_assignment, firmware_tool};
+pub(crate) use platform::{device_assignment, firmware_file, firmware_tool};
 pub(crate) use settings::settings;
 
 use rdma_health_node::{

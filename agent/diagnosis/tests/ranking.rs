@@ -436,7 +436,7 @@ fn a_refused_registration_of_gpu_memory_is_about_the_path_to_the_gpu() {
             (
                 "[1.0] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n",
                 "peer-memory-path",
-                "Rebuild",
+                "reinstall the NVIDIA driver",
                 "Run modprobe",
             ),
         ],

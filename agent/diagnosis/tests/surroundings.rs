@@ -71,7 +71,10 @@ fn failures_of_others_than_rdma_are_no_alarm() {
         "[rank5]: ValueError: bad sample 81277\n\
          [rank2]:[E626 05:06:30.9 x.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
     ] {
-        assert!(failures(text).is_empty(), "{text}: {:?}", failures(text));
+        let mut found = failures(text);
+        // Not recognised: the program failed, and nothing shows that RDMA did.
+        found.retain(|kind| *kind != K::Unrecognised);
+        assert!(found.is_empty(), "{text}: {found:?}");
     }
     for (text, kind) in [
         ("Couldn't connect to 10.0.0.4:18515", K::ExchangeFailed),

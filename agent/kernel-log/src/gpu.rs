@@ -174,8 +174,14 @@ pub(super) fn message(text: &str) -> Option<Message<'_>> {
         let (address, _) = rest.strip_prefix("SXid (PCI:")?.split_once("): ")?;
         return of(driver, address, rest);
     }
-    let (address, rest) = text.strip_prefix("amdgpu ")?.split_once(": ")?;
-    of("amdgpu", address, rest)
+    // The PCI core names the driver of the function that it could not recover.
+    for driver in ["nvidia", "amdgpu"] {
+        let named = text.strip_prefix(driver).and_then(|rest| rest.strip_prefix(' '));
+        if let Some((address, rest)) = named.and_then(|rest| rest.split_once(": ")) {
+            return of(driver, address, rest);
+        }
+    }
+    None
 }
 
 /// The GPU about which NVIDIA's driver begins to say something in several lines: `NVRM: The NVIDIA GPU 0000:15:00.0`.

@@ -17,7 +17,7 @@ const CORE: [&str; 6] = [
     "mlx5_vdpa",
 ];
 /// Modules that use RDMA and do not say so in their names.
-const CONSUMERS: [&str; 9] = [
+const CONSUMERS: [&str; 16] = [
     "ko2iblnd",
     "kfilnd",
     "beegfs",
@@ -27,6 +27,14 @@ const CONSUMERS: [&str; 9] = [
     "rtrs_server",
     "rnbd_client",
     "rnbd_server",
+    // What moves memory of GPUs to storage or to the CPU, and tools of the adapters' firmware.
+    "nvidia_fs",
+    "gdrdrv",
+    "efa_nv_peermem",
+    "mstflint_access",
+    "mst_pci",
+    "mst_pciconf",
+    "ksmbd",
 ];
 /// Parts of the names of modules that use the RDMA core for storage or another network protocol: `ib_srp`, `ib_isert`.
 const OF_IB: [&str; 5] = ["ib_srp", "ib_srpt", "ib_iser", "ib_isert", "ib_sdp"];

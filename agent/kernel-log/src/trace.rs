@@ -137,6 +137,7 @@ fn instruction(text: &str) -> Option<Part<'_>> {
         return Some(Part::End);
     }
     let rest = rest.strip_prefix("0010:").unwrap_or(rest);
+    let rest = rest.split(" RSP:").next().unwrap_or(rest);
     Some(Part::At(Call::parse(without_address(rest))))
 }
 

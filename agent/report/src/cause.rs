@@ -235,6 +235,10 @@ pub(super) fn symptoms(out: &mut impl Write, report: &Report<'_>, style: Style) 
             .iter()
             .any(|symptom| is_recognised(&symptom) && of_log(&symptom) && symptom.grade == Grade::Failure);
         let text = match (log.unrecognised, is_known) {
+            (1, _) if log.others > 0 => format!("{lines}, 1 looks like a failure and names nothing of RDMA:"),
+            (some, _) if log.others > 0 => {
+                format!("{lines}, {some} look like failures and name nothing of RDMA:")
+            }
             (1, false) => format!("{lines}, 1 looks like an RDMA failure that rdma-health does not know:"),
             (some, false) => {
                 format!("{lines}, {some} look like RDMA failures that rdma-health does not know:")

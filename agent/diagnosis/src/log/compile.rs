@@ -1,6 +1,6 @@
 //! What compilers, linkers and configure scripts say of a program or module that uses RDMA. Nothing has run yet, so no device failed.
 
-use super::line::is_word;
+use super::{install::names_package, line::is_word};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads, in lower case.
@@ -15,6 +15,9 @@ pub(super) const ANCHORS: &[&str] = &[
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
+    if let Some(at) = objects(lower) {
+        return Some((K::DriverNotBuilt, at));
+    }
     let at = compiler(lower)
         .or_else(|| linker(lower))
         .or_else(|| configure(lower))?;
@@ -28,6 +31,13 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
 pub(crate) fn is_of_build(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     compiler(&lower).is_some() || linker(&lower).is_some() || configure(&lower).is_some()
+}
+
+/// `efa_nv_peermem.o: error: objtool: cleanup_module(): …`: the kernel's build checks the object of a module.
+fn objects(lower: &str) -> Option<usize> {
+    let at = lower.find(".o: error: ")?;
+    let begin = lower[..at].rfind([' ', '/']).map_or(0, |space| space + 1);
+    names_package(&lower[begin..at]).then_some(begin)
 }
 
 /// `main.c:10:10: fatal error: infiniband/verbs.h: No such file or directory`.

@@ -229,7 +229,7 @@ fn functions(lower: &str) -> Option<(K, usize)> {
     (fails(lower) || is_refused).then_some((K::FunctionUnconfigured, at))
 }
 
-/// Whether a report of a function that could not be configured says why. Daemons report the step that failed first, and the reason below.
+/// Whether a report of a function that could not be configured, or of a module that could not be unloaded, says why. Daemons report the step that failed first, and the reason below.
 pub(super) fn has_reason(symptom: &Symptom) -> bool {
     const REASONS: [&str; 6] = [
         "link not found",
@@ -240,7 +240,11 @@ pub(super) fn has_reason(symptom: &Symptom) -> bool {
         "is larger than",
     ];
     let lower = symptom.text.to_ascii_lowercase();
-    symptom.kind != K::FunctionUnconfigured || REASONS.iter().any(|reason| lower.contains(reason))
+    match symptom.kind {
+        K::FunctionUnconfigured => REASONS.iter().any(|reason| lower.contains(reason)),
+        K::ModuleInUse => lower.contains(" in use by"),
+        _ => true,
+    }
 }
 
 /// `RDMA modules are not loaded, you may need to install rdma-core package`.

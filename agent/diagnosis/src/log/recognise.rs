@@ -41,6 +41,7 @@ use super::{
     nvme::Target,
     operation::{Operation, operation},
     operator::Policy,
+    others::Others,
     ranks::Ranks,
     registration,
     renamed::Renamed,
@@ -105,6 +106,8 @@ pub(super) struct Recogniser {
     renamed: Renamed,
     /// What the host connects to.
     target: Target,
+    /// Failures that name nothing of RDMA.
+    others: Others,
 }
 
 impl Recogniser {
@@ -161,6 +164,11 @@ impl Recogniser {
         Some(failure(&Lower::of(&text), SymptomKind::BackendFailed, number))
     }
 
+    /// What the lines show of failures that name nothing of RDMA.
+    pub(super) fn others(&mut self) -> Others {
+        std::mem::take(&mut self.others)
+    }
+
     /// What the lines so far show to have worked.
     pub(super) fn successes(&mut self) -> &mut Successes {
         &mut self.successes
@@ -204,6 +212,7 @@ impl Recogniser {
             let line = Lower::of("state-OFED: notReady");
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
+        self.others.went_on(text);
         self.python.add(text, number);
         self.shown.add(text, number);
         self.listing.add(text, number);
@@ -275,7 +284,11 @@ impl Recogniser {
         }
         let reading = self
             .of_family(&line.lower)
-            .or_else(|| reading_of(&line, judgement.as_ref()))?;
+            .or_else(|| reading_of(&line, judgement.as_ref()));
+        let Some(reading) = reading else {
+            self.others.add(&line, number);
+            return None;
+        };
         // The rest of a help text explains what it reported.
         if reading.kind == SymptomKind::Unrecognised && self.frame.is_known() {
             return None;

@@ -70,6 +70,9 @@ const WORDS: &[(&str, Success)] = &[
     ("initialized nixl agent", Success::Transport),
     // Gluster, whose listeners are optional as long as there is one.
     ("continuing with succeeded transport", Success::Transport),
+    // tgt, which serves iSCSI over TCP as well.
+    ("adding target and exposing it", Success::Transport),
+    ("bs_init(", Success::Transport),
     // NCCL.
     ("net/ib : using [", Success::Transport),
     ("using network ib", Success::Transport),
@@ -322,9 +325,15 @@ fn is_plugin(symptom: &Symptom) -> bool {
 
 /// Whether Gluster reports it of one of its transports.
 fn is_of_listener(symptom: &Symptom) -> bool {
-    ["0-rpc-transport", "0-rdma.management", "0-rpc-service"]
-        .iter()
-        .any(|name| symptom.text.contains(name))
+    [
+        "0-rpc-transport",
+        "0-rdma.management",
+        "0-rpc-service",
+        "tgtd:",
+        "librdmacm",
+    ]
+    .iter()
+    .any(|name| symptom.text.contains(name))
 }
 
 /// Whether a device plugin of Kubernetes reports it.

@@ -109,7 +109,7 @@ pub(super) static FIRMWARE_FILE: KnownCause = KnownCause {
     cases: &[FindingCase::FirmwareFile],
     often: &[FirmwareMissing],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::firmware_file,
 };
 
 pub(super) static PCI_RESOURCES: KnownCause = KnownCause {

@@ -292,6 +292,8 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
             scales.insisted_step = Some(NO_SOURCES.to_owned());
         } else if text.contains("nvidia_p2p_get_pages") {
             scales.next_step = Some(PINNED.to_owned());
+        } else if text.contains("page_table") || text.contains("page table") {
+            scales.insisted_step = Some(OLD_DRIVER.to_owned());
         } else if text.contains("not found in directory") {
             scales.insisted_step = Some(NOT_INSTALLED.to_owned());
         } else if symptom.kind == SymptomKind::GdrDisabled
@@ -307,6 +309,10 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
 const PINNED: &str = "The NVIDIA driver refused to pin the memory. -22: the GPU does not support GPUDirect RDMA (GeForce), or the address is not memory \
     that cudaMalloc gave (a virtual or managed mapping, or freed). -12: BAR1 is full: nvidia-smi -q | grep -A3 BAR1. Use a data-center GPU, plain \
     cudaMalloc (PYTORCH_CUDA_ALLOC_CONF without expandable_segments), or let the library copy through host memory.";
+
+/// The GPU's driver gave pages of a size that the module does not know.
+const OLD_DRIVER: &str = "Update the NVIDIA driver: the module is loaded, and this error is one of older drivers (nvidia-smi shows the version). Use a current \
+    data-center branch, with the nvidia_peermem that comes with it; modinfo -F version nvidia_peermem must be the driver's. Until then, libraries can use DMA-BUF.";
 
 /// The peer-memory module cannot be built without the NVIDIA driver.
 const NO_SOURCES: &str = "The module is built against the NVIDIA driver, whose sources are not on the node: ls /usr/src/nvidia-*/nvidia/nv-p2p.h. Install the driver for \

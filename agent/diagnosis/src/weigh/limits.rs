@@ -284,7 +284,13 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
 /// What a library reports as used up, and where to look for more of it.
 fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     let text = symptom.text.to_ascii_lowercase();
-    if is_of_contexts(&text) {
+    if text.contains("rej reason 0x3") {
+        scales.next_step = Some(
+            "The target refused the connection because it has no resources left for it; this host is not short of any. End sessions of other hosts that are no \
+            longer needed, raise the limit of the target, or let this host open fewer channels: options ib_srp ch_count=N in /etc/modprobe.d."
+                .into(),
+        );
+    } else if is_of_contexts(&text) {
         scales.next_step = Some(CONTEXTS.to_owned());
     } else if text.contains("ucx function returned") {
         scales.next_step = Some(

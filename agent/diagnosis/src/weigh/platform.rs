@@ -31,6 +31,29 @@ pub(crate) fn device_assignment(case: &Case<'_>, scales: &mut Scales) {
     logged(case, scales);
 }
 
+/// The file that a driver did not find, where the message names it.
+pub(crate) fn firmware_file(case: &Case<'_>, scales: &mut Scales) {
+    let named = case.seen(&[SymptomKind::FirmwareMissing]).find_map(|symptom| {
+        let (_, rest) = symptom.text.split_once("Direct firmware load for ")?;
+        let file = rest.split(' ').next()?;
+        let is_file = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_' | b'-');
+        (!file.is_empty() && file.bytes().all(is_file))
+            .then(|| (file.to_owned(), symptom.text.contains("ice")))
+    });
+    if let Some((file, is_ice)) = named {
+        let without = if is_ice {
+            " Until then, ice is in its safe mode, which has no RDMA."
+        } else {
+            ""
+        };
+        scales.next_step = Some(format!(
+            "Install the package of firmware (linux-firmware, or the one of the driver), check that ls /lib/firmware/{file}* finds the file, and rebuild the \
+            initramfs: update-initramfs -u, or dracut -f. Then reload the driver or restart the node.{without}"
+        ));
+    }
+    logged(case, scales);
+}
+
 fn has(symptom: &Symptom, words: &[&str]) -> bool {
     let text = symptom.text.to_ascii_lowercase();
     words.iter().any(|word| text.contains(word))

@@ -151,6 +151,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["mst pci module is not loaded"], K::ToolNoAccess),
     (&["unable to open gdr driver"], K::GdrDisabled),
     (&["livefish"], K::AdapterNotStarted),
+    // What lspci calls an adapter that runs without firmware.
+    (&["flash recovery"], K::AdapterNotStarted),
     // The installer of MLNX_OFED.
     (&["one or more devices are not supported"], K::UnsupportedAdapter),
     (&["belong to kernel which is not a part of"], K::ModuleMismatch),

@@ -112,6 +112,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["nvme", "address resolution error"], K::AddressUnresolved),
     (&["nvme", "route resolution error"], K::RouteUnresolved),
     (&["protocol: tcp", "fallback route"], K::SocketFallback),
+    (&["failed to initialize mr pool"], K::ResourceLimit),
     (&["nvme", "rdma connection establishment failed"], K::CmFailed),
     (&["nvme", "failed to connect queue"], K::CmFailed),
     (&["verbs rdma closed connection"], K::PeerClosed),

@@ -1,0 +1,105 @@
+//! Failures that name nothing of RDMA. Where a log shows no other, they are reported as not recognised: the program failed, and it is not
+//! known of what.
+
+use std::sync::LazyLock;
+
+use super::{
+    Log,
+    entity::named,
+    foreign::is_of_other_layer,
+    grade::{Grade, Level},
+    kernel::is_of_kernel,
+    line::Lower,
+    phrases::Phrases,
+    recognise,
+};
+use crate::symptom::{self, Symptom, SymptomKind};
+
+/// Number of lines that are shown.
+const MOST: usize = 3;
+
+/// Words of work that goes on, in lower case: rates, steps, results and states.
+const PROGRESS: [&str; 28] = [
+    "it/s",
+    "b/s",
+    "gbps",
+    "tokens/s",
+    "samples/s",
+    "throughput",
+    "bandwidth",
+    "loss",
+    "epoch",
+    "iteration",
+    "passed",
+    "success",
+    "complete",
+    "finished",
+    " done",
+    "ready",
+    "running",
+    "started",
+    "starting",
+    "listening",
+    "established",
+    "connected",
+    "active",
+    "falling back",
+    "continuing",
+    "retrying",
+    "ignor",
+    "skip",
+];
+
+static WORKS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(PROGRESS));
+
+/// The failures since the last line that shows that work goes on.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    count: u64,
+    first: Vec<Symptom>,
+}
+
+impl Others {
+    /// Adds a line that nothing recognised.
+    pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
+        // The kernel complains of many parts of a computer that have nothing to do with a job.
+        if is_of_kernel(line.text) || named(line).function.is_some() {
+            return;
+        }
+        let grade = Grade::of(line);
+        // What is about RDMA was judged to be no failure.
+        let is_one = !grade.about_rdma
+            && grade.is_failure()
+            && grade.level != Some(Level::Warning)
+            && !is_of_other_layer(&line.lower);
+        if !is_one || WORKS.occur(&line.lower) {
+            return;
+        }
+        self.count += 1;
+        if self.first.len() < MOST {
+            self.first
+                .push(recognise::failure(line, SymptomKind::Unrecognised, number));
+        }
+    }
+
+    /// Forgets what came before a line in lower case that shows that work goes on.
+    pub(super) fn went_on(&mut self, text: &str) {
+        if self.count > 0 && WORKS.occur(text) {
+            *self = Self::default();
+        }
+    }
+
+    /// Reports them if the log shows no other failure.
+    pub(super) fn settle(self, log: &mut Log) {
+        let is_other = |symptom: &Symptom| symptom.grade > symptom::Grade::Note || symptom.kind.is_of_other();
+        if self.count == 0 || log.document || log.symptoms.iter().any(is_other) {
+            return;
+        }
+        let shown = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
+        log.others = self.count;
+        log.symptoms.extend(self.first);
+        if let Some(last) = log.symptoms.last_mut() {
+            last.count += self.count.saturating_sub(shown);
+        }
+    }
+}
