@@ -7,7 +7,7 @@
 use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 44] = [
+const ADAPTERS: [&str; 45] = [
     "cxi_core",
     "cxi_ss1",
     "mlx5_core",
@@ -52,6 +52,7 @@ const ADAPTERS: [&str; 44] = [
     "hclgevf",
     "cxgb4vf",
     "iw_nes",
+    "ib_mthca",
 ];
 
 /// What else begins messages that [`Message::parse`] takes, in lower case.

@@ -5,6 +5,9 @@ use super::{
     operator, owners,
 };
 
+/// What libibverbs says of a device of the kernel that no library serves.
+const UNSERVED: &str = "no userspace device-specific driver found";
+
 impl LogReader {
     /// The link of a device that was reported down is up again, or its address range was assigned in a second attempt.
     pub(super) fn recover(&mut self, device: &rdma_health_kernel_log::Device) {
@@ -87,7 +90,14 @@ impl LogReader {
             if is_graver {
                 known.grade = symptom.grade;
             }
-            if is_graver || !operator::has_reason(known) && operator::has_reason(&symptom) {
+            // A library that does not load may serve an adapter that is not there; this line names one that is.
+            let names_device = known.kind == SymptomKind::NoProvider
+                && symptom.text.contains(UNSERVED)
+                && !known.text.contains(UNSERVED);
+            if names_device {
+                known.grade = known.grade.max(symptom.grade);
+            }
+            if is_graver || names_device || !operator::has_reason(known) && operator::has_reason(&symptom) {
                 known.text = symptom.text;
                 known.source = symptom.source;
                 known.line = symptom.line;

@@ -6,9 +6,9 @@ mod start;
 use rdma_health_protocol::{Errno, WcStatus};
 
 use self::kinds::{
-    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_psm, is_of_server, is_said,
-    is_seen_by_peer, is_start, is_unreached, is_warned_attribute, is_without_device, is_without_plugin,
-    keeps_modules_out, may_share_device, prevents_start, prevents_use,
+    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_psm, is_of_scan, is_of_server,
+    is_said, is_seen_by_peer, is_start, is_unreached, is_warned_attribute, is_without_device,
+    is_without_plugin, keeps_modules_out, may_share_device, prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;
@@ -145,6 +145,9 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
     doubt_passthrough(symptoms);
     yield_to_neighbour(symptoms);
     follow_device(symptoms);
+    for symptom in symptoms.iter_mut().filter(|symptom| is_of_scan(symptom)) {
+        symptom.grade = symptom.grade.min(Grade::Degraded);
+    }
     for find_end in [end_by_limit, end_without_provider, end_opening, go_on_without] {
         find_end(symptoms);
     }

@@ -175,6 +175,9 @@ impl Style {
 /// A line without what quotes it, and whether something does: `> ` of a mail, a fence or a heading of Markdown.
 fn without_frame(text: &str) -> (&str, bool) {
     let trimmed = text.trim_start();
+    if shape::is_prompt(trimmed) {
+        return (text, false);
+    }
     if let Some(quoted) = trimmed.strip_prefix('>') {
         return (quoted.trim_start_matches(['>', ' ']), true);
     }

@@ -168,7 +168,16 @@ pub(super) fn gid_index(lower: &str) -> Option<u32> {
 fn memlock(lower: &str) -> Option<u64> {
     let bytes = after(lower, "rlimit_memlock is").and_then(number);
     let kib = || after(lower, "(current: ").and_then(number)?.checked_mul(1024);
-    bytes.or_else(kib)
+    // Open MPI prints it whether it is the reason or not.
+    let printed = || {
+        let value = after(lower, "memlock limit:")?.trim_start();
+        if value.starts_with("unlimited") {
+            Some(u64::MAX)
+        } else {
+            number(value)
+        }
+    };
+    bytes.or_else(kib).or_else(printed)
 }
 
 /// The first RDMA device in a line: a word of the form that drivers give, otherwise a word with a digit after a label.

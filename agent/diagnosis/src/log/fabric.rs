@@ -118,9 +118,15 @@ fn management(lower: &str) -> Option<(K, usize)> {
             .any(|module| rest.contains(module))
             .then_some((K::ModuleMissing, at));
     }
-    let at = ["ibwarn:", "ibpanic:", "query sa failed", "ib_query failed"]
-        .iter()
-        .find_map(|tool| lower.find(tool))?;
+    let at = [
+        "ibwarn:",
+        "ibpanic:",
+        "query sa failed",
+        "ib_query failed",
+        "bad status 110",
+    ]
+    .iter()
+    .find_map(|tool| lower.find(tool))?;
     let rest = &lower[at..];
     let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
     if has(&["open umad port", "failed to open", "can't open"]) {

@@ -176,6 +176,11 @@ impl Successes {
             .iter()
             .any(|symptom| symptom.kind == K::BackendFailed && symptom.grade > Grade::Note);
         for symptom in symptoms.iter_mut() {
+            // Some devices of a list do not open: those of other containers, or ones that this one should have.
+            if self.active_port && is_unopened(symptom) && symptom.count >= MANY {
+                symptom.grade = symptom.grade.min(Grade::Degraded);
+                continue;
+            }
             if self.voids(symptom) || !needs_plugin && self.replaces(symptom) {
                 symptom.grade = Grade::Note;
             }
@@ -242,7 +247,7 @@ impl Successes {
                 before(self.transport)
             }
             // A tool lists every device of the node, and opens those of its container.
-            K::OpenFailed if symptom.text.trim() == "Failed to open device" => self.active_port,
+            K::OpenFailed if is_unopened(symptom) => self.active_port,
             // The scheduler found a node for the pod later.
             K::ResourceUnavailable if symptom.text.to_ascii_lowercase().contains("insufficient ") => {
                 self.waiting.is_scheduled()
@@ -334,6 +339,14 @@ fn is_of_listener(symptom: &Symptom) -> bool {
     ]
     .iter()
     .any(|name| symptom.text.contains(name))
+}
+
+/// From how many devices on that do not open the few others may be too few.
+const MANY: u64 = 4;
+
+/// Whether ibv_devinfo and the like could not open a device that they list.
+fn is_unopened(symptom: &Symptom) -> bool {
+    symptom.kind == K::OpenFailed && symptom.text.trim() == "Failed to open device"
 }
 
 /// Whether a device plugin of Kubernetes reports it.

@@ -14,6 +14,7 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
         device of an adapter.";
     let Some(symptom) = case.seen(&[SymptomKind::DriverCrashed]).next() else {
         of_bond(case, scales);
+        of_message(case, scales);
         return logged(case, scales);
     };
     scales.shows(&symptom.source, &symptom.text);
@@ -49,6 +50,31 @@ fn of_bond(case: &Case<'_>, scales: &mut Scales) {
         fw_ver shows the running one, mlxfwmanager --online the newest. Until then name another device of the job, or leave out the transport (UCX_TLS=rc,sm,self)."
             .into(),
     );
+}
+
+/// What to do where the words of a message say more than its kind.
+fn of_message(case: &Case<'_>, scales: &mut Scales) {
+    const STEPS: [(&str, &str); 2] = [
+        (
+            "upgrade to later fw",
+            "Update the firmware of the adapter, which is too old for this driver: mlxfwmanager --query shows the present version, mlxfwmanager --online -u (or flint -d \
+            ADDRESS -i IMAGE burn) installs the newest; then restart the node. If the RDMA device is still missing, load mlx4_ib and ib_uverbs, and read why its driver made none: \
+            journalctl -k | grep -e mlx4 -e mlx5.",
+        ),
+        (
+            "communicating with the driver",
+            "Read what the driver of the Omni-Path adapter logged: journalctl -k | grep hfi1. Then bring driver and libfabric to releases that belong together (modinfo hfi1, \
+            fi_info --version): the provider opx asks the driver for what an older or other one does not do. Until then, use the library that came with the driver: \
+            FI_PROVIDER=psm2.",
+        ),
+    ];
+    let found = STEPS.iter().find(|(words, _)| {
+        let mut symptoms = case.symptoms.iter();
+        symptoms.any(|symptom| symptom.text.to_ascii_lowercase().contains(words))
+    });
+    if let Some((_, step)) = found {
+        scales.next_step = Some((*step).to_owned());
+    }
 }
 
 /// The function and the module in which a task hangs that ends its own connection, so that it waits for no adapter.

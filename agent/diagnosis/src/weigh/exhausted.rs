@@ -1,6 +1,7 @@
 //! What to do where an adapter has no more of what a line names: doorbells, queues, services.
 
-use crate::symptom::{Software, Symptom};
+use super::{Case, Scales};
+use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// The step for doorbell pages.
 const DOORBELLS: &str = "Run fewer processes per node, or give the adapter more doorbell pages (UAR), of which none is left: mlxconfig -d ADDRESS set \
@@ -49,4 +50,37 @@ pub(super) fn unexplained(symptom: &Symptom) -> Option<&'static str> {
         "With perftest, try again with -I 0: its inline size may be too large for the adapter. Then with a smaller queue: -t 16 -r 16. If it fails, too, look \
         for the reason in the kernel log (journalctl -k --since -10min), and compare the queue pairs in use (rdma resource show) with max_qp of ibv_devinfo -v.",
     )
+}
+
+/// The step for contexts of adapters of `InfiniPath` (PSM 1).
+const OF_INFINIPATH: &str = "Let the processes of each job share contexts: PSM_SHAREDCONTEXTS=1, and PSM_SHAREDCONTEXTS_MAX below the number of contexts. Where several jobs share \
+    the node, each job takes all contexts unless PSM_SHAREDCONTEXTS_MAX leaves some to the others. Each process opens a context of /dev/ipath, and PSM reports \
+    'Network is down' or 'no free contexts' when none is left. End old processes that keep some: fuser -v /dev/ipath*. If ibstat shows no active port of qib0, that is the \
+    reason instead; without such an adapter leave PSM out: --mca mtl ^psm.";
+
+/// Whether a line in lower case is about the contexts of an `InfiniPath` adapter.
+fn is_of_infinipath(text: &str) -> bool {
+    ["/dev/ipath", "ipath_userinit", "infinipath contexts"]
+        .iter()
+        .any(|name| text.contains(name))
+}
+
+/// Weighs contexts of an `InfiniPath` adapter that PSM could not open. Returns whether there are such.
+pub(super) fn infinipath(case: &Case<'_>, scales: &mut Scales) -> bool {
+    const KINDS: [SymptomKind; 2] = [SymptomKind::CreateUnexplained, SymptomKind::ResourceLimit];
+    let found = case.symptoms.iter().find(|symptom| {
+        KINDS.contains(&symptom.kind) && is_of_infinipath(&symptom.text.to_ascii_lowercase())
+    });
+    let Some(symptom) = found else { return false };
+    scales.next_step = Some(OF_INFINIPATH.to_owned());
+    let active = case.ports().iter().any(|port| port.is_active() == Some(true));
+    if active || symptom.kind == SymptomKind::ResourceLimit {
+        scales.fits(&symptom.source, &symptom.text);
+    } else {
+        scales.doubts(
+            &symptom.source,
+            "no port of the node is active, which PSM reports with the same words",
+        );
+    }
+    true
 }

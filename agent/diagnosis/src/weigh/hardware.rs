@@ -60,6 +60,12 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
         .any(|symptom| text(symptom).contains("vmw_pvrdma"))
     {
         scales.next_step = Some(VMWARE.to_owned());
+    } else if case
+        .symptoms
+        .iter()
+        .any(|symptom| text(symptom).contains("to generate interrupt"))
+    {
+        scales.next_step = Some(INTERRUPT.to_owned());
     } else if case.log.is_some_and(|log| log.marks.hyperv) {
         scales.next_step = Some(GUEST.to_owned());
     } else if case.symptoms.iter().any(|symptom| is_of_guest(symptom)) {
@@ -71,6 +77,10 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     device_present(case, scales);
 }
 
+/// What to do about an adapter whose first interrupt does not arrive.
+const INTERRUPT: &str = "Load the driver with the other kind of interrupts, since the one of the adapter does not arrive: options ib_mthca msi_x=0 (mlx4_core: msi_x=0) in \
+    /etc/modprobe.d, or with MSI-X if it was off. Then look at the platform: update the BIOS, leave pci=nomsi and noapic off the kernel command line, try another slot, and \
+    check the IOMMU's interrupt remapping. grep -e mthca -e mlx4 /proc/interrupts must count.";
 /// What to do about an adapter of a virtual machine on Hyper-V or Azure.
 const GUEST: &str = "Stop the virtual machine so that it is deallocated, and start it again (on Azure: redeploy), so that it gets another host: the \
     host did not answer for the adapter, whose firmware the guest cannot change. If it happens again, report it to the operator of the host with the \

@@ -10,7 +10,7 @@ use super::{
     fabric,
     hardware::is_silent,
     library::{of_providers, over_tcp, unbuilt, without_support},
-    probes_passed, view,
+    modules, probes_passed, view,
 };
 use crate::symptom::{Grade, Software, Symptom, SymptomKind};
 
@@ -144,6 +144,12 @@ pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
             scales.fits("log", "the tools in a login session find no device");
         }
         (_, Some(unread)) => scales.unseen(format!("RDMA devices of the node: {unread}")),
+        (0, None)
+            if modules::missing_driver(case).is_some()
+                || case.seen(&[SymptomKind::FirmwareMismatch]).next().is_some() =>
+        {
+            scales.fits(CLASS, "no RDMA device");
+        }
         (0, None) => scales.shows(CLASS, "no RDMA device"),
         (count, None) => scales.against(
             CLASS,

@@ -55,10 +55,12 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
                 format!("the job's memlock limit is {} KiB", bytes / 1024),
             );
         } else {
-            scales.against(
-                &symptom.source,
-                format!("the job's memlock limit is {} KiB", bytes / 1024),
-            );
+            let limit = if bytes == u64::MAX {
+                "unlimited".to_owned()
+            } else {
+                format!("{} KiB", bytes / 1024)
+            };
+            scales.against(&symptom.source, format!("the job's memlock limit is {limit}"));
         }
         return;
     }
@@ -198,6 +200,9 @@ const CONTEXTS: &str = "Check that the port is active (opainfo, or ibstat), and 
                 /dev/hfi1_0. Or let them share contexts (PSM2_MAX_CONTEXTS_PER_JOB), or raise num_user_contexts of the module hfi1.";
 
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
+    if exhausted::infinipath(case, scales) {
+        return;
+    }
     if let Some(symptom) = of_dma_buf(case) {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(
@@ -316,6 +321,11 @@ fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     scales.shows(&symptom.source, &symptom.text);
 }
 
+/// What to do where a device is open and a queue pair of it may not be used.
+const OF_TRANSITION: &str = "Let the job use another library or provider, to see which one is refused: FI_PROVIDER=verbs or tcp, --mca pml ucx (HOST:rankN.PROGRAM: begins lines of PSM3, \
+    for which FI_PROVIDER=psm3 was chosen). The device is open by then: EPERM at INIT refuses a privileged Q_Key or a raw queue pair, not a partition key. Update the library \
+    (PSM3 chose such a Q_Key in some releases); rdma system set privileged-qkey on allows it to all (Linux 6.7 and later), the capability NET_RAW to one process.";
+
 pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
     let denied = |errno: Option<Errno>| matches!(errno, Some(Errno::EPERM | Errno::EACCES));
     let by_policy = |symptom: &&&Symptom| {
@@ -331,6 +341,16 @@ pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
         return scales.shows(&symptom.source, &symptom.text);
     }
     let refused = |symptom: &&&Symptom| symptom.kind == SymptomKind::NotPermitted;
+    let of_transition = |symptom: &&&Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["to init", "state init", "reset to init", "reset->init"]
+            .iter()
+            .any(|words| text.contains(words))
+    };
+    if let Some(symptom) = case.symptoms.iter().filter(refused).find(of_transition) {
+        scales.next_step = Some(OF_TRANSITION.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     let changed = |symptom: &&&Symptom| symptom.text.contains("changed security contexts");
     if let Some(symptom) = case.symptoms.iter().filter(refused).find(changed) {
         scales.next_step = Some(

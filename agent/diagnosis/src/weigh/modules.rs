@@ -48,6 +48,12 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
             .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
     };
     if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
+        if let Some(driver) = missing_driver(case) {
+            scales.shows(
+                &symptom.source,
+                format!("the driver {driver} of the adapter is missing"),
+            );
+        }
         return reported(case, symptom, scales);
     }
     match (
@@ -58,6 +64,33 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
         _ => {}
     }
+}
+
+/// The driver of an adapter that the log names as missing: no device can be there without it.
+pub(super) fn missing_driver<'a>(case: &Case<'a>) -> Option<&'a str> {
+    const DRIVERS: [&str; 16] = [
+        "mlx4_ib",
+        "mlx5_ib",
+        "mlx4_core",
+        "mlx5_core",
+        "irdma",
+        "i40iw",
+        "bnxt_re",
+        "qedr",
+        "hfi1",
+        "efa",
+        "mana_ib",
+        "ionic_rdma",
+        "erdma",
+        "iw_cxgb4",
+        "rdma_rxe",
+        "siw",
+    ];
+    let missing = &case.log?.missing_modules;
+    missing
+        .iter()
+        .map(String::as_str)
+        .find(|name| DRIVERS.contains(name))
 }
 
 /// What a message reports of a module that is not loaded, and where to get it from.

@@ -2,6 +2,12 @@
 
 use rdma_health_protocol::WcStatus;
 
+/// Whether a node of the fabric did not answer a scan, over a path of several hops: `DR path slid 0; dlid 0; 0,1,10,19`.
+pub(super) fn is_of_scan(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    symptom.kind == K::PeerUnreachable && lower.contains("dr path") && lower.contains("; 0,")
+}
+
 use super::super::grade::{Level, level};
 use crate::symptom::{Software, Symptom, SymptomKind as K};
 

@@ -132,3 +132,19 @@ fn entry(text: &str) -> Option<(&str, bool)> {
         && !rest.starts_with(':');
     (is_alone || described.count() >= 2).then_some((name, is_alone))
 }
+/// Whether a line is a command behind the prompt `> `: `> mpirun -np 4 ./hello`.
+pub(super) fn is_prompt(trimmed: &str) -> bool {
+    const LAUNCHERS: [&str; 8] = [
+        "mpirun ",
+        "mpiexec",
+        "prterun ",
+        "srun ",
+        "torchrun ",
+        "ibv_",
+        "ib_",
+        "./",
+    ];
+    trimmed.strip_prefix("> ").is_some_and(|command| {
+        LAUNCHERS.iter().any(|name| command.starts_with(name)) && !command.trim_end().ends_with(['.', ':'])
+    })
+}

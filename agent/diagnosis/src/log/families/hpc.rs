@@ -27,6 +27,21 @@ pub(super) const ROWS: &[Row] = &[
         &["hfi_userinit", "mmap of", "resource temporarily unavailable"],
         K::RegMrNoMemory,
     ),
+    // PSM of InfiniPath adapters answers the same where all contexts are in use.
+    (&["open /dev/ipath", "network down"], K::CreateUnexplained),
+    (
+        &["ipath_userinit", "command failed: network is down"],
+        K::CreateUnexplained,
+    ),
+    (&["ipath_userinit", "resource busy"], K::ResourceLimit),
+    // libfabric's provider opx.
+    (
+        &["unrecoverable error occurred while communicating with the driver"],
+        K::CommandRefused,
+    ),
+    // Omni-Path: what the driver logs of a port.
+    (&["logical state changed to port_down"], K::PortError),
+    (&["physical state changed to phys_offline"], K::PortError),
     (&["network down", "hfi1"], K::PortError),
     (&["network down", "psm"], K::PortError),
     (&["driver initialization failure on /dev/hfi"], K::OpenFailed),

@@ -44,6 +44,10 @@ pub(super) const ROWS: &[Row] = &[
     // Versions.
     (&["interface version mismatch"], K::FirmwareMismatch),
     (&["hsi version mismatch"], K::FirmwareMismatch),
+    (&["upgrade to later fw"], K::FirmwareMismatch),
+    // mthca and mlx4 start with a command that must answer by an interrupt.
+    (&["failed to generate interrupt"], K::AdapterNotStarted),
+    (&["ib_mthca", "catastrophic error"], K::DeviceFatal),
     (&["unsupported command interface revision"], K::FirmwareMismatch),
     (
         &["driver is not compatible with", "firmware"],

@@ -243,10 +243,7 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
 /// The kind of a refused connection by the transition that failed: each sets other attributes.
 pub(in crate::log) fn by_transition(kind: SymptomKind, transition: Option<Transition>) -> SymptomKind {
     match (kind, transition) {
-        // The device is open by then: what is not permitted is an attribute.
-        (SymptomKind::ConnectInvalid | SymptomKind::NotPermitted, Some(Transition::Init)) => {
-            SymptomKind::InitRefused
-        }
+        (SymptomKind::ConnectInvalid, Some(Transition::Init)) => SymptomKind::InitRefused,
         (SymptomKind::ConnectInvalid, Some(Transition::Rts)) => SymptomKind::RtsRefused,
         (kind, _) => kind,
     }
