@@ -273,7 +273,7 @@ fn a_setting_without_a_port_and_a_port_without_a_guid_are_named() {
         ("rdma_create_ep: No such device", "addressing", "ip route get"),
     ]);
     let refused = kinds("Failed to modify UD QP to INIT on mlx5_0: Operation not permitted");
-    assert_eq!(refused, [SymptomKind::InitRefused]);
+    assert_eq!(refused, [SymptomKind::NotPermitted]);
 }
 
 #[test]

@@ -344,7 +344,7 @@ fn is_of_listener(symptom: &Symptom) -> bool {
 /// From how many devices on that do not open the few others may be too few.
 const MANY: u64 = 4;
 
-/// Whether ibv_devinfo and the like could not open a device that they list.
+/// Whether `ibv_devinfo` and the like could not open a device that they list.
 fn is_unopened(symptom: &Symptom) -> bool {
     symptom.kind == K::OpenFailed && symptom.text.trim() == "Failed to open device"
 }
