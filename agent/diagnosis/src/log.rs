@@ -40,6 +40,7 @@ mod packages;
 mod passthrough;
 mod phrases;
 mod pieces;
+mod pods;
 mod ranks;
 mod recognise;
 mod registration;

@@ -14,6 +14,7 @@ mod message;
 mod modules;
 mod network;
 mod platform;
+mod pods;
 mod settings;
 mod unresolved;
 mod view;

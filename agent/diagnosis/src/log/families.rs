@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use super::{
     cluster, codes, compile, fabric, grammar, operator,
     phrases::{Occurrence, Phrases},
-    services,
+    pods, services,
 };
 use crate::symptom::SymptomKind::{self as K};
 
@@ -318,6 +318,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| grammar::find(lower))
         .or_else(|| cluster::find(lower))
         .or_else(|| operator::find(lower))
+        .or_else(|| pods::find(lower))
 }
 
 /// Whether a phrase is in a line. A short one must not be a part of a longer word: `no sm` is not in `no SMC devices`.
@@ -344,6 +345,7 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         || before.ends_with("found ")
         // Who calls a tool of the adapter repeats what it printed.
         || lower[at..].starts_with("-e- ")
+        || pods::is_of_information(&lower[at..])
         || lower[at..].starts_with(grammar::INTER_NODE)
         || lower[at..].starts_with("client switching from rdmacm")
         || lower[at..].starts_with("nvidia_peermem.ko is not loaded")

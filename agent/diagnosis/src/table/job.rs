@@ -198,9 +198,10 @@ pub(super) static ADMISSION_POLICY: KnownCause = KnownCause {
     title: "The cluster's policy refuses what the pod needs for RDMA",
     explanation: "RDMA in a pod usually needs the capability IPC_LOCK, or an unlimited memlock limit of the container runtime. PodSecurity \
     level restricted and the default SecurityContextConstraints (SCC) of OpenShift forbid added capabilities and host paths.",
-    next_step: "Remove what the message names from the pod, or allow it: on OpenShift, bind the pod's service account to an SCC with \
-    allowedCapabilities: [IPC_LOCK]; with PodSecurity, label the namespace pod-security.kubernetes.io/enforce=privileged. Request the RDMA \
-    resource of the device plugin instead of mounting /dev/infiniband.",
+    next_step: "Drop hostNetwork, privileged and host paths from the pod, and request the RDMA resource of the device plugin in place of mounting \
+    /dev/infiniband. Allow what is left: on OpenShift, bind the pod's service account to an SCC with \
+    allowedCapabilities: [IPC_LOCK]; with PodSecurity, label the namespace pod-security.kubernetes.io/enforce=privileged; \
+    with Kyverno or Gatekeeper, exempt the namespace from the policy that the message names.",
     rules: &[],
     cases: &[],
     often: &[AdmissionRefused],

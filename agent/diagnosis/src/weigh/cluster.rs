@@ -1,13 +1,15 @@
 //! What Kubernetes could not give a pod: resources, networks, virtual functions.
 
-use super::{Case, Scales};
+use super::{Case, Scales, pods};
 use crate::symptom::{Symptom, SymptomKind};
 
 /// What to do about a resource that a pod requests and does not get.
 pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
     let text = symptom.text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["device pool"]) {
+    if let Some(step) = pods::resource(&text) {
+        step
+    } else if has(&["device pool"]) {
         "The device plugin found no device for this pool, so no pod gets one. Its lines before this one name the interfaces that it left out and the reason: it never \
         takes one that carries the node's default route. Then compare the selectors in its ConfigMap (vendors, devices, drivers, pfNames) with lspci -nnk \
         and ip -brief link on that node."
@@ -38,6 +40,9 @@ pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
 /// What to do where a container did not start because of its RDMA devices.
 pub(super) fn start_step(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
+    if let Some(step) = pods::start(&text) {
+        return Some(step);
+    }
     if text.contains("99-mellanox") {
         return Some(
             "Update enroot on the node: old versions of its hook for adapters (/etc/enroot/hooks.d/99-mellanox.sh) mount directories that newer kernels do not have. \
@@ -57,6 +62,10 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
     };
     scales.fits(&symptom.source, &symptom.text);
     let text = symptom.text.to_ascii_lowercase();
+    if let Some(step) = pods::network(&text) {
+        scales.next_step = Some(step.into());
+        return;
+    }
     // k8s-rdma-shared-dev-plugin compares the mode with "shared".
     if text.contains("incorrect rdma subsystem network namespace") {
         scales.next_step = Some(
@@ -143,6 +152,9 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["guid is not valid", "vfguid", "vf guid"]) {
         return Some(GUID_STEP);
+    }
+    if let Some(step) = pods::function(&text) {
+        return Some(step);
     }
     if has(&["admin mac", "adminmac", "setvfmac"]) {
         return Some(

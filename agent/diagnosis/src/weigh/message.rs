@@ -2,7 +2,7 @@
 
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, job::logged};
+use super::{Case, Scales, job::logged, pods};
 use crate::{
     log::is_named_by_driver,
     symptom::{Software, Symptom, SymptomKind},
@@ -179,7 +179,12 @@ const MPICH: &str = "Run the job with another provider or release of libfabric. 
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 3] = [(is_of_ofi, OFI), (is_renamed, RENAMED), (is_of_mpich, MPICH)];
+const FAILED: [(Is, &str); 4] = [
+    (is_of_ofi, OFI),
+    (is_renamed, RENAMED),
+    (is_of_mpich, MPICH),
+    (pods::is_path, pods::PATH),
+];
 
 /// What does not load, and what the remedy is where the message names it.
 pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {

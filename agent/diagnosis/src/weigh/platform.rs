@@ -27,6 +27,24 @@ pub(crate) fn device_assignment(case: &Case<'_>, scales: &mut Scales) {
             KubeVirt resource with the plugin's resource name. With libvirt, let it manage the function (managed='yes'), and read ausearch -m avc."
                 .into(),
         );
+    } else if case.seen(&[SymptomKind::AssignRefused]).any(|symptom| {
+        has(
+            symptom,
+            &[
+                "bus '",
+                "host pci address",
+                "no pci mapping",
+                "hotplug",
+                "hot plug",
+            ],
+        )
+    }) {
+        scales.next_step = Some(
+            "Give Kata a PCI port for the function: in its configuration.toml set cold_plug_vfio = \"root-port\" (or hot_plug_vfio) and pcie_root_port to the \
+            number of functions, with machine_type q35. The function must be bound to vfio-pci on the node, and the pod must request the pool of the \
+            device plugin whose driver is vfio-pci: lspci -nnk -s ADDRESS."
+                .into(),
+        );
     }
     logged(case, scales);
 }

@@ -45,8 +45,10 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
             .take(noun)
             .any(|word| matches!(word, "active" | "usable" | "available" | "suitable"));
         let is_counted = lower[..found].trim_end().ends_with("found");
+        // `0 HCAs found:` is all that ibv_devinfo prints.
+        let is_list = is_there && lower[found..].starts_with("0 hca");
         let is_none = if lower[found..].starts_with('0') {
-            is_counted
+            is_counted || is_list
         } else {
             is_there || is_usable
         };

@@ -7,7 +7,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use super::nearby;
 use crate::log::{
     cluster, codes, compile, connection, ended, fabric, families, grade::failures, grammar, loader, marks,
-    memory, nvme, operator, packages, ranks, registration, settings, success, trace, waiting, wrapped,
+    memory, nvme, operator, packages, pods, ranks, registration, settings, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -83,6 +83,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         compile::ANCHORS,
         cluster::ANCHORS,
         operator::ANCHORS,
+        pods::ANCHORS,
         fabric::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,

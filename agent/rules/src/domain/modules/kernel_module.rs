@@ -54,12 +54,23 @@ pub(super) fn places(lines: &[&Line]) -> String {
 
 /// What to do about lines that keep a module from being loaded.
 pub(super) fn allow(lines: &[&Line], module: &str) -> String {
+    // The driver container writes it when it starts, and loads the modules itself.
+    if let Some(line) = lines
+        .iter()
+        .find(|line| line.file.ends_with("blacklist-ofed-modules.conf"))
+    {
+        return format!(
+            "Start the driver container of the NVIDIA Network Operator, which loads the modules: kubectl get pods -A | grep -e mofed -e doca-driver. It owns {}. \
+            Only if the operator was removed, remove this file, and load {module}.",
+            line.file
+        );
+    }
     let lines: Vec<_> = lines
         .iter()
         .map(|line| format!("line {} of {} ({})", line.number, line.file, line.text))
         .collect();
     format!(
-        "If RDMA is wanted here, remove {}, and load {module}. If the file is in the initramfs, too, write that again (update-initramfs -u, or dracut -f).",
+        "Remove {}, and load {module}. If the file is in the initramfs, too, write that again (update-initramfs -u, or dracut -f).",
         lines.join(" and ")
     )
 }
