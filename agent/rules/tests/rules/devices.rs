@@ -69,7 +69,7 @@ fn the_configuration_of_modprobe_explains_why_a_module_is_missing() {
     assert!(
         found
             .remedy
-            .contains("remove line 2 of /etc/modprobe.d/hardening.conf")
+            .contains("Remove line 2 of /etc/modprobe.d/hardening.conf")
     );
     let other = with(
         "etc/modprobe.d/hardening.conf",
