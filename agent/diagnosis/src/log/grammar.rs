@@ -27,6 +27,7 @@ use crate::symptom::SymptomKind::{self as K};
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
     "vfio",
+    "direct pci access",
     "has no ip",
     "passthrough of host",
     "single function device",
@@ -237,7 +238,8 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
         "nccl warn attribute ",
     ];
     // System V and POSIX shared memory, and UCX's transports over them.
-    const SHARED: [&str; 16] = [
+    const SHARED: [&str; 17] = [
+        "posix_fallocate",
         "/dev/shm",
         "shared memory segment",
         "shmutils",

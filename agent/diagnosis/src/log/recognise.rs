@@ -46,7 +46,7 @@ use super::{
     registration,
     renamed::Renamed,
     settings::{self, Fact},
-    shown::Shown,
+    shown::{Shown, has_ample_memlock},
     success::Successes,
     trace::Report,
     waiting,
@@ -234,7 +234,7 @@ impl Recogniser {
         self.mixed |= settings::mixes_layers(&line.lower);
         self.our_plugin |= registration::is_of_our_plugin(&line.lower);
         self.target.add(&line.lower);
-        if self.target.is_of_tcp(&line.lower) {
+        if self.target.is_of_tcp(&line.lower) || has_ample_memlock(&line.lower) {
             return None;
         }
         if let Some(said) = wrapped::counted(&line.lower).or_else(|| wrapped::said(&line.lower)) {

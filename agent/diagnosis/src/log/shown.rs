@@ -11,7 +11,10 @@ use super::{
     passthrough::Passthrough,
     phrases::Phrases,
 };
-use crate::symptom::{Family, Grade, Symptom, SymptomKind};
+use crate::{
+    job_view::AMPLE_MEMLOCK,
+    symptom::{Family, Grade, Symptom, SymptomKind},
+};
 
 /// A GUID of zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +82,7 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
         "ulimit -l",
         "max locked memory",
         "fatal: module ",
+        "failed to find module",
     ];
     Phrases::new(of_devices.into_iter().chain(gid::LINK_LOCAL))
 });
@@ -157,6 +161,11 @@ fn row(lower: &str) -> Option<Option<u64>> {
         .trim_start()
         .starts_with("max locked memory")
         .then(|| limit(value))?
+}
+
+/// Whether a line in lower case is a row of `ulimit -a` with a limit that is enough for any job: a fact, and no warning.
+pub(super) fn has_ample_memlock(lower: &str) -> bool {
+    row(lower).is_some_and(|limit| limit.is_none_or(|bytes| bytes >= AMPLE_MEMLOCK))
 }
 
 impl Shown {

@@ -16,6 +16,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["ibv.h:", "operation not supported"], K::UnsupportedAdapter),
     // NVML, and the assertions of NVIDIA's driver.
     (&["gpu is lost"], K::GpuStopped),
+    // nvidia-smi, with what its library answers.
+    (&["unable to determine the device handle for gpu"], K::GpuStopped),
     (&["nv_err_gpu_is_lost"], K::GpuStopped),
     (&["nv_err_reset_required"], K::GpuStopped),
     (&["nvls.cc", "cuda failure"], K::GpuLinkError),
