@@ -2,7 +2,8 @@
 //!
 //! Source: the files `*.conf` of `/etc/modprobe.d`, `/run/modprobe.d`, `/usr/local/lib/modprobe.d`, `/usr/lib/modprobe.d` and
 //! `/lib/modprobe.d` (modprobe.d(5)): `blacklist MODULE` and `install MODULE /bin/true`. A file of an earlier directory replaces one with
-//! the same name in a later one. In a container these files are those of its image, so there only those below `/host` count.
+//! the same name in a later one. In a container these files are those of its image. There, only those of the host count: where its root is
+//! mounted at `/host`, otherwise as a privileged helper reads them.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +25,8 @@ const DIRECTORIES: [&str; 5] = [
 ];
 /// Where the root of the host is mounted in a container.
 const MOUNTED: &str = "/host";
+/// What a privileged helper answers; no such file exists. Each line is one of [`Line`]: `FILE:NUMBER:TEXT`.
+pub(crate) const OF_HELPER: &str = "/host/modprobe";
 /// The maximum number of files that are read.
 const MAX_FILES: usize = 256;
 
@@ -49,44 +52,12 @@ pub struct Line {
 
 impl Source for Modprobe {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
-        let prefix = if scope.root().is_of_container() {
-            MOUNTED
+        let off = if scope.root().is_of_container() {
+            from_container(scope)
         } else {
-            ""
+            configured(scope, "")
         };
-        let mut names = BTreeSet::new();
-        let mut files = Vec::new();
-        let mut exists = false;
-        for directory in DIRECTORIES {
-            let directory = format!("{prefix}{directory}");
-            let Some(entries) = scope.collected_entries(&directory) else {
-                continue;
-            };
-            exists = true;
-            let configurations = entries
-                .into_iter()
-                .filter(|name| name.strip_suffix(".conf").is_some());
-            // `/lib` may be a link to `/usr/lib`.
-            let new = configurations.filter(|name| names.insert(name.clone()));
-            files.extend(new.map(|name| format!("{directory}/{name}")));
-        }
-        if !exists {
-            return Self { off: Fact::Absent };
-        }
-        let mut off = Vec::new();
-        for file in files.into_iter().take(MAX_FILES) {
-            if let Fact::Known(text) = scope.collected(&file) {
-                off.extend(lines(&text).map(|(number, module, text)| Line {
-                    module,
-                    file: file.strip_prefix(prefix).unwrap_or(&file).to_owned(),
-                    number,
-                    text,
-                }));
-            }
-        }
-        Self {
-            off: Fact::Known(off),
-        }
+        Self { off }
     }
 
     fn unread(why: &Unread) -> Self {
@@ -94,6 +65,76 @@ impl Source for Modprobe {
             off: why.clone().into(),
         }
     }
+}
+
+/// The lines of the configuration below the directory `prefix`; absent if there is none.
+fn configured(scope: &Scope<'_>, prefix: &str) -> Fact<Vec<Line>> {
+    let mut names = BTreeSet::new();
+    let mut files = Vec::new();
+    let mut exists = false;
+    for directory in DIRECTORIES {
+        let directory = format!("{prefix}{directory}");
+        let Some(entries) = scope.collected_entries(&directory) else {
+            continue;
+        };
+        exists = true;
+        let configurations = entries
+            .into_iter()
+            .filter(|name| name.strip_suffix(".conf").is_some());
+        // `/lib` may be a link to `/usr/lib`.
+        let new = configurations.filter(|name| names.insert(name.clone()));
+        files.extend(new.map(|name| format!("{directory}/{name}")));
+    }
+    if !exists {
+        return Fact::Absent;
+    }
+    let mut off = Vec::new();
+    for file in files.into_iter().take(MAX_FILES) {
+        if let Fact::Known(text) = scope.collected(&file) {
+            off.extend(lines(&text).map(|(number, module, text)| Line {
+                module,
+                file: file.strip_prefix(prefix).unwrap_or(&file).to_owned(),
+                number,
+                text,
+            }));
+        }
+    }
+    Fact::Known(off)
+}
+
+/// The lines of the host that a container runs on.
+fn from_container(scope: &Scope<'_>) -> Fact<Vec<Line>> {
+    match configured(scope, MOUNTED) {
+        Fact::Absent => scope.collected(OF_HELPER).map(|answer| parsed(&answer)),
+        mounted => mounted,
+    }
+}
+
+/// The lines of the machine whose root is read, as a privileged helper answers them.
+pub fn of_host(scope: &Scope<'_>) -> Fact<String> {
+    configured(scope, "").map(|off| answer(&off))
+}
+
+fn answer(off: &[Line]) -> String {
+    let line = |line: &Line| format!("{}:{}:{}\n", line.file, line.number, line.text);
+    off.iter().map(line).collect::<Vec<_>>().concat()
+}
+
+/// The lines of a helper's answer, without those that no reader of the configuration would have found.
+fn parsed(answer: &str) -> Vec<Line> {
+    let line = |line: &str| {
+        let (file, rest) = line.split_once(':')?;
+        let (number, text) = rest.split_once(':')?;
+        let (_, module, text) = lines(text).next()?;
+        is_configuration(file).then_some(())?;
+        Some(Line {
+            module,
+            file: file.to_owned(),
+            number: number.parse().ok()?,
+            text,
+        })
+    };
+    answer.lines().filter_map(line).collect()
 }
 
 /// The lines that keep a module from being loaded: number, module and text.
@@ -121,8 +162,15 @@ fn does_nothing(command: &str) -> bool {
     )
 }
 
-/// Whether the file is a configuration of modprobe.
-pub fn is_configuration(path: &str) -> bool {
+/// What the reader uses of the file, if it is a configuration of modprobe or a helper's answer about it.
+pub fn used(path: &str, text: &str) -> Option<String> {
+    if path == OF_HELPER {
+        return Some(answer(&parsed(text)));
+    }
+    is_configuration(path).then(|| used_lines(text))
+}
+
+fn is_configuration(path: &str) -> bool {
     let path = path.strip_prefix(MOUNTED).unwrap_or(path);
     DIRECTORIES.iter().any(|directory| {
         let rest = path.strip_prefix(directory);
@@ -131,7 +179,7 @@ pub fn is_configuration(path: &str) -> bool {
 }
 
 /// The lines that the reader uses, each at its place; the others are empty.
-pub fn used_lines(text: &str) -> String {
+fn used_lines(text: &str) -> String {
     let mut kept = String::new();
     let mut at = 1;
     for (number, _, line) in lines(text) {
@@ -198,5 +246,35 @@ mod tests {
                 .off
                 .is_absent()
         );
+    }
+
+    #[test]
+    fn in_a_container_the_helpers_answer_stands_for_the_files_of_the_host() {
+        let host = tempfile::tempdir().unwrap();
+        fs::create_dir_all(host.path().join("etc/modprobe.d")).unwrap();
+        fs::write(host.path().join("etc/modprobe.d/rdma.conf"), TEXT).unwrap();
+        let root = Root::open(host.path()).unwrap();
+        let on_host = Modprobe::read(&Scope::new(&root), &Known::default()).off;
+        let answer = of_host(&Scope::new(&root)).known().cloned().unwrap();
+        assert_eq!(
+            answer,
+            "/etc/modprobe.d/rdma.conf:2:blacklist mlx5-ib\n/etc/modprobe.d/rdma.conf:3:install irdma /bin/true\n"
+        );
+        let container = tempfile::tempdir().unwrap();
+        let read = |text: Option<&str>| {
+            if let Some(text) = text {
+                fs::create_dir_all(container.path().join("host")).unwrap();
+                fs::write(container.path().join(&OF_HELPER[1..]), text).unwrap();
+            }
+            let root = Root::open(container.path()).unwrap();
+            from_container(&Scope::new(&root))
+        };
+        assert!(read(None).is_absent());
+        assert_eq!(read(Some(&answer)), on_host);
+        let hostile = "/etc/shadow:1:blacklist mlx5_ib\n/etc/modprobe.d/a:x:blacklist mlx5_ib\nblacklist mlx5_ib\n\
+            /etc/modprobe.d/a:1:blacklist nouveau\n";
+        assert_eq!(read(Some(hostile)), Fact::Known(Vec::new()));
+        assert_eq!(used(OF_HELPER, &format!("{answer}secret\n")), Some(answer));
+        assert_eq!(used("/etc/passwd", "root"), None);
     }
 }

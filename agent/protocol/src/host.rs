@@ -98,7 +98,7 @@ pub struct Statistic {
 }
 
 /// The most files of an answer.
-pub const MAX_HOST_FILES: usize = 258;
+pub const MAX_HOST_FILES: usize = 259;
 /// Maximum length of an excerpt of a file in bytes.
 pub const MAX_HOST_FILE: usize = 2048;
 
@@ -123,6 +123,8 @@ pub struct HostFile {
 pub enum HostFileName {
     /// `/etc/os-release` or `/usr/lib/os-release`: the identifiers of the distribution.
     OsRelease,
+    /// The files of modprobe.d(5): the lines that keep a module for RDMA from being loaded, as `FILE:NUMBER:TEXT`.
+    Modprobe,
     /// The directory `/run/systemd/netif/lldp`, without content.
     Lldp,
     /// What it has about the network device with this index: the nearest neighbour.

@@ -40,11 +40,9 @@ fn distribution(recording: &mut Recording) {
 fn modprobe_lines(recording: &mut Recording) {
     recording.retain(|question, answer| {
         if let (Question::Read(path), Answer::Bytes(bytes)) = (question, answer)
-            && modprobe::is_configuration(path)
+            && let Some(used) = modprobe::used(path, &String::from_utf8_lossy(bytes))
         {
-            *bytes = modprobe::used_lines(&String::from_utf8_lossy(bytes))
-                .into_bytes()
-                .into();
+            *bytes = used.into_bytes().into();
         }
         true
     });

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rdma_health_kernel::{
     Fact, Root, Unread, UnreadKind, drivers, limits, lldp,
+    modprobe,
     netlink::transceiver,
     os_release, pci,
     root::{LogFollower, Scope},
@@ -104,6 +105,10 @@ pub fn files(host: Option<&Path>) -> Result<Vec<HostFile>, HelperError> {
         HostFileName::OsRelease,
         os_release::of_host(&scope).map(String::into_bytes),
     );
+    let modules = file(
+        HostFileName::Modprobe,
+        modprobe::of_host(&scope).map(String::into_bytes),
+    );
     let indexes = lldp::saved(&scope);
     let directory = file(HostFileName::Lldp, indexes.as_ref().map(|_| Vec::new()));
     let neighbours = indexes
@@ -111,7 +116,7 @@ pub fn files(host: Option<&Path>) -> Result<Vec<HostFile>, HelperError> {
         .into_iter()
         .flatten()
         .filter_map(|&index| file(HostFileName::Neighbour(index), lldp::nearest(&scope, index)));
-    let all = release.into_iter().chain(directory).chain(neighbours);
+    let all = release.into_iter().chain(modules).chain(directory).chain(neighbours);
     Ok(all.take(MAX_HOST_FILES).collect())
 }
 
@@ -219,8 +224,11 @@ mod tests {
         write("nix/store/1-os-release", b"ID=nixos\nPRETTY_NAME=\"of ALICE\"\n");
         write("run/systemd/netif/lldp/4", b"no frame, but a very long text");
         write("run/systemd/netif/lldp/notes", b"");
+        write(
+            "etc/modprobe.d/rdma.conf",
+            b"# of ALICE\nblacklist mlx5_ib\nblacklist nouveau\n",
+        );
         let link = host.path().join("proc/1/root/etc/os-release");
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
         // An absolute link of the host leads into the host.
         std::os::unix::fs::symlink("/nix/store/1-os-release", link).unwrap();
         let found = files(Some(host.path())).unwrap();
@@ -228,8 +236,13 @@ mod tests {
             .iter()
             .map(|file| (file.name, file.content.as_slice(), file.errno))
             .collect();
-        let expected: [(_, &[u8], _); 3] = [
+        let expected: [(_, &[u8], _); 4] = [
             (HostFileName::OsRelease, b"ID=nixos\n", 0),
+            (
+                HostFileName::Modprobe,
+                b"/etc/modprobe.d/rdma.conf:2:blacklist mlx5_ib\n",
+                0,
+            ),
             (HostFileName::Lldp, b"", 0),
             (HostFileName::Neighbour(4), b"no frame, but a ", 0),
         ];

@@ -18,7 +18,7 @@ use crate::{
     drivers,
     fact::{self, Errno, Unread, UnreadKind},
     kmsg::Collected,
-    lldp, os_release, pci,
+    lldp, modprobe, os_release, pci,
     recording::{Failure, Names, Question},
 };
 
@@ -186,7 +186,9 @@ impl Privileged {
     /// A file of the host that the helper has read; `None` if it is none of those, or if the host has no such file.
     pub(super) fn file(&self, path: &str) -> Option<Result<Arc<[u8]>, Failure>> {
         let neighbour = path.strip_prefix(lldp::DIRECTORY);
-        if path != os_release::OF_HELPER && !neighbour.is_some_and(|rest| rest.starts_with('/')) {
+        let is_answered = [os_release::OF_HELPER, modprobe::OF_HELPER].contains(&path)
+            || neighbour.is_some_and(|rest| rest.starts_with('/'));
+        if !is_answered {
             return None;
         }
         self.found(path)
@@ -261,6 +263,7 @@ impl Privileged {
 fn path_of(name: HostFileName) -> String {
     match name {
         HostFileName::OsRelease => os_release::OF_HELPER.to_owned(),
+        HostFileName::Modprobe => modprobe::OF_HELPER.to_owned(),
         HostFileName::Lldp => lldp::DIRECTORY.to_owned(),
         HostFileName::Neighbour(index) => format!("{}/{index}", lldp::DIRECTORY),
     }

@@ -27,6 +27,10 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
             NOT_TEXT.to_vec()
         };
     };
+    if let Some(used) = modprobe::used(path, text) {
+        // The name of a file may be that of the node.
+        return pseudonyms.words(&used, false).into_bytes();
+    }
     match path {
         "/proc/sys/kernel/hostname" => (node_name(pseudonyms, text) + "\n").into_bytes(),
         "/proc/sys/kernel/random/boot_id" => (boot_name(pseudonyms, text) + "\n").into_bytes(),
@@ -37,7 +41,6 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
         _ if path.ends_with("/limits") || path.ends_with("/status") || path.ends_with("/cgroup") => {
             bytes.to_vec()
         }
-        _ if modprobe::is_configuration(path) => modprobe::used_lines(text).into_bytes(),
         _ if os_release::is_release(path) => os_release::used_lines(text).into_bytes(),
         _ if is_counter(path) && !is_count(text) => HIDDEN.as_bytes().to_vec(),
         _ if is_state(file) => state(text).into_bytes(),
