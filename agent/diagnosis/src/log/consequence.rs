@@ -59,6 +59,13 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         )
     });
     let without = first(Grade::Failure, |symptom| symptom.kind == K::NoDevice);
+    // NVSHMEM's functions report the reason, and their callers that they returned this number (`NVSHMEMX_ERROR_INTERNAL`).
+    let is_repeated = |symptom: &Symptom| symptom.text.contains("non-zero status: 7 ");
+    let reported = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade == Grade::Failure && !is_repeated(symptom))
+        .filter_map(|symptom| symptom.line)
+        .min();
     // MPICH asked libfabric for a transfer.
     let requested = first(Grade::Failure, |symptom| {
         symptom.kind == K::BackendFailed && symptom.text.contains("immediate failed")
@@ -110,6 +117,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
+            || is_repeated(symptom) && after(reported)
             || symptom.kind == K::NoMemory && after(refused_command)
             || symptom.kind == K::NoMemory && after(created) && symptom.text.contains("ucp_ep_create")
             // The tool may run elsewhere: the job had its endpoints.
