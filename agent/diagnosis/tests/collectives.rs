@@ -206,6 +206,7 @@ fn what_a_program_cleans_up_is_no_failure_and_what_it_sets_up_is_one() {
     for line in [
         "E0325 09:33:41.55 82 rdma_transport.cpp:648] RDMA: Failed to unregister memory region with context 7\n",
         "E0325 09:33:41.55 82 rdma_context.cpp:367] RDMA: Failed to destroy completion channel: Invalid argument\n",
+        "E0325 09:33:41.55 82 rdma_endpoint.cpp:216] RDMA: Failed to modify QP to ERR: Invalid argument\n",
         "E0325 09:33:41.55 82 rdma_context.cpp:377] RDMA: Failed to deallocate protection domain: Invalid argument\n",
     ] {
         assert_eq!(primary(line), [], "{line}");
@@ -224,10 +225,6 @@ fn what_a_program_cleans_up_is_no_failure_and_what_it_sets_up_is_one() {
             K::PostRefused,
         ),
         (
-            "E0416 18:16:50.67 2182 transfer_metadata_plugin.cpp:735] SocketHandShakePlugin: connect()192.168.32.3:16967: Connection refused       [111]\n",
-            K::NoListener,
-        ),
-        (
             "g:1:2 [0] gin_host_gdaki.cc:611 NCCL WARN doca_verbs_qp_modify failed with error DOCA_ERROR_DRIVER(21)\n",
             K::CommandRefused,
         ),
@@ -239,6 +236,10 @@ fn what_a_program_cleans_up_is_no_failure_and_what_it_sets_up_is_one() {
         (
             "E20260608 14:45:44.40 342 ascend_direct_transport.cpp:1107] Connect timeout to: 10.2.0.4:20033, you can increase the timeout\n",
             K::PeerUnreachable,
+        ),
+        (
+            "g:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 async fatal event on QP(0x7f): invalid request local work queue error\n",
+            K::QueueError,
         ),
         (
             "gpu-1 rdma0 GDAProvider::BNXT requested but an invalid device is selected\n",

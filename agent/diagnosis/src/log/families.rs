@@ -56,7 +56,7 @@ const NCCL: &[Row] = &[
     (&["net/ib", "got cqe with error"], K::JobFailed),
     (
         &["async fatal event on qp", "invalid request local"],
-        K::QueueFatal,
+        K::QueueError,
     ),
     (&["posted incorrect receive info"], K::PostRefused),
     // The ranks called the operation with different sizes, or the writes arrived out of order.

@@ -138,8 +138,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["not registered by any", "device"], K::PostRefused),
     (&["rejected handshake request by peer"], K::ConnectRefused),
     (&["reject the handshake request by peer"], K::ConnectRefused),
-    // Its processes exchange their queue pairs over TCP.
-    (&["sockethandshakeplugin", "connection refused"], K::NoListener),
     (&["it might be dead", "instance"], K::PeerClosed),
     (&["instance could be dead"], K::PeerClosed),
     (&["is not alive", "mooncake session"], K::PeerClosed),
