@@ -124,7 +124,7 @@ pub(super) fn is_count_of_none(text: &str) -> bool {
 }
 
 /// `(synd 0x4 vend 0x51 …)` of UCX, `syndrome 0x5, vendor syndrome 0xf9` of the kernel's completion queue entries, `error cqe status: 0x15` of
-/// HiSilicon's driver, whose numbers are the same.
+/// the driver hns, whose numbers are the same.
 fn syndrome(line: &Lower<'_>) -> Option<WcStatus> {
     let of_cqe = ["cqe", "poll_one", "completion"]
         .iter()
