@@ -23,6 +23,12 @@ fn primary(text: &str) -> Vec<K> {
         .collect()
 }
 
+/// The kinds of all symptoms, also of those that follow from others.
+fn all(text: &str) -> Vec<K> {
+    let symptoms = read(text).symptoms.into_iter();
+    symptoms.map(|symptom| symptom.kind).collect()
+}
+
 #[test]
 fn messages_of_each_library_show_their_failure() {
     for (line, kind) in [
@@ -145,4 +151,115 @@ fn a_log_shows_the_maker_of_the_gpus_and_the_batch_system() {
     assert!(log.marks.amd && log.marks.slurm);
     let log = read("m:1:1 [0] NCCL INFO NCCL version 2.22.3+cuda12.4\n");
     assert!(!log.marks.amd && !log.marks.slurm);
+}
+
+#[test]
+fn the_status_of_a_completion_says_more_than_the_words_around_it() {
+    let failed = |status| [K::Completion(status)];
+    let of_efa =
+        "t:1:2 [2] process_err_completion:1562 NCCL WARN NET/OFI Request 0x7f08 completed with error. RC: ";
+    for error in [
+        "5. Error: Invalid receiver queue pair number (QPN) My EFA addr: fi_addr_efa://[fe80::30]:0:657",
+        "103. Error: 4126 (Unresponsive receiver (reachable by EFA device but handshake failed) My EFA addr: fi_addr_efa://[fe80::30]:0:657",
+    ] {
+        assert_eq!(all(&format!("{of_efa}{error}\n")), [K::PeerClosed], "{error}");
+    }
+    let unexplained = format!("{of_efa}5. Error: 0 (unknown error)\n");
+    assert_eq!(primary(&unexplained), [K::PeerUnreachable]);
+    for (text, status) in [
+        (
+            "  what():  [enforce fail at /g/gloo/transport/ibverbs/pair.cc:466] wc->status == IBV_WC_SUCCESS. 12 vs 0. Memory region send for \
+                slot 0: x\n",
+            WcStatus::RetryExcErr,
+        ),
+        (
+            "[ERROR] ROCE(204,test):2025-09-15-08:38:12.776 [hns_roce_lite.c:630]hns_roce_lite_handle_error_cqe(630) : error cqe status: 0x15\n",
+            WcStatus::RetryExcErr,
+        ),
+        (
+            "hns3 0000:7d:00.0 hns_0: error cqe status 0x4:\n",
+            WcStatus::LocProtErr,
+        ),
+    ] {
+        assert_eq!(primary(text), failed(status), "{text}");
+    }
+    // The status stands in the next line.
+    let check =
+        "  what():  [16:07:33] rdma_van.h:785: Check failed: wc[i].status == IBV_WC_SUCCESS Failed status \n";
+    let found = primary(&format!(
+        "{check}local protection error 4 0 81 128 RECV ptr: 0xaaae\n"
+    ));
+    assert!(found.contains(&K::Completion(WcStatus::LocProtErr)), "{found:?}");
+    assert_eq!(primary("local protection error 4 0 81 128 RECV\n"), []);
+}
+
+#[test]
+fn a_function_that_only_returns_a_failure_does_not_hide_the_one_that_reports_it() {
+    let reason = "/m/ibgda.cpp:2234: NULL value Unable to create ah.\n";
+    let caller = "/m/ibgda.cpp:2966: non-zero status: 7 create DCT share err.\n";
+    assert_eq!(primary(&format!("{reason}{caller}")), [K::ConnectFailed]);
+    assert_eq!(primary(caller), [K::CreateUnexplained]);
+}
+
+#[test]
+fn what_a_program_cleans_up_is_no_failure_and_what_it_sets_up_is_one() {
+    for line in [
+        "E0325 09:33:41.55 82 rdma_transport.cpp:648] RDMA: Failed to unregister memory region with context 7\n",
+        "E0325 09:33:41.55 82 rdma_context.cpp:367] RDMA: Failed to destroy completion channel: Invalid argument\n",
+        "E0325 09:33:41.55 82 rdma_endpoint.cpp:216] RDMA: Failed to modify QP to ERR: Invalid argument\n",
+        "E0325 09:33:41.55 82 rdma_context.cpp:377] RDMA: Failed to deallocate protection domain: Invalid argument\n",
+    ] {
+        assert_eq!(primary(line), [], "{line}");
+    }
+    for (line, kind) in [
+        (
+            "E0325 09:33:41.55 82 rdma_context.cpp:224] Failed to allocate new protection domain on device mlx5_2: Invalid argument [22]\n",
+            K::CreateRefused,
+        ),
+        (
+            "E0325 09:33:41.55 82 cxi_context.cpp:403] fi_mr_enable failed for 0x7f00: Invalid argument\n",
+            K::RegMrFailed,
+        ),
+        (
+            "E0325 09:33:41.55 82 rdma_transport.cpp:955] Memory region not registered by any active device(s): 0x7f00\n",
+            K::PostRefused,
+        ),
+        (
+            "g:1:2 [0] gin_host_gdaki.cc:611 NCCL WARN doca_verbs_qp_modify failed with error DOCA_ERROR_DRIVER(21)\n",
+            K::CommandRefused,
+        ),
+        (
+            "[ERROR]HCCL(835,test):2025-10-23-17:28:06.04[task_exception_handler.cc:610]Cluster Exception Location[IP/ID]:[10.10.0.1/1], \
+                ExceptionType:[Heartbeat Lost Occurred], Possible Reason:1. Process has exited\n",
+            K::PeerClosed,
+        ),
+        (
+            "E20260608 14:45:44.40 342 ascend_direct_transport.cpp:1107] Connect timeout to: 10.2.0.4:20033, you can increase the timeout\n",
+            K::PeerUnreachable,
+        ),
+        (
+            "g:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 async fatal event on QP(0x7f): invalid request local work queue error\n",
+            K::QueueError,
+        ),
+        (
+            "gpu-1 rdma0 GDAProvider::BNXT requested but an invalid device is selected\n",
+            K::UnsupportedAdapter,
+        ),
+    ] {
+        assert_eq!(all(line), [kind], "{line}");
+    }
+}
+
+#[test]
+fn what_a_plugin_of_nccl_tries_is_no_fault_and_its_transports_over_tcp_are_none_of_rdma() {
+    let tries = "n:1:2 [0] NCCL INFO NET/OFI No eligible providers were found\n";
+    let selects = "n:1:2 [0] NCCL INFO NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)\n";
+    assert_eq!(primary(tries), [K::NoDevice]);
+    assert_eq!(primary(&format!("{tries}{selects}")), []);
+    let vni = "libfabric:50:17::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0\n";
+    let refused = "[0] NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: Function not implemented\n";
+    assert_eq!(primary(&format!("{vni}{refused}")), [K::NotPermitted]);
+    let over_tcp = "g:1:2 [0] NCCL WARN NET/FasTrak plugin.cc:310 : INVALID_ARGUMENT: Buffer registration request does not have a valid fd set.\n";
+    assert_eq!(all(over_tcp), [K::TcpError]);
+    assert_eq!(primary(over_tcp), []);
 }

@@ -575,3 +575,28 @@ fn what_keeps_a_port_down_stands_above_the_port() {
     });
     assert_eq!(without_guid, "guids");
 }
+
+#[test]
+fn on_infiniband_an_address_needs_ipoib_and_the_gid_of_another_node_is_not_refuted() {
+    let mut tree = Tree::fixture("infiniband-ndr").unwrap();
+    let layer = "sys/devices/pci0000:c0/0000:c0:01.0/0000:c1:00.0/infiniband/mlx5_4/ports/1/link_layer";
+    tree.write(layer, "InfiniBand\n").unwrap();
+    check(
+        &node(&tree),
+        &[
+            (
+                "src/rdma_van.h:747: Check failed: 0 OnEvent: unknown event 1 (RDMA_CM_EVENT_ADDR_ERROR)\n",
+                "addressing",
+                "ib_ipoib",
+                "",
+            ),
+            (
+                "W0115 05:20:19.94 309 rdma_context.cpp:588] User-specified GID index 0 on mlx5_88/ has no associated network device\n\
+                    E0115 05:20:19.94 309 rdma_context.cpp:81] Failed to open device mlx5_88 on port  with GID 0\n",
+                "gid-index",
+                "MC_GID_INDEX",
+                "",
+            ),
+        ],
+    );
+}

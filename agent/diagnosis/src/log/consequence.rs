@@ -148,7 +148,13 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
     for symptom in symptoms.iter_mut().filter(|symptom| is_of_scan(symptom)) {
         symptom.grade = symptom.grade.min(Grade::Degraded);
     }
-    for find_end in [end_by_limit, end_without_provider, end_opening, go_on_without] {
+    for find_end in [
+        end_by_limit,
+        end_without_provider,
+        end_opening,
+        go_on_without,
+        follow_report,
+    ] {
         find_end(symptoms);
     }
 }
@@ -394,6 +400,21 @@ fn end_without_provider(symptoms: &mut [Symptom]) {
         if is_without(symptom) {
             symptom.grade = Grade::Failure;
         } else if follows(symptom) {
+            symptom.grade = symptom.grade.min(Grade::Secondary);
+        }
+    }
+}
+
+/// NVSHMEM's functions report why they failed, and their callers that they returned this number (`NVSHMEMX_ERROR_INTERNAL`).
+fn follow_report(symptoms: &mut [Symptom]) {
+    let is_repeated = |symptom: &Symptom| symptom.text.contains("non-zero status: 7 ");
+    let reported = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade == Grade::Failure && !is_repeated(symptom))
+        .filter_map(|symptom| symptom.line)
+        .min();
+    for symptom in symptoms.iter_mut().filter(|symptom| is_repeated(symptom)) {
+        if reported.is_some() && symptom.line > reported {
             symptom.grade = symptom.grade.min(Grade::Secondary);
         }
     }

@@ -38,6 +38,9 @@ const NCCL: &[Row] = &[
     (&["ei0013"], K::PeerUnreachable),
     (&["hccl", "socket establish timeout"], K::PeerUnreachable),
     (&["provider verbs output empty list"], K::NoDevice),
+    // Slingshot: no service of the adapter is open to this user or job.
+    (&["cxi", "rgroup and vni"], K::NotPermitted),
+    (&["failed to get slingshot_vnis"], K::NotPermitted),
     // The address of the peer is not one that the device can reach.
     (&["into address vector"], K::PeerUnreachable),
     (&["fi_av_insert"], K::PeerUnreachable),
@@ -53,7 +56,7 @@ const NCCL: &[Row] = &[
     (&["net/ib", "got cqe with error"], K::JobFailed),
     (
         &["async fatal event on qp", "invalid request local"],
-        K::QueueFatal,
+        K::QueueError,
     ),
     (&["posted incorrect receive info"], K::PostRefused),
     // The ranks called the operation with different sizes, or the writes arrived out of order.
@@ -375,6 +378,12 @@ pub(super) fn needs_topic(kind: K) -> bool {
         kind,
         K::ModuleUnsigned | K::ModuleMismatch | K::FirmwareMissing | K::FirmwareMismatch
     )
+}
+
+/// Whether a message only says that a request failed: what the adapter answered may follow in the same line, as in aws-ofi-nccl's
+/// `NET/OFI Request … completed with error. RC: 5. Error: Invalid receiver queue pair number (QPN)`.
+pub(super) fn is_heading(lower: &str, kind: K) -> bool {
+    kind == K::PeerUnreachable && lower.contains("completed with error")
 }
 
 /// Whether the message says more than the operation and error number in the same line.

@@ -22,8 +22,11 @@ const OTHERS: [&str; 16] = [
     "redis",
     "etcd",
 ];
-/// Sources of transports over TCP, of UCX (besides its sockets) and of Mooncake, of `LNet` and that of RDS, in lower case.
-const TCP: [&str; 10] = [
+/// Sources of transports over TCP, of UCX (besides its sockets) and of Mooncake, of `LNet` and that of RDS, and NCCL's plugins over TCP, in lower case.
+const TCP: [&str; 13] = [
+    "net/fastrak",
+    "net/gpudirecttcpx",
+    "net/fastsocket",
     "rds/tcp",
     // `LNet` over TCP.
     "starting up lni tcp",

@@ -16,6 +16,10 @@ const WORDS: &[(&str, Gpu)] = &[
     ("dmabuf", Gpu::Any),
     ("dma-buf", Gpu::Any),
     ("gpu", Gpu::Any),
+    // NVSHMEM's heap, which is in the memory of its GPU.
+    ("unable to register memory handle", Gpu::Nvidia),
+    ("transport_ib_common", Gpu::Nvidia),
+    ("register heap handle", Gpu::Nvidia),
     ("device memory", Gpu::Any),
     ("hmem", Gpu::Any),
     ("type = 2", Gpu::Any),

@@ -340,7 +340,12 @@ impl Recogniser {
     fn wrapped(&mut self, text: &str, number: u64) -> Option<Found> {
         let joined = self.frame.add(text).or_else(|| {
             let outside = !self.frame.is_open();
-            outside.then(|| self.previous.sentence(text)).flatten()
+            let joined = || {
+                self.previous
+                    .sentence(text)
+                    .or_else(|| self.previous.checked(text))
+            };
+            outside.then(joined).flatten()
         })?;
         let line = Lower::of(&joined);
         let known = match wrapped::said(&line.lower) {

@@ -69,6 +69,8 @@ const LABELS: &[(&str, &[&str])] = &[
     ("state error", &["wc", "cq"]),
     // What a check expected, then what it found: `wc.status == IBV_WC_SUCCESS (12 vs. 0)`.
     ("ibv_wc_success", &["wc"]),
+    // Gloo's: `wc->status == IBV_WC_SUCCESS. 12 vs 0.`
+    ("ibv_wc_success.", &["wc"]),
 ];
 
 /// The status that a line names, if it is not success.
@@ -121,13 +123,16 @@ pub(super) fn is_count_of_none(text: &str) -> bool {
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.'))
 }
 
-/// `(synd 0x4 vend 0x51 …)` of UCX, `syndrome 0x5, vendor syndrome 0xf9` of the kernel's completion queue entries.
+/// `(synd 0x4 vend 0x51 …)` of UCX, `syndrome 0x5, vendor syndrome 0xf9` of the kernel's completion queue entries, `error cqe status: 0x15` of
+/// the driver hns, whose numbers are the same.
 fn syndrome(line: &Lower<'_>) -> Option<WcStatus> {
     let of_cqe = ["cqe", "poll_one", "completion"]
         .iter()
         .any(|word| line.lower.contains(word));
-    let text =
-        after(&line.lower, "(synd 0x").or_else(|| after(&line.lower, "syndrome 0x").filter(|_| of_cqe))?;
+    let text = after(&line.lower, "(synd 0x")
+        .or_else(|| after(&line.lower, "syndrome 0x").filter(|_| of_cqe))
+        .or_else(|| after(&line.lower, "error cqe status: 0x"))
+        .or_else(|| after(&line.lower, "error cqe status 0x"))?;
     of_syndrome(number(&format!("0x{text}"))?)
 }
 

@@ -230,6 +230,8 @@ impl Successes {
             {
                 before(self.provider)
             }
+            // aws-ofi-nccl asks libfabric once for each kind of memory, and for each of its protocols.
+            K::NoDevice if symptom.text.contains("No eligible providers were found") => before(self.provider),
             // The search for adapters warns, whatever transport is selected. Where RDMA is, an error follows.
             K::NoDevice
                 if symptom.software == Some(Software::Mooncake)

@@ -67,6 +67,14 @@ fn is_zero(gid: &str) -> bool {
         .is_ok_and(|gid| gid.is_unspecified())
 }
 
+/// The device whose GID a program found unusable, if it is none of this node: the ports of this node say nothing about it.
+fn unusable_elsewhere<'a>(case: &'a Case<'_>) -> Option<&'a str> {
+    let symptom = case.seen(&[SymptomKind::GidUnusable]).next()?;
+    let device = symptom.named.device.as_deref()?;
+    let is_here = case.node.hcas().any(|hca| hca.name == device);
+    (!is_here && case.node.hcas().next().is_some()).then_some(device)
+}
+
 /// Number of lines after a failure in which the program prints its details.
 const DETAILS: u64 = 2;
 
@@ -247,6 +255,9 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     };
     if case.logs_infiniband() {
         return scales.against("log", INFINIBAND);
+    }
+    if let Some(device) = unusable_elsewhere(case) {
+        return scales.unseen(format!("GIDs of {device}, which this node does not have"));
     }
     if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
         return scales.against(

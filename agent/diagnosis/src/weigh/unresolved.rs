@@ -24,7 +24,8 @@ const IPOIB: &str = "Give the port an IP address, on InfiniBand by IPoIB, on eac
 
 /// An address of `rdma_cm` that was not found on ports of InfiniBand, which have one only with IP over InfiniBand.
 fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
-    const CALLS: [&str; 4] = [
+    const CALLS: [&str; 5] = [
+        "RDMA_CM_EVENT_ADDR_ERROR",
         "rdma_resolve_addr",
         "rdma_bind_addr",
         "rdma_getaddrinfo",

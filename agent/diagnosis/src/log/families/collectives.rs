@@ -81,6 +81,16 @@ pub(super) const ROWS: &[Row] = &[
     // The port on which HCCL listens is in use.
     (&["ej0003:"], K::AddressInUse),
     (&["hcclsocket", "[listen]", "fail"], K::AddressInUse),
+    // What one rank learns of the exception of another.
+    (&["exceptiontype:[heartbeat lost"], K::PeerClosed),
+    (&["exceptiontype:[error cqe"], K::PeerUnreachable),
+    (&["exceptiontype:[stuck"], K::CollectiveTimeout),
+    // Mooncake's transport over HCCL.
+    (
+        &["ascend_direct_transport", "connect timeout to"],
+        K::PeerUnreachable,
+    ),
+    (&["ascend_transport", "connect timeout to"], K::PeerUnreachable),
     (&["(ei0006)"], K::PeerUnreachable),
     (&["(ei0009)"], K::PeerUnreachable),
     (&["transport init error", "isusedrdma[1]"], K::PeerUnreachable),
@@ -91,6 +101,10 @@ pub(super) const ROWS: &[Row] = &[
         K::ConnectIncompatible,
     ),
     (&["device is incompatible with the local"], K::ConnectIncompatible),
+    // rocSHMEM's transport with an adapter of another vendor than the one that it was built for.
+    (&["gdaprovider::", "invalid device"], K::UnsupportedAdapter),
+    (&["unsupported broadcom part"], K::UnsupportedAdapter),
+    (&["unsupported firmware version"], K::FirmwareMismatch),
     // MORI connects its processes over TCP first.
     (&["acceptsocket timed out"], K::ExchangeFailed),
     (&["failed to connect to root after"], K::ExchangeFailed),
@@ -120,6 +134,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["device detected but lib", "not available"], K::NoProvider),
     // Mooncake, and SGLang above it.
     (&["cannot make connection for endpoint"], K::ConnectFailed),
+    // The address of a request lies in no memory that was registered.
+    (&["not registered by any", "device"], K::PostRefused),
+    (&["rejected handshake request by peer"], K::ConnectRefused),
+    (&["reject the handshake request by peer"], K::ConnectRefused),
     (&["it might be dead", "instance"], K::PeerClosed),
     (&["instance could be dead"], K::PeerClosed),
     (&["is not alive", "mooncake session"], K::PeerClosed),

@@ -451,6 +451,8 @@ const HARMLESS: &[&str] = &[
     "client socket cannot be initialized",
     "destroy_process_group",
     "connection closed by localrank",
+    // A debugger that prints where a program is.
+    "'.gnu_debugaltlink' file",
     // HCOLL leaves out a component that UCX_TLS excludes, and goes on with another one.
     "available but requested in hierarchy",
     "ml_discover_hierarchy exited with error",

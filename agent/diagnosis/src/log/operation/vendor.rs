@@ -18,6 +18,7 @@ pub(in crate::log) fn special(
         .or_else(|| of_kernel(lower, errno))
         .or_else(|| devx(lower, errno?))
         .or_else(|| refused(lower))
+        .or_else(|| of_libfabric(lower, operation, errno?))
         .or_else(|| initiator(lower, operation, errno?))
 }
 
@@ -45,8 +46,12 @@ fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Opti
     (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
 }
 
-/// A command of `DevX` goes to the firmware of this adapter, which answers a refusal with a syndrome: no packet was sent.
+/// A command of `DevX` goes to the firmware of this adapter, which answers a refusal with a syndrome: no packet was sent. DOCA sends the same
+/// commands, and reports a refusal as an error of the driver.
 fn refused(lower: &str) -> Option<SymptomKind> {
+    if lower.contains("doca_verbs_") && lower.contains("doca_error_driver") {
+        return Some(SymptomKind::CommandRefused);
+    }
     let syndrome = after(lower, "syndrome ").and_then(number)?;
     (syndrome != 0 && lower.contains("mlx5dv_devx_")).then_some(SymptomKind::CommandRefused)
 }
@@ -77,6 +82,16 @@ fn is_of_gpu(lower: &str) -> bool {
         .iter()
         .any(|name| lower.contains(name));
     is_program && !lower.contains("uar space")
+}
+
+/// A provider of libfabric does not have what its caller asks for. Of the verbs' devices the same number shows that the kernel has no module for them.
+fn of_libfabric(lower: &str, operation: Operation, errno: Errno) -> Option<SymptomKind> {
+    let is_one = || {
+        ["net/ofi", "libfabric", "fi_domain", "fi_fabric"]
+            .iter()
+            .any(|name| lower.contains(name))
+    };
+    (operation == Operation::Open && errno == Errno::ENOSYS && is_one()).then_some(SymptomKind::BackendFailed)
 }
 
 /// The initiator of a dynamically connected transport (DCI) gets its peer with each request, so that no GID, address or MTU of a path makes

@@ -53,6 +53,13 @@ impl Previous {
         (is_known(&joined) && !is_known(last) && !is_known(text)).then_some(joined)
     }
 
+    /// A check that failed, whose status is in this line: `wc[i].status == IBV_WC_SUCCESS Failed status`, then `local protection error 4 …`.
+    pub(super) fn checked(&self, text: &str) -> Option<String> {
+        let last = self.lines.back()?;
+        let is_one = last.ends_with("Failed status") && last.contains("IBV_WC_SUCCESS");
+        is_one.then(|| format!("{last} {}", text.trim()))
+    }
+
     /// The message that a line continues, with what it shows: a line that begins in small letters, and that no other reading knows.
     pub(super) fn completed(&self, text: &str) -> Option<(String, SymptomKind)> {
         let trimmed = text.trim();

@@ -122,8 +122,9 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         .filter(|(_, at)| !informs || families::is_of_information(lower, *at))
         .filter(|(kind, _)| {
             // The heading of a completion says less than its status in the same line.
-            let is_heading = *kind == SymptomKind::JobFailed;
-            families::is_decisive(*kind) && !is_heading || completed.is_none()
+            let is_heading = *kind == SymptomKind::JobFailed || families::is_heading(lower, *kind);
+            let has_status = || completed.is_some() || is_of_efa(line);
+            families::is_decisive(*kind) && !is_heading || !has_status()
         })
     {
         // A row of a program that names the error in the same line gives way to the operation with its error.
