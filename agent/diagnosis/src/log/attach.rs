@@ -133,7 +133,7 @@ fn claim(lower: &str) -> Option<(K, usize)> {
     moves.then_some((K::NetworkAttachFailed, at))
 }
 
-/// ib-kubernetes gives the pods of an InfiniBand network their GUIDs, and tells the subnet manager their partition keys: `GUID pool is exhausted`,
+/// ib-kubernetes gives the pods of an InfiniBand network their GUIDs, and gives their partition keys to the subnet manager: `GUID pool is exhausted`,
 /// `failed to config pKey with subnet manager ufm`, `failed to add guids [02:00:…] to PKey 0x7FF1`.
 fn fabric(lower: &str) -> Option<(K, usize)> {
     const FORMS: [&str; 6] = [
