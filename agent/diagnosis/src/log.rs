@@ -3,6 +3,7 @@
 //! Pure parsing: the caller passes bytes in pieces of any size. The log is untrusted: any encoding, binary data, escape
 //! sequences and endless lines use bounded memory and cause no error.
 
+mod attach;
 mod cluster;
 mod codes;
 mod collect;

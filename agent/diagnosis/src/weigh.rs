@@ -19,7 +19,7 @@ mod settings;
 mod unresolved;
 mod view;
 
-pub(crate) use cluster::pod_network;
+pub(crate) use cluster::{admission, pod_network};
 pub(crate) use crash::driver_firmware;
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
@@ -38,7 +38,7 @@ pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };
-pub(crate) use platform::{device_assignment, firmware_file, firmware_tool};
+pub(crate) use platform::{device_assignment, firmware_file, firmware_tool, tool_access};
 pub(crate) use settings::settings;
 
 use rdma_health_node::{

@@ -1,9 +1,8 @@
 //! What Kubernetes, its device and network plugins and their operators report of a pod, by the form of their messages.
 //!
-//! The forms are those of kubelet and scheduler (events), Multus and the plugins that it calls (`error adding container to network`),
-//! drivers of dynamic resource allocation, Kueue and quotas (names of resources), and the start script of driver containers.
+//! The forms are those of kubelet and scheduler (events), Kueue and quotas (names of resources), and the start script of driver containers.
 
-use super::line::is_word;
+use super::{attach, line::is_word};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads, in lower case.
@@ -13,12 +12,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "no devices in device pool",
     "not a device node",
     "allocate failed",
+    "devices unavailable for",
     "exceeded quota",
-    "error adding container to network",
-    "nodeprepareresources failed",
-    "failed to prepare dynamic resources",
-    "rdma device",
-    "rdma dev",
     "[failed]",
     "driver-ready",
     "peermem module",
@@ -26,6 +21,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "sr-iov is not enabled",
     "failed to configure vf",
     "is in use",
+    "is used and will fail",
     "failed to unload",
     "openibd",
     "eap-failure",
@@ -38,7 +34,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 7] = [resource, pool, network, claim, driver, functions, authentication];
+    let readers: [Reader; 5] = [resource, pool, driver, functions, authentication];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -76,6 +72,12 @@ const USERS: [&str; 8] = [
     "nccl", "rccl", "mpi", "perftest", "ib_write", "ib_send", "ib_read", "nvshmem",
 ];
 
+/// Whether a runtime did not start a container because it may not raise its limit of locked memory: `error setting rlimit type 8: operation not
+/// permitted`.
+pub(super) fn refuses_limit(lower: &str) -> bool {
+    lower.contains("rlimit") && lower.contains("not permitted")
+}
+
 /// Whether Kubernetes refuses many pods in the same words: those that have nothing to do with RDMA, too.
 pub(super) fn is_of_any_pod(kind: K) -> bool {
     matches!(kind, K::AdmissionRefused | K::NetworkAttachFailed)
@@ -89,8 +91,8 @@ pub(super) fn concerns_rdma(lower: &str) -> bool {
             .any(|(at, _)| at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphabetic())
     };
     let is_rail = || lower.contains("rail") && lower.contains("\"ovs\"");
-    is_refused_macvlan(lower)
-        || is_of_rdma(lower)
+    is_of_rdma(lower)
+        || attach::is_of_additional(lower)
         || requests_rdma(lower)
         || USERS.iter().any(|name| is_user(name))
         || is_rail()
@@ -130,7 +132,8 @@ const LOCKERS: [&str; 7] = [
 /// A resource that the scheduler, the kubelet, a quota or Kueue does not have: `Insufficient rdma/hca`, `Allocate failed due to
 /// requested number of devices unavailable for nvidia.com/hostdev`, `exceeded quota: ml, requested: rdma/hca=8`.
 fn resource(lower: &str) -> Option<(K, usize)> {
-    const FORMS: [&str; 6] = [
+    const FORMS: [&str; 7] = [
+        "devices unavailable for ",
         "insufficient ",
         "allocate failed",
         "exceeded quota",
@@ -168,39 +171,8 @@ pub(super) fn refuses(lower: &str) -> bool {
     resource(lower).is_some()
 }
 
-/// A plugin that Multus called for an additional network failed. Those that set up a virtual function report its configuration.
-fn network(lower: &str) -> Option<(K, usize)> {
-    let at = lower.find("error adding container to network")?;
-    let rest = &lower[at..];
-    if rest.contains("guid is not valid") {
-        return Some((K::FunctionUnconfigured, at));
-    }
-    (is_of_rdma(lower) || is_refused_macvlan(lower)).then_some((K::NetworkAttachFailed, at))
-}
-
-/// An interface of IP over InfiniBand takes no macvlan: the kernel answers EINVAL.
-fn is_refused_macvlan(lower: &str) -> bool {
-    lower.contains("create macvlan: invalid argument")
-}
-
-/// A driver of dynamic resource allocation could not prepare a device, or could not move it into the pod.
-fn claim(lower: &str) -> Option<(K, usize)> {
-    let prepared = [
-        "nodeprepareresources failed",
-        "failed to prepare dynamic resources",
-    ];
-    if let Some(at) = prepared.iter().find_map(|form| lower.find(form)) {
-        return is_of_rdma(lower).then_some((K::NetworkAttachFailed, at));
-    }
-    let at = lower.find("rdma dev")?;
-    let moves = ["failed to move", "error moving", "cannot move", "unable to move"]
-        .iter()
-        .any(|form| lower[..at].trim_end().ends_with(form));
-    moves.then_some((K::NetworkAttachFailed, at))
-}
-
-/// Modules that a restart of the driver could not unload: `rmmod: ERROR: Module ib_core is in use by: rdma_cm`, `Unloading rdma_cm [FAILED]`,
-/// `Error: Failed to restart openibd`.
+/// Modules that a restart of the driver could not unload: `rmmod: ERROR: Module ib_core is in use by: rdma_cm`, `Module nvidia_peermem is used
+/// and will FAIL driver reload`, `Unloading rdma_cm [FAILED]`, `Error: Failed to restart openibd`.
 pub(super) fn unload(lower: &str) -> Option<(K, usize)> {
     const MODULES: [&str; 10] = [
         "rdma",
@@ -215,13 +187,14 @@ pub(super) fn unload(lower: &str) -> Option<(K, usize)> {
         "hca driver",
     ];
     let names = |text: &str| MODULES.iter().any(|module| text.contains(module));
-    if let Some(at) = lower.find(" is in use") {
+    let in_use = [" is in use", " is used and will fail"];
+    if let Some(at) = in_use.iter().find_map(|words| lower.find(words)) {
         let module = lower[..at].rsplit("module ").next().unwrap_or_default();
         // Modules of a GPU's driver are in the way of a restart only with what moves its memory to an adapter.
         let users = &lower[at..];
         let is_held = ["gdrdrv", "peermem", "peer_mem"]
             .iter()
-            .any(|user| users.contains(user));
+            .any(|user| users.contains(user) || module.contains(user));
         let is_one = lower[..at].contains("module ") && (names(module) || is_held);
         return is_one.then_some((K::ModuleInUse, lower[..at].rfind("module ").unwrap_or_default()));
     }
@@ -340,31 +313,6 @@ mod tests {
             ),
             ("exceeded quota: ml, requested: cpu=8", None),
             (
-                "error adding container to network \"rail\": failed to set up ipam plugin type \"nv-ipam\": no free addresses",
-                Some(K::NetworkAttachFailed),
-            ),
-            (
-                "error adding container to network \"ib\": infiniband sri-ov cni failed to configure vf \"vf ib4 guid is not valid\"",
-                Some(K::FunctionUnconfigured),
-            ),
-            (
-                "error adding container to network \"k8s-pod-network\": connection is unauthorized",
-                None,
-            ),
-            ("nodepreparesources failed", None),
-            (
-                "nodeprepareresources failed for resourceclaim rails: interface configuration is not supported for rdma-only devices",
-                Some(K::NetworkAttachFailed),
-            ),
-            (
-                "nodeprepareresources failed for resourceclaim gpu-0: gpu is lost",
-                None,
-            ),
-            (
-                "runpodsandbox error moving rdma device mlx5_3 to namespace",
-                Some(K::NetworkAttachFailed),
-            ),
-            (
                 "loading hca driver and access layer:                       [failed]",
                 Some(K::ModuleMissing),
             ),
@@ -378,6 +326,10 @@ mod tests {
                 Some(K::ModuleInUse),
             ),
             ("rmmod: error: module nvidia is in use by: nvidia_uvm", None),
+            (
+                "module nvidia_peermem is used and will fail driver reload, aborting execution.",
+                Some(K::ModuleInUse),
+            ),
             (
                 "rdma4: ctrl-event-eap-failure eap authentication failed",
                 Some(K::PortUnauthorised),

@@ -13,7 +13,7 @@ mod tools;
 use std::sync::LazyLock;
 
 use super::{
-    cluster, codes, compile, fabric, grammar, operator,
+    attach, cluster, codes, compile, fabric, grammar, operator,
     phrases::{Occurrence, Phrases},
     pods, services,
 };
@@ -302,6 +302,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| cluster::unload(lower))
         .or_else(|| compile::find(lower))
         .or_else(|| services::find(lower))
+        // The failed attachment says more than what a plugin did not find for it.
+        .or_else(|| attach::find(lower))
     {
         return Some(found);
     }

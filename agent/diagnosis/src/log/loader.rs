@@ -9,6 +9,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "cannot open dynamic library",
     "undefined symbol",
     "not found (required by",
+    "version `",
     "not defined in file",
     "=> not found",
     "/plugin: could not find",
@@ -139,9 +140,14 @@ pub(super) fn is_misfit(lower: &str) -> bool {
 }
 
 fn place_of_misfit(lower: &str) -> Option<usize> {
-    ["not found (required by", "not defined in file"]
+    let in_full = ["not found (required by", "not defined in file"]
         .iter()
-        .find_map(|words| lower.find(words))
+        .find_map(|words| lower.find(words));
+    in_full.or_else(|| {
+        // A terminal wrapped the rest: who requires it.
+        let at = lower.find("version `")?;
+        lower.trim_end().ends_with("' not found").then_some(at)
+    })
 }
 
 /// ``libc.so.6: version `GLIBC_2.34' not found (required by …/libnccl-net.so)``, `libx.so: undefined symbol: ucp_init_version`,
@@ -165,7 +171,11 @@ fn misfit(lower: &str) -> Option<(K, usize)> {
     if names.contains("`ibverbs_private_") {
         return Some((K::LibraryMismatch, at));
     }
-    let of_verbs = || names.contains("`ibverbs_") || VERBS.iter().any(|library| names.contains(library));
+    let versions = ["`ibverbs_", "`mlx5_", "`efa_", "`rdmacm_"];
+    let of_verbs = || {
+        versions.iter().any(|version| names.contains(version))
+            || VERBS.iter().any(|library| names.contains(library))
+    };
     (is_communication(names) || of_verbs()).then_some((K::BackendMissing, at))
 }
 
@@ -290,6 +300,8 @@ mod tests {
                 "libibverbs.so.1: version `ibverbs_private_22' not found (required by /usr/lib64/libibverbs/libmlx5-rdmav2.so)",
                 Some(K::LibraryMismatch),
             ),
+            ("version `ibverbs_private_34' not found", Some(K::LibraryMismatch)),
+            ("version `glibcxx_3.4.30' not found", None),
             (
                 "libmlx5.so.1: version `mlx5_1.24' not found (required by /opt/hpcx/lib/libnccl-net.so)",
                 Some(K::BackendMissing),

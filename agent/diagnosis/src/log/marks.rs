@@ -49,6 +49,9 @@ pub struct Marks {
     /// A command of libfabric's tools selects the provider verbs.
     #[serde(skip)]
     pub provider_verbs: bool,
+    /// `show_gids` found none.
+    #[serde(skip)]
+    pub no_gids: bool,
     /// It is about the driver package of the adapters, or about the operator that installs it.
     #[serde(skip)]
     pub ofed: bool,
@@ -129,6 +132,8 @@ enum Mark {
     /// The name of a device follows.
     LocalDevice,
     ProviderVerbs,
+    /// Their number follows.
+    Gids,
     Reloads,
     Ofed,
     /// The length of a region follows.
@@ -188,6 +193,7 @@ const WORDS: &[(&str, Mark)] = &[
     ("local device:", Mark::LocalDevice),
     ("-p verbs", Mark::ProviderVerbs),
     ("-p \"verbs", Mark::ProviderVerbs),
+    ("n_gids_found=", Mark::Gids),
     ("nicclusterpolicy", Mark::Ofed),
     ("mofed", Mark::Ofed),
     ("mlnx_ofed", Mark::Ofed),
@@ -345,6 +351,7 @@ impl Marks {
                     self.names_device |= is_rdma_name(lower[found.end..].trim());
                 }
                 Some((_, Mark::ProviderVerbs)) => self.provider_verbs = true,
+                Some((_, Mark::Gids)) => self.no_gids = number(&lower[found.end..]) == Some(0),
                 Some((_, Mark::Reloads)) => self.reloads = true,
                 Some((_, Mark::Reconnects)) => self.reconnects = true,
                 Some((_, Mark::HyperV)) => self.hyperv = true,

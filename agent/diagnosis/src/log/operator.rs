@@ -46,6 +46,15 @@ pub(super) const ANCHORS: &[&str] = &[
     "vf link",
     "numvfs",
     "crashloopbackoff",
+    "eswitch mode to",
+    "guid pool for",
+    "guid allocation",
+    "link type change",
+    "in dpu mode",
+    "vfs found for device",
+    "dkms module",
+    "drivers inventory",
+    "nicclusterpolicy",
 ];
 
 /// Reads one form of message from a line in lower case: what it shows, and where.
@@ -53,7 +62,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 5] = [build, not_ready, claim, functions, modules];
+    let readers: [Reader; 6] = [build, not_ready, claim, functions, modules, policy];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -105,7 +114,9 @@ fn headers(lower: &str) -> Option<usize> {
 /// The build of a driver package and the start of a driver container: `Failed to build mlnx-nvme DEB`, `Failed to install
 /// mlnx-ofed-kernel DEB`, `Timeout (600 sec.) awating DTK compilation`, `Failed to build driver: exit status 1`.
 fn build(lower: &str) -> Option<(K, usize)> {
-    const WHOLE: [&str; 8] = [
+    const WHOLE: [&str; 10] = [
+        "failed to discover dkms module",
+        "drivers inventory folder unreachable",
         "dtk compilation",
         "failed to build driver",
         "failed to install driver",
@@ -153,7 +164,9 @@ fn build(lower: &str) -> Option<(K, usize)> {
 /// A driver container that is not ready, in what `kubectl` lists and what the operator logs: `mofed-ubuntu22.04-ds-x8k2r 0/1
 /// CrashLoopBackOff`, `State not ready: state-OFED`.
 fn not_ready(lower: &str) -> Option<(K, usize)> {
-    const STATES: [&str; 7] = [
+    const STATES: [&str; 9] = [
+        "back-off pulling image",
+        "failed to pull image",
         "crashloopbackoff",
         "notready",
         "not ready",
@@ -201,7 +214,14 @@ fn claim(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that a daemon could not create or configure: `SetSriovNumVfs(): fail to set NumVfs file`, `Fail to configure sriov;
 /// error = Link not found`, `cannot config SRIOV device: NumVfs (16) is larger than TotalVfs (8)`.
 fn functions(lower: &str) -> Option<(K, usize)> {
-    const STEPS: [&str; 14] = [
+    const STEPS: [&str; 20] = [
+        // Of the plugin for adapters of NVIDIA.
+        "set eswitch mode to",
+        "guid pool for pci",
+        "guid allocation found for vf",
+        "support link type change",
+        "is in dpu mode",
+        "number of vfs found for device",
         "configsriov",
         "createvfs()",
         "configurevfguid()",
@@ -223,6 +243,9 @@ fn functions(lower: &str) -> Option<(K, usize)> {
         "is not ready",
         "not in the range",
         "unsupported",
+        "not support",
+        "unexpected number",
+        "no guid",
     ]
     .iter()
     .any(|words| lower.contains(words));
@@ -245,6 +268,16 @@ pub(super) fn has_reason(symptom: &Symptom) -> bool {
         K::ModuleInUse => lower.contains(" in use by"),
         _ => true,
     }
+}
+
+/// The API server refuses a policy of the Network Operator, which then changes nothing: `admission webhook "…" denied the request:
+/// NicClusterPolicy.mellanox.com "nic-cluster-policy" is invalid: spec.rdmaSharedDevicePlugin.config: …`.
+fn policy(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("nicclusterpolicy")?;
+    let is_refused = ["is invalid", "denied the request"]
+        .iter()
+        .any(|words| lower.contains(words));
+    is_refused.then_some((K::ResourceUnavailable, at))
 }
 
 /// `RDMA modules are not loaded, you may need to install rdma-core package`.
@@ -320,6 +353,24 @@ mod tests {
                 Some(K::DriverNotReady),
             ),
             ("mofed-ubuntu22.04-7c5b-ds-x8k2r   1/1   running   0", None),
+            (
+                "back-off pulling image \"nvcr.io/nvidia/mellanox/doca-driver:25.04-ubuntu24.04-amd64\"",
+                Some(K::DriverNotReady),
+            ),
+            (
+                "error sriov/sriov.go:1 can't set eswitch mode to [switchdev] on device [0000:0c:00.0]: operation not supported",
+                Some(K::FunctionUnconfigured),
+            ),
+            ("set eswitch mode to switchdev", None),
+            (
+                "error: no guid allocation found for vf id: 3 on pf 0000:0c:00.0",
+                Some(K::FunctionUnconfigured),
+            ),
+            (
+                "nicclusterpolicy.mellanox.com \"nic-cluster-policy\" is invalid: spec.sriovdeviceplugin.config",
+                Some(K::ResourceUnavailable),
+            ),
+            ("nicclusterpolicy nic-cluster-policy is ready", None),
             (
                 "prepare dynamic resources: dra driver dra.net is not registered",
                 Some(K::ResourceUnavailable),

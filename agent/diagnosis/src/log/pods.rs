@@ -19,6 +19,11 @@ pub(super) const ANCHORS: &[&str] = &[
     "vfio",
     "failed to start device",
     "lastsyncerror",
+    "denied by ",
+    "warden rejected",
+    "cdi spec",
+    "cdi json",
+    "hostpath type check failed",
     "failed to run ",
     "ibvdevlist",
     "device path /dev/infiniband/",
@@ -29,7 +34,17 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 7] = [refused, plugin, driver, assigned, incus, configured, listed];
+    let readers: [Reader; 9] = [
+        policy_of_functions,
+        refused,
+        plugin,
+        described,
+        driver,
+        assigned,
+        incus,
+        configured,
+        listed,
+    ];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -38,10 +53,19 @@ fn place(lower: &str, words: &[&str]) -> Option<usize> {
     words.iter().find_map(|words| lower.find(words))
 }
 
+/// The webhook of the SR-IOV operator refuses a policy for virtual functions: `admission webhook "operator-webhook.sriovnetwork.openshift.io"
+/// denied the request: no supported NIC is selected by the nicSelector in CR policy-1`.
+fn policy_of_functions(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("denied the request")?;
+    let is_one = lower[..at].contains("webhook") && lower[..at].contains("sriov");
+    is_one.then_some((K::FunctionUnconfigured, at))
+}
+
 /// A webhook refuses a pod: `admission webhook "validation.gatekeeper.sh" denied the request: [psp-capabilities] container <worker> has a
-/// disallowed capability`. Kyverno gives the reason in the lines that follow.
+/// disallowed capability`. Kyverno and the warden of GKE give the reason in the lines that follow: `{"[denied by
+/// autogke-disallow-hostnamespaces]": …}`.
 fn refused(lower: &str) -> Option<(K, usize)> {
-    const REASONS: [&str; 12] = [
+    const REASONS: [&str; 13] = [
         "hostpath",
         "host-path",
         "host path",
@@ -52,17 +76,25 @@ fn refused(lower: &str) -> Option<(K, usize)> {
         "hostnetwork",
         "host network",
         "host namespace",
+        "hostnamespace",
         "hostipc",
         "/dev/infiniband",
     ];
     let at = place(
         lower,
-        &["denied the request", "denied request", "was blocked due to"],
+        &[
+            "denied the request",
+            "denied request",
+            "was blocked due to",
+            "[denied by ",
+        ],
     )?;
     let rest = &lower[at..];
     let is_policy =
         !rest.starts_with("was blocked") || rest.contains("following polic") || rest.contains("policies");
-    let follows = rest.starts_with("was blocked") || rest.trim_end().ends_with("request:");
+    let follows = rest.starts_with("was blocked")
+        || rest.trim_end().ends_with("request:")
+        || rest.contains("warden rejected");
     let is_reason = REASONS.iter().any(|reason| lower.contains(reason));
     (is_policy && (follows || is_reason)).then_some((K::AdmissionRefused, at))
 }
@@ -87,6 +119,22 @@ fn plugin(lower: &str) -> Option<(K, usize)> {
         .any(|name| lower.contains(name));
     let at = place(lower, &STATES).filter(|_| is_plugin && !of_gpu && is_of_rdma(lower))?;
     Some((K::ResourceUnavailable, at))
+}
+
+/// A device plugin could not describe a device for the runtime: `CreateCDISpecForPool(): can not create CDI json: invalid CDI Spec: failed add
+/// device "0000:af:02.0": invalid device, empty device edits`. Its devices have PCI addresses; those of a GPU have other names.
+fn described(lower: &str) -> Option<(K, usize)> {
+    const FORMS: [&str; 4] = [
+        "can not create cdi json",
+        "cannot create cdi json",
+        "error creating cdi spec",
+        "update cdi specs",
+    ];
+    let at = place(lower, &FORMS)?;
+    let fails = ["can not", "cannot", "can't", "error"]
+        .iter()
+        .any(|word| lower.contains(word));
+    (fails && !lower.contains("gpu")).then_some((K::ResourceUnavailable, at))
 }
 
 /// A driver of dynamic resource allocation ends when it starts, or does not find the device of a claim: `app.go:153] driver failed to start: start
@@ -150,7 +198,13 @@ fn configured(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = lower.find(LABEL) {
         let said = lower[at + LABEL.len()..].trim_matches([' ', '"', '\'', '\r']);
         let is_empty = said.is_empty() || said.starts_with("syncstatus");
-        return (!is_empty).then_some((K::FunctionUnconfigured, at));
+        // With Secure Boot, the tool for the firmware cannot reach the adapter.
+        let kind = if said.contains("lockdown") {
+            K::ToolNoAccess
+        } else {
+            K::FunctionUnconfigured
+        };
+        return (!is_empty).then_some((kind, at));
     }
     let at = lower.find("failed to run ")?;
     let tool = lower[at + "failed to run ".len()..].trim_start_matches(['"', '\'', '`']);
@@ -201,6 +255,28 @@ mod tests {
             (
                 "admission webhook \"validate.nginx.ingress.kubernetes.io\" denied the request: host is already defined",
                 None,
+            ),
+            (
+                "admission webhook \"operator-webhook.sriovnetwork.openshift.io\" denied the request: no supported nic is selected",
+                Some(K::FunctionUnconfigured),
+            ),
+            (
+                "admission webhook \"warden.gke.io\" denied the request: gke warden rejected the request because it violates",
+                Some(K::AdmissionRefused),
+            ),
+            (
+                "violations: {\"[denied by autogke-disallow-hostnamespaces]\":[\"enabling hostnetwork is not allowed\"]}",
+                Some(K::AdmissionRefused),
+            ),
+            ("connection denied by peer", None),
+            (
+                "can't update cdi specs: invalid cdi spec: failed add device \"0000:af:02.0\": invalid device, empty device edits",
+                Some(K::ResourceUnavailable),
+            ),
+            ("gpu: error creating cdi spec: no device", None),
+            (
+                "lastsyncerror: 'mellanox device detected when in lockdown mode'",
+                Some(K::ToolNoAccess),
             ),
             (
                 "back-off restarting failed container rdma-shared-dp in pod rdma-shared-dp-ds-4x2lq",

@@ -300,6 +300,13 @@ impl Recogniser {
         if cluster::is_of_any_pod(symptom.kind) && !cluster::concerns_rdma(&line.lower) {
             symptom.grade = symptom::Grade::Note;
         }
+        // Any container is refused in the same words.
+        if self.requested
+            && symptom.kind == SymptomKind::MemlockWarning
+            && cluster::refuses_limit(&line.lower)
+        {
+            symptom.grade = symptom::Grade::Failure;
+        }
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),

@@ -254,6 +254,10 @@ impl Successes {
             K::ResourceUnavailable if symptom.text.to_ascii_lowercase().contains("insufficient ") => {
                 self.waiting.is_scheduled()
             }
+            // The next attempt attached the pod's networks.
+            K::NetworkAttachFailed | K::FunctionUnconfigured if self.waiting.is_attached(symptom.line) => {
+                true
+            }
             // The plugin has devices in another pool.
             K::ResourceUnavailable if symptom.text.contains("no devices in device pool, skip") => {
                 self.plugin.is_some()

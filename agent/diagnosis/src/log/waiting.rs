@@ -1,4 +1,4 @@
-//! What lines wait for, and whether it came: a node for a pod, the driver of the adapters for a container.
+//! What lines wait for, and whether it came: a node or the networks for a pod, the driver of the adapters for a container.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "insufficient",
     "successfully assigned",
     "started container",
+    "container started",
+    "create pod sandbox",
     "waiting for",
     "successfully loaded",
     "is ready",
@@ -17,15 +19,46 @@ pub(super) const ANCHORS: &[&str] = &[
 /// The most pods that are followed.
 const MAX_PODS: usize = 64;
 
+/// Pods of which an event reports a failure, until another one shows that it is over.
+#[derive(Debug, Default)]
+struct Pods {
+    /// Those that wait; an empty name where the line has none.
+    waiting: BTreeSet<String>,
+    /// Whether one that waited waits no longer.
+    came: bool,
+    /// Whether more pods wait than are followed.
+    more: bool,
+}
+
+impl Pods {
+    fn wait(&mut self, name: &str) {
+        if self.waiting.len() < MAX_PODS {
+            self.waiting.insert(name.to_owned());
+        } else {
+            self.more = true;
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        let came = self.waiting.remove(name) | self.waiting.remove("");
+        self.came |= came;
+    }
+
+    /// Whether pods waited, and none waits any longer.
+    fn are_done(&self) -> bool {
+        self.came && self.waiting.is_empty() && !self.more
+    }
+}
+
 /// What is awaited.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// The pods that the scheduler refused and that have no node since; an empty name where the line has none.
-    pods: BTreeSet<String>,
-    /// Whether a pod that was refused got its node.
-    came: bool,
-    /// Whether more pods were refused than are followed.
-    more: bool,
+    /// The pods that the scheduler refused and that have no node since.
+    scheduled: Pods,
+    /// The pods whose networks could not be attached and that did not start since.
+    attached: Pods,
+    /// The lines that report a failed attachment.
+    failed: BTreeSet<u64>,
     /// The last line that waits for the driver.
     driver: Option<u64>,
     /// The last line that shows that the driver is there.
@@ -36,19 +69,19 @@ impl Waiting {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str, line: u64) {
         if lower.contains("insufficient ") && cluster::refuses(lower) {
-            if self.pods.len() < MAX_PODS {
-                self.pods.insert(pod(lower).to_owned());
-            } else {
-                self.more = true;
-            }
+            self.scheduled.wait(pod(lower));
+        } else if lower.contains("failedcreatepodsandbox") && self.failed.len() < MAX_PODS {
+            self.attached.wait(pod(lower));
+            self.failed.insert(line);
         } else if let Some((_, rest)) = lower.split_once("successfully assigned ") {
             let name = rest.split_whitespace().next().unwrap_or_default();
-            let name = name.rsplit('/').next().unwrap_or_default();
-            let came = self.pods.remove(name) | self.pods.remove("");
-            self.came |= came;
-        } else if lower.contains("started container") {
-            let came = self.pods.remove(pod(lower)) | self.pods.remove("");
-            self.came |= came;
+            self.scheduled.end(name.rsplit('/').next().unwrap_or_default());
+        } else if ["started container", "container started"]
+            .iter()
+            .any(|words| lower.contains(words))
+        {
+            self.scheduled.end(pod(lower));
+            self.attached.end(pod(lower));
         }
         if for_driver(lower).is_some() {
             self.driver = Some(line);
@@ -59,7 +92,12 @@ impl Waiting {
 
     /// Whether every pod that the scheduler refused got a node later.
     pub(super) fn is_scheduled(&self) -> bool {
-        self.came && self.pods.is_empty() && !self.more
+        self.scheduled.are_done()
+    }
+
+    /// Whether this line reports that the networks of a pod could not be attached, and the pods of all such lines started later.
+    pub(super) fn is_attached(&self, line: Option<u64>) -> bool {
+        line.is_some_and(|line| self.failed.contains(&line)) && self.attached.are_done()
     }
 
     /// Whether the driver came that lines wait for.
@@ -139,6 +177,19 @@ mod tests {
         let other = "failedscheduling pod/nccl-1 0/12 nodes are available: 9 insufficient rdma/hca";
         assert!(!after(&[other, ASSIGNED]).is_scheduled());
         assert!(after(&[other, "successfully assigned ml/nccl-1 to gpu-1"]).is_scheduled());
+    }
+
+    #[test]
+    fn a_pod_that_started_after_all_is_told_from_one_that_waits_for_its_network() {
+        const FAILED: &str =
+            "warning failedcreatepodsandbox 58s kubelet failed to create pod sandbox: multus: link not found";
+        const STARTED: &str = "normal started 43s kubelet started container nccl";
+        assert!(after(&[FAILED, STARTED]).is_attached(Some(1)));
+        assert!(!after(&[FAILED, STARTED]).is_attached(Some(2)));
+        assert!(!after(&[FAILED, STARTED, FAILED]).is_attached(Some(1)));
+        assert!(!after(&[STARTED, FAILED]).is_attached(Some(2)));
+        let other = FAILED.replace("kubelet", "pod/nccl-1");
+        assert!(!after(&[&other, "started pod/nccl-0 started container nccl"]).is_attached(Some(1)));
     }
 
     #[test]

@@ -166,7 +166,7 @@ kinds! {
     GdrDisabled: Degraded, "gdr-disabled", "GPU memory is copied through host memory: no path between GPU and NIC";
     GdrTooFar: Degraded, "gdr-too-far", "GPU memory is copied through host memory: GPU and NIC are too distant from each other";
     PeerMemorySymbol: Failure, "peer-memory-symbol", "the peer-memory module cannot load: symbol ib_register_peer_memory_client is missing";
-    MemlockWarning: Degraded, "memlock-warning", "libibverbs warns of a low memory-lock limit";
+    MemlockWarning: Degraded, "memlock-warning", "a program warns of a low memory-lock limit, or a container runtime may not raise it";
     IommuFault: Failure, "iommu-fault", "the IOMMU blocked a DMA transfer";
     PortError: Failure, "port-error", "a port went down while the job ran";
     DeviceFatal: Failure, "device-fatal", "the adapter reported a fatal error";

@@ -198,15 +198,15 @@ pub(super) static ADMISSION_POLICY: KnownCause = KnownCause {
     title: "The cluster's policy refuses what the pod needs for RDMA",
     explanation: "RDMA in a pod usually needs the capability IPC_LOCK, or an unlimited memlock limit of the container runtime. PodSecurity \
     level restricted and the default SecurityContextConstraints (SCC) of OpenShift forbid added capabilities and host paths.",
-    next_step: "Drop hostNetwork, privileged and host paths from the pod, and request the RDMA resource of the device plugin in place of mounting \
-    /dev/infiniband. Allow what is left: on OpenShift, bind the pod's service account to an SCC with \
+    next_step: "Drop from the pod what the message refuses and RDMA does not need: hostNetwork, privileged and host paths (request the RDMA resource of \
+    the device plugin in place of mounting /dev/infiniband). Allow what is left, most often the capability IPC_LOCK: on OpenShift, bind the pod's service account to an SCC with \
     allowedCapabilities: [IPC_LOCK]; with PodSecurity, label the namespace pod-security.kubernetes.io/enforce=privileged; \
     with Kyverno or Gatekeeper, exempt the namespace from the policy that the message names.",
     rules: &[],
     cases: &[],
     often: &[AdmissionRefused],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::admission,
 };
 
 pub(super) static POD_NETWORK: KnownCause = KnownCause {

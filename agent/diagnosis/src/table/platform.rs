@@ -48,7 +48,7 @@ pub(super) static TOOL_ACCESS: KnownCause = KnownCause {
     cases: &[],
     often: &[ToolNoAccess],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::tool_access,
 };
 
 pub(super) static FIRMWARE_TOOL: KnownCause = KnownCause {

@@ -1,6 +1,6 @@
 //! What Kubernetes could not give a pod: resources, networks, virtual functions.
 
-use super::{Case, Scales, pods};
+use super::{Case, Scales, logged, pods};
 use crate::symptom::{Symptom, SymptomKind};
 
 /// What to do about a resource that a pod requests and does not get.
@@ -83,10 +83,7 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             netns_mode=0 in /etc/modprobe.d. The device plugin for shared RDMA devices does not work in this mode."
                 .into(),
         );
-    } else if ["macvlan", "ipvlan"]
-        .iter()
-        .any(|kind| text.contains(&format!("create {kind}")))
-    {
+    } else if is_of_master(&text) {
         scales.next_step = Some(
             "Look at the master that the NetworkAttachmentDefinition names: ip -d link show MASTER. If it is an interface of IP over InfiniBand \
             (link/infiniband), macvlan and ipvlan in mode L2 cannot stand on it: use ipoib-cni (type ipoib), host-device or a virtual \
@@ -99,13 +96,6 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             "The virtual function did not take the VLAN of the network. InfiniBand functions have none: use ib-sriov-cni (linkType: ib in the \
             network), with a partition key (pkey) in place of the VLAN. On Ethernet, driver or firmware refuse it: leave vlan out of the network, or \
             update them."
-                .into(),
-        );
-    } else if text.contains("allocate ip in range") {
-        scales.next_step = Some(
-            "The IPAM plugin has no free address. List what is taken: kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml. Enlarge the range in the \
-            NetworkAttachmentDefinition, or delete reservations of pods that no longer exist (whereabouts' ip-reconciler does so); each pod needs one address \
-            for each of its interfaces."
                 .into(),
         );
     } else if ["pci addr is required", "specify either \"device\""]
@@ -144,6 +134,30 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+}
+
+/// Whether macvlan or ipvlan could not stand on the network device that the network names.
+fn is_of_master(text: &str) -> bool {
+    let is_one = ["macvlan", "ipvlan"].iter().any(|kind| text.contains(kind));
+    let of_device = [
+        "create macvlan",
+        "create ipvlan",
+        "lookup master",
+        "link not found",
+    ]
+    .iter()
+    .any(|words| text.contains(words));
+    is_one && of_device
+}
+
+/// The cluster's policy refuses the pod, for what its message names.
+pub(crate) fn admission(case: &Case<'_>, scales: &mut Scales) {
+    let refused: Vec<String> = case
+        .seen(&[SymptomKind::AdmissionRefused])
+        .map(|symptom| symptom.text.to_ascii_lowercase())
+        .collect();
+    scales.next_step = pods::policy(&refused.join(" ")).map(str::to_owned);
+    logged(case, scales);
 }
 
 /// What to do about a virtual function that could not be configured, as far as the message shows.

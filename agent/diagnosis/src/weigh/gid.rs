@@ -397,6 +397,12 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
             "the local GID is ::, an empty entry, but the ports of this node have GIDs",
         );
     }
+    if all_have && case.log.is_some_and(|log| log.marks.no_gids) {
+        scales.shows(
+            "log",
+            "show_gids finds no GID where the job runs, but the ports of this node have GIDs",
+        );
+    }
     if found_none(case) && all_have {
         scales.fits(
             "GID tables",

@@ -118,11 +118,18 @@ fn without_provider(case: &Case<'_>) -> Option<&'static str> {
             && symptom.text.contains("fi_getinfo")
             && symptom.named.errno == Some(Errno::ENODATA)
     };
-    case.symptoms.iter().any(|symptom| is_one(symptom)).then_some(
+    if !case.symptoms.iter().any(|symptom| is_one(symptom)) {
+        return None;
+    }
+    Some(if case.is_efa() {
+        "Where the job runs, compare ls /dev/infiniband with ls /sys/class/infiniband: the provider efa of libfabric finds no device that it can open (-61). A pod gets \
+        exactly its devices by requesting vpc.amazonaws.com/efa. Do not mount the host path /dev/infiniband as well: it also shows files that the pod's cgroup refuses, and \
+        then the provider may give up. FI_LOG_LEVEL=warn fi_info -p efa shows its reason."
+    } else {
         "No provider of libfabric has what the program asks for (-61). fi_info -p verbs -v shows what it finds where the job runs, and FI_LOG_LEVEL=info why it \
         leaves out the rest. verbs finds a port only if its network device has an IP address: on InfiniBand set one up with IPoIB (modprobe ib_ipoib, ip addr add). \
-        If it finds nothing, check ls /dev/infiniband; if it finds the port, the program asks for another domain, address or capability.",
-    )
+        If it finds nothing, check ls /dev/infiniband; if it finds the port, the program asks for another domain, address or capability."
+    })
 }
 
 /// What to do where containers see only the RDMA devices of their own network namespace.

@@ -3,7 +3,7 @@
 use rdma_health_node::node::VerbsDevice;
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, exhausted, view};
+use super::{Case, Scales, exhausted, pods, view};
 use crate::{
     job_view::AMPLE_MEMLOCK,
     symptom::{Symptom, SymptomKind},
@@ -64,16 +64,8 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
         }
         return;
     }
-    if let Some(printed) = case.log.and_then(|log| log.memlock) {
-        let source = format!("log line {}", printed.line);
-        match printed.bytes {
-            Some(bytes) if bytes < AMPLE_MEMLOCK => {
-                scales.shows(source, format!("ulimit -l prints {} KiB", bytes / 1024));
-                return;
-            }
-            // The job may have been started in another way.
-            _ => scales.doubts(source, "ulimit -l prints a high limit"),
-        }
+    if is_printed(case, scales) {
+        return;
     }
     if case.log.is_some_and(|log| log.marks.unlimited)
         && case.seen(&[SymptomKind::MemlockWarning]).next().is_none()
@@ -82,6 +74,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     // The program read its own limit.
     if let Some(symptom) = case.seen(&[SymptomKind::MemlockWarning]).next() {
+        scales.next_step = pods::limit(symptom).map(str::to_owned);
         return scales.fits(&symptom.source, &symptom.text);
     }
     // A probe runs under the helper's limit. A helper that the agent starts inherits the agent's limit.
@@ -134,6 +127,25 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     if of_pods.is_empty() && !probed {
         scales.unseen("memlock limit of the job (ulimit -l where it runs)");
+    }
+}
+
+/// What a shell printed of the limit; whether that decides.
+fn is_printed(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let Some(printed) = case.log.and_then(|log| log.memlock) else {
+        return false;
+    };
+    let source = format!("log line {}", printed.line);
+    match printed.bytes {
+        Some(bytes) if bytes < AMPLE_MEMLOCK => {
+            scales.shows(source, format!("ulimit -l prints {} KiB", bytes / 1024));
+            true
+        }
+        // The job may have been started in another way.
+        _ => {
+            scales.doubts(source, "ulimit -l prints a high limit");
+            false
+        }
     }
 }
 
@@ -333,11 +345,7 @@ pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
         symptom.kind == SymptomKind::NotPermitted && (text.contains("avc:") || text.contains("apparmor"))
     };
     if let Some(symptom) = case.symptoms.iter().find(by_policy) {
-        scales.next_step = Some(
-            "SELinux or AppArmor denied the access. SELinux: setsebool -P container_use_devices=on for containers, or show and add the \
-            missing rule with ausearch -m avc -ts recent | audit2allow. AppArmor: add /dev/infiniband/* rw to the profile."
-                .into(),
-        );
+        scales.next_step = Some(pods::denied(symptom).to_owned());
         return scales.shows(&symptom.source, &symptom.text);
     }
     let refused = |symptom: &&&Symptom| symptom.kind == SymptomKind::NotPermitted;

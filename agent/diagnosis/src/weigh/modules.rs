@@ -138,7 +138,10 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
         ));
         return;
     }
-    if text.contains("rdma resources for") {
+    if ["rdma resources for", "rdma is required in"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
         scales.next_step = Some(OF_DRIVER.to_owned());
         return;
     }
@@ -154,6 +157,9 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     });
     if case.node.modules.has(module) == Some(true) {
         scales.doubts("/proc/modules", format!("{module} is loaded now"));
+        if text.contains("/dev/infiniband") {
+            scales.next_step = Some(OF_FILES.to_owned());
+        }
     }
 }
 
@@ -161,6 +167,11 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
 const OF_DRIVER: &str = "Load the RDMA driver of the adapter on the node: modprobe mlx5_ib (bnxt_re, irdma, ionic_rdma for those of Broadcom, Intel and AMD). ls \
     /sys/bus/pci/devices/ADDRESS/infiniband must then list a device. If it does not, the function may be of a model without RDMA, or RDMA is off for it: \
     devlink dev param show pci/ADDRESS name enable_roce.";
+
+/// What to do where a container shall have a file that the host does not have, and the module that makes it is loaded.
+const OF_FILES: &str = "Give the container only files that the host has: ls -l /dev/infiniband on the host lists them. The numbers of uverbsN change when the driver \
+    starts again or an adapter is missing, so start the container (or the device plugin) again after that. If the directory is empty although the module is loaded, \
+    udev did not make the files: udevadm trigger --subsystem-match=infiniband_verbs.";
 
 /// The module that a message misses; `text` is the message in lower case.
 fn module_of(symptom: &Symptom, text: &str) -> &'static str {

@@ -16,6 +16,20 @@ pub(crate) fn firmware_tool(case: &Case<'_>, scales: &mut Scales) {
     logged(case, scales);
 }
 
+/// A tool that did not reach the adapter, where an operator calls it.
+pub(crate) fn tool_access(case: &Case<'_>, scales: &mut Scales) {
+    let mut found = case.seen(&[SymptomKind::ToolNoAccess]);
+    if found.any(|symptom| has(symptom, &["lastsyncerror"])) {
+        scales.next_step = Some(
+            "Set the adapter's firmware without the SR-IOV operator, because lockdown (Secure Boot) keeps its tool from the adapter: with Secure Boot off, or before the node \
+            joins, mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N. Then let the operator leave the firmware alone: disablePlugins: [mellanox] in SriovOperatorConfig. \
+            cat /sys/kernel/security/lockdown shows the state."
+                .into(),
+        );
+    }
+    logged(case, scales);
+}
+
 /// A function that cannot be given to a virtual machine: files that the hypervisor may not open, or an IOMMU group that is not free.
 pub(crate) fn device_assignment(case: &Case<'_>, scales: &mut Scales) {
     let mut refused = case.seen(&[SymptomKind::AssignRefused]);

@@ -49,6 +49,17 @@ pub(super) fn resource(text: &str) -> Option<&'static str> {
             "Raise the nominal quota of the resource in the ClusterQueue, or wait for a workload to end: kubectl describe clusterqueue. It must list the RDMA \
             resource among coveredResources, with a quota in the flavor of the job.",
         ),
+        (
+            &["nicclusterpolicy"],
+            "Correct the field of the NicClusterPolicy that the message names, and apply it again: until then the Network Operator deploys nothing of it. config is JSON text; a \
+            resource name has letters, digits, - and _ only, and its prefix is a domain. kubectl get nicclusterpolicies -o yaml shows the state of each part.",
+        ),
+        (
+            &["cdi json", "cdi spec"],
+            "Give the pool devices that have files: the plugin could not describe one of them for the runtime (empty device edits: the function has no file to pass \
+            on). For RDMA set isRdma: true in the SriovNetworkNodePolicy and load the RDMA driver (modprobe mlx5_ib; rdma link show lists the function), for DPDK bind it to \
+            vfio-pci. If the pool is of plain network devices, set useCDI: false in SriovOperatorConfig.",
+        ),
     ];
     first(STEPS, text)
 }
@@ -65,6 +76,75 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             &["no net directory"],
             "Bind the function to its network driver again (mlx5_core) in place of vfio-pci, or remove vfio-pci from the selectors of this pool: host-device \
             and rdma-cni need a network device. lspci -nnk -s ADDRESS shows the driver in use.",
+        ),
+        (
+            &["network-attachment-definition"],
+            "Create the network, or correct its name: the pod's annotation k8s.v1.cni.cncf.io/networks names one that its namespace does not have. kubectl get \
+            network-attachment-definitions -A lists all; write NAMESPACE/NAME for one of another namespace. An operator makes it from a SriovNetwork, \
+            HostDeviceNetwork or MacvlanNetwork, in the namespace that networkNamespace names.",
+        ),
+        (
+            &["failed to find plugin"],
+            "Install the plugin on this node: its program is not in the directory that the message names (ls /opt/cni/bin). A DaemonSet puts it there (cni-plugins, \
+            sriov-cni, ib-sriov-cni, rdma-cni, whereabouts, nv-ipam): kubectl get ds -A shows whether its pod runs on this node. K3s and RKE2 have other \
+            directories, which the DaemonSet must mount.",
+        ),
+        (
+            &[
+                "no free addresses",
+                "no ip addresses available",
+                "allocate ip in range",
+            ],
+            "Give the network more addresses: the IPAM plugin has none left, and each pod needs one for each of its interfaces. List what is taken: kubectl get \
+            ippools.whereabouts.cni.cncf.io -A -o yaml, kubectl get ippools.nv-ipam.nvidia.com,cidrpools.nv-ipam.nvidia.com -A -o yaml, ls /var/lib/cni/networks (host-local). \
+            Enlarge the range, or delete reservations of pods that no longer exist.",
+        ),
+        (
+            &["configuration for pool"],
+            "Create the pool of addresses that the network names, or let it include this node: kubectl get ippools.nv-ipam.nvidia.com,cidrpools.nv-ipam.nvidia.com \
+            -A -o yaml. poolName and poolType in the network must be those of a pool, its nodeSelector must select the node, and status.allocations must \
+            list the node. Then read the log of the pods nv-ipam-controller and nv-ipam-node.",
+        ),
+        (
+            &["is already allocated"],
+            "Find the pod that has the function: cat /var/lib/cni/sriov/pci/ADDRESS on the node names its network namespace. If that pod has ended, delete its sandbox (crictl \
+            pods, crictl stopp and rmp) or the namespace that is left, then that file; otherwise restart the pod of the SR-IOV device plugin, which then gives out only free functions.",
+        ),
+        (
+            &["no rdma devices found", "rdma devices for pci"],
+            "Give the function an RDMA device: ls /sys/bus/pci/devices/ADDRESS/infiniband must list one. Load the RDMA driver on the node (modprobe mlx5_ib) and bind \
+            the function to its network driver again (driver/unbind, driver/bind). If rdma link show lists the device on the host under another pod's namespace, \
+            delete that pod.",
+        ),
+        (
+            &["unauthorized"],
+            "Restart the pod of Multus on this node: its access to the API server has expired, or its service account was made again. kubectl -n kube-system rollout restart \
+            ds/kube-multus-ds (in the operator's namespace where an operator deploys it). It writes /etc/cni/net.d/multus.d/multus.kubeconfig again; older releases \
+            do not renew it by themselves, so update Multus.",
+        ),
+        (
+            &["no networks found in"],
+            "Let Multus find the configuration of the pod's first network: ls /etc/cni/net.d on the node must have the file of the cluster's own plugin, and the pod of Multus must mount \
+            that directory. K3s, RKE2 and MicroK8s have another one. Then restart the pod of Multus.",
+        ),
+        (
+            &["claim host devices"],
+            "Remove hostNetwork: true from the pod, or the claim: the driver moves a device into the pod's own network namespace, and a pod on the host's network has none.",
+        ),
+        (
+            &["at storage engine", "overlappingrange"],
+            "Read why the API server refuses what whereabouts stores. A field that is required or unknown shows definitions (CRDs) of another release: apply those of the \
+            installed whereabouts (kubectl get crd | grep whereabouts). A missing right (forbidden) or a timeout concerns its service account and its kubeconfig.",
+        ),
+        (
+            &["guid pool", "allocate guid", "requested guid"],
+            "Enlarge the range of GUIDs of ib-kubernetes (GUID_POOL_RANGE_START and GUID_POOL_RANGE_END in its ConfigMap), or end pods that have GUIDs, and restart its pod. A \
+            GUID that a pod requests itself must not be in use.",
+        ),
+        (
+            &["pkey", "add guids"],
+            "Let ib-kubernetes reach the subnet manager: check address, user and password of UFM in its secret (status 401 or 403: they are wrong), and that UFM has this partition key. Read its \
+            log: kubectl -n kube-system logs -l app=ib-kubernetes. Until it succeeds, pods of this network are not in the partition.",
         ),
         (
             &["link not found for interface"],
@@ -112,6 +192,42 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             kubectl get sriovnetworknodestates -A -o yaml shows the state.",
         ),
         (
+            &["is larger than", "exceed the maximum", "is higher than the"],
+            "Let the adapter offer as many functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N, then restart the node; cat /sys/class/net/PF/device/sriov_totalvfs \
+            shows the number. Or lower numVfs in the SriovNetworkNodePolicy. On other adapters the host's firmware setup has the number.",
+        ),
+        (
+            &["no supported nic"],
+            "Compare the nicSelector of the policy with the nodes: kubectl get sriovnetworknodestates -A -o yaml lists each adapter with vendor, deviceID, name and rootDevices. If \
+            the adapter is in none, the operator does not know its model: add it to the ConfigMap supported-nic-ids, or let nodeSelector select its node.",
+        ),
+        (
+            &["isrdma"],
+            "Set deviceType: netdevice together with isRdma: true in the SriovNetworkNodePolicy: RDMA in a container needs the function's own driver. vfio-pci is for DPDK and virtual \
+            machines, without isRdma.",
+        ),
+        (
+            &["denied the request"],
+            "Correct the SriovNetworkNodePolicy as the message says, and apply it again. kubectl get sriovnetworknodestates -A -o yaml shows what the nodes have: adapters, their \
+            numbers of functions (totalvfs) and link types; kubectl get sriovnetworknodepolicies -A shows other policies for the same adapter.",
+        ),
+        (
+            &["in dpu mode"],
+            "Leave the firmware of this BlueField to its own system: in DPU mode the host may not change it. Set the number of functions on the DPU (mlxconfig there, or \
+            DOCA's tools), and externallyManaged: true in the SriovNetworkNodePolicy; or put the card into NIC mode: mlxconfig -d ADDRESS set INTERNAL_CPU_OFFLOAD_ENGINE=1, then \
+            switch the power off and on.",
+        ),
+        (
+            &["guid pool for", "guid allocation"],
+            "Give the operator enough GUIDs for the functions of this adapter: its configuration of GUIDs must name the adapter by PCI address or GUID of the port, with a list or a range of \
+            at least numVfs GUIDs. Without such a configuration it makes random ones.",
+        ),
+        (
+            &["link type change"],
+            "Remove linkType from the SriovNetworkNodePolicy, or set the one that the adapter has (ibstat, ip link): this model has only one. Models that have both change with mlxconfig -d \
+            ADDRESS set LINK_TYPE_P1=1 (InfiniBand) or 2 (Ethernet).",
+        ),
+        (
             &["eswitch"],
             "Remove the functions, change the mode, then create them again: echo 0 > /sys/class/net/PF/device/sriov_numvfs, devlink dev eswitch set \
             pci/ADDRESS mode switchdev. The adapter refuses the mode while functions are in use.",
@@ -123,6 +239,54 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
         ),
     ];
     first(STEPS, text)
+}
+
+/// What a cluster's policy refuses, where that is one thing only.
+pub(super) fn policy(text: &str) -> Option<&'static str> {
+    const OF_HOST: [&str; 5] = [
+        "hostnetwork",
+        "host network",
+        "host namespace",
+        "hostpath",
+        "privileged",
+    ];
+    if text.contains("autogke") || text.contains("warden rejected") {
+        return Some(
+            "Use a cluster of GKE in mode Standard for this pod, or leave out what Autopilot forbids: hostNetwork, privileged containers and host paths to write. Pods get RDMA \
+            devices there by the annotation networking.gke.io/interfaces or by a claim (DRA), without the host's network.",
+        );
+    }
+    let of_host = OF_HOST.iter().any(|word| text.contains(word));
+    (text.contains("capabilit") && !of_host).then_some(
+        "Allow the pod the capability IPC_LOCK, or let it do without: with LimitMEMLOCK=infinity for containerd or CRI-O on the nodes no pod needs it (ulimit -l in a pod prints \
+        unlimited). To allow it: on OpenShift an SCC with allowedCapabilities: [IPC_LOCK] for the pod's service account; with PodSecurity the level privileged for the namespace; with \
+        Kyverno or Gatekeeper add IPC_LOCK to the allowed capabilities of the policy that the message names, or exempt the namespace.",
+    )
+}
+
+/// What to do where a container runtime may not raise the limit of locked memory of a container.
+pub(super) fn limit(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    let is_refused = text.contains("rlimit") && text.contains("not permitted");
+    is_refused.then_some(
+        "Raise the limit of the container runtime itself: it may not give a container more than it has. Rootless Docker and Podman: LimitMEMLOCK=infinity in a drop-in of \
+        user@.service, and '* - memlock unlimited' in a file in /etc/security/limits.d, then log in again. In a container of LXC, Incus or Proxmox: \
+        lxc.prlimit.memlock = unlimited (limits.kernel.memlock) on the host. ulimit -Hl where the runtime is started shows what it has.",
+    )
+}
+
+/// What to do about an access that a policy of the kernel denied.
+pub(super) fn denied(symptom: &Symptom) -> &'static str {
+    let text = symptom.text.to_ascii_lowercase();
+    if ["device-plugins", "sriov.sock"]
+        .iter()
+        .any(|file| text.contains(file))
+    {
+        return "Let the device plugin's own pod write its socket: run its container privileged (securityContext.privileged: true, as its manifest has it), or give it the SELinux \
+            type spc_t (seLinuxOptions). Then restart it; kubectl describe node NODE must show its resource.";
+    }
+    "SELinux or AppArmor denied the access. SELinux: setsebool -P container_use_devices=on for containers, or show and add the \
+    missing rule with ausearch -m avc -ts recent | audit2allow. AppArmor: add /dev/infiniband/* rw to the profile."
 }
 
 /// Whether a program looked for a file that no Linux has: files below /dev/infiniband have the names of functions, not of devices.

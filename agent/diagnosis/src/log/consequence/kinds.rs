@@ -202,10 +202,15 @@ pub(super) fn is_warned_attribute(symptom: &Symptom) -> bool {
         && level(&symptom.text) == Some(Level::Warning)
 }
 
-/// What the service that loads the driver reports of all its modules: `Loading HCA driver and Access Layer: [FAILED]`.
+/// What the service or the container that loads modules reports in general: `Loading HCA driver and Access Layer: [FAILED]`, `failed to load
+/// nvidia-peermem module`.
 pub(super) fn is_start(symptom: &Symptom) -> bool {
-    matches!(symptom.kind, K::ModuleMismatch | K::ModuleMissing)
-        && symptom.text.to_ascii_lowercase().contains("[failed]")
+    let lower = symptom.text.to_ascii_lowercase();
+    match symptom.kind {
+        K::ModuleMismatch | K::ModuleMissing => lower.contains("[failed]"),
+        K::PeerMemoryError => lower.contains("failed to load nv"),
+        _ => false,
+    }
 }
 
 /// Why modules of the RDMA stack could not be loaded or replaced.

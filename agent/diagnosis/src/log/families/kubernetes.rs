@@ -10,6 +10,9 @@ pub(super) const ROWS: &[Row] = &[
         K::AdmissionRefused,
     ),
     (&["violates podsecurity"], K::AdmissionRefused),
+    // Before PodSecurity.
+    (&["against any pod security policy"], K::AdmissionRefused),
+    (&["podsecuritypolicy: unable to admit"], K::AdmissionRefused),
     (&["denied the request", "ipc_lock"], K::AdmissionRefused),
     (&["capabilities", "ipc_lock", "not allowed"], K::AdmissionRefused),
     (
@@ -26,12 +29,25 @@ pub(super) const ROWS: &[Row] = &[
         &["gathering device information", "/dev/infiniband"],
         K::ModuleMissing,
     ),
+    (
+        &["hostpath type check failed", "/dev/infiniband"],
+        K::ModuleMissing,
+    ),
+    // runc names the limit by its number, crun by its name.
+    (&["setting rlimit type 8"], K::MemlockWarning),
+    (&["setrlimit", "rlimit_memlock"], K::MemlockWarning),
     (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
     (&["ifaddr of", "not found"], K::InterfaceHidden),
     (
         &["incorrect rdma subsystem network namespace"],
         K::NetworkAttachFailed,
     ),
+    (
+        &["rdma is required in the configuration", "not rdma device"],
+        K::ModuleMissing,
+    ),
+    // Apptainer.
+    (&["mount source /dev/infiniband", "exist"], K::DeviceAbsent),
     (&["rdma device", "not found"], K::ModuleMissing),
     (&["error creating new device", "rdma"], K::ModuleMissing),
     (&["missing rdma device spec"], K::ModuleMissing),

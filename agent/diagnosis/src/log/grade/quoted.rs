@@ -127,8 +127,8 @@ fn is_release_note(lower: &str) -> bool {
         .any(|beginning| text.starts_with(beginning))
 }
 
-/// Whether a sentence gives a message as an instance of a kind, or compares it: ``error messages like `UCX ERROR …` ``, `a clearer message than
-/// "No IB devices found"`.
+/// Whether a sentence gives a message as an instance of a kind, compares it, or advises against it: ``error messages like `UCX ERROR …` ``, `a
+/// clearer message than "No IB devices found"`, ``to avoid potential `failed: Cannot allocate memory` ``.
 fn is_instance(lower: &str) -> bool {
     let ends = |before: &str, words: &[&str]| words.iter().any(|word| before.trim_end().ends_with(word));
     let is_compared = lower
@@ -136,8 +136,14 @@ fn is_instance(lower: &str) -> bool {
         .is_some_and(|(before, rest)| rest.contains('"') && ends(before, &[" than", " instead of"]));
     // Every second part is between backticks.
     let parts: Vec<&str> = lower.split('`').collect();
-    let mut outside = parts.iter().step_by(2);
-    is_compared || parts.len() > 2 && outside.any(|before| ends(before, &[" like", " such as", " e.g."]))
+    let mut outside = parts.iter().take(parts.len() - 1).step_by(2);
+    // `to avoid the potential`.
+    let avoids = |before: &str| {
+        let mut words = before.split_whitespace().rev().take(3);
+        words.any(|word| matches!(word, "avoid" | "avoids" | "prevent" | "prevents"))
+    };
+    let is_one = |before: &str| ends(before, &[" like", " such as", " e.g."]) || avoids(before);
+    is_compared || parts.len() > 2 && outside.any(|before| is_one(before))
 }
 
 /// Whether a sentence says of a message in backquotes that it has no consequence: ``The `UCX ERROR` lines are a known issue``. A name has one
@@ -200,11 +206,13 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         return false;
     }
     let failure = failure.unwrap_or(lower.len());
+    // `Module x is used and will fail driver reload, aborting execution`: what will happen is why the program ends now.
+    let ends = ["aborting", "giving up", "terminating"]
+        .iter()
+        .any(|word| lower.contains(word));
     let advice = || {
-        LISTS
-            .quotes
-            .find(lower)
-            .any(|found| found.start < failure && found.begins(lower))
+        let mut found = LISTS.quotes.find(lower);
+        found.any(|found| found.start < failure && found.begins(lower)) && !ends
     };
     let about = || level.is_none() && LISTS.about_errors.occur(lower);
     let trimmed = lower.trim_start();

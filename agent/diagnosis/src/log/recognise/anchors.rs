@@ -6,8 +6,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 
 use super::nearby;
 use crate::log::{
-    cluster, codes, compile, connection, ended, fabric, families, grade::failures, grammar, loader, marks,
-    memory, nvme, operator, packages, pods, ranks, registration, settings, success, trace, waiting, wrapped,
+    attach, cluster, codes, compile, connection, ended, fabric, families, grade::failures, grammar, loader,
+    marks, memory, nvme, operator, packages, pods, ranks, registration, settings, success, trace, waiting,
+    wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -81,6 +82,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         packages::ANCHORS,
         codes::ANCHORS,
         compile::ANCHORS,
+        attach::ANCHORS,
         cluster::ANCHORS,
         operator::ANCHORS,
         pods::ANCHORS,
