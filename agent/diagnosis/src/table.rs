@@ -39,6 +39,7 @@ pub static CAUSES: &[&KnownCause] = &[
     &network::LINK_TYPE,
     &network::PORT_DOWN,
     &network::PORT_AUTHENTICATION,
+    &network::VIRTUAL_NETWORK,
     &network::NO_SUBNET_MANAGER,
     &network::PARTITION_KEY,
     &network::BOND_DEGRADED,

@@ -116,7 +116,7 @@ fn what_a_program_says_in_its_own_words_leads_to_its_setting() {
             "communication-library",
             "--enable-mt",
         ),
-        ("cxip_gen_auth_key failed: -38", "device-permission", "VNI"),
+        ("cxip_gen_auth_key failed: -38", "virtual-network", "VNI"),
         (
             "Device erdma_0 GID 1 not available: Invalid argument [22]",
             "gid-index",

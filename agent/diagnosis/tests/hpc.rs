@@ -36,6 +36,16 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
         ("MPIDI_OFI_do_get(9): OFI rdma read immediate failed (ofi_rma.h:9:MPIDI_OFI_do_get:Invalid argument)\n$ fi_info\nfi_getinfo: -61\n".into(), "communication-library", "FI_PROVIDER"),
         ("flux: cxi1: cxil_alloc_svc: No space left on device\n".into(), "hca-resources", "cxi_service list"),
         ("n4.11PSM2 no hfi units are active (err=23)\n".into(), "port-down", "opafm"),
+        ("n1: Request dest_addr: 32 caddr.pid: 1 rxc_id: 0  error: 0x26 (err: 5, VNI_NOT_FOUND)\n".into(), "virtual-network", "single_node_vni"),
+        ("*** FATAL ERROR (proc 0): at gasnet_ofi.c:946: fi_domain failed: -38(Function not implemented)\n".into(), "communication-library", "VNI"),
+        ("ibwarn: [41] mad_rpc_open_port: client_register for mgmt 1 failed\n".into(), "unsupported-adapter", "rdma link"),
+        ("ibportstate: iberror: failed: smp query portinfo failed\n".into(), "fabric-or-peer", ""),
+        ("[0,1,6][btl_openib_component.c:587:progress] error polling HP CQ with status 12 for wr_id 47003 opcode 0\n".into(), "fabric-or-peer", ""),
+        ("error polling HP CQ with status 1 for wr_id 270995584 opcode -1286736\n".into(), "application-memory", ""),
+        ("hfi_wait_for_device: The /dev/hfi1_0 device failed to appear after 15.0 seconds: Connection timed out\n".into(), "device-not-given", "FI_PROVIDER"),
+        ("n1.7384PSM Could not find an InfiniPath Unit on device /dev/ipath (30s elapsed) (err=21)\n".into(), "device-not-given", "FI_PROVIDER"),
+        ("[0,1,0]: OpenIB on host n1 was unable to find any HCAs.\n".into(), "device-not-given", ""),
+        ("140628 [F0D43740] 0x01 -> umad_receiver: ERR 5404: recv error on MAD sized umad (Input/output error)\n".into(), "devices-missing", ""),
     ];
     for (log, cause, step) in rows {
         let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(&log)));
@@ -66,4 +76,99 @@ fn what_has_no_consequence_stays_silent() {
             "{symptoms:?}"
         );
     }
+}
+
+#[test]
+fn a_process_that_was_killed_comes_before_what_its_peers_report() {
+    let retry = "[n1:7:0] ib_mlx5_log.c:170  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n";
+    for end in [
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=8.0. Some of your processes may have been killed.\n",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)\n",
+        "=>> PBS: job killed: mem 64gb exceeded limit 60gb\n",
+    ] {
+        let log = read(&format!("{end}{retry}"));
+        let diagnosis = diagnose(&Node::unknown(), &[], Some(&log));
+        let is_of_it = |id: &str| matches!(id, "peer-failed" | "host-memory");
+        assert!(
+            is_of_it(diagnosis.causes[0].id),
+            "{end}: {}",
+            diagnosis.causes[0].id
+        );
+    }
+}
+
+#[test]
+fn what_mpi_tries_before_the_program_starts_does_not_count() {
+    let psm3 = "n1:rank0: PSM3 can't open nic unit: 2 (err=23)\n";
+    let openib = format!(
+        "{0}\nNo OpenFabrics connection schemes reported that they were able to be\nused on a specific port.  As such, the openib BTL \
+         (OpenFabrics\nsupport) will be disabled for this port.\n{0}\n",
+        "-".repeat(74)
+    );
+    let worst = |text: &str| read(text).symptoms.iter().map(|symptom| symptom.grade).max();
+    for complaint in [psm3, &openib] {
+        for start in [
+            "Hello world from processor n1, rank 0 out of 1 processors\n",
+            "Hello, world, I am 0 of 4, (Open MPI v4.1.2)\n",
+        ] {
+            assert!(worst(complaint) > Some(Grade::Note), "{complaint}");
+            assert_eq!(
+                worst(&format!("{complaint}{start}")),
+                Some(Grade::Note),
+                "{complaint}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_test_that_was_left_out_and_a_setting_that_was_lowered_are_no_failures() {
+    let worst = |text: &str| read(text).symptoms.iter().map(|symptom| symptom.grade).max();
+    let skipped =
+        "Running getinfo4 [Test with node]...skipped because: fi_getinfo failed No data available(61)\n";
+    assert_eq!(worst(skipped), None);
+    let requested = " Requested mtu is higher than active mtu\n";
+    assert!(worst(requested) > Some(Grade::Note));
+    assert_eq!(
+        worst(&format!("{requested} Changing to active mtu - 3\n")),
+        Some(Grade::Note)
+    );
+}
+
+#[test]
+fn the_error_number_of_a_help_text_says_why_a_queue_was_not_created() {
+    let help = |error: &str| {
+        format!(
+            "{0}\nThe OpenFabrics (openib) BTL failed to initialize while trying to\ncreate an internal queue.  The failure occured here:\n\n  \
+             Local host:  n1\n  Function:    ibv_create_cq()\n  Error:       {error}\n  Device:      mlx4_0\n{0}\n",
+            "-".repeat(74)
+        )
+    };
+    for (error, cause) in [
+        ("Cannot allocate memory (errno=12)", "memlock-limit"),
+        ("Device or resource busy (errno=16)", "driver-firmware"),
+    ] {
+        let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(&help(error))));
+        assert_eq!(diagnosis.causes[0].id, cause, "{error}");
+    }
+}
+
+#[test]
+fn a_mail_that_quotes_what_a_rank_of_open_mpi_printed_is_a_log() {
+    let mail = "> I get this error with both of the versions that I tried:\n>\n\
+        > [[12770,1],0][btl_openib_component.c:3227:handle_wc] from bn0103 to: bn0122\n\
+        > error polling LP CQ with status REMOTE ACCESS ERROR status number 10 for\n\
+        > wr_id 560618664 opcode 1  vendor error 136 qp_idx 3\n>\n\
+        > This error may indicate that there are connectivity problems within the fabric.\n";
+    let log = read(mail);
+    assert!(!log.document);
+    let diagnosis = diagnose(&Node::unknown(), &[], Some(&log));
+    assert_eq!(diagnosis.causes[0].id, "application-memory");
+}
+
+#[test]
+fn a_remedy_that_a_reply_conjectures_was_not_applied() {
+    let text = "[n1:07711] ibv_create_cq failed: Cannot allocate memory\nI'm guessing that docker run --ulimit memlock=-1 lifts it.\n";
+    let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(text)));
+    assert_eq!(diagnosis.causes[0].id, "memlock-limit");
 }

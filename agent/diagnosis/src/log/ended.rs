@@ -15,6 +15,13 @@ const TEXTS: &[&str] = &[
     "oom_kill",
     "oomkilled",
     "memory cgroup out of memory",
+    // Slurm, hydra (MPICH, MVAPICH2), PBS and LSF.
+    "oom-kill event",
+    "oom kill event",
+    "exit string: killed (signal 9",
+    "exit string: segmentation fault (signal 11",
+    "=>> pbs: job killed",
+    "term_memlimit",
     "exit code 137",
     "exitcode: -9",
     "exitcode  : -9",

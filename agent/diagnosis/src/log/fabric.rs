@@ -100,6 +100,9 @@ fn opensm(lower: &str) -> Option<(K, usize)> {
     ]) || has(&["umad_open_port", "error exit"])
     {
         K::ManagerNotStarted
+    } else if text.contains("recv error on mad") && text.contains("input/output error") {
+        // The management device of an adapter that was removed, or reset.
+        K::DeviceGone
     } else if has(&["timeout", "completed in error", "completed with error"]) && text.contains("err ") {
         K::PeerUnreachable
     } else {
@@ -117,6 +120,13 @@ fn management(lower: &str) -> Option<(K, usize)> {
             .iter()
             .any(|module| rest.contains(module))
             .then_some((K::ModuleMissing, at));
+    }
+    // Only ports of InfiniBand have the management agents that these tools register with.
+    if let Some(at) = lower.find("client_register for mgmt") {
+        return lower.contains("failed").then_some((K::UnsupportedAdapter, at));
+    }
+    if let Some(at) = lower.find("iberror: failed: smp ") {
+        return Some((K::PeerUnreachable, at));
     }
     let at = [
         "ibwarn:",

@@ -282,6 +282,10 @@ fn is_advice(lower: &str, at: usize) -> bool {
         "recommend",
         "check",
         "use ",
+        "guess",
+        "think",
+        "need",
+        "add ",
     ]
     .iter()
     .any(|word| lower[..at].contains(word))

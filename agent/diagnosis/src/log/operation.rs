@@ -269,6 +269,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("resolve route", CmRoute),
         ("route resolution", CmRoute),
         ("rdma_connect", CmConnect),
+        // Sockets over RDMA (rsockets), whose calls begin with an r.
+        ("rconnect:", CmConnect),
+        ("rconnect()", CmConnect),
         ("rpcrdma_ep_connect", CmConnect),
         ("rdma_accept", CmConnect),
         ("rdma_listen", CmAddress),

@@ -11,7 +11,29 @@ pub(super) fn has(text: &str) -> bool {
         || is_since_boot(trimmed)
         || is_klog(trimmed)
         || is_of_launcher(trimmed)
+        || is_of_rank(trimmed)
         || is_event(trimmed)
+}
+
+/// The process as Open MPI names it, and where in its source it is: `[[12770,1],0][btl_openib_component.c:3227:handle_wc] from …`, and
+/// `[0,1,63][…` before 1.3.
+fn is_of_rank(trimmed: &str) -> bool {
+    /// How far into a line it may begin: the host comes first.
+    const WITHIN: usize = 80;
+    let is_name = |at: usize| {
+        let rest = trimmed[at..].trim_start_matches('[');
+        let name = rest
+            .bytes()
+            .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b']'));
+        let end = name.count();
+        let place = rest
+            .get(end..)
+            .and_then(|rest| rest.strip_prefix('['))
+            .and_then(|rest| rest.split_once(']'));
+        rest[..end].contains(',') && place.is_some_and(|(place, _)| place.contains(".c:"))
+    };
+    let starts = trimmed.match_indices('[').map(|(at, _)| at);
+    starts.take_while(|at| *at <= WITHIN).take(4).any(is_name)
 }
 
 /// Host and process as Open MPI prints them: `[n02:07711] mtl_ofi.h:98: …`.
@@ -144,6 +166,9 @@ mod tests {
             "mlx5_core 0000:5e:00.0: f:580:(pid 0): x",
             "[1,0]<stderr>: x",
             "[n02.cluster:07711] *** x",
+            "[[12770,1],0][btl_openib_component.c:3227:handle_wc] from n1 to: n2",
+            "[n02][[5397,1],43][btl_openib.c:222:adjust_cq] x",
+            "[0,1,63][btl_openib_component.c:587:mca_btl_openib_component_progress] x",
             "sshd[812]: x",
             "2144: PE 2144: MPICH WARNING: x",
             "  Warning  FailedScheduling  4m11s (x12 over 59m)  default-scheduler  x",

@@ -286,12 +286,17 @@ impl Recogniser {
             .of_family(&line.lower)
             .or_else(|| reading_of(&line, judgement.as_ref()));
         let Some(reading) = reading else {
-            self.others.add(&line, number);
+            if !self.frame.is_known() {
+                self.others.add(&line, number);
+            }
             return None;
         };
         // The rest of a help text explains what it reported.
         if reading.kind == SymptomKind::Unrecognised && self.frame.is_known() {
             return None;
+        }
+        if reading.kind != SymptomKind::Unrecognised {
+            self.frame.recognised();
         }
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));

@@ -63,6 +63,9 @@ const LABELS: &[(&str, &[&str])] = &[
             "poll_cq",
             "poll cq",
             "on cq",
+            // Open MPI before 1.3: `error polling HP CQ with status 12 for wr_id 47003518529948`.
+            "cq with",
+            "wr_id",
         ],
     ),
     ("with error", &["completion", "wc", "cqe", "poll_cq", "poll cq"]),

@@ -36,6 +36,10 @@ enum Success {
     NoDatagrams,
     /// The program is set up and does its work.
     Served,
+    /// perftest goes on with the MTU of the port.
+    LowerMtu,
+    /// A program of MPI passed its start: it has a way to reach the other ranks, whatever the library tried before.
+    Started,
 }
 
 /// Words, in lower case.
@@ -77,6 +81,9 @@ const WORDS: &[(&str, Success)] = &[
     ("net/ib : using [", Success::Transport),
     ("using network ib", Success::Transport),
     ("will ignore the \"ud\" oob component", Success::NoDatagrams),
+    ("changing to active mtu", Success::LowerMtu),
+    ("hello world", Success::Started),
+    ("hello, world", Success::Started),
     ("application startup complete", Success::Served),
     ("init complete", Success::Served),
     ("test complete", Success::Served),
@@ -119,6 +126,8 @@ pub(super) struct Successes {
     transport: Option<u64>,
     no_datagrams: Option<u64>,
     served: Option<u64>,
+    lower_mtu: Option<u64>,
+    started: Option<u64>,
     /// A test passed, and none failed.
     passed: Option<u64>,
     failed: Option<u64>,
@@ -164,6 +173,8 @@ impl Successes {
                 Some((_, Success::Transport)) => self.transport = Some(line),
                 Some((_, Success::NoDatagrams)) => self.no_datagrams = Some(line),
                 Some((_, Success::Served)) => self.served = Some(line),
+                Some((_, Success::LowerMtu)) => self.lower_mtu = Some(line),
+                Some((_, Success::Started)) => self.started = Some(line),
                 // Behind these words are those of the end.
                 None => self.finished = Some(line),
             }
@@ -183,6 +194,14 @@ impl Successes {
             }
             if self.voids(symptom) || !needs_plugin && self.replaces(symptom) {
                 symptom.grade = Grade::Note;
+            }
+            // A program of MPI that starts without its adapters goes on over TCP.
+            let is_missed = matches!(
+                symptom.kind,
+                K::CmUnavailable | K::OpenFailed | K::NoDevice | K::ModuleMissing
+            );
+            if is_missed && self.started > symptom.line && symptom.line.is_some() {
+                symptom.grade = symptom.grade.min(Grade::Degraded);
             }
             // NCCL goes on with the devices that it could open.
             let is_left_out = symptom.kind == K::OpenFailed && symptom.software == Some(Software::Nccl);
@@ -268,6 +287,11 @@ impl Successes {
             K::DriverNotReady if waiting::for_driver(&symptom.text.to_ascii_lowercase()).is_some() => {
                 self.waiting.has_driver() || before(self.plugin)
             }
+            K::MtuDiffers => before(self.lower_mtu) && symptom.text.contains("higher than active"),
+            // Open MPI and MPICH try one library after the other, and UCX does not need what openib needs.
+            K::OpenFailed | K::BackendFailed | K::AddressUnresolved if is_of_trial(symptom) => {
+                before(self.started)
+            }
             // iWARP has no queue pairs for datagrams.
             K::CreateUnexplained | K::CreateRefused | K::CreateFailed => before(self.no_datagrams),
             // Without the module, memory of GPUs is registered through DMA-BUF.
@@ -332,6 +356,20 @@ fn tries(symptom: &Symptom) -> bool {
 fn is_plugin(symptom: &Symptom) -> bool {
     let lower = symptom.text.to_ascii_lowercase();
     lower.contains("load plugin") || lower.contains("libplugin_")
+}
+
+/// Whether it is about one of the libraries that MPI tries at its start: PSM3 finds an interface that it cannot use, `openib` no way to
+/// connect.
+fn is_of_trial(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    [
+        "psm",
+        "udp socket",
+        "ofi libfabric library call",
+        "openfabrics connection schemes",
+    ]
+    .iter()
+    .any(|words| lower.contains(words))
 }
 
 /// Whether Gluster reports it of one of its transports.

@@ -259,7 +259,7 @@ const SENTENCES: &[(&str, Option<K>)] = &[
     ("was unable to open an endpoint", Some(K::OpenFailed)),
     (
         "failed to initialize while trying to create an internal queue",
-        Some(K::CreateFailed),
+        Some(K::CreateUnexplained),
     ),
     ("a process failed to create a queue pair", Some(K::CreateFailed)),
     ("the rdma cm returned an event error", Some(K::CmFailed)),

@@ -89,6 +89,7 @@ kinds! {
         "a queue pair or completion queue could not be created, and the log does not show the error number";
     NoMemory: Failure, "no-memory", "an RDMA operation failed: Cannot allocate memory (ENOMEM)";
     NotPermitted: Failure, "not-permitted", "an RDMA operation is not permitted (EPERM, EACCES)";
+    NoVirtualNetwork: Failure, "virtual-network-missing", "the job has no virtual network (VNI) of the Slingshot fabric, or not the one that it uses";
     ConnectInvalid: Failure, "connect-invalid", "a queue pair could not be connected: Invalid argument (EINVAL)";
     ConnectNoData: Failure, "connect-no-data", "a queue pair could not be connected: No data available (ENODATA)";
     ConnectUnreachable: Failure, "connect-unreachable",
@@ -251,6 +252,7 @@ impl SymptomKind {
                 | Self::DriverNotReady
                 | Self::ForkUnsafe
                 | Self::PortUnauthorised
+                | Self::NoVirtualNetwork
                 | Self::InterfaceHidden
                 | Self::GidUnusable
                 | Self::VersionMismatch

@@ -14,8 +14,9 @@ use crate::symptom::SymptomKind::{
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
     GidUnusable, GuidDuplicated, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh, LinkDegraded,
     ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice, NoGid, NoSocketInterface,
-    NoSubnetManager, PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing, PortNotActive,
-    PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable, SocketFallback,
+    NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing,
+    PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable,
+    SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -60,6 +61,22 @@ pub(super) static PORT_AUTHENTICATION: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[PortUnauthorised],
+    sometimes: &[],
+    weigh: weigh::logged,
+};
+
+pub(super) static VIRTUAL_NETWORK: KnownCause = KnownCause {
+    id: "virtual-network",
+    title: "The workload manager gave the job no virtual network (VNI) of the Slingshot fabric",
+    explanation: "A process may send over Slingshot only within a virtual network (VNI). The workload manager allocates one to each job step, and \
+    allows it to the user of the job on the adapters of its nodes (a CXI service). Processes that are started in another way, over ssh or by a \
+    daemon of another launcher, have none. Slurm gives none to a step on one node unless the job requests it.",
+    next_step: "Start the job with srun, on one node with srun --network=single_node_vni: only the workload manager can give a job its VNI. Processes that mpirun \
+    starts over ssh have none; if those of its own srun have none, update Open MPI (PRRTE). echo $SLINGSHOT_VNIS $SLINGSHOT_SVC_IDS shows what the job got, \
+    cxi_service list who may use which service, and scontrol show config | grep -i switch the plugin (switch/hpe_slingshot).",
+    rules: &[],
+    cases: &[],
+    often: &[NoVirtualNetwork],
     sometimes: &[],
     weigh: weigh::logged,
 };

@@ -382,11 +382,12 @@ fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 27] = [
+    const KINDS: [SymptomKind; 28] = [
         SymptomKind::NeighbourTableFull,
         SymptomKind::FirmwareRefused,
         SymptomKind::ModuleInUse,
         SymptomKind::PortUnauthorised,
+        SymptomKind::NoVirtualNetwork,
         SymptomKind::SharpUnavailable,
         SymptomKind::SlotPower,
         SymptomKind::ToolNoAccess,

@@ -1,8 +1,9 @@
 //! Causes that the message itself shows, and what the remedy depends on.
 
+use rdma_health_node::infiniband::{CLASS, LinkLayer};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, job::logged, pods};
+use super::{Case, Scales, job::logged, network::layers, pods};
 use crate::{
     log::is_named_by_driver,
     symptom::{Software, Symptom, SymptomKind},
@@ -29,6 +30,19 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
                 /dev/infiniband where the job runs, and name an adapter that it supports: PSM3_NIC."
                     .into(),
             );
+        } else if text.contains("client_register") {
+            scales.next_step = Some(
+                "The tools of infiniband-diags (ibnetdiscover, ibhosts, ibaddr, perfquery) work on ports of InfiniBand only, and took one of Ethernet (RoCE) or iWARP. \
+                If the node has an InfiniBand port, name it: -C DEVICE -P PORT (ibstat shows them by link layer). For RoCE use rdma link, rdma \
+                statistic and ethtool -S NETDEV instead."
+                    .into(),
+            );
+            if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
+                return scales.doubts(
+                    format!("{CLASS}/*/ports/*/link_layer"),
+                    "no port of this node is of Ethernet",
+                );
+            }
         } else if text.contains("cq resize") {
             scales.next_step = Some(
                 "The driver of this adapter cannot enlarge a completion queue, which the target does when more hosts connect. Give it fewer queues \
@@ -175,12 +189,26 @@ const MPICH: &str = "Run the job with another provider or release of libfabric. 
     Intel MPI brings its own libfabric: update Intel MPI, or use the system's with I_MPI_OFI_LIBRARY_INTERNAL=0. FI_LOG_LEVEL=warn shows why the provider refused \
     the transfer. In fi_info of another installation the devices may be missing: run the one of this MPI.";
 
+/// What a program reports that calls libfabric itself (`GASNet`, Charm++, SOS): `fi_domain failed: -38(Function not implemented)`.
+fn is_of_call(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    ["fi_domain", "fi_endpoint"]
+        .iter()
+        .any(|call| text.contains(call))
+}
+
+/// The step for such a call.
+const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric refused the call; fi_info -l lists the providers, and FI_PROVIDER selects another one \
+    (verbs or psm2 where the node has such an adapter). On Slingshot (cxi) the call is not implemented for a job without a virtual network (VNI): start it \
+    with srun, on one node with --network=single_node_vni.";
+
 /// Whether a symptom is of one kind.
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 4] = [
+const FAILED: [(Is, &str); 5] = [
     (is_of_ofi, OFI),
+    (is_of_call, OF_CALL),
     (is_renamed, RENAMED),
     (is_of_mpich, MPICH),
     (pods::is_path, pods::PATH),

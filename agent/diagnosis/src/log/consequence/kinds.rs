@@ -232,6 +232,7 @@ pub(super) fn prevents_use(kind: K) -> bool {
             | K::VersionMismatch
             | K::ResourceUnavailable
             | K::NotPermitted
+            | K::NoVirtualNetwork
             | K::AdmissionRefused
             | K::AdapterNotStarted
             | K::DeviceFatal

@@ -11,6 +11,12 @@ pub(super) const ROWS: &[Row] = &[
     (&["user major version", "driver major"], K::VersionMismatch),
     (&["pkey", "please use psm"], K::PkeyMissing),
     (&["can't get a valid pkey"], K::PkeyMissing),
+    // The library of one vendor on a node that has no such adapter, or whose driver is not loaded.
+    (&["/dev/hfi", "failed to appear"], K::DeviceAbsent),
+    (&["/dev/ipath", "failed to appear"], K::DeviceAbsent),
+    (&["could not find an infinipath unit"], K::DeviceAbsent),
+    (&["infinipath", "no units are available"], K::DeviceAbsent),
+    (&["psm", "no nic units are available"], K::NoDevice),
     (&["unable to initialize verbs nic"], K::UnsupportedAdapter),
     // Open MPI's transport over TCP reached another process than the one that it looked for.
     (&["unexpected process identifier", "btl_tcp"], K::TcpError),
@@ -50,6 +56,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["couldn't connect to", "others)"], K::PeerUnreachable),
     (&["psm", "unable to pin gpu pages"], K::ResourceLimit),
     (&["is the sm running"], K::NoSubnetManager),
+    // opensm found no port of InfiniBand.
+    (&["no local ports detected"], K::ManagerNotStarted),
     (&["make sure sm is running"], K::NoSubnetManager),
     // DAPL: the connection events of DAT (`DAT_CONNECTION_EVENT_*`).
     (&["unexpected dapl event 0x4002"], K::ConnectRefused),
@@ -91,6 +99,13 @@ pub(super) const ROWS: &[Row] = &[
     (&["pml ucx cannot be selected"], K::NoDevice),
     (&["pml cm cannot be selected"], K::NoDevice),
     (&["unable to find any relevant network interfaces"], K::NoDevice),
+    // Open MPI before 1.3.
+    (&["unable to find any hcas"], K::NoDevice),
+    // Intel MPI (I_MPI_DEBUG=5) shows which provider it took.
+    (&["mpi startup(): libfabric provider: tcp"], K::SocketFallback),
+    (&["mpi startup(): libfabric provider: sockets"], K::SocketFallback),
+    // HP-MPI and Platform MPI. The line does not show which port of which node is on another fabric.
+    (&["do not have the same subnet_prefix"], K::Unrecognised),
     (&["initialization of psm2 library failed"], K::OpenFailed),
     // Mercury and DAOS.
     (&["no provider found for", "on domain"], K::SettingUnmatched),
@@ -103,10 +118,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["no_matching_conn"], K::PeerClosed),
     (&["undeliverable", "cxi"], K::PeerUnreachable),
     (&["undeliverable", "ofi"], K::PeerUnreachable),
-    (&["failed to allocate lni"], K::NotPermitted),
+    (&["failed to allocate lni"], K::NoVirtualNetwork),
     // Slingshot: the job has no virtual network (VNI), or not this one.
-    (&["cxip_gen_auth_key"], K::NotPermitted),
-    (&["vni_not_found"], K::NotPermitted),
+    (&["cxip_gen_auth_key"], K::NoVirtualNetwork),
+    (&["vni_not_found"], K::NoVirtualNetwork),
+    (&["no vni", "cxi"], K::NoVirtualNetwork),
     (
         &["failing to make progress", "queue exhaustion"],
         K::ResourceLimit,

@@ -182,6 +182,10 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
         });
     }
     let mut kind = operation.failed(number)?;
+    // A provider of libfabric does not have the call; libibverbs did not look for a module.
+    if kind == SymptomKind::ModuleMissing && lower[at..].starts_with("fi_") {
+        kind = SymptomKind::BackendFailed;
+    }
     // These programs create their queues with plain attributes: what is missing is locked memory.
     let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
         || lower.contains("warn call to ibv_");
