@@ -38,9 +38,6 @@ const NCCL: &[Row] = &[
     (&["ei0013"], K::PeerUnreachable),
     (&["hccl", "socket establish timeout"], K::PeerUnreachable),
     (&["provider verbs output empty list"], K::NoDevice),
-    // Slingshot: no service of the adapter is open to this user or job.
-    (&["cxi", "rgroup and vni"], K::NotPermitted),
-    (&["failed to get slingshot_vnis"], K::NotPermitted),
     // The address of the peer is not one that the device can reach.
     (&["into address vector"], K::PeerUnreachable),
     (&["fi_av_insert"], K::PeerUnreachable),

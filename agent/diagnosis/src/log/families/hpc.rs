@@ -123,6 +123,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["cxip_gen_auth_key"], K::NoVirtualNetwork),
     (&["vni_not_found"], K::NoVirtualNetwork),
     (&["no vni", "cxi"], K::NoVirtualNetwork),
+    (&["cxi", "rgroup and vni"], K::NoVirtualNetwork),
+    (&["failed to get slingshot_vnis"], K::NoVirtualNetwork),
     (
         &["failing to make progress", "queue exhaustion"],
         K::ResourceLimit,
