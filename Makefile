@@ -82,6 +82,15 @@ sanitize: setup ## Run the helper's tests, and agent and helper in a virtual nod
 bench-panels: setup ## Measure how long Prometheus answers each panel over 5000 nodes (NODES=…; 8 GB of memory, five minutes)
 	@tests/panels-bench $(NODES)
 
+# A second build directory, because the programs there have symbols.
+.PHONY: layout
+layout: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)/layout
+layout: setup ## Record which functions an agent calls, to place them together; after large changes (x86-64)
+	CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --locked --package rdma-health --package rdma-health-verbs
+	cargo build --release --locked --package rdma-health-tests --bin bench
+	$(CARGO_TARGET_DIR)/release/bench tree $(CARGO_TARGET_DIR)/tree
+	agent/rdma-health/layout/record $(CARGO_TARGET_DIR)/release/rdma-health $(CARGO_TARGET_DIR)/release/rdma-health-verbs $(CARGO_TARGET_DIR)/tree
+
 .PHONY: fixtures
 fixtures: setup ## Capture the fixtures of the virtual nodes again
 	cargo run --locked --package rdma-health-tests --bin capture -- --fixtures
