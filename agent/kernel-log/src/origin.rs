@@ -185,12 +185,11 @@ fn of_peer_memory(text: &str) -> Option<Message<'_>> {
 /// `PCI 0040:01:00.0#10000: EEH: Invoking mlx5_core->…`, before Linux 5.4 `EEH: PE#800000 (PCI 0384:80:00.0): Invoking …`: what Power does
 /// about a PCIe error (Enhanced Error Handling, `arch/powerpc/kernel/eeh_driver.c`).
 fn of_eeh(text: &str) -> Option<Message<'_>> {
-    let (address, rest) = match text.strip_prefix("EEH: PE#") {
-        Some(rest) => rest.split_once(" (PCI ")?.1.split_once("): ")?,
-        None => {
-            let (address, rest) = text.strip_prefix("PCI ")?.split_once('#')?;
-            (address, rest.split_once(": EEH: ")?.1)
-        }
+    let (address, rest) = if let Some(rest) = text.strip_prefix("EEH: PE#") {
+        rest.split_once(" (PCI ")?.1.split_once("): ")?
+    } else {
+        let (address, rest) = text.strip_prefix("PCI ")?.split_once('#')?;
+        (address, rest.split_once(": EEH: ")?.1)
     };
     Some(Message {
         writer: Writer::Pci,

@@ -242,8 +242,8 @@ fn set_modules_without(tree: &mut Tree, module: &str) {
     let others = text
         .lines()
         .filter(|line| !line.starts_with(&format!("{module} ")));
-    let others: String = others.map(|line| format!("{line}\n")).collect();
-    tree.write("proc/modules", others).unwrap();
+    let others: Vec<_> = others.collect();
+    tree.write("proc/modules", others.join("\n") + "\n").unwrap();
 }
 
 #[test]
