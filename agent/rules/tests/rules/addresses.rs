@@ -62,6 +62,7 @@ fn next_to_rails_of_infiniband_an_ethernet_port_without_an_address_is_info() {
     for rail in 0..8u8 {
         with_port(&mut node, &format!("mlx5_{rail}"), |port| {
             port.link_layer = Fact::Known(LinkLayer::InfiniBand);
+            port.gids = Fact::Known(Vec::new());
         });
     }
     let Fact::Known(hcas) = &mut node.hcas else {
