@@ -417,7 +417,13 @@ fn of_core(message: &Message<'_>, lower: &str) -> Option<Option<EventKind>> {
     // At the end of a device.
     let ends = ["close", "drain", "destroy", "unregister"];
     let is_end = ends.iter().any(|word| rest.starts_with(word));
-    Some((!is_end).then_some(EventKind::ProbeFailed))
+    let is_late = rest.ends_with(": -110") || rest.ends_with(": -62");
+    let kind = if is_late {
+        EventKind::CommandTimeout
+    } else {
+        EventKind::ProbeFailed
+    };
+    Some((!is_end).then_some(kind))
 }
 
 /// What a failed command of a driver reports by its error number: `Failed to allocate pd[-62]`, `create qp: failed on rdma create qp, rc =

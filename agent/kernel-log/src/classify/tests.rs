@@ -515,7 +515,7 @@ fn a_device_that_the_core_could_not_set_up_did_not_start() {
         ("infiniband hns_2: Couldn't open port 1", "hns_2 probe-failed"),
         (
             "infiniband bnxt_re0: Couldn't change QP1 state to INIT: -110",
-            "bnxt_re0 probe-failed",
+            "bnxt_re0 command-timeout",
         ),
         ("infiniband mlx5_3: Couldn't start port", "mlx5_3 probe-failed"),
         ("infiniband mlx5_3: Couldn't close port 1 for agents", "-"),
