@@ -491,7 +491,7 @@ const PCI: &[Row] = {
         (&["device inaccessible"], Some(PciFatal)),
         (&["config space inaccessible"], Some(PciFatal)),
         (&["not ready", "after", "giving up"], Some(PciFatal)),
-        // Power: the driver is told of an error, and how it ended.
+        // Power: the kernel reports an error to the driver, and how it ended.
         (&["invoking", "->error_detected("], Some(PciFatal)),
         (&["driver reports", "disconnect"], Some(PciFatal)),
         (&["invoking", "->resume("], Some(Started)),

@@ -89,7 +89,7 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
     found
 }
 
-/// What the RDMA core could not set up for a device: a queue of its own, because the firmware refused it or did not answer. If it did not answer, that is
+/// What the RDMA core could not set up for a device: one of its queues, because the firmware refused it or did not answer. If it did not answer, that is
 /// reported, and this follows from it.
 fn without_core(node: &Node, fault: &DeviceEvent<'_>, finding: Draft) -> Option<Draft> {
     let subject = fault.subject();
