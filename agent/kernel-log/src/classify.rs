@@ -79,7 +79,11 @@ fn judge_record(record: &Record<'_>) -> Judgement {
         return Judgement::Unknown;
     }
     if let Some((kind, device)) = modules::refused(record.text).or_else(|| trace::joined(record.text)) {
-        let driver = device.to_string();
+        let driver = match &device {
+            // What the firmware of the machine reports of a PCI function (APEI).
+            Device::Pci(_) => "APEI".to_owned(),
+            device => device.to_string(),
+        };
         return Judgement::Event(Report { kind, device, driver });
     }
     let Some(message) = Message::parse(record.text) else {
@@ -155,6 +159,7 @@ const ADAPTER: &[Row] = {
         (&["high temp"], Some(AdapterTemperature)),
         (&["temp_warn"], Some(AdapterTemperature)),
         (&["temperature too high"], Some(AdapterTemperature)),
+        (&["critical temperature"], Some(AdapterTemperature)),
         (&["temp warn"], Some(AdapterTemperature)),
         (&["temperature", "exceed"], Some(AdapterTemperature)),
         (&["temperature", "threshold"], Some(AdapterTemperature)),
@@ -192,6 +197,8 @@ const ADAPTER: &[Row] = {
         (&["unable to", "working firmware"], Some(FirmwareInit)),
         (&["failed to find", "fw file"], Some(FirmwareInit)),
         (&["failed to find", "firmware file"], Some(FirmwareInit)),
+        (&["cannot find firmware"], Some(FirmwareInit)),
+        (&["failed to request", "firmware"], Some(FirmwareInit)),
         // ice without its package has no RDMA.
         (&["safe mode"], Some(FirmwareInit)),
         // The driver core asks again later (EPROBE_DEFER).
@@ -365,7 +372,9 @@ fn of_adapter(
             .is_some_and(|level| level <= ERROR)
             .then_some(Some(EventKind::DriverError))
     };
-    let found = meaning(ADAPTER, lower).or_else(|| failure::state(lower));
+    let found = of_core(message, lower)
+        .or_else(|| meaning(ADAPTER, lower))
+        .or_else(|| failure::state(lower));
     let kind = match found {
         // A number says more than that something failed.
         Some(Some(EventKind::DriverError)) | None => of_number(lower).map(Some).or(found),
@@ -395,12 +404,38 @@ fn of_adapter(
     }))
 }
 
+/// What the RDMA core could not set up for a device (`drivers/infiniband/core/{device,mad,agent}.c`): `infiniband ionic_0: Couldn't create ib_mad
+/// QP1`, `infiniband hns_2: Couldn't open port 1`. Without it, the device is there and `rdma_cm` cannot use it.
+#[expect(
+    clippy::option_option,
+    reason = "not known, known and harmless, or known with a meaning"
+)]
+fn of_core(message: &Message<'_>, lower: &str) -> Option<Option<EventKind>> {
+    let rest = lower
+        .strip_prefix("couldn't ")
+        .filter(|_| message.driver == "infiniband")?;
+    // At the end of a device.
+    let ends = ["close", "drain", "destroy", "unregister"];
+    let is_end = ends.iter().any(|word| rest.starts_with(word));
+    let is_late = rest.ends_with(": -110") || rest.ends_with(": -62");
+    let kind = if is_late {
+        EventKind::CommandTimeout
+    } else {
+        EventKind::ProbeFailed
+    };
+    Some((!is_end).then_some(kind))
+}
+
 /// What a failed command of a driver reports by its error number: `Failed to allocate pd[-62]`, `create qp: failed on rdma create qp, rc =
 /// -12`. ENOMEM is a limit of the device, and ETIME and ETIMEDOUT are what drivers return for a command without an answer.
 fn of_number(lower: &str) -> Option<EventKind> {
     const COMMANDS: [&str; 10] = [
         "command", "cmd", "admin", "alloc", "create", "modify", "register", "reg_mr", "post", "opcode",
     ];
+    // The queue is full, which costs the adapter nothing.
+    if ["post_recv", "post_send"].iter().any(|call| lower.contains(call)) {
+        return None;
+    }
     let (_, rest) = lower.split_once("fail")?;
     let has_number = |number: &str| {
         rest.match_indices(number).any(|(at, _)| {
@@ -426,7 +461,7 @@ fn probed(message: &Message<'_>) -> Option<Device> {
 
 /// Phrases about PCIe errors and lost functions. `None` is harmless.
 const PCI: &[Row] = {
-    use EventKind::{PciFatal, PciNonfatal};
+    use EventKind::{PciFatal, PciNonfatal, Started};
     &[
         // A corrected error; counted in sysfs.
         (&["aer: correct"], None),
@@ -442,7 +477,10 @@ const PCI: &[Row] = {
         (&["aer: multiple uncorrect", "(fatal)"], Some(PciFatal)),
         (&["pcie bus error: severity=uncorrect"], Some(PciFatal)),
         (&["aer: can't recover"], Some(PciFatal)),
+        (&["aer: device recovery successful"], Some(Started)),
         (&["aer: device recovery failed"], Some(PciFatal)),
+        // How severe an uncorrectable error of firmware-first handling is; corrected ones have no such line.
+        (&["aer_uncor_severity"], Some(PciNonfatal)),
         (&["aer: subordinate device reset failed"], Some(PciFatal)),
         (&["dpc: containment event"], Some(PciFatal)),
         (&["dpc: err_fatal"], Some(PciFatal)),
@@ -453,6 +491,10 @@ const PCI: &[Row] = {
         (&["device inaccessible"], Some(PciFatal)),
         (&["config space inaccessible"], Some(PciFatal)),
         (&["not ready", "after", "giving up"], Some(PciFatal)),
+        // Power: the kernel reports an error to the driver, and how it ended.
+        (&["invoking", "->error_detected("], Some(PciFatal)),
+        (&["driver reports", "disconnect"], Some(PciFatal)),
+        (&["invoking", "->resume("], Some(Started)),
     ]
 };
 

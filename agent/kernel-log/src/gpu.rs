@@ -161,6 +161,14 @@ pub(super) fn message(text: &str) -> Option<Message<'_>> {
         {
             return of("NVRM", address, rest);
         }
+        // `BAR1 is 0M @ 0x0 (PCI:0000:69:00.0)`: the firmware of the machine left no address range for it.
+        if let Some((_, address)) = rest
+            .strip_prefix("BAR")
+            .filter(|_| is_without_range(rest))
+            .and_then(|rest| rest.split_once("(PCI:"))
+        {
+            return of("NVRM", address.trim_end().trim_end_matches(')'), rest);
+        }
         // The driver's own checks name no GPU.
         return is_lost(text).then(|| Message {
             writer: Writer::Gpu,
@@ -217,6 +225,11 @@ pub(super) fn lost(address: &str) -> String {
     format!("NVRM: GPU {address}: GPU has fallen off the bus and is not responding to commands.")
 }
 
+/// Whether NVIDIA's driver says that a GPU has no address range (BAR) for its memory.
+pub(super) fn is_without_range(text: &str) -> bool {
+    text.starts_with("BAR") && text.contains(" is 0M @ 0x0 ")
+}
+
 /// The function of a GPU. NVIDIA's driver leaves out the number of the function, which is 0.
 fn function(address: &str) -> Option<Device> {
     let mut whole = address.to_ascii_lowercase();
@@ -248,7 +261,8 @@ pub(super) fn meaning(message: &Message<'_>, lower: &str) -> Option<Option<Event
         let is_failed = ["rminitadapter failed", "gpu is lost"]
             .iter()
             .any(|phrase| lower.starts_with(phrase) || lower.contains(&format!(" {phrase}")));
-        return (is_failed || is_lost(message.text)).then_some(Some(EventKind::GpuFailed));
+        let is_failed = is_failed || is_lost(message.text) || is_without_range(message.text);
+        return is_failed.then_some(Some(EventKind::GpuFailed));
     }
     crate::classify::meaning(AMD, lower)
 }

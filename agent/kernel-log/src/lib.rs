@@ -9,6 +9,7 @@ mod denial;
 mod event;
 mod failure;
 mod gpu;
+mod hardware_error;
 mod modules;
 mod origin;
 mod processes;

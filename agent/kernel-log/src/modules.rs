@@ -75,6 +75,14 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// What the kernel says of a module of RDMA that it refuses because its symbols are not those of the modules that are loaded, or because it
 /// was built for another kernel (`kernel/module/{main,version}.c`): `ko2iblnd: disagrees about version of symbol __ib_alloc_pd`.
 pub(crate) fn refused(text: &str) -> Option<(EventKind, Device)> {
+    // Type information (BTF) of another build of the kernel (`kernel/bpf/btf.c`): `failed to validate module [mlx5_ib] BTF: -22`.
+    if let Some((module, rest)) = text
+        .strip_prefix("failed to validate module [")
+        .and_then(|rest| rest.split_once(']'))
+    {
+        return (rest.starts_with(" BTF: -") && is_name(module) && is_rdma_module(module))
+            .then(|| (EventKind::ModuleMismatch, Device::Driver(module.to_owned())));
+    }
     let (module, rest) = text.split_once(": ")?;
     let is_refusal = [
         "disagrees about version of symbol ",
@@ -162,6 +170,7 @@ mod tests {
                 "hv_network_direct: disagrees about version of symbol vmbus_sendpacket",
                 "hv_network_direct",
             ),
+            ("failed to validate module [nvme_rdma] BTF: -22", "nvme_rdma"),
             (
                 "3,1,1,-;rdma_rxe: version magic '5.4.0 SMP ' should be '5.15.0 SMP '",
                 "rdma_rxe",
@@ -176,6 +185,7 @@ mod tests {
             "ko2iblnd: no symbol version for module_layout",
             "ko2iblnd: module verification failed: signature and/or required key missing - tainting kernel",
             "x ko2iblnd: Unknown symbol ib_alloc_cq",
+            "failed to validate module [zfs] BTF: -22",
             "12,1,1,-;ko2iblnd: Unknown symbol ib_alloc_cq (err 0)",
             "ko2iblnd[4711]: Unknown symbol ib_alloc_cq",
         ] {

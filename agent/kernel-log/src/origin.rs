@@ -56,7 +56,8 @@ const ADAPTERS: [&str; 45] = [
 ];
 
 /// What else begins messages that [`Message::parse`] takes, in lower case.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 20] = [
+    "eeh",
     "kernel:",
     "netdev watchdog",
     "dmar",
@@ -118,6 +119,7 @@ impl<'a> Message<'a> {
             .or_else(|| of_iommu(text))
             .or_else(|| of_peer_memory(text))
             .or_else(|| gpu::message(text))
+            .or_else(|| of_eeh(text))
             .or_else(|| of_device(text))
             .or_else(|| of_ipoib(text))
             .or_else(|| of_function(text))
@@ -177,6 +179,23 @@ fn of_peer_memory(text: &str) -> Option<Message<'_>> {
         driver,
         device: Some(Device::Driver(driver.to_owned())),
         text: rest.trim_start_matches([':', ' ']),
+    })
+}
+
+/// `PCI 0040:01:00.0#10000: EEH: Invoking mlx5_core->…`, before Linux 5.4 `EEH: PE#800000 (PCI 0384:80:00.0): Invoking …`: what Power does
+/// about a PCIe error (Enhanced Error Handling, `arch/powerpc/kernel/eeh_driver.c`).
+fn of_eeh(text: &str) -> Option<Message<'_>> {
+    let (address, rest) = if let Some(rest) = text.strip_prefix("EEH: PE#") {
+        rest.split_once(" (PCI ")?.1.split_once("): ")?
+    } else {
+        let (address, rest) = text.strip_prefix("PCI ")?.split_once('#')?;
+        (address, rest.split_once(": EEH: ")?.1)
+    };
+    Some(Message {
+        writer: Writer::Pci,
+        driver: "EEH",
+        device: Some(full_address(address)?),
+        text: rest,
     })
 }
 

@@ -1,4 +1,5 @@
-//! Reports that the kernel writes in several records: a crash or a hung task with its call trace, and a GPU that left the bus.
+//! Reports that the kernel writes in several records: a crash or a hung task with its call trace, a GPU that left the bus, and an error that the
+//! firmware of the machine reports.
 //!
 //! Where it happened is in a later record than what happened. Both are joined into one message, which means the same by itself, so that
 //! one record of a saved log is enough. Each part has a form that leaves no room for a name that a process chose: the headings begin the
@@ -7,6 +8,7 @@
 use crate::{
     event::{Device, EventKind},
     gpu,
+    hardware_error::{self, HardwareErrors},
     modules::{is_name, is_rdma_consumer, is_rdma_core, is_rdma_module},
     record::Record,
 };
@@ -156,7 +158,10 @@ fn without_address(text: &str) -> &str {
 
 /// Whether a record may be a part of a report that [`Reports`] joins, so that a filter keeps it.
 pub fn is_part(record: &Record<'_>) -> bool {
-    gpu::begins_report(record.text).is_some() || gpu::goes_on(record.text) || Part::of(record.text).is_some()
+    gpu::begins_report(record.text).is_some()
+        || gpu::goes_on(record.text)
+        || hardware_error::is_part(record.text)
+        || Part::of(record.text).is_some()
 }
 
 /// A report whose place is not known yet.
@@ -176,6 +181,8 @@ pub struct Reports {
     open: Option<Open>,
     /// The GPU about which the last record began to say something.
     gpu: Option<String>,
+    /// What the firmware of the machine reports.
+    hardware: HardwareErrors,
 }
 
 impl Reports {
@@ -183,6 +190,9 @@ impl Reports {
     pub fn add(&mut self, record: &Record<'_>) -> Option<String> {
         if let Some(joined) = self.of_gpu(record.text) {
             return joined;
+        }
+        if hardware_error::is_part(record.text) {
+            return self.hardware.add(record.text);
         }
         // It is complete by itself.
         if joined(record.text).is_some() {
@@ -328,6 +338,9 @@ pub(crate) fn shortened(text: &str) -> Option<String> {
 
 /// What a message that joins a report says: `BUG: … in rxe_post_send+0x12f3/0x1880 [rdma_rxe]`.
 pub(crate) fn joined(text: &str) -> Option<(EventKind, Device)> {
+    if let Some(found) = hardware_error::joined(text) {
+        return Some(found);
+    }
     let (kind, call) = match Part::of(text)? {
         Part::Crash => (EventKind::ModuleCrashed, Call::of_message(text)?),
         Part::Lockup => (EventKind::ModuleHung, Call::of_message(text)?),

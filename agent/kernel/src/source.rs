@@ -52,6 +52,8 @@ pub(crate) enum After {
 pub(crate) struct Known {
     /// PCI addresses of their functions.
     pub(crate) functions: BTreeSet<String>,
+    /// Those of them below which there are devices in software only (`rdma_rxe`).
+    pub(crate) software: BTreeSet<String>,
     /// Network devices of their ports.
     pub(crate) netdevs: BTreeSet<String>,
 }

@@ -27,6 +27,16 @@ const RDMA_ONLY: [&str; 16] = [
     "ocrdma",
 ];
 
+/// What the RDMA core calls itself in messages about a device.
+const CORE: &str = "infiniband";
+/// How RDMA devices are called before they are renamed (`rdma_rename` of rdma-core).
+const FIRST_NAMES: [&str; 15] = [
+    "mlx5_", "mlx4_", "bnxt_re", "irdma", "i40iw", "efa_", "hfi1_", "qib", "hns_", "qedr", "cxgb4_", "mana_",
+    "erdma_", "ocrdma", "ionic_",
+];
+/// How long after a message another one is about the same event, in seconds.
+const JUST_BEFORE: u64 = 10;
+
 /// An event of the kernel log with the function that it is about.
 #[derive(Debug, Clone)]
 pub struct DeviceEvent<'a> {
@@ -109,7 +119,7 @@ impl Node {
         let ends: Vec<_> = found
             .iter()
             .filter(|end| end.event.kind.class() == EventClass::Recovery)
-            .map(|end| (end.subject(), end.event.kind, end.event.order))
+            .map(|end| (end.subject(), end.event))
             .collect();
         for fault in &mut found {
             let subject = fault.subject();
@@ -117,9 +127,9 @@ impl Node {
             let is_loaded =
                 fault.event.kind == EventKind::ModuleMismatch && self.modules.has(&subject) == Some(true);
             fault.is_over = is_loaded
-                || ends.iter().any(|(device, kind, order)| {
-                    *device == subject && *order > fault.event.order && is_end(*kind, fault.event.kind)
-                });
+                || ends
+                    .iter()
+                    .any(|(device, end)| *device == subject && is_after(end, fault.event));
         }
         found
     }
@@ -165,7 +175,8 @@ impl Node {
                 return None;
             }
         }
-        let is_rdma = RDMA_ONLY.iter().any(|driver| event.driver.starts_with(driver));
+        let is_rdma =
+            RDMA_ONLY.iter().any(|driver| event.driver.starts_with(driver)) && !is_of_software(event);
         let of_gpu = matches!(
             event.kind,
             EventKind::PeerMemory | EventKind::GpuFailed | EventKind::GpuLinkError | EventKind::GpuError
@@ -186,23 +197,17 @@ impl Node {
     /// The address of the function that has a part on the auxiliary bus (`mlx5_core.rdma.3`), which the kernel names after the driver and a
     /// number: the one that the driver wrote about just before, or the only one with this driver and without an RDMA device.
     fn parent_of<'a>(&'a self, event: &Event, part: &str, functions: &[Function<'a>]) -> Option<&'a str> {
-        const JUST_BEFORE: u64 = 10;
+        if event.driver == CORE {
+            // The device may have another name by now.
+            let is_concerned = event.kind == EventKind::ProbeFailed && !is_of_software(event);
+            let before = self.spoken_of_before(event, |other| is_adapter(&other.driver));
+            return before.filter(|_| is_concerned);
+        }
         let (driver, rest) = part.split_once('.')?;
         if !rest.contains('.') {
             return None;
         }
-        let is_near = |other: &&Event| match (other.last, event.first) {
-            (Some(before), Some(at)) => before <= at && at - before <= JUST_BEFORE,
-            _ => true,
-        };
-        let events = &self.kernel_log.known()?.events;
-        let before = events
-            .iter()
-            .filter(|other| other.order < event.order && other.driver == driver)
-            .filter(is_near)
-            .filter(|other| other.kind.class() != EventClass::Recovery)
-            .max_by_key(|other| other.order);
-        if let Some(Device::Pci(address)) = before.map(|other| &other.device) {
+        if let Some(address) = self.spoken_of_before(event, |other| other.driver == driver) {
             return Some(address);
         }
         let mut without = functions
@@ -210,6 +215,27 @@ impl Node {
             .filter(|function| function.role == Role::Capable && function.driver == Some(driver));
         let only = without.next()?;
         without.next().is_none().then_some(only.address)
+    }
+
+    /// The function about which such a message was just before this one.
+    fn spoken_of_before(&self, event: &Event, is_of: impl Fn(&Event) -> bool) -> Option<&str> {
+        let is_near = |other: &&Event| match (other.last, event.first) {
+            (Some(before), Some(at)) => before <= at && at - before <= JUST_BEFORE,
+            _ => true,
+        };
+        let events = &self.kernel_log.known()?.events;
+        let before = events
+            .iter()
+            .filter(|other| {
+                other.order < event.order && is_of(other) && matches!(other.device, Device::Pci(_))
+            })
+            .filter(is_near)
+            .filter(|other| other.kind.class() != EventClass::Recovery)
+            .max_by_key(|other| other.order)?;
+        match &before.device {
+            Device::Pci(address) => Some(address),
+            _ => None,
+        }
     }
 
     /// The address of the function behind an RDMA or network device.
@@ -221,6 +247,29 @@ impl Node {
         let hca = self.hcas().find(|hca| hca.name == name || has_netdev(hca))?;
         hca.pci_address.known().map(String::as_str)
     }
+}
+
+/// Whether the RDMA core speaks of a device in software, which the node need not have any more: by its name, which is not one of a driver of
+/// adapters.
+fn is_of_software(event: &Event) -> bool {
+    let Device::Named(name) = &event.device else {
+        return false;
+    };
+    event.driver == CORE
+        && event.kind == EventKind::ProbeFailed
+        && !FIRST_NAMES.iter().any(|first| name.starts_with(first))
+}
+
+/// Whether the first event ends the second one, a fault.
+fn is_after(end: &Event, fault: &Event) -> bool {
+    let is_later = if fault.driver == CORE {
+        // The driver does not know what the core could not set up, and says in the same breath that it has started.
+        let times = end.last.zip(fault.last);
+        times.is_some_and(|(end, fault)| end > fault + JUST_BEFORE)
+    } else {
+        end.order > fault.order
+    };
+    is_later && is_end(end.kind, fault.kind)
 }
 
 /// Whether an event of the first kind ends a fault of the second.

@@ -37,7 +37,9 @@ impl Node {
             *all += 1;
             *without_netdev += usize::from(port.is_infiniband() && port.kernel.netdev.is_absent());
         }
-        let most = boards.values().map(|(all, _)| *all).max()?;
+        // The rails may be of a driver that reports no board, such as EFA.
+        let unnamed = self.ports().filter(|port| port.hca.board_id.known().is_none());
+        let most = boards.values().map(|(all, _)| *all).max()?.max(unnamed.count());
         let mut candidates = boards
             .into_iter()
             .filter(|(_, (all, without_netdev))| all == without_netdev && *all < most);

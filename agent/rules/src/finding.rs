@@ -115,7 +115,7 @@ pub enum FindingCase {
     ModuleFaulty,
     /// `port-module-fault`: the cable or transceiver is faulty, and no port of the adapter is up.
     ModuleOff,
-    /// `adapter-not-started`: the firmware of the machine left no address range for it.
+    /// `adapter-not-started`, `gpu-failed`: the firmware of the machine left no address range for it.
     NoAddressRange,
     /// `adapter-not-started`: another reason.
     NotStarted,
@@ -131,6 +131,12 @@ pub enum FindingCase {
     ModuleRefused,
     /// `rdma-modules-missing`: another reason.
     ModuleMissing,
+    /// `gpu-failed`: every reason but a missing address range.
+    GpuFailed,
+    /// `gpu-errors-logged`: an error of a GPU.
+    GpuError,
+    /// `gpu-errors-logged`: an error of a peer-memory module.
+    PeerMemoryError,
     /// `device-lost`: a GPU.
     GpuLost,
     /// `device-lost`: an adapter.
@@ -218,6 +224,8 @@ impl Finding {
                     | FindingCase::UnknownError
                     | FindingCase::AdapterLost
                     | FindingCase::ModuleMissing
+                    | FindingCase::GpuFailed
+                    | FindingCase::GpuError
             )
         );
         self.case.is_some() && !is_usual && self.places == self.rule.remedy

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use rdma_health_kernel_log::{EventKind, Judgement, is_adapter, judge};
+use rdma_health_kernel_log::{EventKind, Judgement, Report, is_adapter, judge};
 
 use super::{
     line::Lower,
@@ -45,9 +45,11 @@ pub(super) fn kernel(line: &Lower<'_>) -> Option<Judgement> {
 }
 
 /// The symptom that an event of the kernel shows, with its grade if it differs from the kind's.
-pub(super) fn of_event(kind: EventKind) -> Option<(SymptomKind, Option<symptom::Grade>)> {
+pub(super) fn of_event(report: &Report) -> Option<(SymptomKind, Option<symptom::Grade>)> {
     use symptom::Grade::Degraded;
-    Some(match kind {
+    Some(match report.kind {
+        // What the RDMA core could not set up, the firmware refused.
+        EventKind::ProbeFailed if report.driver == "infiniband" => (SymptomKind::CommandRefused, None),
         EventKind::AdapterHealth => (SymptomKind::DeviceFatal, None),
         EventKind::PciPower => (SymptomKind::SlotPower, None),
         EventKind::AdapterTemperature => (SymptomKind::AdapterHot, None),

@@ -2,7 +2,7 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{gpu_driver, gpudirect, iommu, iommu_events, pci_path},
+    domain::{gpu_driver, gpu_events, gpudirect, iommu, iommu_events, pci_path},
 };
 
 use super::{GENERAL, LOC_ACCESS, LOC_PROT, REM_OP, RETRY_EXC, WR_FLUSH};
@@ -70,8 +70,9 @@ pub(super) static PEER_MEMORY_PATH: KnownCause = KnownCause {
         &gpudirect::PEER_MEMORY_INSTALL_ORDER,
         &gpudirect::PEER_MEMORY_MISSING,
         &gpudirect::NV_PEER_MEM_LEGACY,
+        &gpu_events::GPU_ERRORS,
     ],
-    cases: &[],
+    cases: &[FindingCase::PeerMemoryError],
     often: &[
         GdrDisabled,
         PeerMemorySymbol,

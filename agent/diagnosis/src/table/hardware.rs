@@ -79,7 +79,11 @@ pub(super) static GPU_FAULT: KnownCause = KnownCause {
         &gpu_events::GPU_ERRORS,
         &lost::DEVICE_LOST,
     ],
-    cases: &[FindingCase::GpuLost],
+    cases: &[
+        FindingCase::GpuLost,
+        FindingCase::GpuFailed,
+        FindingCase::GpuError,
+    ],
     often: &[GpuStopped, GpuLinkError],
     sometimes: &[GpuError],
     weigh: weigh::gpu_fault,

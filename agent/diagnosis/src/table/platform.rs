@@ -2,7 +2,7 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{adapter_events, modules},
+    domain::{adapter_events, gpu_events, modules},
 };
 
 use crate::{
@@ -123,6 +123,7 @@ pub(super) static PCI_RESOURCES: KnownCause = KnownCause {
     rules: &[
         &adapter_events::ADAPTER_NOT_STARTED,
         &adapter_events::DRIVER_ERRORS,
+        &gpu_events::GPU_FAILED,
     ],
     cases: &[FindingCase::NoAddressRange, FindingCase::NoRoomForVfs],
     often: &[PciRoom],

@@ -506,6 +506,81 @@ fn a_line_of_a_journal_is_recognised() {
 }
 
 #[test]
+fn a_device_that_the_core_could_not_set_up_did_not_start() {
+    check(&[
+        (
+            "infiniband ionic_0: Couldn't create ib_mad QP1",
+            "ionic_0 probe-failed",
+        ),
+        ("infiniband hns_2: Couldn't open port 1", "hns_2 probe-failed"),
+        (
+            "infiniband bnxt_re0: Couldn't change QP1 state to INIT: -110",
+            "bnxt_re0 command-timeout",
+        ),
+        ("infiniband mlx5_3: Couldn't start port", "mlx5_3 probe-failed"),
+        ("infiniband mlx5_3: Couldn't close port 1 for agents", "-"),
+        ("usb 1-1: Couldn't open port 1", "-"),
+    ]);
+}
+
+#[test]
+fn power_handles_pcie_errors_by_itself() {
+    check(&[
+        (
+            "PCI 0030:01:00.0#fd: EEH: Invoking mlx5_core->error_detected(IO frozen)",
+            "0030:01:00.0 pci-fatal",
+        ),
+        (
+            "EEH: PE#800000 (PCI 0384:80:00.0): Invoking mlx5_core->error_detected(IO frozen)",
+            "0384:80:00.0 pci-fatal",
+        ),
+        (
+            "PCI 0030:01:00.0#fd: EEH: mlx5_core driver reports: 'disconnect'",
+            "0030:01:00.0 pci-fatal",
+        ),
+        (
+            "PCI 0030:01:00.0#fd: EEH: Invoking mlx5_core->resume()",
+            "0030:01:00.0 started",
+        ),
+        ("PCI 0030:01:00.0#fd: EEH: Invoking mlx5_core->slot_reset()", "-"),
+        ("EEH: Notify device drivers to shutdown", "-"),
+    ]);
+}
+
+#[test]
+fn a_pcie_error_ends_with_its_recovery() {
+    check(&[
+        (
+            "pcieport 0000:10:01.0: AER: device recovery successful",
+            "0000:10:01.0 started",
+        ),
+        (
+            "pcieport 0000:10:01.0: AER: device recovery failed",
+            "0000:10:01.0 pci-fatal",
+        ),
+        (
+            "mlx5_core 0000:14:00.0: AER: aer_uncor_severity: 0x00463010",
+            "0000:14:00.0 pci-nonfatal",
+        ),
+        (
+            "mlx5_core 0000:14:00.0: AER: aer_status: 0x00001000, aer_mask: 0x00006000",
+            "-",
+        ),
+    ]);
+}
+
+#[test]
+fn a_gpu_without_an_address_range_does_not_work() {
+    check(&[
+        (
+            "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:69:00.0)",
+            "0000:69:00.0 gpu-failed",
+        ),
+        ("NVRM: BAR1 is 131072M @ 0x20000000000 (PCI:0000:69:00.0)", "-"),
+    ]);
+}
+
+#[test]
 fn an_error_of_a_driver_that_is_not_known_is_reported_as_such() {
     check(&[
         (

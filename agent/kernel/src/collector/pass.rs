@@ -163,10 +163,16 @@ impl Collector {
         }
         let hcas = || self.hcas.values();
         let functions = hcas().filter_map(|hca| hca.pci_address.known().cloned());
+        let hardware: BTreeSet<&String> = hcas()
+            .filter(|hca| !hca.is_software())
+            .filter_map(|hca| hca.pci_address.known())
+            .collect();
+        let software = hcas().filter_map(|hca| hca.pci_address.known().filter(|own| !hardware.contains(own)));
         let ports = hcas().flat_map(|hca| hca.ports.values());
         let netdevs = ports.filter_map(|port| Some(port.netdev.known()?.name.clone()));
         let known = Known {
             functions: functions.collect(),
+            software: software.cloned().collect(),
             netdevs: netdevs.collect(),
         };
         self.start_sources(&mut pass.wanted, After::Devices, known);

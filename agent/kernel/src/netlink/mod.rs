@@ -190,6 +190,7 @@ mod tests {
         let known = Known {
             functions: BTreeSet::from(["0000:41:00.0".to_owned()]),
             netdevs: BTreeSet::from(["eth0".to_owned()]),
+            ..Known::default()
         };
         let links = ethtool::Links::read(&scope, &known)
             .netdevs

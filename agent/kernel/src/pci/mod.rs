@@ -59,8 +59,11 @@ impl Source for Pci {
         let functions = scope.entries(DEVICES).map(|addresses| {
             let mut found = BTreeMap::new();
             for address in addresses.iter().filter(|address| is_address(address)) {
+                // An adapter below a device in software may have no RDMA device of its own.
+                let is_bare =
+                    || known.software.contains(address) && capable::has_device(scope, address) == Some(false);
                 let role = if known.functions.contains(address) {
-                    Role::Rdma
+                    if is_bare() { Role::Capable } else { Role::Rdma }
                 } else if role::is_gpu(scope, address) {
                     Role::Gpu
                 } else {

@@ -123,8 +123,17 @@ static NONFATAL: Exception = Exception {
 
 fn pci_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::PciFatal, EventKind::PciNonfatal];
+    let events = node.device_events();
     adapter_faults(node, &PCI_FAULT, &kinds, |fault, finding| {
         let nonfatal = fault.event.kind == EventKind::PciNonfatal;
+        // Of an error that the firmware of the machine reports, the kernel writes both.
+        let is_repeated = events.iter().any(|other| {
+            let is_worse = other.event.kind == EventKind::PciFatal && other.event.driver == "APEI";
+            nonfatal && is_worse && other.subject() == fault.subject()
+        });
+        if is_repeated {
+            return None;
+        }
         let past = past_of(node, fault).filter(|past| nonfatal || **past == STARTED_AGAIN);
         let finding = lost_links(node, fault)
             .iter()

@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod family;
+mod vlan;
 
 /// `gid-missing`.
 pub static GID_MISSING: Rule = Rule {
@@ -83,6 +84,7 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     let nowhere = with.is_empty() && !infiniband;
     let behind = behind_peers(node);
     let rails = rails(node);
+    let vlans = vlan::of_equal_ports(node);
     let mut of_ipv6 = node.ipv6_kinds();
     let without_any: BTreeSet<_> = roce_ports(node)
         .filter(|(port, gids)| port.routable_gid().is_none() && !has_ipv6(gids))
@@ -128,8 +130,10 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             None if has_ipv6(gids) => format!("{port} has RoCE v2 GIDs of IPv6 addresses only"),
             None => format!("{port} has no RoCE v2 GID with an IPv4 address{netdev}"),
         };
+        let vlan = vlans.get(&Subject::of_port(&port));
         let remedy = match (only_v1, is_of_ipv6) {
             (true, _) => RESTORE_V2,
+            (false, false) if vlan.is_some() && !has_ipv6(gids) => vlan::CREATE,
             (false, true) => family::RESTORE_V6,
             (false, false) if has_ipv6(gids) => family::USE_V6,
             (false, false) => GID_MISSING.remedy,
@@ -137,10 +141,14 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         let finding = Draft::new(&GID_MISSING, Subject::of_port(&port), message)
             .exception(exception)
             .remedy(remedy);
+        let finding = match vlan {
+            Some(vlan) => vlan.fill(finding),
+            None => finding,
+        };
         Some(finding.evidence(port.file("gids"), table(gids)))
     });
     found
-        .chain(without_vlan(node))
+        .chain(vlan::without(node))
         .chain(only_automatic(node))
         .collect()
 }
@@ -185,7 +193,7 @@ const AUTOMATIC: Remedy = Remedy {
     ..Remedy::all("")
 };
 
-/// The kinds of the ports that serve GPUs, if all of these ports have a RoCE v2 GID of a routed address.
+/// The kinds of the ports that serve GPUs, if all of these ports are InfiniBand or have a RoCE v2 GID of a routed address.
 fn rails<'a>(node: &'a Node) -> BTreeSet<Kind<'a>> {
     let ports: Vec<Port<'a>> = node
         .peers()
@@ -193,7 +201,10 @@ fn rails<'a>(node: &'a Node) -> BTreeSet<Kind<'a>> {
         .filter(|peers| peers.serve_gpus)
         .flat_map(|peers| peers.ports)
         .collect();
-    let has_one = |port: &Port<'a>| port.routable_gid().is_some() || port.gids().is_some_and(has_ipv6);
+    let has_one = |port: &Port<'a>| {
+        // InfiniBand needs no address.
+        port.is_infiniband() || port.routable_gid().is_some() || port.gids().is_some_and(has_ipv6)
+    };
     if !ports.iter().all(has_one) {
         return BTreeSet::new();
     }
@@ -235,48 +246,6 @@ fn behind_peers(node: &Node) -> BTreeMap<Subject, String> {
         }
     }
     found
-}
-
-/// Ports without a GID on a VLAN, although most equal ports have one.
-fn without_vlan(node: &Node) -> Vec<Draft> {
-    let mut findings = Vec::new();
-    for peers in node.peers() {
-        let all: Vec<_> = peers.ports.iter().collect();
-        let has_vlan = |port: &Port<'_>| {
-            let is_judged = port.is_active() == Some(true) && port.is_ethernet();
-            let gids = port.gids().filter(|_| is_judged)?;
-            let own = &port.kernel.netdev.known()?.name;
-            let on_vlan = |gid: &Gid| port.netdev_of(gid).is_some_and(|netdev| is_vlan_of(netdev, own));
-            Some(gids.iter().any(|gid| gid.kind == GidType::RoceV2 && on_vlan(gid)))
-        };
-        let Some(found) = exceptions(&all, has_vlan) else {
-            continue;
-        };
-        let share = found.share();
-        for port in found.without {
-            let gids = port.gids().unwrap_or_default();
-            // A port without any address is reported for that.
-            if port.routable_gid().is_none() && !has_ipv6(gids) {
-                continue;
-            }
-            let message = format!("{port} has no RoCE v2 GID on a VLAN; {share} equal ports have one");
-            findings.push(
-                Draft::new(&GID_MISSING, Subject::of_port(port), message)
-                    .evidence(port.file("gids"), table(gids))
-                    .evidence("GIDs of equal ports", format!("{share} have one on a VLAN")),
-            );
-        }
-    }
-    findings
-}
-
-/// Whether a network device is a VLAN by its usual name: `eth0.100`, `vlan100`. Those of pods (macvlan, ipvlan) come and go.
-fn is_vlan_of(netdev: &str, own: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let suffix = netdev.strip_prefix(own).and_then(|rest| rest.strip_prefix('.'));
-    suffix
-        .or_else(|| netdev.strip_prefix("vlan"))
-        .is_some_and(is_number)
 }
 
 fn probe_found_no_gid(node: &Node, port: &Port<'_>) -> bool {

@@ -6,8 +6,8 @@ use rdma_health_node::{
 };
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Writer,
-    domain::logged::{Part, STARTED_AGAIN, faults, is_past},
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer,
+    domain::logged::{Part, STARTED_AGAIN, faults, is_past, said},
     draft::Draft,
     policy::Exception,
 };
@@ -70,9 +70,28 @@ fn gpu_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
         } else {
             (fault.event.kind == EventKind::GpuLinkError).then_some(&LINK)
         };
+        let finding = if fault.event.message.contains(WITHOUT_RANGE) {
+            let what = "the firmware of the machine gave its memory no address range (BAR), so its driver cannot use it";
+            let finding = finding.message(said(fault, what));
+            finding.case(FindingCase::NoAddressRange).remedy(NO_ADDRESS_RANGE)
+        } else {
+            finding.case(FindingCase::GpuFailed)
+        };
         (!is_lent).then(|| finding.exception(exception))
     })
 }
+
+/// What NVIDIA's driver writes about a GPU to whose memory the firmware of the machine gave no address range.
+const WITHOUT_RANGE: &str = " is 0M @ 0x0 ";
+
+/// What to do about such a GPU.
+const NO_ADDRESS_RANGE: Remedy = Remedy {
+    any: "The firmware of the machine assigned no address range (BAR) to the memory of the GPU, which is not faulty itself: in the firmware setup, \
+        enable Above 4G Decoding, raise the MMIO size (MMIO High Size), and update that firmware. If it has no such setting, boot with pci=realloc. In a \
+        virtual machine, give it a larger window for 64-bit addresses.",
+    host: "lspci -vv -s ADDRESS | grep -e Region -e BAR; journalctl -k -b | grep -e NVRM -e 'no space'",
+    ..Remedy::all("")
+};
 
 /// `gpu-errors-logged`.
 pub static GPU_ERRORS: Rule = Rule {
@@ -94,6 +113,15 @@ pub static GPU_ERRORS: Rule = Rule {
     judge: gpu_errors,
 };
 
+/// What to do about a peer-memory module that could not pin or map GPU memory.
+const OF_PEER_MEMORY: Remedy = Remedy {
+    any: "Programs cannot register GPU memory (EFAULT, EINVAL): the module could not pin it, or not map it for the adapter. Install the GPU driver again, so that \
+        the module fits the RDMA stack that is loaded, or use DMA-BUF (open GPU kernel module, Linux 5.12 or later). If the IOMMU translates, boot with \
+        passthrough.",
+    host: "journalctl -k -b | grep -e peermem -e peer_mem -e NVRM; modinfo nvidia_peermem | grep -e vermagic -e depends",
+    ..Remedy::all("")
+};
+
 static PEER_MEMORY: Exception = Exception {
     condition: "if a peer-memory module could not pin or map GPU memory in the last day",
     severities: Severities::WARNING,
@@ -105,7 +133,7 @@ fn gpu_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
         &GPU_ERRORS,
         Part::Gpus,
         &[EventKind::GpuError],
-        |_, finding| Some(finding),
+        |_, finding| Some(finding.case(FindingCase::GpuError)),
     );
     let of_modules = faults(
         node,
@@ -118,6 +146,12 @@ fn gpu_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
                 .iter()
                 .any(|words| text.contains(words));
             let matters = !at_exit && !is_past(node, fault);
+            let finding = finding.case(FindingCase::PeerMemoryError);
+            let finding = if at_exit {
+                finding
+            } else {
+                finding.remedy(OF_PEER_MEMORY)
+            };
             Some(finding.exception(matters.then_some(&PEER_MEMORY)))
         },
     );

@@ -1,6 +1,6 @@
 //! Kernel modules, drivers and firmware of RDMA devices; here: the modules that are missing, of adapters and for programs.
 
-use rdma_health_node::Node;
+use rdma_health_node::{Node, Port};
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
@@ -103,9 +103,11 @@ fn rdma_cm_missing(node: &Node) -> Option<Draft> {
     /// Drivers of devices without `rdma_cm`.
     const WITHOUT: [&str; 3] = ["efa", "hfi1", "usnic_verbs"];
     let uses = |driver: &String| !WITHOUT.contains(&driver.as_str());
+    // What controls NVSwitches needs datagrams to the subnet manager only.
+    let is_of_jobs = |port: &Port<'_>| !port.hca.is_software() && !node.controls_nvswitch(port);
     let is_concerned = node
-        .hcas()
-        .any(|hca| !hca.is_software() && hca.driver.known().is_some_and(uses));
+        .ports()
+        .any(|port| is_of_jobs(&port) && port.hca.driver.known().is_some_and(uses));
     // If the kernel has the RDMA stack built in, the list of modules does not show it.
     let is_modular = node.modules.has("ib_core") == Some(true);
     let is_missing = node.modules.user_rdma_cm.known() == Some(&false);

@@ -103,6 +103,86 @@ fn found_all(node: &Node) -> Vec<String> {
 }
 
 #[test]
+fn a_device_that_the_core_could_not_set_up_is_found_although_its_driver_says_that_it_started() {
+    let refused = format!("{MLX5_0} mlx5_0: opcode CREATE_QP (2) error BAD_ATTR (5)");
+    let core = "infiniband mlx5_0: Couldn't create ib_mad QP1";
+    let started = format!("{MLX5_0}: firmware version: 28.39.1002");
+    let at = 2 * DAY - 3600;
+    let lines = [(at, &*refused), (at, core), (at + 1, &*started)];
+    let found = findings(&logged(&lines), &auto(), "adapter-not-started");
+    let [finding] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(finding.severity.name(), "warning");
+    assert!(finding.message.contains("rdma_cm"), "{}", finding.message);
+    assert!(
+        finding.remedy.contains("compare the versions"),
+        "{}",
+        finding.remedy
+    );
+    // It was set up again.
+    let again = [(at, core), (at + 3000, &*started)];
+    assert_eq!(
+        of(&logged(&again), &auto(), "adapter-not-started"),
+        ["mlx5_0 info"]
+    );
+    // The device has another name by now, and one in software is gone.
+    let renamed = [
+        (at, &*refused),
+        (at, "infiniband bnxt_re7: Couldn't open port 1"),
+        (at, "infiniband rxe0: Couldn't open port 1"),
+    ];
+    assert_eq!(
+        of(&logged(&renamed), &auto(), "adapter-not-started"),
+        ["mlx5_0 warning"]
+    );
+    // Firmware that does not answer is reported for that.
+    let late = format!(
+        "{MLX5_0}: wait_func:1195:(pid 1): CREATE_QP(0x500) timeout. Will cause a leak of a command resource"
+    );
+    let silent = logged(&[(at, &late), (at, core)]);
+    assert_eq!(of(&silent, &auto(), "adapter-timeout"), ["mlx5_0 warning"]);
+    assert_eq!(of(&silent, &auto(), "adapter-not-started"), [""; 0]);
+}
+
+#[test]
+fn a_pcie_error_that_the_firmware_of_the_machine_reports_is_found_once() {
+    let report = |kind: &str| {
+        let line = |text: &str| format!("{{1}}[Hardware Error]: {text}");
+        [
+            line("event severity: recoverable"),
+            line(&format!(" Error 0, type: {kind}")),
+            line("  section_type: PCIe error"),
+            line("  device_id: 0000:18:00.0"),
+            format!("{MLX5_0}: AER: aer_uncor_severity: 0x00463010"),
+        ]
+    };
+    for (kind, expected) in [("fatal", "mlx5_0 critical"), ("recoverable", "mlx5_0 warning")] {
+        let lines = report(kind);
+        let lines: Vec<_> = lines.iter().map(|line| (2 * DAY - 60, line.as_str())).collect();
+        assert_eq!(
+            of(&logged(&lines), &auto(), "pci-fault-logged"),
+            [expected],
+            "{kind}"
+        );
+    }
+    let corrected = report("corrected");
+    let lines: Vec<_> = corrected[..4]
+        .iter()
+        .map(|line| (2 * DAY - 60, line.as_str()))
+        .collect();
+    assert_eq!(of(&logged(&lines), &auto(), "pci-fault-logged"), [""; 0]);
+}
+
+#[test]
+fn a_pcie_error_from_which_the_kernel_recovered_is_info() {
+    let error = format!("{MLX5_0}: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer");
+    let over = format!("{MLX5_0}: AER: device recovery successful");
+    let lines = [(2 * DAY - 60, &*error), (2 * DAY - 59, &*over)];
+    assert_eq!(of(&logged(&lines), &auto(), "pci-fault-logged"), ["mlx5_0 info"]);
+}
+
+#[test]
 fn a_flood_about_one_device_hides_no_fault_of_another() {
     let flood = "mlx5_core 0000:3b:00.0: cmd timed out";
     let fault = format!("{MLX5_0}: device's health compromised");

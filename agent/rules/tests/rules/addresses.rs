@@ -1,6 +1,6 @@
 //! GIDs and GUIDs.
 
-use rdma_health_node::node::Probe;
+use rdma_health_node::{infiniband::LinkLayer, node::Probe};
 use rdma_health_protocol::{GidType, Path, ProbeFailure, ProbeReport, Stage};
 use rdma_health_rules::Profile;
 
@@ -32,6 +32,47 @@ fn a_port_without_ipv4_gid_among_others_that_have_one_is_found() {
     assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_6:1 warning"]);
     assert_eq!(of(&node, &profile(Profile::TcpOnly), "gid-missing"), [""; 0]);
     assert!(message(&node, &auto(), "gid-missing").contains("ens7f0np0 has none"));
+}
+
+#[test]
+fn a_port_whose_equals_have_their_address_on_a_vlan_is_told_to_create_it() {
+    let mut node = node("h100-connectx7", |_| {});
+    for rail in 0..8u8 {
+        with_port(&mut node, &format!("mlx5_{rail}"), |port| {
+            let own = port.netdev.known().unwrap().name.clone();
+            let Fact::Known(gids) = &mut port.gids else {
+                panic!("no GIDs")
+            };
+            if rail == 6 {
+                gids.retain(|gid| !gid.is_ipv4_mapped());
+            }
+            for gid in gids.iter_mut().filter(|gid| gid.is_ipv4_mapped()) {
+                gid.netdev = Some(format!("{own}.100"));
+            }
+        });
+    }
+    let found = &findings(&node, &auto(), "gid-missing")[0];
+    let command = "ip link add link ens7f0np0 name ens7f0np0.100 type vlan id 100";
+    assert!(found.remedy.contains(command), "{}", found.remedy);
+}
+
+#[test]
+fn next_to_rails_of_infiniband_an_ethernet_port_without_an_address_is_info() {
+    let mut node = node("h100-connectx7", |_| {});
+    for rail in 0..8u8 {
+        with_port(&mut node, &format!("mlx5_{rail}"), |port| {
+            port.link_layer = Fact::Known(LinkLayer::InfiniBand);
+            port.gids = Fact::Known(Vec::new());
+        });
+    }
+    let Fact::Known(hcas) = &mut node.hcas else {
+        panic!("no devices")
+    };
+    let mut second = Hca::clone(hcas.get("mlx5_bond_0").unwrap());
+    second.name = "mlx5_9".to_owned();
+    hcas.insert("mlx5_9".into(), Arc::new(second));
+    without_ipv4(&mut node, "mlx5_9");
+    assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_9:1 info"]);
 }
 
 #[test]

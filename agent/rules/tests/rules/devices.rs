@@ -201,6 +201,48 @@ fn equal_boards_with_different_firmware_are_found_and_different_boards_are_not()
 }
 
 #[test]
+fn a_software_device_on_an_adapter_whose_module_is_not_loaded_is_a_warning() {
+    let node = node("bnxt-re", |tree| {
+        for name in ["bnxt_re0", "bnxt_re1"] {
+            take_device(tree, name).unwrap();
+        }
+        let device = "sys/devices/virtual/infiniband/rxe0";
+        let target = "../../devices/virtual/infiniband/rxe0".into();
+        tree.insert("sys/class/infiniband/rxe0", Entry::Link { target })
+            .unwrap();
+        for (file, content) in [
+            ("parent", "eno1np0"),
+            ("fw_ver", ""),
+            ("node_type", "1: CA"),
+            ("ports/1/state", "4: ACTIVE"),
+            ("ports/1/link_layer", "Ethernet"),
+        ] {
+            tree.write(&format!("{device}/{file}"), format!("{content}\n"))
+                .unwrap();
+        }
+        set_modules_without(tree, "bnxt_re");
+    });
+    assert_eq!(of(&node, &auto(), "softroce-in-use"), ["node warning"]);
+    let missing = of(&node, &auto(), "rdma-modules-missing");
+    assert_eq!(missing, ["0000:c1:00.0 warning", "0000:c1:00.1 warning"]);
+    let remedy = &findings(&node, &auto(), "rdma-modules-missing")[0].remedy;
+    assert!(remedy.contains("modprobe -a ib_uverbs bnxt_re"), "{remedy}");
+}
+
+/// Takes a module out of those that are loaded.
+fn set_modules_without(tree: &mut Tree, module: &str) {
+    let Some(Entry::File { content, .. }) = tree.get("proc/modules") else {
+        panic!("no modules")
+    };
+    let text = String::from_utf8(content.clone()).unwrap();
+    let others = text
+        .lines()
+        .filter(|line| !line.starts_with(&format!("{module} ")));
+    let others: Vec<_> = others.collect();
+    tree.write("proc/modules", others.join("\n") + "\n").unwrap();
+}
+
+#[test]
 fn software_devices_are_a_warning_only_where_hardware_is_expected_or_there() {
     let software = node("virtual-node-no-iommu", |_| {});
     assert_eq!(of(&software, &auto(), "softroce-in-use"), ["node info"]);

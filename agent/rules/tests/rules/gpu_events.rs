@@ -75,6 +75,25 @@ fn an_error_of_the_peer_memory_module_matters_unless_a_process_ended() {
 }
 
 #[test]
+fn what_to_do_about_peer_memory_is_not_what_to_do_about_a_gpu() {
+    let remedy = |rule: &str, message: &str| {
+        let node = logged(&[(2 * DAY - 3600, message)]);
+        findings(&node, &auto(), rule).remove(0).remedy
+    };
+    let mapped = "nvidia-peermem nv_dma_map:174 ERROR error -22 while calling nvidia_p2p_dma_map_pages()";
+    let of_memory = remedy("gpu-errors-logged", mapped);
+    assert!(
+        of_memory.contains("DMA-BUF") && !of_memory.contains("Xid"),
+        "{of_memory}"
+    );
+    let without_range = remedy("gpu-failed", "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:19:00.0)");
+    assert!(
+        without_range.contains("Above 4G Decoding") && !without_range.contains("replace"),
+        "{without_range}"
+    );
+}
+
+#[test]
 fn a_gpu_that_left_the_bus_is_found_however_the_driver_says_it() {
     let one = "NVRM: The NVIDIA GPU 0000:19:00.0\\x0a NVRM: (PCI ID: 10de:26b5) installed in this system has\\x0a NVRM: fallen off the bus and is not responding to commands.";
     assert_eq!(after("gpu-failed", one), ["0000:19:00.0 critical"]);

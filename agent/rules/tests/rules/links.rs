@@ -292,3 +292,30 @@ fn an_adapter_for_infiniband_and_ethernet_whose_ports_are_all_down_is_found() {
         "the other port works"
     );
 }
+
+#[test]
+fn what_controls_nvswitches_is_not_for_jobs() {
+    // An HGX B200 with EFA: its two ConnectX-7 are InfiniBand, have no network device, and may be down.
+    let mut of_efa = node("efa-p5", |tree| {
+        let is_h100 = |entry: &Entry| matches!(entry, Entry::File { content, .. } if content == b"0x2330\n");
+        let gpus: Vec<_> = tree
+            .entries()
+            .filter(|(path, entry)| path.ends_with("/device") && is_h100(entry))
+            .map(|(path, _)| path.to_owned())
+            .collect();
+        assert!(!gpus.is_empty());
+        for gpu in gpus {
+            tree.write(&gpu, "0x2901\n").unwrap();
+        }
+    });
+    let spare = node("infiniband-ndr", |_| {});
+    let mut control = Hca::clone(spare.hcas.known().unwrap().get("mlx5_3").unwrap());
+    control.name = "ibp115s0f0".to_owned();
+    control.ports.get_mut(&1).unwrap().netdev = Fact::Absent;
+    let Fact::Known(hcas) = &mut of_efa.hcas else {
+        panic!("no devices")
+    };
+    hcas.insert("ibp115s0f0".into(), Arc::new(control));
+    assert_eq!(of(&of_efa, &auto(), "port-down"), [""; 0]);
+    assert_eq!(of(&of_efa, &auto(), "rdma-modules-missing"), [""; 0]);
+}

@@ -43,7 +43,7 @@ pub(super) fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Ju
         }
         return Judged::Final(None);
     }
-    let Some((kind, grade)) = of_event(report.kind).filter(|_| is_of_interest(line, &report.driver)) else {
+    let Some((kind, grade)) = of_event(report).filter(|_| is_of_interest(line, &report.driver)) else {
         return Judged::Open;
     };
     let mut found = symptom(line, Reading::of(kind, 0), number);

@@ -69,6 +69,9 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
             let finding = finding.case(FindingCase::WithoutResources).remedy(NO_RESOURCES);
             return Some(finding.evidence("/dev/kmsg", line));
         }
+        if fault.event.driver == "infiniband" {
+            return without_core(node, fault, finding);
+        }
         if let Some(line) = refused(node, fault) {
             let finding = finding.case(FindingCase::Refused).remedy(VERSIONS);
             return Some(if line == fault.event.message {
@@ -84,6 +87,39 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut named = BTreeSet::new();
     found.retain(|finding| !finding.is(FindingCase::FirmwareFile) || named.insert(finding.subject().clone()));
     found
+}
+
+/// What the RDMA core could not set up for a device: one of its queues, because the firmware refused it or did not answer. If it did not answer, that is
+/// reported, and this follows from it.
+fn without_core(node: &Node, fault: &DeviceEvent<'_>, finding: Draft) -> Option<Draft> {
+    let subject = fault.subject();
+    let events = node.device_events();
+    let of_device = || events.iter().filter(|other| other.subject() == subject);
+    let is_dead = |other: &DeviceEvent<'_>| {
+        let kind = other.event.kind;
+        matches!(kind, EventKind::AdapterHealth | EventKind::CommandTimeout) && !other.is_over
+    };
+    if of_device().any(is_dead) {
+        return None;
+    }
+    let was_silent = of_device().any(|other| other.event.kind == EventKind::CommandTimeout);
+    let what =
+        "the RDMA core could not set up the device, so programs that connect with rdma_cm cannot use it";
+    let finding = finding.message(said(fault, what));
+    let reason = of_device()
+        .filter(|other| other.event.kind == EventKind::DriverError)
+        .map(|other| &other.event.message)
+        .next_back();
+    let finding = match reason {
+        Some(reason) => finding.evidence("/dev/kmsg", reason),
+        None => finding,
+    };
+    Some(if was_silent {
+        let finding = finding.case(FindingCase::NotStarted);
+        finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED))
+    } else {
+        finding.case(FindingCase::Refused).remedy(VERSIONS)
+    })
 }
 
 /// The message that says that a function got no address range for its registers.

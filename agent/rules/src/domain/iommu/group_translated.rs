@@ -53,7 +53,8 @@ pub static GROUP_TRANSLATED: Rule = Rule {
     },
     false_alarms: "Groups of other devices (SATA, USB) are ignored, and so are GPUs that are bound to vfio-pci for a \
         virtual machine. In a virtual machine without GPUs, translation is a choice of the guest and costs little. A host that lends all its GPUs needs the IOMMU; \
-        iommu=pt keeps it on for guests and spares the adapters of the host the translation, which is information there.",
+        iommu=pt keeps it on for guests and spares the adapters of the host the translation, which is information there. The IOMMU of IBM Z, \
+        which always translates before Linux 6.15, is not judged unless expect.passthrough is true.",
     inputs: &[
         Writer::Hardware,
         Writer::HostRoot,
@@ -96,7 +97,16 @@ static GUEST_WITHOUT_GPUS: Exception = Exception {
     severities: Severities::INFO.gpudirect(Severity::Critical),
 };
 
+/// Whether the IOMMU is that of an IBM Z, which translates for each PCI function: Linux offers passthrough there from 6.15 on only.
+fn is_of_mainframe(node: &Node) -> bool {
+    let units = node.iommu.units.known();
+    units.is_some_and(|units| units.iter().any(|unit| unit.starts_with("s390-iommu")))
+}
+
 fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Draft> {
+    if is_of_mainframe(node) && expectations.passthrough != Some(true) {
+        return Vec::new();
+    }
     let functions: Vec<_> = node.dma_functions().collect();
     let is_reached = |function: &Function<'_>| function.role == Role::Gpu && !function.is_without_gpudirect();
     let with_gpus =

@@ -115,6 +115,10 @@ impl<'a> ExpectedUp<'a> {
         if self.of_gpus_all_down.contains(&Subject::of_port(port)) {
             return Some(Why::ServesGpus);
         }
+        // A board may use some of the ports that control its switches.
+        if self.node.controls_nvswitch(port) {
+            return None;
+        }
         if self.no_infiniband_active
             && self.node.is_virtual_machine()
             && port.is_infiniband()

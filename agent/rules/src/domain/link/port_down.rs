@@ -317,8 +317,9 @@ const OF_THE_PLATFORM: Remedy = Remedy {
 
 /// What to do about a virtual function whose host holds it down.
 const OF_THE_HOST: Remedy = Remedy {
-    any: "On the host of this virtual machine, enable the link of the virtual function: ip link set PF vf N state enable, or with MLNX_OFED \
-        echo Follow > /sys/class/infiniband/PF/device/sriov/N/policy. Check that its GUIDs are set there, too (node_guid, port_guid). With \
-        Kubernetes on the host, the CNI plugin ib-sriov does so (linkState), and only if its physical port is ACTIVE.",
+    any: "The host holds the port of this virtual function down. In a cloud, stop and start the machine, which moves it to another host, and report the \
+        port to the provider if it stays down. On a host of yours, enable the link of the virtual function there: ip link set PF vf N state enable, or \
+        with MLNX_OFED echo Follow > /sys/class/infiniband/PF/device/sriov/N/policy. Check that its GUIDs are set there, too (node_guid, \
+        port_guid). With Kubernetes on the host, the CNI plugin ib-sriov does so (linkState), and only if its physical port is ACTIVE.",
     ..Remedy::all("")
 };

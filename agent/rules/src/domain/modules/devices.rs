@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{
-    Node,
+    Function, Node,
     infiniband::{CLASS, Hca},
     pci::Role,
     words::count,
@@ -239,9 +239,13 @@ fn softroce_in_use(node: &Node, _: &Expectations) -> Vec<Draft> {
     };
     let hardware = node.hcas().any(|hca| !hca.is_software());
     let functions = node.functions();
-    let mut capable = functions
-        .iter()
-        .filter(|function| function.role == Role::Capable && function.lent_to.is_none());
+    // The device in software has the address of the adapter below it.
+    let is_below = |function: &Function<'_>| {
+        function.is_software && function.pci.is_some_and(|pci| pci.role == Role::Capable)
+    };
+    let mut capable = functions.iter().filter(|function| {
+        (function.role == Role::Capable || is_below(function)) && function.lent_to.is_none()
+    });
     let is_there = capable.clone().next().is_some();
     let module = capable
         .clone()
