@@ -267,6 +267,7 @@ impl LogReader {
         successes.one_node = self.log.nodes == Some(1);
         self.log.active_port = successes.active_port;
         successes.excuse(&mut self.log.symptoms);
+        successes.all_down(&mut self.log.symptoms);
         if !self.log.marks.layers.is_ethernet() {
             successes.unconfigured(&mut self.log.symptoms);
         }

@@ -1,5 +1,6 @@
 //! The facts for and against each known cause, and the evidence that was not available.
 
+mod assignment;
 mod cluster;
 mod crash;
 mod dma;

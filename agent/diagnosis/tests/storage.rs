@@ -265,3 +265,44 @@ fn a_connection_of_lustre_that_was_lost_once_and_restored_is_no_failure() {
     // Over TCP it is not a matter of RDMA.
     assert!(causes(&node, &lost.replace("@o2ib", "@tcp")).is_empty());
 }
+
+#[test]
+fn what_the_target_lacks_is_not_looked_for_on_the_host() {
+    let node = node();
+    let ejected = "[ 2.0] nvme nvme0: Connect rejected: status 9 (nvme status 6 resource not found).";
+    let first = causes(&node, ejected).remove(0);
+    assert_eq!(first.id, "hca-resources");
+    assert!(
+        first.next_step.contains("this host is not short of any"),
+        "{}",
+        first.next_step
+    );
+    // The target's own line says more, where the log has both.
+    let target = "[ 1.0] nvmet_rdma: rdma_accept failed (error code = -12)";
+    let first = causes(&node, &format!("{target}\n{ejected}")).remove(0);
+    assert_eq!(first.id, "host-memory");
+}
+
+#[test]
+fn the_program_that_lists_only_ports_without_a_link_found_no_device_because_of_them() {
+    let node = node();
+    let down = "INFO] ibdev2netdev: mlx5_0 port 1 ==> ens1f0np0 (Down)\n";
+    let without = "mgmtd_main IBDevice.cc:531 CRITICAL] No available IB device found";
+    let first = |log: &str| causes(&node, log).remove(0).id;
+    assert_eq!(first(&format!("{down}{without}")), "port-down");
+    // Another port is up: it is not the link.
+    let up = "INFO] mlx5_1 port 1 ==> ens1f1np1 (Up)\n";
+    assert_eq!(first(&format!("{down}{up}{without}")), "device-not-given");
+}
+
+#[test]
+fn lnet_without_its_interface_gets_the_step_for_its_options() {
+    let first = causes(
+        &node(),
+        "LNetError: 2719:0:(o2iblnd.c:3327:kiblnd_startup()) ko2iblnd: No matching interfaces\n\
+         LNetError: 105-4: Error -100 starting up LNI o2ib",
+    )
+    .remove(0);
+    assert_eq!((first.id, first.confidence), ("addressing", Confidence::Likely));
+    assert!(first.next_step.contains("lustre_rmmod"), "{}", first.next_step);
+}

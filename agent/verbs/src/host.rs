@@ -7,8 +7,7 @@
 use std::path::Path;
 
 use rdma_health_kernel::{
-    Fact, Root, Unread, UnreadKind, drivers, limits, lldp,
-    modprobe,
+    Fact, Root, Unread, UnreadKind, drivers, limits, lldp, modprobe,
     netlink::transceiver,
     os_release, pci,
     root::{LogFollower, Scope},
@@ -116,7 +115,11 @@ pub fn files(host: Option<&Path>) -> Result<Vec<HostFile>, HelperError> {
         .into_iter()
         .flatten()
         .filter_map(|&index| file(HostFileName::Neighbour(index), lldp::nearest(&scope, index)));
-    let all = release.into_iter().chain(modules).chain(directory).chain(neighbours);
+    let all = release
+        .into_iter()
+        .chain(modules)
+        .chain(directory)
+        .chain(neighbours);
     Ok(all.take(MAX_HOST_FILES).collect())
 }
 

@@ -273,6 +273,9 @@ fn functions(lower: &str) -> Option<(K, usize)> {
         "failed",
         "device or resource busy",
         "invalid argument",
+        "no such file",
+        "permission denied",
+        "no space left",
         "cannot",
     ]
     .iter()

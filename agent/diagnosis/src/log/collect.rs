@@ -30,8 +30,17 @@ impl LogReader {
             let is_lost = matches!(
                 symptom.kind,
                 SymptomKind::PeerClosed | SymptomKind::PeerUnreachable
-            );
-            if is_lost && symptom.count == 1 && symptom.text.to_ascii_lowercase().contains(name) {
+            ) && symptom.count == 1;
+            // The client of SMB tries the port of iWARP first, where servers with other adapters do not listen.
+            let is_attempt = matches!(
+                symptom.kind,
+                SymptomKind::CmFailed
+                    | SymptomKind::ConnectRefused
+                    | SymptomKind::NoListener
+                    | SymptomKind::ConnectTimedOut
+                    | SymptomKind::PeerUnreachable
+            ) && name == super::connection::OF_SMB;
+            if (is_lost || is_attempt) && symptom.text.to_ascii_lowercase().contains(name) {
                 symptom.grade = Grade::Note;
             }
         }

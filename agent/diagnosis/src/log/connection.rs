@@ -9,11 +9,20 @@ pub(super) const ANCHORS: &[&str] = &[
     "successfully reconnected",
     "removing ctrl",
     "connection restored to",
+    ESTABLISHED,
 ];
+
+/// What the client of SMB reports once it is connected over RDMA.
+const ESTABLISHED: &str = "rdma transport established";
+/// What begins the lines of the client of SMB. It names no server there.
+pub(super) const OF_SMB: &str = "cifs: vfs: ";
 
 /// The peer or controller whose connection is there again: `rpcrdma: connection to 10.3.0.1:20049 on mlx5_0, memreg 'frwr', …`, `nvme nvme0:
 /// Successfully reconnected (1 attempts)`, `Lustre: …: Connection restored to  (at 10.10.1.7@o2ib)`.
 pub(super) fn restored(lower: &str) -> Option<&str> {
+    if lower.contains(OF_SMB) && lower.contains(ESTABLISHED) {
+        return Some(OF_SMB);
+    }
     if let Some((_, rest)) = lower.split_once(": connection restored to ") {
         let (_, peer) = rest.split_once("(at ")?;
         return peer.split_once(')').map(|(peer, _)| peer);

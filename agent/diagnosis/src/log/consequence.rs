@@ -6,9 +6,10 @@ mod start;
 use rdma_health_protocol::{Errno, WcStatus};
 
 use self::kinds::{
-    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_psm, is_of_scan, is_of_server,
-    is_said, is_seen_by_peer, is_start, is_unreached, is_warned_attribute, is_without_device,
-    is_without_plugin, keeps_modules_out, may_share_device, prevents_start, prevents_use,
+    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_full_target, is_of_psm,
+    is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_warned_attribute,
+    is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out, may_share_device,
+    prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;
@@ -76,6 +77,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         .filter_map(|symptom| symptom.line)
         .max();
     let unsupported = first(Grade::Failure, |symptom| symptom.kind == K::UnsupportedAdapter).is_some();
+    // The kernel says in its log what it did not accept of the peer.
+    let differs = first(Grade::Failure, |symptom| symptom.kind == K::PeerDiffers).is_some();
     let unfit = first(Grade::Degraded, |symptom| {
         matches!(symptom.kind, K::GidUnusable | K::NoGid)
     });
@@ -119,7 +122,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // Over the adapter that crashed: clients of storage may notice it before the driver does.
             || crashed && is_unreached(symptom)
             // What nvme connect prints stands before or after what the adapter refused.
-            || symptom.kind == K::OptionsRefused && created.is_some()
+            || symptom.kind == K::OptionsRefused && (created.is_some() || differs)
             // PSM3 says before or after it that the adapter is not one that it can use.
             || symptom.kind == K::OpenFailed && unsupported && symptom.text.contains("PSM3")
             || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")
@@ -144,8 +147,10 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
     blame_first(symptoms);
     doubt_passthrough(symptoms);
     yield_to_neighbour(symptoms);
+    yield_to_target(symptoms);
     follow_device(symptoms);
-    for symptom in symptoms.iter_mut().filter(|symptom| is_of_scan(symptom)) {
+    let is_mild = |symptom: &&mut Symptom| is_of_scan(symptom) || is_without_rdma(symptom);
+    for symptom in symptoms.iter_mut().filter(is_mild) {
         symptom.grade = symptom.grade.min(Grade::Degraded);
     }
     for find_end in [
@@ -310,6 +315,22 @@ fn doubt_passthrough(symptoms: &mut [Symptom]) {
         if symptom.kind == K::PassthroughMissing {
             symptom.grade = Grade::Note;
         }
+    }
+}
+
+/// A log of both ends has the refusal of a connection because the target has no room, and the target's own line about what it could not get.
+fn yield_to_target(symptoms: &mut [Symptom]) {
+    let is_short = symptoms.iter().any(|symptom| {
+        let of_target = matches!(
+            symptom.kind,
+            K::NoMemory | K::HostMemory | K::CreateFailed | K::CreateRefused
+        );
+        of_target && symptom.grade == Grade::Failure
+    });
+    let refused =
+        |symptom: &&mut Symptom| is_short && symptom.kind == K::ResourceLimit && is_of_full_target(symptom);
+    for symptom in symptoms.iter_mut().filter(refused) {
+        symptom.grade = symptom.grade.min(Grade::Secondary);
     }
 }
 

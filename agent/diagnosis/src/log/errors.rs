@@ -120,6 +120,14 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .or_else(|| symbol(line.text))
         .or_else(|| labelled(&line.lower, is_of_user_space(&line.lower)))
         .or_else(|| twos_complement(&line.lower))
+        .or_else(|| untranslated(&line.lower))
+}
+
+/// The number for which a C library has no text: DPDK passes negative ones (`Unknown error -95`).
+fn untranslated(lower: &str) -> Option<Errno> {
+    let rest = lower.split_once("unknown error -")?.1;
+    let errno = Errno(i32::try_from(number(rest)?).ok()?);
+    errno.name().is_some().then_some(errno)
 }
 
 /// A negative error number that a driver prints in hexadecimal: `Failed to initialize RCFW: 0xffffff92` is -110.
@@ -153,8 +161,21 @@ fn is_of_user_space(lower: &str) -> bool {
 /// An error by its symbol, as a separate word.
 fn symbol(text: &str) -> Option<Errno> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| word.len() > 2 && word.starts_with('E'))
-        .find_map(named)
+        .find_map(|word| match word.as_bytes() {
+            [b'E', _, _, ..] => named(word),
+            [b'N', b'A', b'_', ..] | [b'H', b'G', b'_', ..] => of_mercury(&word[3..]),
+            _ => None,
+        })
+}
+
+/// The error that Mercury, the RPC library of DAOS and others, names without its first letter: `NA_HOSTUNREACH`, `HG_NOMEM`.
+fn of_mercury(name: &str) -> Option<Errno> {
+    match name {
+        "TIMEOUT" => Some(Errno::ETIMEDOUT),
+        "ACCESS" => Some(Errno::EACCES),
+        "PERMISSION" => Some(Errno::EPERM),
+        name => named(&format!("E{name}")),
+    }
 }
 
 /// The error with this symbol (`ENOMEM`).
@@ -236,7 +257,9 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
                 .last()
                 .is_some_and(|byte| is_word(*byte) || matches!(byte, b')'));
         let is_plain = follows_message || is_enclosed && is_negative;
-        let is_one = is_sign_right && is_labelled || is_returned || is_plain && is_behind_failure();
+        let is_completed = is_negative && before.ends_with(" completed");
+        let is_one =
+            is_sign_right && is_labelled || is_completed || is_returned || is_plain && is_behind_failure();
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         // Programs return a bare -1 for any failure. It is EPERM where it is called `errno`, and where a driver of the kernel returns it.
         let is_bare = value == Some(1) && is_negative && !before.ends_with("errno") && !names_function(lower);
@@ -327,6 +350,20 @@ mod tests {
             ("ibv_open_device: EACCES", Some(Errno::EACCES)),
             ("probe aborted: No such device or address", Some(Errno::ENXIO)),
             ("completion with status 12, vendor 129", None),
+            (
+                "smbd_create_id:621 rdma_resolve_addr() completed -113",
+                Some(Errno::EHOSTUNREACH),
+            ),
+            ("rdma_write completed 22 requests", None),
+            (
+                "probe of PCI device 0000:3b:00.2 aborted: Unknown error -95",
+                Some(Errno::EOPNOTSUPP),
+            ),
+            (
+                "NA callback returned error (NA_HOSTUNREACH)",
+                Some(Errno::EHOSTUNREACH),
+            ),
+            ("[error] NA_OFI plugin", None),
             ("PSM2 can't open hfi unit: -1 (err=23)", None),
             ("Failed to initialize RCFW: 0xffffff92", Some(Errno::ETIMEDOUT)),
             ("rkey 0xffffff92aa of mlx5_0", None),

@@ -231,8 +231,51 @@ fn reason(rest: &str) -> SymptomKind {
     }
 }
 
+/// The texts with which the kernel's users of verbs name an asynchronous event (`ib_event_msg`), in lower case, in the order of their numbers
+/// (`enum ib_event_type`).
+const KERNEL_ASYNC: [(&str, Event); 19] = [
+    ("cq error", Event::Symptom(SymptomKind::CqError)),
+    ("qp fatal error", Event::Symptom(SymptomKind::QueueFatal)),
+    ("qp request error", Event::Symptom(SymptomKind::QueueError)),
+    ("qp access error", Event::Symptom(SymptomKind::QueueAccess)),
+    ("communication established", Event::Harmless),
+    ("send queue drained", Event::Harmless),
+    ("path migration successful", Event::Harmless),
+    ("path mig error", Event::Harmless),
+    ("device fatal error", Event::Symptom(SymptomKind::DeviceFatal)),
+    ("port active", Event::Harmless),
+    ("port error", Event::Symptom(SymptomKind::PortError)),
+    ("lid change", Event::Harmless),
+    ("p_key change", Event::Harmless),
+    ("sm change", Event::Harmless),
+    ("srq error", Event::Symptom(SymptomKind::QueueError)),
+    ("srq limit reached", Event::Harmless),
+    ("last wqe reached", Event::Harmless),
+    ("client reregister", Event::Harmless),
+    ("gid changed", Event::Harmless),
+];
+
+/// The asynchronous event that a line of the kernel names with its number, whatever stands before it: `nvme nvme0: QP event port error (10)`,
+/// `rtrs_client L3326: Handling event: port error (10).`
+fn numbered_async_event(lower: &str) -> Option<Event> {
+    let numbered = KERNEL_ASYNC.iter().enumerate().find(|(number, (name, _))| {
+        lower
+            .match_indices(name)
+            .any(|(at, _)| lower[at + name.len()..].starts_with(&format!(" ({number})")))
+    });
+    numbered.map(|(_, (_, event))| *event)
+}
+
+/// Whether SPDK reports an asynchronous event that is a failure. It calls all of them notices.
+pub(super) fn is_of_spdk(lower: &str) -> bool {
+    lower.contains("*notice*: async event: ")
+}
+
 fn async_event(line: &Lower<'_>) -> Option<Event> {
     let lower = &line.lower;
+    if let Some(event) = numbered_async_event(lower) {
+        return Some(event);
+    }
     let label = ASYNC_LABELS.iter().filter_map(|label| lower.find(label)).min()?;
     let rest = lower[label..].replace('_', " ");
     let rest = rest

@@ -281,9 +281,30 @@ fn failing_symbol(text: &str) -> Option<usize> {
 
 /// A negative number where programs print the error number of a call: `ibv_poll_cq: -5`, `returned -71`, `rc=-22`.
 fn negative_code(lower: &str) -> Option<usize> {
-    const BEFORE: [&str; 9] = [":", "=", "(", "[", "returned", "ret", "rc", "code", "with"];
-    const RETURNED: [&str; 10] = [
-        "returned", "ret", "rc", "code", "with", "rc=", "ret=", "rc:", "ret:", "code=",
+    const BEFORE: [&str; 10] = [
+        ":",
+        "=",
+        "(",
+        "[",
+        "returned",
+        "ret",
+        "rc",
+        "code",
+        "with",
+        "() completed",
+    ];
+    const RETURNED: [&str; 11] = [
+        "returned",
+        "ret",
+        "rc",
+        "code",
+        "with",
+        "rc=",
+        "ret=",
+        "rc:",
+        "ret:",
+        "code=",
+        "() completed",
     ];
     let bytes = lower.as_bytes();
     memchr::memchr_iter(b'-', bytes).take(64).find(|at| {

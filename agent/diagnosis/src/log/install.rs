@@ -185,7 +185,7 @@ pub(super) fn lockdown(lower: &str) -> Option<(K, usize)> {
 /// `-E- PSID mismatch. …`: flint, mlxfwmanager and mlxconfig refused an image or a setting, or could not write it. Errors of their
 /// own usage, and of ibdiagnet, which marks errors in the same way, are left out.
 pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
-    const SUBJECTS: [&str; 14] = [
+    const SUBJECTS: [&str; 15] = [
         "psid",
         "burn",
         "image",
@@ -200,6 +200,7 @@ pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
         "mfa",
         "parameter",
         "semaphore",
+        "with reset",
     ];
     const USAGE: [&str; 12] = [
         "please specify",

@@ -209,6 +209,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("create_xrq", Create),
         ("create dci", Create),
         ("creating qp", Create),
+        ("creating rdma queue", Create),
         ("create cq", Create),
         ("create send cq", Create),
         ("create recv cq", Create),

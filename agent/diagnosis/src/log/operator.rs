@@ -254,13 +254,14 @@ fn functions(lower: &str) -> Option<(K, usize)> {
 
 /// Whether a report of a function that could not be configured, or of a module that could not be unloaded, says why. Daemons report the step that failed first, and the reason below.
 pub(super) fn has_reason(symptom: &Symptom) -> bool {
-    const REASONS: [&str; 6] = [
+    const REASONS: [&str; 7] = [
         "link not found",
         "link with name",
         "no such device",
         "not supported",
         "is not valid",
         "is larger than",
+        "msi-x interrupts",
     ];
     let lower = symptom.text.to_ascii_lowercase();
     match symptom.kind {

@@ -272,6 +272,10 @@ impl Recogniser {
         if self.nearby.add(&line.lower, number) {
             return None;
         }
+        if let Some((kind, text)) = self.nearby.not_written(&line.lower, number) {
+            let found = symptom(&Lower::of(&text), Reading::of(kind, 0), number);
+            return Some(Found::Symptom(Box::new(found)));
+        }
         if let Some(function) = assigned(&line) {
             return Some(Found::Recovered(Device::Pci(function)));
         }
@@ -301,21 +305,24 @@ impl Recogniser {
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         self.nearby.complete(&mut symptom, &line.lower, number);
-        // Kubernetes refuses other pods in the same words.
-        if cluster::is_of_any_pod(symptom.kind) && !cluster::concerns_rdma(&line.lower) {
-            symptom.grade = symptom::Grade::Note;
-        }
-        // Any container is refused in the same words.
-        if self.requested
-            && symptom.kind == SymptomKind::MemlockWarning
-            && cluster::refuses_limit(&line.lower)
-        {
-            symptom.grade = symptom::Grade::Failure;
-        }
+        self.grade_of_pod(&mut symptom, &line.lower);
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// Grades what Kubernetes refuses by whether RDMA is concerned.
+    fn grade_of_pod(&self, symptom: &mut Symptom, lower: &str) {
+        // Kubernetes refuses other pods in the same words.
+        if cluster::is_of_any_pod(symptom.kind) && !cluster::concerns_rdma(lower) {
+            symptom.grade = symptom::Grade::Note;
+        }
+        // Any container is refused in the same words.
+        let is_of_limit = symptom.kind == SymptomKind::MemlockWarning && cluster::refuses_limit(lower);
+        if self.requested && is_of_limit {
+            symptom.grade = symptom::Grade::Failure;
+        }
     }
 
     /// What a line in lower case shows in the words of Kubernetes, as far as lines before it show that RDMA is concerned.

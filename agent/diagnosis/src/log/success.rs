@@ -223,6 +223,17 @@ impl Successes {
         }
     }
 
+    /// A program found no adapter that it can use where all ports that it listed are down.
+    pub(super) fn all_down(&self, symptoms: &mut [Symptom]) {
+        if self.active_port || !self.ports.are_down() {
+            return;
+        }
+        let without = |symptom: &&mut Symptom| symptom.kind == K::NoDevice && symptom.line.is_some();
+        for symptom in symptoms.iter_mut().filter(without) {
+            symptom.kind = K::PortNotActive;
+        }
+    }
+
     fn voids(&self, symptom: &Symptom) -> bool {
         let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
         let is_mild = symptom.grade <= Grade::Degraded;

@@ -87,6 +87,9 @@ impl Report {
         if self.kind == K::PciFault {
             return line.contains("[Hardware Error]:") && line.contains("section_type: PCIe error");
         }
+        if self.is_crash && is_thread_of_rdma(line) {
+            return true;
+        }
         if loads(line).is_some_and(is_rdma_core) {
             return matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
         }
@@ -112,6 +115,14 @@ impl Report {
             None => self.text.clone(),
         }
     }
+}
+
+/// Whether a line of a crash's report names a thread that does nothing but RDMA: the connections of ksmbd over SMB Direct, which has the port
+/// 5445 for iWARP, Lustre's threads of o2ib, and those of RDS.
+fn is_thread_of_rdma(line: &str) -> bool {
+    const THREADS: [&str; 4] = ["ksmbd:r", "kiblnd_", "krdsd", "isert_"];
+    let thread = line.split_once(" Comm: ").map(|(_, thread)| thread);
+    thread.is_some_and(|thread| THREADS.iter().any(|name| thread.starts_with(name)))
 }
 
 /// Whether a line is a call of a trace of the kernel: ` ib_cm_init+0x3a5/0x8d0 [ib_cm]`, ` ? do_fork+0x1/0x20`.

@@ -156,7 +156,7 @@ kinds! {
     AdmissionRefused: Failure, "admission-refused", "Kubernetes or OpenShift refused the pod, because its policy forbids what the pod requests";
     ResourceUnavailable: Failure, "resource-unavailable", "the RDMA resource that the pod requests is not available on a node";
     NetworkAttachFailed: Failure, "network-attach-failed", "the secondary network of a pod could not be attached";
-    FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be configured for a pod";
+    FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be created, or not be configured for a pod or a virtual machine";
     GpuDoorbellFailed: Failure, "gpu-doorbell-failed", "the adapter's doorbells could not be mapped for GPU-initiated communication (IBGDA)";
     GpuStopped: Failure, "gpu-stopped", "the kernel log shows that a GPU failed and must be reset";
     GpuLinkError: Degraded, "gpu-link-error-logged", "the kernel log shows an error of a connection between GPUs (NVLink, xGMI)";

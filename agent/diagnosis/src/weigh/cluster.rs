@@ -204,6 +204,46 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
             journalctl -k | grep -e VF -e BAR.",
         );
     }
+    if has(&["sriov_numvfs"]) && has(&["out of range", "invalid argument"]) {
+        return Some(
+            "The adapter does not offer so many virtual functions: compare with cat /sys/class/net/PF/device/sriov_totalvfs. Its firmware sets the limit: \
+            mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (Broadcom and Intel: the adapter's menu in the firmware setup of the host), then reset the \
+            adapter or restart the node.",
+        );
+    }
+    if has(&["sriov_numvfs"]) && has(&["no such file"]) {
+        return Some(
+            "The function has no file sriov_numvfs, so it offers no virtual functions: SR-IOV is switched off in the adapter's firmware (mlxconfig -d ADDRESS set \
+            SRIOV_EN=1 NUM_OF_VFS=N, then reset the adapter) or in the firmware setup of the host, its driver is not loaded, or the function is a virtual \
+            one itself: lspci -vs ADDRESS | grep SR-IOV.",
+        );
+    }
+    if has(&["pf is not online", "since if is down"]) {
+        return Some(
+            "Bring the physical function up before the machine starts, and keep it up: ip link set PF up (it needs no address; with NetworkManager or netplan a \
+            connection without one). Then start the machine again.",
+        );
+    }
+    if has(&["active vfs"]) {
+        return Some(
+            "Remove the virtual functions, change the mode, and create them again: echo 0 > /sys/class/net/PF/device/sriov_numvfs, devlink dev eswitch set pci/ADDRESS \
+            mode switchdev. Machines and pods that have a function must give it back first.",
+        );
+    }
+    if has(&["via sysfs"]) {
+        return Some(
+            "The driver that has the function takes no virtual functions over sysfs: lspci -nnk -s ADDRESS shows which one it is. Bind the physical function to the \
+            adapter's own driver, not to vfio-pci or one of DPDK; older drivers have a parameter instead (mlx4_core num_vfs).",
+        );
+    }
+    if has(&["mac/vlanid", "ifla_vf", "pf device for vf"]) {
+        return Some(
+            "The hypervisor could not set MAC address or VLAN of the virtual function: try the same with ip link set PF vf N mac ADDRESS vlan ID. After Operation not \
+            permitted it may not: libvirt needs CAP_NET_ADMIN in the network namespace of the physical function, and in switchdev mode the VLAN is set on the \
+            representor. After Numerical result out of range there is no function N (sriov_numvfs). InfiniBand functions have GUIDs and no MAC address: \
+            pass them as devices (hostdev) and not as interfaces.",
+        );
+    }
     if has(&["link not found", "no such device", "link with name"]) {
         return Some(
             "Compare the name in the configuration with ip -brief link on the node: the daemon does not find the network device of the physical or of a virtual \

@@ -301,7 +301,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
 /// What a library reports as used up, and where to look for more of it.
 fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     let text = symptom.text.to_ascii_lowercase();
-    if text.contains("rej reason 0x3") {
+    if refused_by_target(&text) {
         scales.next_step = Some(
             "The target refused the connection because it has no resources left for it; this host is not short of any. End sessions of other hosts that are no \
             longer needed, raise the limit of the target, or let this host open fewer channels: options ib_srp ch_count=N in /etc/modprobe.d."
@@ -331,6 +331,12 @@ fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
         scales.next_step = step.map(Into::into);
     }
     scales.shows(&symptom.source, &symptom.text);
+}
+
+/// The message says that the target has no room, not this host.
+fn refused_by_target(text: &str) -> bool {
+    let words = ["rej reason 0x3", "nvme status 6", "resource not found"];
+    words.iter().any(|words| text.contains(words))
 }
 
 /// What to do where a device is open and a queue pair of it may not be used.

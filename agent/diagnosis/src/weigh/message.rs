@@ -16,58 +16,13 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
     if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
         let text = symptom.text.to_ascii_lowercase();
-        if text.contains("getinfo") || text.contains("requested capabilities") {
-            scales.next_step = Some(
-                "Compare what the program requests with what the provider offers: fi_info -p efa -v lists the capabilities of each device. FI_RMA and \
-                FI_ATOMIC need a newer libfabric, or a device with RDMA read (ibv_devinfo -v; rdma-health lists it). Update libfabric and the EFA \
-                driver, or let the program request less."
-                    .into(),
-            );
-        } else if text.contains("verbs nic") {
-            scales.next_step = Some(
-                "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
-                where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \
-                /dev/infiniband where the job runs, and name an adapter that it supports: PSM3_NIC."
-                    .into(),
-            );
-        } else if text.contains("client_register") {
-            scales.next_step = Some(
-                "The tools of infiniband-diags (ibnetdiscover, ibhosts, ibaddr, perfquery) work on ports of InfiniBand only, and took one of Ethernet (RoCE) or iWARP. \
-                If the node has an InfiniBand port, name it: -C DEVICE -P PORT (ibstat shows them by link layer). For RoCE use rdma link, rdma \
-                statistic and ethtool -S NETDEV instead."
-                    .into(),
-            );
-            if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
-                return scales.doubts(
-                    format!("{CLASS}/*/ports/*/link_layer"),
-                    "no port of this node is of Ethernet",
-                );
-            }
-        } else if text.contains("cq resize") {
-            scales.next_step = Some(
-                "The driver of this adapter cannot enlarge a completion queue, which the target does when more hosts connect. Give it fewer queues \
-                and requests: nvmf_create_transport with a lower -q (queue depth) and -m (queue pairs), nvme connect with fewer queues (-i) and a \
-                lower queue size (-Q). Or use an adapter of RoCE or InfiniBand."
-                    .into(),
-            );
-        } else if text.contains("_sge") {
-            scales.next_step = Some(
-                "SMB Direct needs more entries in a request than this adapter has (ibv_devinfo -v | grep max_sge). A newer kernel asks for fewer: update \
-                it. Until then mount without the option rdma, or use another adapter."
-                    .into(),
-            );
-        } else if text.contains("-e- ") {
-            scales.next_step = Some(
-                "This release of the firmware tools does not know the adapter: use a newer one for a new adapter. For an old one use an old one: mstflint 3.8 \
-                and MFT 4.22 are the last for ConnectX-2 and ConnectX-3. lspci -nn shows the model."
-                    .into(),
-            );
-        } else if text.contains("devices are not supported") {
-            scales.next_step = Some(
-                "This release of the driver package has no driver for the adapter: MLNX_OFED 5.1 and later, and DOCA-OFED, have none for \
-                ConnectX-3 and older, and 4.9 is the last with one. Install that release on a kernel that it supports, use the distribution's \
-                drivers (mlx4_core, mlx4_ib) with its rdma-core, or replace the adapter."
-                    .into(),
+        scales.next_step = without(&text).map(str::to_owned);
+        let is_infiniband =
+            || layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some();
+        if text.contains("client_register") && is_infiniband() {
+            return scales.doubts(
+                format!("{CLASS}/*/ports/*/link_layer"),
+                "no port of this node is of Ethernet",
             );
         }
         return scales.fits(&symptom.source, &symptom.text);
@@ -110,6 +65,59 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
         .is_some_and(|errno| unsupported.contains(&errno) && !is_of_vendor)
     {
         scales.fits(&symptom.source, &symptom.text);
+    }
+}
+
+/// What to do where a message in lower case says that the adapter, or its driver, does not have something.
+fn without(text: &str) -> Option<&'static str> {
+    if text.contains("getinfo") || text.contains("requested capabilities") {
+        Some(
+            "Compare what the program requests with what the provider offers: fi_info -p efa -v lists the capabilities of each device. FI_RMA and \
+                FI_ATOMIC need a newer libfabric, or a device with RDMA read (ibv_devinfo -v; rdma-health lists it). Update libfabric and the EFA \
+                driver, or let the program request less.",
+        )
+    } else if text.contains("verbs nic") {
+        Some(
+            "PSM3 cannot use this adapter, or may not open it. Choose another provider of libfabric: FI_PROVIDER=\"verbs;ofi_rxm\", or tcp \
+                where the adapter has no RC queue pairs (fi_info lists the providers and their devices). If PSM3 is intended, check ls -l \
+                /dev/infiniband where the job runs, and name an adapter that it supports: PSM3_NIC.",
+        )
+    } else if text.contains("client_register") {
+        Some(
+            "The tools of infiniband-diags (ibnetdiscover, ibhosts, ibaddr, perfquery) work on ports of InfiniBand only, and took one of Ethernet (RoCE) or iWARP. \
+                If the node has an InfiniBand port, name it: -C DEVICE -P PORT (ibstat shows them by link layer). For RoCE use rdma link, rdma \
+                statistic and ethtool -S NETDEV instead.",
+        )
+    } else if text.contains("cq resize") {
+        Some(
+            "The driver of this adapter cannot enlarge a completion queue, which the target does when more hosts connect. Give it fewer queues \
+                and requests: nvmf_create_transport with a lower -q (queue depth) and -m (queue pairs), nvme connect with fewer queues (-i) and a \
+                lower queue size (-Q). Or use an adapter of RoCE or InfiniBand.",
+        )
+    } else if text.contains("_sge") {
+        Some(
+            "SMB Direct needs more entries in a request than this adapter has (ibv_devinfo -v | grep max_sge). A newer kernel asks for fewer: update \
+                it. Until then mount without the option rdma, or use another adapter.",
+        )
+    } else if text.contains("-e- ") {
+        Some(
+            "This release of the firmware tools does not know the adapter: use a newer one for a new adapter. For an old one use an old one: mstflint 3.8 \
+                and MFT 4.22 are the last for ConnectX-2 and ConnectX-3. lspci -nn shows the model.",
+        )
+    } else if text.contains("roce is not supported on this device") {
+        Some(
+            "RDMA is switched off in the firmware of this adapter, or the model has none. Where lspci -nn shows a model with RoCE, switch it on for each \
+                port, in the adapter's menu of the host's firmware setup (NIC + RDMA) or with niccli -i N nvm -setoption support_rdma -scope I -value 1, and \
+                restart the node.",
+        )
+    } else if text.contains("devices are not supported") {
+        Some(
+            "This release of the driver package has no driver for the adapter: MLNX_OFED 5.1 and later, and DOCA-OFED, have none for \
+                ConnectX-3 and older, and 4.9 is the last with one. Install that release on a kernel that it supports, use the distribution's \
+                drivers (mlx4_core, mlx4_ib) with its rdma-core, or replace the adapter.",
+        )
+    } else {
+        None
     }
 }
 

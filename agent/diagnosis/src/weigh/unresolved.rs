@@ -79,6 +79,25 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
         );
         scales.fits(&symptom.source, &symptom.text);
     }
+    let not_started = case.seen(&[SymptomKind::AddressUnresolved]).find(|symptom| {
+        [
+            "starting up LNI o2ib",
+            "No matching interfaces",
+            "an't initialize device",
+        ]
+        .iter()
+        .any(|words| symptom.text.contains(words))
+    });
+    if let Some(symptom) = not_started {
+        scales.insisted_step = Some(
+            "LNet found no interface by the name that its options give, networks=\"o2ib(NAME)\" in /etc/modprobe.d or /etc/lnet.conf, or the interface has no \
+            address: ip -brief address. Correct the name, load ib_ipoib for an interface of InfiniBand, give it an IPv4 address, and bring it up. Then unload LNet \
+            and load it again: lustre_rmmod, modprobe lnet, lnetctl net show."
+                .into(),
+        );
+        scales.shows(&symptom.source, &symptom.text);
+        return true;
+    }
     let not_there = case.seen(&[SymptomKind::AddressUnresolved]).find(|symptom| {
         ["query intf", "IOC_LIBCFS_GET_NI"]
             .iter()

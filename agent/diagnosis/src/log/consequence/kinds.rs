@@ -2,14 +2,19 @@
 
 use rdma_health_protocol::WcStatus;
 
+use super::super::grade::{Level, level};
+use crate::symptom::{Software, Symptom, SymptomKind as K};
+
 /// Whether a node of the fabric did not answer a scan, over a path of several hops: `DR path slid 0; dlid 0; 0,1,10,19`.
 pub(super) fn is_of_scan(symptom: &Symptom) -> bool {
     let lower = symptom.text.to_ascii_lowercase();
     symptom.kind == K::PeerUnreachable && lower.contains("dr path") && lower.contains("; 0,")
 }
 
-use super::super::grade::{Level, level};
-use crate::symptom::{Software, Symptom, SymptomKind as K};
+/// The driver of an adapter says that this one has no RDMA: no failure by itself, where another adapter is the one for the job.
+pub(super) fn is_without_rdma(symptom: &Symptom) -> bool {
+    symptom.kind == K::UnsupportedAdapter && symptom.text.contains("RoCE is not supported on this device")
+}
 
 /// Whether two symptoms can be about one device.
 pub(super) fn may_share_device(one: &Symptom, other: &Symptom) -> bool {
@@ -238,4 +243,12 @@ pub(super) fn prevents_use(kind: K) -> bool {
             | K::DeviceFatal
             | K::DmaBufUnsupported
     )
+}
+
+/// A target refused a connection of a host because it has no room for another one.
+pub(super) fn is_of_full_target(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    ["rej reason 0x3", "resource not found"]
+        .iter()
+        .any(|words| text.contains(words))
 }

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["rdma", "fall back to tcp"], K::SocketFallback),
     (&["rdma", "using tcp instead"], K::SocketFallback),
     (&["async event", "port error"], K::PortError),
-    (&["failed to load rdma transport"], K::BackendMissing),
+    (&["failed to load rdma transport"], K::NoDevice),
     (&["ibv.h:", "operation not supported"], K::UnsupportedAdapter),
     // NVML, and the assertions of NVIDIA's driver.
     (&["gpu is lost"], K::GpuStopped),

@@ -172,6 +172,13 @@ pub(super) const ROWS: &[Row] = &[
     // ibstatus, without any device.
     (&["sys files not found", "infiniband"], K::NoDevice),
     // Tools of adapters, and the start of the driver.
+    (&["-e- no devices found"], K::ToolNoAccess),
+    (&["mst might be stopped"], K::ToolNoAccess),
+    (&["no mst devices were found"], K::ToolNoAccess),
+    (&["-e- you must be root"], K::ToolNoAccess),
+    (&["-e- there are no mellanox devices"], K::ToolNoAccess),
+    (&["-e- the device does not exist"], K::ToolNoAccess),
+    (&["-e- the device doesn't exist"], K::ToolNoAccess),
     (&["-e- failed to open the device"], K::ToolNoAccess),
     (&["-e- failed to open device"], K::ToolNoAccess),
     (&["-e- unsupported device"], K::UnsupportedAdapter),

@@ -37,6 +37,41 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing dcs, aborting"], K::PciRoom),
     (&["erdma", "device init done failed"], K::AdapterNotStarted),
     (&["pf failed to honor vf"], K::FunctionUnconfigured),
+    (&["failed to enable eswitch sriov"], K::FunctionUnconfigured),
+    (
+        &["can't change mode when there are active vfs"],
+        K::FunctionUnconfigured,
+    ),
+    (
+        &["reject sriov config request since if is down"],
+        K::FunctionUnconfigured,
+    ),
+    (&["unable to allocate vf resources"], K::FunctionUnconfigured),
+    (
+        &["support sr-iov configuration via sysfs"],
+        K::FunctionUnconfigured,
+    ),
+    (&["nmlx5_core", "failed to init hca"], K::AdapterNotStarted),
+    (&["qedr", "failed to init rdma"], K::AdapterNotStarted),
+    (&["cqp op[", "failed with major error"], K::CommandRefused),
+    (
+        &["i40iw", "error cqp command", "completion maj"],
+        K::CommandRefused,
+    ),
+    (
+        &["probe error: roce is not supported on this device"],
+        K::UnsupportedAdapter,
+    ),
+    (&["bnxt_re", "failed to modify hw qp"], K::CommandRefused),
+    (
+        &["package download failed", "rdma functionality not available"],
+        K::FirmwareMismatch,
+    ),
+    // DPDK's drivers of ConnectX, and of Intel's adapters.
+    (&["failed to initialize ddp package"], K::FirmwareMissing),
+    (&["failed to allocate tx devx uar"], K::ResourceLimit),
+    (&["mlx5_", "failed to create", "using devx"], K::CreateRefused),
+    (&["cannot use device, are drivers up to date"], K::VersionMismatch),
     // Files of firmware.
     (&["ddp package file was not found"], K::FirmwareMissing),
     (&["cannot find firmware"], K::FirmwareMissing),
@@ -92,6 +127,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["is not viable", "group"], K::AssignRefused),
     (&["ineligible for iommu domain attach"], K::AssignRefused),
     (&["vfio_dma_map(", "cannot allocate memory"], K::RegMrNoMemory),
+    (
+        &["cannot set up dma remapping", "cannot allocate memory"],
+        K::RegMrNoMemory,
+    ),
     (&["failed to setup container for group"], K::AssignRefused),
     (&["failed to get group", "vfio"], K::AssignRefused),
     (&["no iommu group", "vfio"], K::AssignRefused),
@@ -131,6 +170,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
     (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
     (&["qplib: cmdq[", "status 0x"], K::CommandRefused),
+    // irdma: `[Modify QP Cmd Error][op_code=12] status=-5 … maj=0xffff min=0x8008`.
+    (&["][op_code=", "maj=0x"], K::CommandRefused),
+    // devlink repeats what mlx5 could not do.
+    (&["failed setting eswitch"], K::CommandRefused),
     // Broadcom's firmware answers a command with a code: 4 is RESOURCE_ALLOC_ERROR (`bnxt_hsi.h`).
     (&["hwrm req_type", "error 0x4"], K::ResourceLimit),
     (&["hwrm req_type", "error 0x"], K::CommandRefused),

@@ -78,6 +78,17 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
         "ipv4",
         "ib",
     ];
+    const MISSING: [&str; 3] = ["gid not found", "gids not found", "gid is not found"];
+    let missing = MISSING.iter().find_map(|words| lower.find(words)).filter(|at| {
+        let kind = lower[..*at]
+            .trim_end()
+            .rsplit(|c: char| !c.is_ascii_alphanumeric())
+            .next();
+        kind.is_some_and(|kind| KINDS.contains(&kind) || kind == "v1")
+    });
+    if let Some(at) = missing {
+        return Some((K::NoGid, at));
+    }
     unavailable_gid(lower).or_else(|| {
         places(lower, &["no "])
             .find(|at| {

@@ -44,6 +44,8 @@ impl Operation {
             (Self::Create, _) => K::CreateRefused,
             (Self::Connect, None) => K::ConnectFailed,
             (Self::Connect, Some(errno)) => K::of_connect(errno),
+            // This end has no memory for the connection.
+            (Self::CmConnect, Some(Errno::ENOMEM)) => K::NoMemory,
             // The peer rejects a service ID for which nothing listens.
             (Self::CmConnect, Some(Errno::ECONNREFUSED)) => K::NoListener,
             (Self::CmConnect, errno) => match errno.map(K::of_connect) {

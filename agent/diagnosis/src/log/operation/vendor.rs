@@ -15,7 +15,7 @@ pub(in crate::log) fn special(
     errno: Option<Errno>,
 ) -> Option<SymptomKind> {
     experimental(lower, operation, errno)
-        .or_else(|| of_kernel(lower, errno))
+        .or_else(|| of_kernel(lower, operation, errno))
         .or_else(|| devx(lower, errno?))
         .or_else(|| refused(lower))
         .or_else(|| of_libfabric(lower, operation, errno?))
@@ -56,10 +56,19 @@ fn refused(lower: &str) -> Option<SymptomKind> {
     (syndrome != 0 && lower.contains("mlx5dv_devx_")).then_some(SymptomKind::CommandRefused)
 }
 
-/// The kernel's clients of storage allocate memory regions without memory behind them: the adapter has no room for another one.
-fn of_kernel(lower: &str, errno: Option<Errno>) -> Option<SymptomKind> {
+/// What the kernel's clients and servers of storage could not get. They allocate memory regions without memory behind them: the adapter has no room for
+/// another one.
+fn of_kernel(lower: &str, operation: Operation, errno: Option<Errno>) -> Option<SymptomKind> {
     let is_full = errno.is_none_or(|errno| errno == Errno::ENOMEM);
-    (is_full && lower.contains("ib_alloc_mr")).then_some(SymptomKind::ResourceLimit)
+    if is_full && lower.contains("ib_alloc_mr") {
+        return Some(SymptomKind::ResourceLimit);
+    }
+    // No memlock limit holds for the queues of the kernel's own connections.
+    let is_of_storage = ["nvmet_rdma: ", "nvme nvme", "isert: ", "svcrdma: ", "ib_srpt: "]
+        .iter()
+        .any(|name| lower.contains(name));
+    let is_short = errno == Some(Errno::ENOMEM) && operation == Operation::CmConnect;
+    (is_short && is_of_storage).then_some(SymptomKind::HostMemory)
 }
 
 /// An object of `DevX` has its memory registered before it is created: for the object itself the adapter, or its driver, has no room. A call

@@ -7,8 +7,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use super::nearby;
 use crate::log::{
     attach, cluster, codes, compile, connection, ended, fabric, families, grade::failures, grammar, loader,
-    marks, memory, nvme, operator, packages, pods, ranks, registration, settings, success, trace, waiting,
-    wrapped,
+    marks, memory, nvme, operator, packages, passthrough, pods, ranks, registration, settings, success,
+    trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -80,6 +80,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         grammar::OF_GPU_PATH,
         grammar::OF_SOCKETS,
         packages::ANCHORS,
+        passthrough::ANCHORS,
         codes::ANCHORS,
         compile::ANCHORS,
         attach::ANCHORS,

@@ -8,7 +8,7 @@ use crate::{
     log::{
         entity::{is_rdma_name, named},
         errors::errno,
-        events::{Event, event, is_of_efa},
+        events::{Event, event, is_of_efa, is_of_spdk},
         fabric, families, foreign,
         grade::{Grade, Level},
         grammar, install,
@@ -139,7 +139,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     match event(line) {
         Some(Event::Harmless) => return None,
-        Some(Event::Symptom(kind)) if !informs => {
+        Some(Event::Symptom(kind)) if !informs || is_of_spdk(lower) => {
             let kind = if is_of_efa(line) {
                 kind
             } else {

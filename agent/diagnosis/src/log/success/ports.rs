@@ -53,6 +53,11 @@ impl Ports {
         self.linked
     }
 
+    /// Whether any port is down.
+    pub(super) fn are_down(&self) -> bool {
+        self.down > 0
+    }
+
     /// Whether none of those that are down is expected to have a link.
     pub(super) fn are_unused(&self) -> bool {
         self.down <= self.unused

@@ -1,0 +1,131 @@
+//! What to do where a hypervisor or a tool of the firmware refuses an adapter, by what its message names.
+
+use crate::symptom::Symptom;
+
+/// The step where the host has no active IOMMU.
+const NO_IOMMU: &str = "Switch the IOMMU of the host on: enable VT-d or AMD-Vi in its firmware setup, and boot with intel_iommu=on (AMD needs no option). Then \
+    ls /sys/kernel/iommu_groups must list groups. Load vfio-pci; where the hypervisor runs in a container or pod, it needs /dev/vfio/vfio and the \
+    group of the function there. In a virtual machine, give the machine an IOMMU (intel-iommu or virtio-iommu).";
+/// The step where the firmware of the host forbids it.
+const HOST: &str = "The firmware of the host stands in the way. Without interrupt remapping, switch x2APIC or interrupt remapping on in its setup and update it; only if all guests     are trusted, options vfio_iommu_type1 allow_unsafe_interrupts=1 in /etc/modprobe.d does without. An RMRR means that the host keeps memory of the     device for its management: switch that off for the slot (shared memory features, on HPE by conrep or the setup), or use another slot.";
+/// The step where another machine has the function.
+const IN_USE: &str = "Another virtual machine, or the host, has the function. The message names it, or virsh dumpxml VM | grep -A4 hostdev shows which machine it is. \
+    Take it from that one (virsh detach-device, or shut it down), or give this one a function that is free. Managers that share a host must not \
+    have the same function in two pools.";
+/// The step where files of the function may not be opened.
+const FILES: &str = "The hypervisor may not open the files of the function. Where it runs, ls -lZ /dev/vfio /sys/bus/pci/devices/ADDRESS/config shows owner and SELinux \
+    label. On Kubernetes, a pod gets /dev/vfio/vfio and the group of its function from the device plugin: compare permittedHostDevices in the \
+    KubeVirt resource with the plugin's resource name. With libvirt, let it manage the function (managed='yes'), and read ausearch -m avc.";
+/// The step where the driver of the function may not be changed.
+const DRIVER: &str = "The hypervisor could not give the function to vfio-pci. Read who refused it: journalctl -k | grep -e apparmor -e avc -e vfio. A profile of AppArmor or \
+    SELinux must allow driver_override of the function, bind and unbind of its drivers, and drivers_probe, all in /sys; for a snap, connect its \
+    interface. Or bind it before the machine starts: modprobe vfio-pci; driverctl set-override ADDRESS vfio-pci, and managed='no' in libvirt.";
+/// The step where the guest's address is of a further function.
+const FUNCTION: &str = "The guest's address for the device has a function other than 0, and the guest has no function 0 in that slot. Give it function 0 (function='0x0' in \
+    the guest's address, or leave that address out), or give the guest all functions of the adapter in one slot, the first with multifunction='on'.";
+/// The step where memory of the guest could not be mapped for the function.
+const MAPPING: &str = "The guest's memory could not be mapped for the function. After Bad address: the memory is not all there; a function needs all of it pinned, so do \
+    without postcopy migration, ballooning and files that are truncated. After Invalid argument: the address is beyond what the IOMMU can reach; lower \
+    the guest's (host-phys-bits-limit=39, or a smaller 64-bit PCI window of OVMF). After Cannot allocate memory: raise the memlock limit of QEMU to \
+    the guest's memory and 1 GiB more (libvirt: memtune hard_limit).";
+/// The step where the function does not come back.
+const RESET: &str = "The function could not be reset or woken. cat /sys/bus/pci/devices/ADDRESS/reset_method shows how it can be; modprobe vfio-pci disable_idle_d3=1 keeps it \
+    awake. End the machine that had it, bind its own driver and then vfio-pci again; if the adapter still does not answer, switch the power of the \
+    host off and on.";
+/// The step where no host has a free function.
+const CAPACITY: &str = "No host has a free virtual function for this machine. On each, compare cat /sys/class/net/PF/device/sriov_numvfs with the machines that have one, and with \
+    what the manager may use: for OpenStack [pci] device_spec and alias of nova.conf (vendor and product of lspci -nn; restart nova-compute after a \
+    change), for Xen xe network-sriov-list params=all, whose physical interface must support it and may need a restart of the host. The number of \
+    functions is limited by the adapter's firmware: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS.";
+/// The step where no such function is there.
+const ABSENT: &str = "The host has no function at this address: lspci -D lists those that are there. Virtual functions are gone after a restart until they are created again \
+    (echo N > /sys/class/net/PF/device/sriov_numvfs, at boot by udev or systemd), and move when another adapter is put in or taken out. Correct the \
+    address in the machine's configuration.";
+/// The step where Kata has no port for the function.
+const KATA: &str = "Give Kata a PCI port for the function: in its configuration.toml set cold_plug_vfio = \"root-port\" (or hot_plug_vfio) and pcie_root_port to the \
+    number of functions, with machine_type q35. The function must be bound to vfio-pci on the node, and the pod must request the pool of the \
+    device plugin whose driver is vfio-pci: lspci -nnk -s ADDRESS.";
+
+/// What to do about a function that could not be given to a machine.
+pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let denied = has(&["permission denied", "not permitted"]);
+    if has(&[
+        "doesn't support passthrough",
+        "not supported by the host",
+        "iommu not present",
+        "open iommu_group",
+        "no iommu",
+    ]) {
+        Some(NO_IOMMU)
+    } else if has(&["interrupt remapping", "rmrr"]) {
+        Some(HOST)
+    } else if has(&[
+        "bus '",
+        "host pci address",
+        "no pci mapping",
+        "hotplug",
+        "hot plug",
+    ]) {
+        Some(KATA)
+    } else if has(&[
+        "driver_override",
+        "failed to bind",
+        "failed to unbind",
+        "trigger a probe",
+        "cannot bind",
+        "drivers/vfio-pci/",
+    ]) {
+        Some(DRIVER)
+    } else if denied && has(&["open"]) {
+        Some(FILES)
+    } else if has(&["in use by", "already in use"]) {
+        Some(IN_USE)
+    } else if has(&["function=0 expected"]) {
+        Some(FUNCTION)
+    } else if has(&["map_dma", "dma_map", "dma mapping"]) {
+        Some(MAPPING)
+    } else if has(&["reset", "stuck in d3"]) {
+        Some(RESET)
+    } else if has(&["insufficient_capacity", "requestfailed", "claim pci"]) {
+        Some(CAPACITY)
+    } else {
+        has(&["does not exist", "could not access"]).then_some(ABSENT)
+    }
+}
+
+/// The step for firmware that waits for a reset.
+const PENDING: &str = "The new firmware is on the flash already, and the adapter goes on with the old one until it is reset: mlxfwreset -d DEVICE reset (or mstfwreset), or restart \
+    the node; some adapters need the power of the host off and on. flint -d DEVICE query then shows one version, without FW Version(Running).";
+/// The step for an adapter that did not answer.
+const SILENT: &str = "The adapter did not answer the tool in time. End other tools of its firmware, and try again with another release of MFT or mstflint: old \
+    firmware may need an older one. If the adapter still does not answer, switch the power of the host off and on.";
+/// The step for a setting that the firmware does not have.
+const SETTING: &str = "List the settings that this firmware has, and their values: mlxconfig -d DEVICE query (with -e also those in use). A setting that is missing belongs to \
+    another model or needs newer firmware; on BlueField some are set on the Arm side only. Leave it out, or update the firmware first.";
+/// The step for a reset that the tool refused.
+const UNRESET: &str = "Restart the node in place of the reset, with its power off and on if the version stays the old one. mlxfwreset -d DEVICE query lists the kinds of reset that the \
+    adapter and its driver support; end what uses the adapter first (modules such as nvidia_peermem, mounted file systems, jobs). An adapter that \
+    several hosts share is reset from all of them, and one in DPU mode from its Arm side, too.";
+
+/// What to do where a tool of the firmware was refused.
+pub(super) fn refusal(symptom: &Symptom) -> Option<&'static str> {
+    let text = symptom.text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&[
+        "pending reset",
+        "already updated",
+        "needs a reset",
+        "reset is required",
+    ]) {
+        Some(PENDING)
+    } else if has(&["timeout", "timed out", "semaphore"]) {
+        Some(SILENT)
+    } else if has(&["reset"]) {
+        Some(UNRESET)
+    } else {
+        let is_setting = has(&["parameter", "configuration"]) && !has(&["image", "psid", "burn"]);
+        is_setting.then_some(SETTING)
+    }
+}

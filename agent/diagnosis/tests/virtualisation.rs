@@ -1,0 +1,151 @@
+//! What hypervisors, tools of the firmware and shells say of an adapter: the cause is named, and the next step fits the refusal.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
+
+use std::time::{Duration, Instant};
+
+use rdma_health_diagnosis::{Cause, Confidence, diagnose, log::LogReader};
+use rdma_health_kernel::{
+    Root,
+    collector::{Collector, Refresh},
+};
+use rdma_health_node::Node;
+use rdma_health_tests::tree::Tree;
+
+/// The healthy node of the fixtures.
+fn node() -> Node {
+    let tree = Tree::fixture("h100-connectx7").unwrap().unpack().unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+/// The causes of a log, without the unlikely ones.
+fn causes(node: &Node, log: &str) -> Vec<Cause> {
+    let mut reader = LogReader::default();
+    reader.feed(log.as_bytes());
+    let causes = diagnose(node, &[], Some(&reader.finish())).causes.into_iter();
+    causes
+        .filter(|cause| cause.confidence > Confidence::Unlikely)
+        .collect()
+}
+
+/// The first cause of each log, and words of its next step.
+fn expect(cases: &[(&str, &str, &str)]) {
+    let node = node();
+    for (log, id, step) in cases {
+        let found = causes(&node, log);
+        let first = found.first().unwrap_or_else(|| panic!("no cause: {log}"));
+        assert_eq!(first.id, *id, "{log}");
+        assert!(first.next_step.contains(step), "{log}: {}", first.next_step);
+    }
+}
+
+#[test]
+fn a_refused_assignment_gets_the_step_for_its_reason() {
+    expect(&[
+        (
+            "mlx5 VF: error: Requested operation is not valid: PCI device 0000:3b:00.2 is in use by driver QEMU, domain vm2",
+            "device-assignment",
+            "Another virtual machine",
+        ),
+        (
+            "libvirt: error : Failed to add driver 'vfio-pci' to driver_override interface of PCI device '0000:1b:10.6' (mlx5): Permission denied",
+            "device-assignment",
+            "apparmor",
+        ),
+        (
+            "TASK ERROR: cannot prepare PCI pass-through, IOMMU not present",
+            "device-assignment",
+            "intel_iommu=on",
+        ),
+        (
+            "vfio_iommu_type1_attach_group: No interrupt remapping support. Use the module param \"allow_unsafe_interrupts\" to enable VFIO IOMMU \
+             support on this platform",
+            "device-assignment",
+            "interrupt remapping on in its setup",
+        ),
+        (
+            "nova.exception.PciDeviceRequestFailed: PCI device request [InstancePCIRequest(alias_name=mlx5,count=1)] failed",
+            "device-assignment",
+            "device_spec",
+        ),
+        (
+            "qemu-system-x86_64: -device vfio-pci,host=3b:00.2: vfio 0000:3b:00.2: failed to setup container for group 4: memory listener \
+             initialization failed: vfio_dma_map(0x5, 0x0, 0xa0000, 0x7f) = -14 (Bad address) mlx5",
+            "device-assignment",
+            "hard_limit",
+        ),
+    ]);
+}
+
+#[test]
+fn virtual_functions_that_could_not_be_set_up_get_the_step_for_their_reason() {
+    expect(&[
+        (
+            "# echo 16 > /sys/class/net/ens1f0/device/sriov_numvfs\n-bash: echo: write error: Numerical result out of range",
+            "virtual-functions",
+            "sriov_totalvfs",
+        ),
+        (
+            "tee: /sys/class/net/ens1f0/device/sriov_numvfs: No such file or directory",
+            "virtual-functions",
+            "switched off in the adapter's firmware",
+        ),
+        (
+            "error: internal error: Unable to configure VF 3 of PF 'ens1f0' because the PF is not online. Please change host network config",
+            "virtual-functions",
+            "ip link set PF up",
+        ),
+        (
+            "Error: mlx5_core: Can't change mode when there are active VFs.",
+            "virtual-functions",
+            "echo 0 > ",
+        ),
+    ]);
+}
+
+#[test]
+fn a_tool_of_the_firmware_gets_the_step_for_what_it_lacks() {
+    expect(&[
+        (
+            "# mlxfwmanager\n-E- No devices found or specified, mst might be stopped, run 'mst start' to load MST modules",
+            "firmware-tool-access",
+            "mst start",
+        ),
+        (
+            "-E- Burning FS4 image failed: The firmware image was already updated on flash, pending reset.",
+            "firmware-tool-refused",
+            "mlxfwreset",
+        ),
+        (
+            "-E- The Device doesn't support ADVANCED_PCI_SETTINGS parameter",
+            "firmware-tool-refused",
+            "query",
+        ),
+    ]);
+}
+
+#[test]
+fn a_mount_over_rdma_that_is_refused_names_what_is_missing() {
+    let mount = "$ sudo mount -o rdma,port=20049 srv:/data /mnt/data\n";
+    expect(&[
+        (
+            &format!("{mount}mount.nfs: Protocol not supported"),
+            "rdma-modules",
+            "modprobe",
+        ),
+        (
+            &format!("{mount}mount.nfs: mount(2): Connection refused"),
+            "no-listener",
+            "",
+        ),
+    ]);
+    let node = node();
+    // One that works, and one over TCP after it, which is not a matter of RDMA.
+    assert!(causes(&node, &format!("{mount}$ df -h /mnt/data")).is_empty());
+    let over_tcp =
+        format!("{mount}$ sudo mount -t nfs -o tcp srv:/a /mnt/a\nmount.nfs: Connection timed out");
+    assert!(causes(&node, &over_tcp).is_empty());
+}
