@@ -251,17 +251,8 @@ impl Recogniser {
             return self.traced(text.as_bytes(), number);
         }
         self.nearby.add_memory(&line.lower, number);
-        // PyTorch ends its message about a failure with the version of NCCL.
-        let is_message = |fact: &Fact| matches!(fact, Fact::Nccl(_)) && read(&line, false).is_some();
-        if let Some(fact) = settings::fact(&line).filter(|fact| !is_message(fact)) {
-            return Some(match fact {
-                Fact::Setting("NCCL_IB_DISABLE", value) if value == "1" => {
-                    let at = line.lower.find("nccl_ib_disable").unwrap_or_default();
-                    let reading = Reading::of(SymptomKind::RdmaDisabled, at);
-                    Found::Symptom(Box::new(symptom(&line, reading, number)))
-                }
-                fact => Found::Fact(fact),
-            });
+        if let Some(found) = of_setting(&line, number) {
+            return Some(found);
         }
         if self.dump.begins(&line, number) {
             return None;
@@ -409,4 +400,19 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// What a line shows of the settings.
+fn of_setting(line: &Lower, number: u64) -> Option<Found> {
+    // PyTorch ends its message about a failure with the version of NCCL.
+    let is_message = |fact: &Fact| matches!(fact, Fact::Nccl(_)) && read(line, false).is_some();
+    let fact = settings::fact(line).filter(|fact| !is_message(fact))?;
+    Some(match fact {
+        Fact::Setting("NCCL_IB_DISABLE", value) if value == "1" => {
+            let at = line.lower.find("nccl_ib_disable").unwrap_or_default();
+            let reading = Reading::of(SymptomKind::RdmaDisabled, at);
+            Found::Symptom(Box::new(symptom(line, reading, number)))
+        }
+        fact => Found::Fact(fact),
+    })
 }
