@@ -257,11 +257,19 @@ pub(super) fn policy(text: &str) -> Option<&'static str> {
         );
     }
     let of_host = OF_HOST.iter().any(|word| text.contains(word));
-    (text.contains("capabilit") && !of_host).then_some(
+    if !text.contains("capabilit") || of_host {
+        return None;
+    }
+    Some(if text.contains("podsecurity") {
+        "Label the namespace with the level that allows the capability IPC_LOCK: kubectl label --overwrite namespace NAMESPACE \
+        pod-security.kubernetes.io/enforce=privileged. Or let the pod do without: with LimitMEMLOCK=infinity for containerd or CRI-O on the nodes no pod needs it (ulimit -l in a \
+        pod prints unlimited)."
+    } else {
         "Allow the pod the capability IPC_LOCK, or let it do without: with LimitMEMLOCK=infinity for containerd or CRI-O on the nodes no pod needs it (ulimit -l in a pod prints \
-        unlimited). To allow it: on OpenShift an SCC with allowedCapabilities: [IPC_LOCK] for the pod's service account; with PodSecurity the level privileged for the namespace; with \
-        Kyverno or Gatekeeper add IPC_LOCK to the allowed capabilities of the policy that the message names, or exempt the namespace.",
-    )
+        unlimited). To allow it: on OpenShift an SCC with allowedCapabilities: [IPC_LOCK] for the pod's service account; with PodSecurity label the namespace \
+        pod-security.kubernetes.io/enforce=privileged; with Kyverno or Gatekeeper add IPC_LOCK to the allowed capabilities of the policy that the message names, or exempt the \
+        namespace."
+    })
 }
 
 /// What to do where a container runtime may not raise the limit of locked memory of a container.
