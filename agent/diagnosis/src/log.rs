@@ -72,6 +72,7 @@ pub use shown::{PrintedLimit, ZeroGuid};
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
+pub(crate) use cluster::refuses_limit;
 pub(crate) use compile::is_of_build;
 pub(crate) use entity::is_named_by_driver;
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};

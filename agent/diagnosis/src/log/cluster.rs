@@ -74,7 +74,7 @@ const USERS: [&str; 8] = [
 
 /// Whether a runtime did not start a container because it may not raise its limit of locked memory: `error setting rlimit type 8: operation not
 /// permitted`.
-pub(super) fn refuses_limit(lower: &str) -> bool {
+pub(crate) fn refuses_limit(lower: &str) -> bool {
     lower.contains("rlimit") && lower.contains("not permitted")
 }
 

@@ -240,7 +240,7 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
         return Some(
             "The hypervisor could not set MAC address or VLAN of the virtual function: try the same with ip link set PF vf N mac ADDRESS vlan ID. After Operation not \
             permitted it may not: libvirt needs CAP_NET_ADMIN in the network namespace of the physical function, and in switchdev mode the VLAN is set on the \
-            representor. After Numerical result out of range there is no function N (sriov_numvfs). InfiniBand functions have GUIDs and no MAC address: \
+            representor. Numerical result out of range: function N does not exist (sriov_numvfs). InfiniBand functions have GUIDs and no MAC address: \
             pass them as devices (hostdev) and not as interfaces.",
         );
     }

@@ -1,6 +1,6 @@
 //! What to do where a pod or container does not get its devices, as far as the message shows. The texts are in lower case.
 
-use crate::symptom::Symptom;
+use crate::{log, symptom::Symptom};
 
 /// Words of a message, one of which must be there, and what to do.
 type Step = (&'static [&'static str], &'static str);
@@ -275,8 +275,7 @@ pub(super) fn policy(text: &str) -> Option<&'static str> {
 /// What to do where a container runtime may not raise the limit of locked memory of a container.
 pub(super) fn limit(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
-    let is_refused = text.contains("rlimit") && text.contains("not permitted");
-    is_refused.then_some(
+    log::refuses_limit(&text).then_some(
         "Raise the limit of the container runtime itself: it may not give a container more than it has. Rootless Docker and Podman: LimitMEMLOCK=infinity in a drop-in of \
         user@.service, and '* - memlock unlimited' in a file in /etc/security/limits.d, then log in again. In a container of LXC, Incus or Proxmox: \
         lxc.prlimit.memlock = unlimited (limits.kernel.memlock) on the host. ulimit -Hl where the runtime is started shows what it has.",
