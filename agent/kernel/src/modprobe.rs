@@ -123,13 +123,14 @@ fn answer(off: &[Line]) -> String {
 /// The lines of a helper's answer, without those that no reader of the configuration would have found.
 fn parsed(answer: &str) -> Vec<Line> {
     let line = |line: &str| {
-        let (file, rest) = line.split_once(':')?;
+        // A colon may be part of the name, which has this ending.
+        let (name, rest) = line.split_once(".conf:")?;
         let (number, text) = rest.split_once(':')?;
         let (_, module, text) = lines(text).next()?;
-        is_configuration(file).then_some(())?;
+        is_configuration(name).then_some(())?;
         Some(Line {
             module,
-            file: file.to_owned(),
+            file: format!("{name}.conf"),
             number: number.parse().ok()?,
             text,
         })
@@ -253,12 +254,15 @@ mod tests {
         let host = tempfile::tempdir().unwrap();
         fs::create_dir_all(host.path().join("etc/modprobe.d")).unwrap();
         fs::write(host.path().join("etc/modprobe.d/rdma.conf"), TEXT).unwrap();
+        let with_colon = host.path().join("etc/modprobe.d/site:2.conf");
+        fs::write(with_colon, "install rdma_ucm :\n").unwrap();
         let root = Root::open(host.path()).unwrap();
         let on_host = Modprobe::read(&Scope::new(&root), &Known::default()).off;
         let answer = of_host(&Scope::new(&root)).known().cloned().unwrap();
         assert_eq!(
             answer,
-            "/etc/modprobe.d/rdma.conf:2:blacklist mlx5-ib\n/etc/modprobe.d/rdma.conf:3:install irdma /bin/true\n"
+            "/etc/modprobe.d/rdma.conf:2:blacklist mlx5-ib\n/etc/modprobe.d/rdma.conf:3:install irdma /bin/true\n\
+            /etc/modprobe.d/site:2.conf:1:install rdma_ucm :\n"
         );
         let container = tempfile::tempdir().unwrap();
         let read = |text: Option<&str>| {
@@ -271,8 +275,8 @@ mod tests {
         };
         assert!(read(None).is_absent());
         assert_eq!(read(Some(&answer)), on_host);
-        let hostile = "/etc/shadow:1:blacklist mlx5_ib\n/etc/modprobe.d/a:x:blacklist mlx5_ib\nblacklist mlx5_ib\n\
-            /etc/modprobe.d/a:1:blacklist nouveau\n";
+        let hostile = "/etc/shadow.conf:1:blacklist mlx5_ib\n/etc/modprobe.d/a.conf:x:blacklist mlx5_ib\nblacklist mlx5_ib\n\
+            /etc/modprobe.d/a.conf:1:blacklist nouveau\n/etc/modprobe.d/a:1:blacklist mlx5_ib\n";
         assert_eq!(read(Some(hostile)), Fact::Known(Vec::new()));
         assert_eq!(used(OF_HELPER, &format!("{answer}secret\n")), Some(answer));
         assert_eq!(used("/etc/passwd", "root"), None);

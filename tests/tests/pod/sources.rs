@@ -61,6 +61,20 @@ pub fn remedies_are_those_of_the_hosts_distribution(stage: &mut Stage) {
     }
 }
 
+pub fn modules_that_the_host_keeps_out_are_known(stage: &mut Stage) {
+    stage.run(
+        "mkdir -p /etc/modprobe.d && printf '# site\ninstall irdma /bin/true\n' >'/etc/modprobe.d/site:2.conf'",
+    );
+    stage.within("the agent publishes the line", || {
+        let asked = "curl -s --max-time 20 http://127.0.0.1:14791/api/v1/node";
+        let document: Value = serde_json::from_str(&stage.node().run(asked).ok()?.stdout_text()).ok()?;
+        let lines = document["node"]["modprobe"]["off"].to_string();
+        println!("/api/v1/node: modprobe.off is {lines}");
+        (lines.contains("install irdma /bin/true") && lines.contains("/etc/modprobe.d/site:2.conf"))
+            .then_some(())
+    });
+}
+
 /// A container as a device plugin makes it: one device, the default seccomp profile, no privilege. containerd starts it as it does for
 /// the kubelet.
 const UNPRIVILEGED: &str = "PATH=$(dirname \"$(readlink -f /proc/$(pgrep -x containerd)/exe)\"):$PATH

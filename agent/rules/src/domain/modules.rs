@@ -13,6 +13,7 @@ mod needed;
 mod no_rdma_device;
 
 pub use self::devices::{DRIVER_UNEXPECTED, FIRMWARE_MIXED, HCAS_MISSING, SOFTROCE_IN_USE};
+use self::kernel_module::{allow, configured_off, places};
 pub(super) use self::{devices::SET_ASIDE, kernel_module::blacklisted};
 
 /// `rdma-modules-missing`.
@@ -131,7 +132,7 @@ fn rdma_cm_missing(node: &Node) -> Option<Draft> {
         .written_remedy(load_here(node, LOAD_RDMA_UCM.any, &["rdma_ucm"]))
         .evidence("/proc/modules", "no rdma_ucm")
         .evidence("/sys/class/misc/rdma_cm", "no such directory");
-    Some(finding)
+    Some(kept_out(finding, node, "rdma_ucm"))
 }
 
 const LOAD_RDMA_UCM: Remedy = Remedy {
@@ -156,5 +157,15 @@ fn user_verbs_missing(node: &Node) -> Option<Draft> {
         .written_remedy(load_here(node, LOAD_IB_UVERBS.any, &["ib_uverbs"]))
         .evidence("/proc/modules", "no ib_uverbs")
         .evidence("/sys/class/infiniband_verbs", "no such directory");
-    Some(finding)
+    Some(kept_out(finding, node, "ib_uverbs"))
+}
+
+/// The finding about a missing module with the lines of modprobe's configuration that keep the module out.
+fn kept_out(mut finding: Draft, node: &Node, module: &str) -> Draft {
+    let lines = configured_off(node, module);
+    if lines.is_empty() {
+        return finding;
+    }
+    finding.extend_message(&format!("; {} keeps it from being loaded", places(&lines)));
+    finding.written_remedy(allow(&lines, module))
 }

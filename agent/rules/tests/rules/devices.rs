@@ -11,15 +11,7 @@ fn an_adapter_without_rdma_device_names_the_missing_module() {
         let device = path(tree, "/infiniband/mlx5_1/fw_ver");
         let device = device.strip_suffix("/mlx5_1/fw_ver").unwrap().to_owned();
         assert!(tree.remove(&device) && tree.remove("sys/class/infiniband/mlx5_1"));
-        let Some(Entry::File { content, .. }) = tree.get("proc/modules") else {
-            panic!("no modules")
-        };
-        let modules = String::from_utf8(content.clone()).unwrap();
-        let modules: Vec<_> = modules
-            .lines()
-            .filter(|line| !line.starts_with("mlx5_ib"))
-            .collect();
-        tree.write("proc/modules", modules.join("\n") + "\n").unwrap();
+        without_module(tree, "mlx5_ib");
     });
     assert_eq!(
         of(&without, &auto(), "rdma-modules-missing"),
@@ -76,6 +68,31 @@ fn the_configuration_of_modprobe_explains_why_a_module_is_missing() {
         "blacklist irdma\ninstall mlx5_ib /sbin/modprobe mlx5_ib\n",
     );
     assert!(message(&other, &auto(), "rdma-modules-missing").contains("mlx5_ib is not loaded"));
+}
+
+#[test]
+fn the_configuration_of_modprobe_explains_why_programs_cannot_use_rdma_cm() {
+    let off = node("infiniband-ndr", |tree| {
+        without_module(tree, "rdma_ucm");
+        tree.remove("sys/class/misc/rdma_cm");
+        tree.write("etc/modprobe.d/site.conf", "install rdma_ucm /bin/false\n")
+            .unwrap();
+    });
+    let found = &findings(&off, &auto(), "rdma-modules-missing")[0];
+    assert!(
+        found.message.ends_with(
+            "; install rdma_ucm /bin/false in /etc/modprobe.d/site.conf line 1 keeps it from being loaded"
+        ),
+        "{}",
+        found.message
+    );
+    assert!(
+        found
+            .remedy
+            .starts_with("Remove line 1 of /etc/modprobe.d/site.conf"),
+        "{}",
+        found.remedy
+    );
 }
 
 #[test]

@@ -167,3 +167,16 @@ fn every_rule_is_tested_by_its_id() {
         .collect();
     assert_eq!(untested, [""; 0]);
 }
+
+/// Takes a module out of the list of those that are loaded.
+fn without_module(tree: &mut Tree, module: &str) {
+    let Some(Entry::File { content, .. }) = tree.get("proc/modules") else {
+        panic!("no proc/modules")
+    };
+    let modules = String::from_utf8(content.clone()).unwrap();
+    let kept: String = modules
+        .split_inclusive('\n')
+        .filter(|line| line.split(' ').next() != Some(module))
+        .collect();
+    tree.write("proc/modules", kept).unwrap();
+}

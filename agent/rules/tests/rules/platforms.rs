@@ -105,14 +105,7 @@ fn each_distribution_gets_the_commands_that_exist_there() {
         kubelet(tree);
     };
     let without_ucm = |tree: &mut Tree| {
-        let path = "proc/modules";
-        let Some(Entry::File { content, .. }) = tree.get(path) else {
-            panic!("no {path}")
-        };
-        let modules = String::from_utf8(content.clone()).unwrap();
-        let kept = modules.lines().filter(|line| !line.starts_with("rdma_ucm "));
-        let kept = kept.collect::<Vec<_>>().join("\n") + "\n";
-        tree.write(path, kept).unwrap();
+        without_module(tree, "rdma_ucm");
         tree.remove("sys/class/misc/rdma_cm");
     };
     for (id, [argument, module, sysctl, memlock]) in COMMANDS {
