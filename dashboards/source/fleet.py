@@ -2,9 +2,13 @@
 
 from grafana import *
 
-# One series for each problem on a node: a cause, and the device if it concerns one.
-PROBLEM = f"rdma_problem{{{FLEET}}}"
-ON_NODE = f"max by ({NODE}, cause, severity, domain) ({PROBLEM})"
+# One series for each problem on a node: a cause, and the device if it concerns one. The recorded series stay while an agent does not
+# answer, as the alerts do.
+PROBLEM = f"node:rdma_problem:max{{{FLEET}}}"
+OF_NODE = "cluster, node"
+ON_NODE = f"max by ({OF_NODE}, cause, severity, domain) ({PROBLEM})"
+NO_ANSWER = f"count(node:rdma_up:max{{{FLEET}}} == 0)"
+VERDICTS = STATUS | {"no answer": ORANGE}
 KERNEL = f"max by ({NODE}, kernel) (rdma_node_info{{{FLEET}}})"
 MODE = f"max by ({NODE}, mode) (rdma_iommu_mode_info{{{FLEET}}})"
 # What the devices of nodes with a finding about a device are.
@@ -20,14 +24,15 @@ BOARD = dashboard(
     [
         ("Now", [
             (10, 4, stat("Nodes by verdict", "The verdict of a node is the severity of its worst finding.",
-                         [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}", instant=True)],
-                         text="value_and_name", colour="fixed", overrides=coloured(STATUS), no_value="no agent is scraped")),
+                         [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}", instant=True),
+                          query(NO_ANSWER, "no answer", instant=True, ref="B")],
+                         text="value_and_name", colour="fixed", overrides=coloured(VERDICTS), no_value="no agent is scraped")),
             (5, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
                         [query(f"count(up{{{FLEET}}} == 0) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
             (5, 4, stat("Nodes with an IOMMU problem",
                         "Nodes with a problem of the domain iommu, of severity warning or critical.",
-                        [query(f'count(count by ({NODE}) (rdma_problem{{domain="iommu", {FLEET}}})) or vector(0)', instant=True)],
+                        [query(f'count(count by ({OF_NODE}) (node:rdma_problem:max{{domain="iommu", severity=~"warning|critical", {FLEET}}})) or vector(0)', instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
             (4, 4, stat("Nodes with stale facts", "Nodes on which the kernel does not answer a read in time.",
                         [query(f"count(group by ({NODE}) (rdma_health_source_stale{{{FLEET}}} == 1)) or vector(0)", instant=True)],
@@ -35,8 +40,9 @@ BOARD = dashboard(
         ]),
         ("Over time", [
             (12, 8, graph("Verdicts", "Number of nodes by verdict.",
-                          [query(f"sum by (status) (status:rdma_nodes:count{{{FLEET}}})", "{{status}}")],
-                          stacked=True, overrides=coloured(STATUS), no_value="no agent is scraped")),
+                          [query(f"sum by (status) (status:rdma_nodes:count{{{FLEET}}})", "{{status}}"),
+                           query(NO_ANSWER, "no answer", ref="B")],
+                          stacked=True, overrides=coloured(VERDICTS), no_value="no agent is scraped")),
             (12, 8, graph("Nodes by cause", "Number of nodes with a warning or critical problem of this cause; the ten most frequent causes.",
                           [query(f"topk(10, sum by (cause) (cause:rdma_nodes:count{{{FLEET}}}))", "{{cause}}")],
                           no_value="no problem")),
@@ -44,21 +50,21 @@ BOARD = dashboard(
         ("What is wrong", [
             (12, 9, table("Top causes", "Number of nodes with a problem of this cause, and of devices if it concerns single devices.",
                           {"nodes": f"count by (cause, severity, domain) ({ON_NODE})",
-                           "devices": f'count by (cause, severity, domain) (rdma_problem{{device!="", {FLEET}}})'},
+                           "devices": f'count by (cause, severity, domain) (node:rdma_problem:max{{device!="", {FLEET}}})'},
                           ["cause", "severity", "domain"], sort="nodes", links=[TO_CAUSES], no_value="no problem")),
             (12, 9, table("New in the last hour",
                           "Problems that began less than an hour ago, on nodes that have been watched for longer.",
                           f"""1000 * (max by ({NODE}, cause) (rdma_cause_since_timestamp_seconds{{{FLEET}}}) > time() - 3600)
-                              and on ({NODE}, cause) {PROBLEM}
+                              and on ({NODE}, cause) rdma_problem{{{FLEET}}}
                               and on ({NODE}) (rdma_health_observed_since_timestamp_seconds{{{FLEET}}} < time() - 3600)""",
                           ["node", "cause", "cluster", "instance"], value="since", unit="dateTimeFromNow", sort="since",
                           links=[TO_NODE, TO_CAUSE, TO_PAGE], no_value="nothing new")),
-            (24, 10, table("Nodes with a problem", "The number of problems of each severity, the worst node first.",
-                           {"critical": f'count by ({NODE}) (rdma_problem{{severity="critical", {FLEET}}})',
-                            "warning": f'count by ({NODE}) (rdma_problem{{severity="warning", {FLEET}}})',
-                            "oldest": f"1000 * min by ({NODE}) (rdma_cause_since_timestamp_seconds{{{FLEET}}} "
-                                      f"and on ({NODE}, cause) {PROBLEM})"},
-                           ["node", "cluster", "instance"], sort="critical", links=[TO_NODE, TO_PAGE], no_value="no problem",
+            (24, 10, table("Nodes with a problem", "The number of problems of each severity, the worst node first; of an agent that does not answer the last ones.",
+                           {"critical": f'count by ({OF_NODE}) (node:rdma_problem:max{{severity="critical", {FLEET}}})',
+                            "warning": f'count by ({OF_NODE}) (node:rdma_problem:max{{severity="warning", {FLEET}}})',
+                            "oldest": f"1000 * min by ({OF_NODE}) (node:rdma_cause_since:min{{{FLEET}}} "
+                                      f"and on ({OF_NODE}, cause) {PROBLEM})"},
+                           ["node", "cluster"], sort="critical", links=[TO_NODE], no_value="no problem",
                            overrides=[override("critical", thresholds=steps("transparent", (1, RED)),
                                                custom_cellOptions={"type": "color-background", "mode": "basic"}),
                                       override("warning", thresholds=steps("transparent", (1, YELLOW)),

@@ -59,9 +59,16 @@ impl Node {
                 source: "history",
             }));
         }
-        for boot in self.history.iter().flat_map(|history| &history.boots) {
+        let boots = self.history.as_ref().map_or(&[][..], |history| &history.boots);
+        for (n, boot) in boots.iter().enumerate() {
+            // The first reading comes soon after a boot, except in the boot in which the agent was installed.
+            let time = match n {
+                _ if n + 1 == boots.len() && booted.is_some() => booted,
+                0 => None,
+                _ => Some(boot.first),
+            };
             all.push(Happened {
-                time: Some(boot.first),
+                time,
                 kind: "boot",
                 subject: boot.id.clone(),
                 count: 1,

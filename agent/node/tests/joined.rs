@@ -255,6 +255,27 @@ fn the_iommu_mode_of_the_last_boot_is_remembered() {
 }
 
 #[test]
+fn a_boot_is_as_old_as_the_uptime_says_and_not_as_the_first_reading() {
+    let mut now = node("h100-connectx7", |_| {});
+    now.live = true;
+    Arc::make_mut(&mut now.host).uptime = Fact::Known(500);
+    let mut history = History::default();
+    history.record(&now, now.time - 3);
+    now.history = Some(Arc::new(history.clone()));
+    let boots = |node: &Node| {
+        let all = node.timeline();
+        let boots = all.into_iter().filter(|one| one.kind == "boot");
+        boots.map(|one| one.time).collect::<Vec<_>>()
+    };
+    assert_eq!(boots(&now), [Some(now.time - 500)]);
+    // The agent was installed in the middle of the boot before.
+    Arc::make_mut(&mut now.host).boot_id = Fact::Known("another".into());
+    history.record(&now, now.time);
+    now.history = Some(Arc::new(history));
+    assert_eq!(boots(&now), [None, Some(now.time - 500)]);
+}
+
+#[test]
 fn the_network_device_of_one_port_is_not_that_of_the_other() {
     let netdevs = |gone: &str, number: &str| {
         let node = node("mlx4-dual-port", |tree| {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{Report, inventory::inventory};
 
 /// Version of the format. New fields do not change it.
-const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 /// The JSON Schema of the document and its parts.
 pub const JSON_SCHEMA: &str = include_str!("../../../docs/api/v1.schema.json");
 

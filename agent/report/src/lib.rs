@@ -24,7 +24,7 @@ use rdma_health_diagnosis::Diagnosis;
 use rdma_health_node::Node;
 use rdma_health_rules::{Status, Verdict};
 
-pub use json::{JSON_SCHEMA, Part, part as json_part, write as json};
+pub use json::{JSON_SCHEMA, Part, SCHEMA, part as json_part, write as json};
 pub use junit::write as junit;
 pub use line::{Style, colour, labelled, status_colour};
 pub use nagios::write as nagios;

@@ -6,7 +6,10 @@ use std::{fmt::Write as _, io::Write};
 use rdma_health_node::words::printable;
 use rdma_health_rules::Severity;
 
-use super::{Report, text::outcome};
+use super::{
+    Report,
+    text::{groups, outcome},
+};
 
 /// Writes the verdict.
 ///
@@ -40,14 +43,10 @@ fn plain(text: &str) -> String {
 /// `'label'=value;warning;critical;minimum` for each number.
 fn numbers(report: &Report<'_>) -> String {
     let node = report.node;
-    let count = |severity| {
-        let findings = report.verdict.findings.iter();
-        findings.filter(|finding| finding.severity == severity).count()
-    };
     let mut all = format!(
         "critical={};;0;0 warning={};0;;0",
-        count(Severity::Critical),
-        count(Severity::Warning)
+        groups(report, Severity::Critical),
+        groups(report, Severity::Warning)
     );
     if node.hcas.known().is_some() {
         // Writing to a string cannot fail, here and below.

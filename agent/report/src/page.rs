@@ -67,10 +67,8 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
         .html("</h1><p>");
     badge(page, status, status);
     page.text(outcome(&report));
-    if let Some(since) = past.of_status(status) {
-        page.html(" <span class=dim>since </span>");
-        moment(page, since, node.time);
-    }
+    page.html(" ");
+    verdict::since(page, past.of_status(status), node.time);
     page.html("<p class=dim>");
     if let Some(kernel) = node.host.kernel.known() {
         page.html("Linux ").text(kernel).html(", ");

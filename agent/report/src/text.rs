@@ -159,12 +159,10 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
     let Report {
         verdict, diagnosis, ..
     } = report;
-    // One fault on eight devices is one finding with eight subjects.
-    let number = |severity| {
-        let is_such = |group: &&[Finding]| group.first().is_some_and(|first| first.severity == severity);
-        verdict.groups().filter(is_such).count()
-    };
-    let (critical, warning) = (number(Severity::Critical), number(Severity::Warning));
+    let (critical, warning) = (
+        groups(report, Severity::Critical),
+        groups(report, Severity::Warning),
+    );
     let in_log = number_of(diagnosis, |symptom| {
         symptom.line.is_some() && symptom.grade > Grade::Unrecognised && !symptom.is_of_process()
     });
@@ -241,6 +239,12 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
         })
         .unwrap_or_default();
     format!("{}{cause}", parts.join(", "))
+}
+
+/// The number of findings of a severity. One fault on eight devices is one finding with eight subjects.
+pub(crate) fn groups(report: &Report<'_>, severity: Severity) -> usize {
+    let is_such = |group: &&[Finding]| group.first().is_some_and(|first| first.severity == severity);
+    report.verdict.groups().filter(is_such).count()
 }
 
 fn number_of(diagnosis: &Diagnosis, matches: impl Fn(&Symptom) -> bool) -> usize {

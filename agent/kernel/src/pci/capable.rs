@@ -1,7 +1,7 @@
 //! Network functions whose hardware supports RDMA, identified by vendor and device.
 
 use super::{DEVICES, hexadecimal};
-use crate::root::Scope;
+use crate::{fact::Fact, root::Scope};
 
 /// Base class of network controllers. An adapter may be of any class below it: ConnectX-3 is of kind "other" (0x0280) because each port is
 /// InfiniBand or Ethernet.
@@ -14,9 +14,9 @@ pub(super) fn is_network(class: u32) -> bool {
     class >> 16 == NETWORK || class >> 8 == SERIAL_INFINIBAND
 }
 
-/// Whether a function that was not read as an RDMA device has one: `Some(false)` if it has none, `Some(true)` if the
-/// configuration excludes it, `None` if the hardware does not support RDMA.
-pub(super) fn has_device(scope: &Scope<'_>, address: &str) -> Option<bool> {
+/// Whether a function that was not read as an RDMA device has one, as it does if the configuration excludes the device. `None` if the
+/// hardware does not support RDMA.
+pub(super) fn has_device(scope: &Scope<'_>, address: &str) -> Option<Fact<bool>> {
     let path = format!("{DEVICES}/{address}");
     let id = |name: &str| {
         let id = scope.parsed(&format!("{path}/{name}"), "a hexadecimal id", hexadecimal::<u32>);
@@ -73,27 +73,58 @@ fn is_capable(vendor: u32, device: u32) -> bool {
 }
 
 /// Whether the function has an RDMA device, directly or on an auxiliary device (`ice.roce.0`).
-fn device_below(scope: &Scope<'_>, path: &str) -> bool {
-    // The directory may outlive its devices.
-    let is_there = |directory: &str| {
-        let entries = scope.entries(directory);
-        entries.known().is_some_and(|names| !names.is_empty())
+fn device_below(scope: &Scope<'_>, path: &str) -> Fact<bool> {
+    let entries = match scope.entries(path) {
+        Fact::Known(entries) => entries,
+        Fact::Absent => return Fact::Absent,
+        Fact::Unread { unread } => return Fact::Unread { unread },
     };
-    if is_there(&format!("{path}/infiniband")) {
-        return true;
-    }
-    let entries = scope.entries(path);
-    let mut auxiliary = entries
-        .known()
+    let auxiliary = entries
         .into_iter()
-        .flatten()
-        .filter(|name| name.contains('.') && !name.contains(':'));
-    auxiliary.any(|name| is_there(&format!("{path}/{name}/infiniband")))
+        .filter(|name| name.contains('.') && !name.contains(':'))
+        .map(|name| format!("{path}/{name}/infiniband"));
+    let mut answer = Fact::Known(false);
+    for directory in std::iter::once(format!("{path}/infiniband")).chain(auxiliary) {
+        // The directory may outlive its devices.
+        match scope.has_entries(&directory) {
+            Fact::Known(true) => return Fact::Known(true),
+            Fact::Known(false) | Fact::Absent => {}
+            Fact::Unread { unread } => answer = Fact::Unread { unread },
+        }
+    }
+    answer
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        ffi::OsStr,
+        fs,
+        os::unix::{ffi::OsStrExt, fs::symlink},
+    };
+
     use super::*;
+    use crate::root::Root;
+
+    #[test]
+    fn a_device_that_cannot_be_read_is_not_missing() {
+        let tree = tempfile::tempdir().unwrap();
+        let function = tree.path().join("sys/bus/pci/devices/0000:01:00.0");
+        let devices = function.join("infiniband");
+        fs::create_dir_all(&devices).unwrap();
+        for (name, id) in [("class", "0x020700"), ("vendor", "0x15b3"), ("device", "0x1021")] {
+            fs::write(function.join(name), id).unwrap();
+        }
+        let root = Root::open(tree.path()).unwrap();
+        let read = || has_device(&Scope::new(&root), "0000:01:00.0").unwrap();
+        assert_eq!(read(), Fact::Known(false));
+        fs::write(devices.join(OsStr::from_bytes(b"\xff")), "").unwrap();
+        assert_eq!(read(), Fact::Known(true));
+        // ELOOP stands for any error.
+        fs::remove_dir_all(&devices).unwrap();
+        symlink("infiniband", &devices).unwrap();
+        assert!(read().unread().is_some());
+    }
 
     #[test]
     fn adapters_differ_from_other_functions_of_their_vendors() {

@@ -60,20 +60,23 @@ impl Source for Pci {
             let mut found = BTreeMap::new();
             for address in addresses.iter().filter(|address| is_address(address)) {
                 // An adapter below a device in software may have no RDMA device of its own.
-                let is_bare =
-                    || known.software.contains(address) && capable::has_device(scope, address) == Some(false);
+                let is_bare = || {
+                    known.software.contains(address)
+                        && capable::has_device(scope, address) == Some(Fact::Known(false))
+                };
                 let role = if known.functions.contains(address) {
                     if is_bare() { Role::Capable } else { Role::Rdma }
                 } else if role::is_gpu(scope, address) {
                     Role::Gpu
                 } else {
                     match capable::has_device(scope, address) {
-                        Some(false) => Role::Capable,
-                        Some(true) => {
+                        Some(Fact::Known(false)) => Role::Capable,
+                        Some(Fact::Known(true)) => {
                             left_out.push(address.clone());
                             continue;
                         }
-                        None => {
+                        // What could not be read is among the facts that are missing.
+                        Some(Fact::Absent | Fact::Unread { .. }) | None => {
                             others.insert(address.clone());
                             continue;
                         }

@@ -189,6 +189,12 @@ impl<'a> Scope<'a> {
             })
     }
 
+    /// Whether there is anything in a directory, also if its name is no text; a missing directory is absent.
+    pub fn has_entries(&self, path: &str) -> Fact<bool> {
+        self.optional_fact(path, MAX_ENTRIES, self.root.ask(ListDirectory(path)))
+            .map(|names| !(names.text.is_empty() && names.not_text.is_empty()))
+    }
+
     /// The unresolved target of a symbolic link; a missing one is absent.
     pub fn link(&self, path: &str) -> Fact<String> {
         self.optional_fact(path, MAX_ATTRIBUTE, self.root.ask(ReadLink(path)))

@@ -8,7 +8,7 @@ use rdma_health_node::words::{printable, printable_json};
 use rdma_health_rules::{Expectations, Profile, unnameable_ports};
 use serde_json::{Value, json};
 
-use super::gather::NodeArguments;
+use super::gather::{NodeArguments, tell_if_foreign};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -20,6 +20,10 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.node.configuration()?;
     let (node, _) = arguments.node.read(arguments.node.open()?, false, &config)?;
+    if let Some(unread) = node.hcas.unread() {
+        anyhow::bail!("the RDMA devices could not be read: {unread}");
+    }
+    tell_if_foreign(&node);
     anyhow::ensure!(
         node.hcas().next().is_some(),
         "no RDMA device found: there is nothing to record as expected"

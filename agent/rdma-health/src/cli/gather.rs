@@ -145,10 +145,19 @@ impl SavedOrLive {
     /// Reads it. Sources that did not answer are unread facts of the node.
     pub(super) fn read(&self) -> anyhow::Result<Node> {
         let config = self.node.configuration()?;
-        match &self.snapshot {
-            Some(file) => Ok(self.node.replay(&load(file)?, &config)),
-            None => Ok(self.node.read(self.node.open()?, false, &config)?.0),
-        }
+        let node = match &self.snapshot {
+            Some(file) => self.node.replay(&load(file)?, &config),
+            None => self.node.read(self.node.open()?, false, &config)?.0,
+        };
+        tell_if_foreign(&node);
+        Ok(node)
+    }
+}
+
+/// Says on standard error that what was read is no node: then empty lists say nothing.
+pub(super) fn tell_if_foreign(node: &Node) {
+    if let Some(unread) = node.host.kernel.unread() {
+        anstream::eprintln!("warning: this is not the tree of a running node: {unread}");
     }
 }
 

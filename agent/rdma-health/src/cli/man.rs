@@ -28,17 +28,41 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Gives the subcommands their full names.
     command.build();
     match &arguments.dir {
-        None => std::io::stdout().lock().write_all(&page(&command)?)?,
+        None => std::io::stdout().lock().write_all(&page(&command, None)?)?,
         Some(directory) => {
             let failed = |path: &Path| format!("cannot write {}", path.display());
             fs::create_dir_all(directory).with_context(|| failed(directory))?;
-            for command in std::iter::once(&command).chain(command.get_subcommands()) {
-                let path = directory.join(format!("{}.1", name(command)));
-                fs::write(&path, page(command)?).with_context(|| failed(&path))?;
+            for page in pages(&command)? {
+                let path = directory.join(format!("{}.1", page.name));
+                fs::write(&path, page.text).with_context(|| failed(&path))?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A manual page.
+struct Page {
+    name: String,
+    text: Vec<u8>,
+}
+
+/// The pages of the program, of its commands and of theirs.
+fn pages(program: &clap::Command) -> std::io::Result<Vec<Page>> {
+    let of = |command: &clap::Command, parent| {
+        page(command, parent).map(|text| Page {
+            name: name(command).to_owned(),
+            text,
+        })
+    };
+    let mut all = vec![of(program, None)?];
+    for command in program.get_subcommands() {
+        all.push(of(command, Some(program))?);
+        for below in command.get_subcommands() {
+            all.push(of(below, Some(command))?);
+        }
+    }
+    Ok(all)
 }
 
 /// `rdma-health-check`: the name of a command's page.
@@ -47,7 +71,7 @@ fn name(command: &clap::Command) -> &str {
 }
 
 /// One page. `clap_mangen` would print examples and exit status as one paragraph.
-fn page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
+fn page(command: &clap::Command, parent: Option<&clap::Command>) -> std::io::Result<Vec<u8>> {
     let man = Man::new(command.clone())
         .source(concat!("rdma-health ", env!("CARGO_PKG_VERSION")))
         .manual("rdma-health");
@@ -57,19 +81,22 @@ fn page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    let is_main = command.has_subcommands();
-    if is_main {
+    if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
+    // The commands of a command share its examples and its exit status.
+    let described = parent
+        .filter(|parent| parent.get_name() == "kubectl")
+        .unwrap_or(command);
     let mut rest = Roff::new();
     rest.control("SH", ["EXAMPLES"]);
-    for (purpose, line) in help::examples(command.get_name()) {
+    for (purpose, line) in help::examples(described.get_name()) {
         rest.control("TP", []);
         rest.text([roman(purpose)]);
         rest.text([bold(line)]);
     }
     rest.control("SH", ["EXIT STATUS"]);
-    if is_main {
+    let Some(parent) = parent else {
         for (name, status) in help::VERDICTS {
             rest.control("TP", []);
             rest.text([bold(name)]);
@@ -80,14 +107,18 @@ fn page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
         rest.text([roman(help::OTHERS.brief)]);
         rest.control("SH", ["ENVIRONMENT"]);
         rest.text([roman(help::ENVIRONMENT)]);
-    } else {
-        let ExitStatus { brief, detail } = help::exit_status(command.get_name());
-        rest.text([roman(brief)]);
-        rest.control("PP", []);
-        rest.text([roman(detail)]);
-        rest.control("SH", ["SEE ALSO"]);
-        rest.text([bold("rdma-health"), roman("(1)")]);
-    }
+        return ended(page, &rest);
+    };
+    let ExitStatus { brief, detail } = help::exit_status(described.get_name());
+    rest.text([roman(brief)]);
+    rest.control("PP", []);
+    rest.text([roman(detail)]);
+    rest.control("SH", ["SEE ALSO"]);
+    rest.text([bold(name(parent)), roman("(1)")]);
+    ended(page, &rest)
+}
+
+fn ended(mut page: Vec<u8>, rest: &Roff) -> std::io::Result<Vec<u8>> {
     rest.to_writer(&mut page)?;
     page.push(b'\n');
     Ok(page)

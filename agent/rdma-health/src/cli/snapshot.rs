@@ -13,7 +13,7 @@ use rdma_health_snapshot::Snapshot;
 
 use super::{
     environment::{Given, STATE},
-    gather::NodeArguments,
+    gather::{NodeArguments, tell_if_foreign},
 };
 
 #[derive(Debug, Args)]
@@ -59,6 +59,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     let mut root = arguments.node.open()?;
     let recorder = root.record();
     let (node, hung) = arguments.node.read(root, arguments.probe, &config)?;
+    tell_if_foreign(&node);
     let mut recording = recorder.recording();
     recording.hung = hung;
     rdma_health_snapshot::verbs::record(&node.verbs, &mut recording);

@@ -39,10 +39,14 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Since when the node has this status.
-    pub(super) fn of_status(self, status: &str) -> Option<u64> {
+    /// Since when the node has this status; before the first reading nothing is known.
+    pub(super) fn of_status(self, status: &str) -> Option<Since> {
         let known = self.changes?.status.as_ref()?;
-        (known.status == status).then_some(known.since)
+        let first = self.node.history.as_ref()?.observed.as_ref()?.first;
+        (known.status == status).then_some(Since {
+            time: known.since,
+            exact: known.since > first,
+        })
     }
 
     /// Since when a cause is suggested.

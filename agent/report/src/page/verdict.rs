@@ -129,7 +129,7 @@ fn explained(page: &mut Markup, id: &str) {
 }
 
 /// Since when a problem has been observed; it may be older than the agent's history.
-fn since(page: &mut Markup, since: Option<Since>, now: u64) {
+pub(super) fn since(page: &mut Markup, since: Option<Since>, now: u64) {
     if let Some(since) = since {
         page.html(if since.exact {
             "<span class=dim>since </span>"

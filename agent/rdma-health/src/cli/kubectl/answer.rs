@@ -1,7 +1,8 @@
 //! What an agent answers. It is not trusted: lists are bounded, and words that are not known are kept as text to escape.
 
-use rdma_health_node::words::excerpt;
-use serde::{Deserialize, Serialize};
+use rdma_health_node::words::{duration, excerpt};
+use rdma_health_report::SCHEMA;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Maximum size of the answers in bytes.
 pub(super) const MAX_VERDICT: usize = 256 << 10;
@@ -12,9 +13,13 @@ pub(super) const MAX_SNAPSHOT: usize = 64 << 20;
 const MANY: usize = 64;
 const LONG: usize = 300;
 
+/// After this many seconds a reading says nothing about the node any more: an agent reads every few seconds.
+const OLD: u64 = 15 * 60;
+
 /// `/api/v1/verdict`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct VerdictAnswer {
+    time: u64,
     pub(super) status: Status,
     #[serde(default)]
     pub(super) unknown_because: Option<String>,
@@ -90,16 +95,17 @@ impl VerdictAnswer {
             problem.device.iter_mut().for_each(bound);
         }
         answer.unknown_because.iter_mut().for_each(bound);
+        if let Some(why) = old(answer.time, rdma_health_time::now()) {
+            answer.status = Status::Unknown;
+            answer.unknown_because = Some(why);
+        }
         Ok(answer)
     }
 
     /// Since when the node has had one of its problems.
-    pub(super) fn since(&self) -> Option<u64> {
-        self.problems
-            .iter()
-            .filter_map(|problem| problem.since)
-            .map(|since| since.time)
-            .min()
+    pub(super) fn since(&self) -> Option<Since> {
+        let since = self.problems.iter().filter_map(|problem| problem.since);
+        since.min_by_key(|since| since.time)
     }
 }
 
@@ -114,9 +120,26 @@ impl InventoryAnswer {
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(body)
-        .map_err(|_| "the answer is not the expected JSON; is the agent of another version?".into())
+/// Why a reading of this time does not count.
+pub(super) fn old(time: u64, now: u64) -> Option<String> {
+    let age = now.saturating_sub(time);
+    (age > OLD).then(|| format!("the agent's last reading is {} old", duration(age)))
+}
+
+/// An answer of the schema that this program knows.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: u32,
+    }
+    let wrong = |_| "the answer is not the expected JSON; is the agent of another version?".to_owned();
+    let Versioned { schema } = serde_json::from_slice(body).map_err(wrong)?;
+    if schema != SCHEMA {
+        return Err(format!(
+            "the answer has schema {schema}, and this program knows schema {SCHEMA}: use the program of the agent's version"
+        ));
+    }
+    serde_json::from_slice(body).map_err(wrong)
 }
 
 fn bound(text: &mut String) {
@@ -130,13 +153,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_old_answer_and_one_of_another_schema_are_not_believed() {
+        let old = br#"{"schema":1,"time":1700000000,"status":"ok"}"#;
+        let old = VerdictAnswer::parse(old).unwrap();
+        assert_eq!(old.status, Status::Unknown);
+        assert!(
+            old.unknown_because
+                .unwrap()
+                .starts_with("the agent's last reading is ")
+        );
+        let other = VerdictAnswer::parse(br#"{"schema":2,"time":1700000000,"status":"ok"}"#);
+        assert!(other.unwrap_err().contains("schema 2"));
+    }
+
+    #[test]
     fn a_hostile_answer_is_bounded() {
         let long = "x".repeat(10_000);
         let problem = format!(r#"{{"cause":"{long}","since":{{"time":1}}}}"#);
         let many = vec![problem; 500].join(",");
-        let answer = format!(r#"{{"status":"better than ok","problems":[{many}]}}"#);
+        let now = rdma_health_time::now();
+        let answer = format!(r#"{{"schema":1,"time":{now},"status":"better than ok","problems":[{many}]}}"#);
         let answer = VerdictAnswer::parse(answer.as_bytes()).unwrap();
-        assert_eq!(answer.status, Status::Unknown);
+        assert_eq!((answer.status, answer.unknown_because), (Status::Unknown, None));
         assert_eq!(answer.problems.len(), MANY);
         assert!(answer.problems[0].cause.len() < 2 * LONG);
         for wrong in [
@@ -144,7 +182,7 @@ mod tests {
             "[]",
             "{}",
             "{\"status\":1}",
-            "{\"inventory\":{\"a\":1}}",
+            "{\"schema\":1,\"inventory\":{\"a\":1}}",
             "\u{0}",
         ] {
             assert!(VerdictAnswer::parse(wrong.as_bytes()).is_err(), "{wrong}");

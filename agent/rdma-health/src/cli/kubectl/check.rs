@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     ClusterArguments,
-    answer::{MAX_REPORT, Since, Status},
+    answer::{MAX_REPORT, Problem, Since, Status, old, parse},
     ask_one,
 };
 use crate::cli::{Output, UNKNOWN};
@@ -34,6 +34,8 @@ struct Document {
     unknown_because: Option<String>,
     time: u64,
     findings: Vec<Finding>,
+    #[serde(default)]
+    problems: Vec<Problem>,
     diagnosis: Diagnosis,
 }
 
@@ -51,21 +53,27 @@ struct Finding {
     since: Option<Since>,
 }
 
+impl Finding {
+    /// Whether the same is to be done about both.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.rule, &self.severity, &self.remedy) == (&other.rule, &other.severity, &other.remedy)
+    }
+}
+
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let body = ask_one(&arguments.cluster, &arguments.node, "/api/v1/report", MAX_REPORT).await?;
-    let wrong = |_| {
-        anyhow::anyhow!(
-            "{}: the answer is not the expected JSON; is the agent of another version?",
-            arguments.node
-        )
-    };
-    let document: Document = serde_json::from_slice(&body).map_err(wrong)?;
+    let wrong = |why| anyhow::anyhow!("{}: {why}", arguments.node);
+    let mut document: Document = parse(&body).map_err(wrong)?;
+    if let Some(why) = old(document.time, rdma_health_time::now()) {
+        document.status = Status::Unknown;
+        document.unknown_because = Some(why);
+    }
     let mut out = anstream::stdout().lock();
     match arguments.cluster.output {
         Output::Text => text(&mut out, &arguments.node, &document)?,
         Output::Json => {
             // Parsed and written again, so that nothing but JSON reaches the terminal.
-            let value: Value = serde_json::from_slice(&body).map_err(wrong)?;
+            let value: Value = parse(&body).map_err(wrong)?;
             serde_json::to_writer_pretty(&mut out, &value)?;
             writeln!(out)?;
         }
@@ -96,25 +104,43 @@ fn text(out: &mut impl Write, node: &NodeName, document: &Document) -> std::io::
             writeln!(out, "{head}{}", printable(line))?;
         }
     }
-    for finding in document.findings.iter().take(MANY) {
-        let Finding {
-            rule,
-            severity,
-            message,
-            remedy,
-            since,
-        } = finding;
-        let since = since.map_or_else(String::new, |since| {
-            let or_longer = if since.exact { "" } else { " or longer" };
-            format!(" (for {}{or_longer})", duration(now.saturating_sub(since.time)))
-        });
-        writeln!(out, "\n{}  {}{since}", printable(severity), printable(rule))?;
-        writeln!(out, "  found       {}", printable(message))?;
-        let fix = remedy.lines().next().unwrap_or_default();
+    for problem in document.problems.iter().take(MANY) {
+        let device = problem.device.as_deref().map(|device| format!(" ({device})"));
+        writeln!(
+            out,
+            "  cause       {}{}: {}{}",
+            printable(&problem.cause),
+            printable(&device.unwrap_or_default()),
+            printable(&problem.title),
+            age_of(problem.since, now)
+        )?;
+    }
+    let findings = &document.findings[..document.findings.len().min(MANY)];
+    for group in findings.chunk_by(Finding::is_like) {
+        let Some(first) = group.first() else { continue };
+        writeln!(
+            out,
+            "\n{}  {}",
+            printable(&first.severity),
+            printable(&first.rule)
+        )?;
+        for finding in group {
+            let since = age_of(finding.since, now);
+            writeln!(out, "  found       {}{since}", printable(&finding.message))?;
+        }
+        let fix = first.remedy.lines().next().unwrap_or_default();
         writeln!(out, "  fix         {}", printable(fix))?;
     }
     if let Some(more) = document.findings.len().checked_sub(MANY).filter(|more| *more > 0) {
         writeln!(out, "\n{more} more findings are not shown")?;
     }
     Ok(())
+}
+
+/// ` (for 2 h or longer)`.
+fn age_of(since: Option<Since>, now: u64) -> String {
+    since.map_or_else(String::new, |since| {
+        let or_longer = if since.exact { "" } else { " or longer" };
+        format!(" (for {}{or_longer})", duration(now.saturating_sub(since.time)))
+    })
 }

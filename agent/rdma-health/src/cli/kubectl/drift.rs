@@ -23,6 +23,8 @@ use crate::cli::{Output, UNKNOWN};
 
 /// The word for a fact that a node's agent does not report.
 const NOT_REPORTED: &str = "not reported";
+/// What is expected where no value is that of more than half of the nodes.
+const NO_MAJORITY: &str = "no majority";
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -119,8 +121,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
-/// The differences of the nodes of one pool: from the reference, else from the value that most of them have. Of two values that
-/// are equally frequent, the one that is first in order is expected.
+/// The differences of the nodes of one pool: from the reference, else from the value that more than half of them have. Where no value is
+/// that frequent, every node differs.
 fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> Vec<Difference> {
     let mut keys: BTreeSet<&String> = nodes.iter().flat_map(|(_, facts)| facts.keys()).collect();
     keys.extend(reference.into_iter().flat_map(BTreeMap::keys));
@@ -132,13 +134,12 @@ fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> V
         for (_, facts) in nodes {
             *counts.entry(of(facts, key)).or_default() += 1;
         }
-        // Of two values that are equally frequent, the first in order.
-        let most = counts
-            .iter()
-            .max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)))
-            .map(|(value, _)| value.clone());
-        let Some(expected) = reference.map(|reference| of(reference, key)).or(most) else {
-            continue;
+        let most = counts.iter().find(|(_, count)| 2 * **count > nodes.len());
+        let expected = match (reference, most) {
+            (Some(reference), _) => of(reference, key),
+            (None, Some((value, _))) => value.clone(),
+            (None, None) if counts.is_empty() => continue,
+            (None, None) => NO_MAJORITY.to_owned(),
         };
         for (node, facts) in nodes {
             let value = of(facts, key);
@@ -179,7 +180,10 @@ fn text(out: &mut impl Write, differences: &[Difference], compared: usize) -> st
                 one.pool.clone(),
                 one.fact.clone(),
                 one.value.clone(),
-                format!("{} ({} of {})", one.expected, one.have_expected, one.compared),
+                match one.expected.as_str() {
+                    NO_MAJORITY => format!("{NO_MAJORITY} of {}", one.compared),
+                    expected => format!("{expected} ({} of {})", one.have_expected, one.compared),
+                },
             ]
         })
         .collect();
@@ -220,5 +224,13 @@ mod tests {
             ["a firmware 28.43 1", "b firmware 28.43 1"]
         );
         assert_eq!(compare("gpu", &[], None), []);
+        let tie = compare("gpu", &[("a", &new), ("b", &old)], None);
+        let mut out = Vec::new();
+        text(&mut out, &tie, 2).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(
+            tie.len() == 2 && out.matches("no majority of 2").count() == 2,
+            "{out}"
+        );
     }
 }

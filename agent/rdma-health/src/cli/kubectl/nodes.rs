@@ -43,6 +43,8 @@ struct Row<'a> {
     verdict: Option<Status>,
     /// Seconds since 1970.
     since: Option<u64>,
+    /// Whether a reading shortly before `since` did not show it.
+    since_exact: Option<bool>,
     causes: Vec<Problem>,
     unknown_because: Option<String>,
     /// Why the agent gave no answer.
@@ -67,12 +69,14 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 Some(Err(error)) => (None, Some(error)),
                 None => (None, Some("not asked".into())),
             };
+            let since = answer.as_ref().and_then(VerdictAnswer::since);
             Row {
                 node: &node.name,
                 pool: pool(node, arguments.pool_label.as_deref()),
                 kernel: node.kernel.as_deref(),
                 verdict: answer.as_ref().map(|answer| answer.status),
-                since: answer.as_ref().and_then(VerdictAnswer::since),
+                since: since.map(|since| since.time),
+                since_exact: since.map(|since| since.exact),
                 unknown_because: answer.as_ref().and_then(|answer| answer.unknown_because.clone()),
                 causes: answer.map(|answer| answer.problems).unwrap_or_default(),
                 error,
@@ -170,9 +174,14 @@ fn text(out: &mut impl Write, rows: &[Row<'_>], all: bool) -> std::io::Result<()
     let lines: Vec<_> = shown
         .into_iter()
         .map(|row| {
-            let since = row
-                .since
-                .map_or("-".into(), |since| duration(now.saturating_sub(since)));
+            let or_longer = if row.since_exact == Some(false) {
+                " or longer"
+            } else {
+                ""
+            };
+            let since = row.since.map_or("-".into(), |since| {
+                format!("{}{or_longer}", duration(now.saturating_sub(since)))
+            });
             vec![
                 row.node.to_owned(),
                 row.verdict.map_or("-", Status::name).to_owned(),
@@ -257,6 +266,7 @@ mod tests {
             kernel: Some("6.1.0"),
             verdict,
             since: None,
+            since_exact: None,
             causes: if verdict == Some(Status::Critical) {
                 vec![cause]
             } else {

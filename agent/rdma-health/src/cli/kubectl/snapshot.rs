@@ -15,6 +15,7 @@ use super::{ClusterArguments, answer::MAX_SNAPSHOT, ask_one};
 /// What every Zstandard file begins with (RFC 8878).
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// The agent replaces the names of the node and all addresses, GUIDs and GIDs in the file; equal values stay equal
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Name of the Node
@@ -23,12 +24,23 @@ pub(super) struct Arguments {
     /// File to write; - is standard output [default: NODE.tar.zst]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     cluster: ClusterArguments,
 }
 
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let node = &arguments.node;
+    let path = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{node}.tar.zst")));
+    let is_output = path == Path::new("-");
+    if !is_output && !arguments.force && path.exists() {
+        bail!("{} exists; pass --force to overwrite it", path.display());
+    }
     let body = ask_one(
         &arguments.cluster,
         node,
@@ -39,11 +51,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if !body.starts_with(&MAGIC) {
         bail!("{node}: the answer is not a snapshot; is the agent of another version?");
     }
-    let path = arguments
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(format!("{node}.tar.zst")));
-    if path == Path::new("-") {
+    if is_output {
         let mut out = std::io::stdout().lock();
         out.write_all(&body)?;
         out.flush()?;
@@ -57,7 +65,11 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Ok(())
         };
         write().with_context(|| format!("cannot write {}", path.display()))?;
-        anstream::eprintln!("{}: {} bytes", path.display(), body.len());
+        anstream::eprintln!(
+            "{}: {} bytes, names and addresses replaced",
+            path.display(),
+            body.len()
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -228,7 +228,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         })
         .evidence(
             format!("/sys/bus/pci/devices/{address}/infiniband"),
-            "no such directory",
+            "no RDMA device",
         );
     if let Some(core) = module.core.filter(|_| module.core_loaded == Some(false)) {
         finding = finding.evidence("/proc/modules", format!("no {core}"));
