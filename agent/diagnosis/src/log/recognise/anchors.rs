@@ -57,6 +57,8 @@ const OTHER_ANCHORS: &[&str] = &[
     "=-",
     "= -",
     "returned -",
+    "returns -1",
+    "errno",
     "_down",
     "disconnect",
     "nccl warn",
