@@ -83,7 +83,9 @@ fn is_of_program(decorated: &str, rest: &str) -> bool {
     let is_output = ["#", ">", "|"]
         .iter()
         .any(|mark| decorated.trim_start().starts_with(mark));
-    if is_output && is_message(rest) {
+    // A page names the signs of a line that it shows.
+    let is_shown = || ENTITIES.iter().any(|(name, _)| decorated.contains(name));
+    if (is_output || is_shown()) && is_message(rest) {
         return true;
     }
     let is_foreign_text = ["+", "/", "<"]
@@ -102,7 +104,8 @@ fn is_message(text: &str) -> bool {
         "if", "should", "when", "may", "can", "must", "raise", "check", "use", "set", "try", "grep", "see",
     ];
     let lower = text.to_ascii_lowercase();
-    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    // `can't` is not advice.
+    let mut words = lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '\''));
     let is_prose = words.any(|word| ADVICE.contains(&word)) || lower.contains(" | ") || lower.contains('`');
     // What the program names itself, and then says: `hfi_userinit_internal: …`, `Transport retry count exceeded on mlx5_0:1`.
     let fails = || Grade::of(&Lower::of(text)).is_failure() && operation(&lower).is_some();

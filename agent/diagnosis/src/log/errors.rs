@@ -123,6 +123,15 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .or_else(|| untranslated(&line.lower))
 }
 
+/// Whether a line in lower case has nothing but the text of an error, as a list of causes has: `0: Cannot allocate memory (os error 12)`.
+pub(super) fn is_alone(lower: &str) -> bool {
+    let text = lower.trim_start_matches(|c: char| c.is_ascii_digit());
+    let text = text.strip_prefix(": ").unwrap_or(lower);
+    let text = text.split(" (os error ").next().unwrap_or(text);
+    let text = text.trim_end_matches('.').trim();
+    texts().any(|known| known == text)
+}
+
 /// The number for which a C library has no text: DPDK passes negative ones (`Unknown error -95`).
 fn untranslated(lower: &str) -> Option<Errno> {
     let rest = lower.split_once("unknown error -")?.1;
