@@ -247,9 +247,15 @@ mod tests {
     #[test]
     fn a_message_is_read_with_the_signs_that_a_page_names() {
         for (line, expected) in [
-            ("PSM2 can&#x27;t open hfi unit: -1", "PSM2 can't open hfi unit: -1"),
+            (
+                "PSM2 can&#x27;t open hfi unit: -1",
+                "PSM2 can't open hfi unit: -1",
+            ),
             ("> PSM2 can't open hfi unit: -1", "PSM2 can't open hfi unit: -1"),
-            ("`ibv_open_device failed: Permission denied`", "ibv_open_device failed: Permission denied"),
+            (
+                "`ibv_open_device failed: Permission denied`",
+                "ibv_open_device failed: Permission denied",
+            ),
         ] {
             assert_eq!(plain(line), expected);
         }

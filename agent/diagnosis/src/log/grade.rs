@@ -53,7 +53,9 @@ impl Grade {
             .or_else(|| failing_symbol(line.text))
             .or_else(|| code::negative(lower))
             .or_else(|| code::labelled(lower))
-            .or_else(|| code::minus_one(lower));
+            .or_else(|| code::minus_one(lower))
+            .or_else(|| code::symbol(line))
+            .or_else(|| code::returned(lower));
         let harmless = is_harmless(lower);
         Self {
             about_rdma: is_about_rdma(lower),
@@ -217,8 +219,17 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
         .split_once([':', '='])
         .filter(|(noun, _)| rest.starts_with(' ') && noun.bytes().all(|byte| byte.is_ascii_lowercase()));
     let counts_none = counted.is_some_and(|(_, value)| begins_with_word(value.trim_start(), "0"));
-    let is_nothing =
-        counts_none || assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
+    // `retries 3, errors 0`.
+    let is_noun = FAILURES
+        .get(index)
+        .is_some_and(|word| matches!(*word, "error" | "errors" | "failures" | "lost"));
+    let follows_none = is_noun
+        && rest
+            .strip_prefix(' ')
+            .is_some_and(|value| begins_with_word(value, "0"));
+    let is_nothing = counts_none
+        || follows_none
+        || assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
     // `timeout=20`, `timeout set to 20` are settings.
     let is_timeout = FAILURES.get(index) == Some(&"timeout");
     let is_number = rest
@@ -305,6 +316,7 @@ mod tests {
         for line in [
             "INFO rdma: 0 errors, 0 failed",
             "rdma counters: errors=0 failures: 0 timeout=20",
+            "rdma counters: retries 3, errors 0, lost 0",
             "I0513 11:04:17.478277 5507 rdma_context.cpp:125] RDMA device: mlx5_4, retry after timeout 3",
             "2026-01-01 INFO hint: if you see IBV_WC_RETRY_EXC_ERR in the logs raise NCCL_IB_TIMEOUT",
             "If you see `ibv_reg_mr failed`, raise the memlock limit of the RDMA job.",

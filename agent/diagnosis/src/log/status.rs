@@ -104,7 +104,7 @@ pub(super) fn is_of_completion(lower: &str) -> bool {
 fn has_context(lower: &str) -> bool {
     lower.contains("completion")
         || lower.contains("work request")
-        || has_word(lower, &["wc", "cqe", "wcstatus"])
+        || has_word(lower, &["wc", "cq", "cqe", "wcstatus"])
 }
 
 fn has_word(lower: &str, names: &[&str]) -> bool {

@@ -5,8 +5,8 @@ use rdma_health_protocol::Errno;
 use super::{
     super::{
         errors,
-        line::{is_word, number, word},
-        operation::operation,
+        line::{Lower, is_word, number, word},
+        operation::{Operation, operation},
     },
     fails_before,
 };
@@ -82,6 +82,33 @@ pub(super) fn labelled(lower: &str) -> Option<usize> {
     (!is_none && operation(before).is_some()).then_some(at)
 }
 
+/// The symbol of an error behind an operation: `rdma_connect: ECONNREFUSED`, `ibv_reg_mr_iova2 -> ENOMEM`. A manual says what a call returns
+/// or may return.
+pub(super) fn symbol(line: &Lower<'_>) -> Option<usize> {
+    const MANUAL: [&str; 9] = [
+        "returns ", "return ", " may ", " can ", " if ", " when ", " should ", "retry", "ignor",
+    ];
+    let errno = errors::symbol(line.text).filter(|errno| !is_passing(*errno))?;
+    let at = line.text.find(errno.name()?)?;
+    let lower = line.lower.as_str();
+    let before = &lower[..at];
+    let is_result = [':', '=', '>', '(', '-', '_'].contains(&before.trim_end().chars().next_back()?)
+        || ["returned", "with", "error", "got"]
+            .iter()
+            .any(|word| before.trim_end().ends_with(word));
+    let is_of_manual = MANUAL.iter().any(|word| lower.contains(word));
+    (is_result && !is_of_manual && operation(before).is_some()).then_some(at)
+}
+
+/// Where a call that connects a queue pair, which returns 0 or the number of an error, returned another number: `ModifyQP(RTR) returned 22`.
+pub(super) fn returned(lower: &str) -> Option<usize> {
+    let at = lower.find(" returned ")?;
+    let value = &lower[at + " returned ".len()..];
+    let errno = Errno(i32::try_from(number(value)?).ok()?);
+    let connects = operation(&lower[..at]).is_some_and(|(operation, _)| operation == Operation::Connect);
+    (connects && errno.name().is_some()).then_some(at)
+}
+
 /// Whether a call is to be tried again after this error.
 fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::EAGAIN | Errno::EINTR)
@@ -154,6 +181,21 @@ mod tests {
             "mlx5_0: ibv_query_port numa node: -1",
         ] {
             assert!(labelled(line).or_else(|| minus_one(line)).is_none(), "{line}");
+        }
+        for (line, expected) in [
+            ("rdma_connect: ECONNREFUSED", true),
+            ("RDMA pool: ibv_reg_mr_iova2 -> ENOMEM", true),
+            ("fi_mr_reg: -FI_ENOMEM", true),
+            ("ModifyQP(RTR) returned 22", true),
+            ("ibv_post_send returns ENOMEM if the queue is full", false),
+            ("ibv_modify_qp returned 0", false),
+            ("ibv_poll_cq returned 12", false),
+            ("ibv_reg_mr: EAGAIN", false),
+            ("the pool said ENOMEM", false),
+        ] {
+            let line = Lower::of(line);
+            let found = symbol(&line).or_else(|| returned(&line.lower));
+            assert_eq!(found.is_some(), expected, "{line:?}");
         }
     }
 }
