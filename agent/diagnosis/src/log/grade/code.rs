@@ -63,7 +63,7 @@ pub(super) fn negative(lower: &str) -> Option<usize> {
 }
 
 /// The error number of a call where nothing else says that it failed: `ibv_reg_mr errno=ENOMEM`, `rdma_connect, errno: 110`. One that
-/// asks to try again is none, and neither is one beside a call that returned 0.
+/// asks to try again is none, and neither is one next to a call that returned 0.
 pub(super) fn labelled(lower: &str) -> Option<usize> {
     const SIGNS: [char; 6] = [' ', '=', ':', '(', '\'', '"'];
     const NONE: [&str; 7] = ["= 0", "=0", "returned 0", "ret 0", "rc 0", "success", " ok"];

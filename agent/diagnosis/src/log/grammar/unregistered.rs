@@ -2,12 +2,12 @@
 
 use crate::symptom::SymptomKind::{self as K};
 
-/// The most words between the memory and what it lacks.
+/// The most words between the memory and what is missing.
 const WITHIN: usize = 3;
 
 /// `Memory not registered for RDMA`, `GPU buffer 0x7f… is not registered with verbs`, `unregistered memory region in an RDMA write`.
 pub(super) fn unregistered(lower: &str) -> Option<(K, usize)> {
-    const LACKS: &str = "not registered";
+    const MISSING: &str = "not registered";
     const MEMORY: [&str; 10] = [
         "memory",
         "buffer",
@@ -31,8 +31,8 @@ pub(super) fn unregistered(lower: &str) -> Option<(K, usize)> {
         "instead",
         "registering",
     ];
-    let at = lower.find(LACKS)?;
-    let rest = &lower[at + LACKS.len()..];
+    let at = lower.find(MISSING)?;
+    let rest = &lower[at + MISSING.len()..];
     let mut words = lower[..at]
         .rsplit(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())

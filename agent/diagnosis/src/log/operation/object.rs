@@ -1,4 +1,4 @@
-//! Operations by their grammar: a verb beside an object of verbs or of the connection manager, whatever the program calls them in full:
+//! Operations by their grammar: a verb next to an object of verbs or of the connection manager, whatever the program calls them in full:
 //! `Failed to allocate the protection domain`, `creating completion queue`, `QP modify failed`, `RdmaCompletionQueue initialization`.
 
 use super::Operation;
@@ -207,8 +207,7 @@ pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
     })
 }
 
-/// The words of a clause, in which letters of a name that an underscore joins are apart, each with its place. What separates clauses is
-/// a word of its own.
+/// The words of a text, each with its place. Those that an underscore joins are separate words; between clauses there is an empty one.
 fn words(lower: &str) -> Vec<(&str, usize)> {
     let mut words = Vec::new();
     let mut begin = None;
@@ -293,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_is_a_verb_beside_its_object() {
+    fn an_operation_is_a_verb_next_to_its_object() {
         for (line, expected) in [
             ("failed to allocate protection domain", Some(Operation::Create)),
             (
