@@ -208,6 +208,8 @@ fn a_limit_that_a_shell_printed_decides() {
     };
     for (shell, expected) in [
         ("$ ulimit -l\n8192\n", Confidence::Likely),
+        ("$ bash -c 'ulimit -S -l'\n8192\n", Confidence::Likely),
+        ("$ ulimit -Hl\n8192\n", Confidence::Possible),
         (
             "max locked memory           (kbytes, -l) 64\n",
             Confidence::Likely,

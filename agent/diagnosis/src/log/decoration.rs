@@ -56,8 +56,10 @@ const ENTITIES: [(&str, &str); 9] = [
 /// The line of a program in a decorated line. A line without a decoration, and one that is of no program, stays as it is.
 pub(super) fn undecorated(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let begins = bytes.trim_ascii_start().first();
-    let is_decorated = matches!(begins, Some(b'>' | b'|' | b'+' | b'/' | b'#' | b'*' | b'<'))
-        || memchr::memchr2(b'&', b'|', &bytes).is_some()
+    let is_decorated = matches!(
+        begins,
+        Some(b'>' | b'|' | b'+' | b'/' | b'#' | b'*' | b'<' | b'`')
+    ) || memchr::memchr2(b'&', b'|', &bytes).is_some()
         || matches!(bytes.trim_ascii_end().last(), Some(b'>'));
     if !is_decorated {
         return bytes;
@@ -80,10 +82,12 @@ fn is_of_program(decorated: &str, rest: &str) -> bool {
         return true;
     }
     // A test harness marks what a program printed: `## n05.36041hfi_userinit_internal: assign_context command failed: …`.
-    let is_output = ["#", ">", "|"]
+    let is_output = ["#", ">", "|", "`"]
         .iter()
         .any(|mark| decorated.trim_start().starts_with(mark));
-    if is_output && is_message(rest) {
+    // A page names the signs of a line that it shows.
+    let is_shown = || ENTITIES.iter().any(|(name, _)| decorated.contains(name));
+    if (is_output || is_shown()) && is_message(rest) {
         return true;
     }
     let is_foreign_text = ["+", "/", "<"]
@@ -102,7 +106,8 @@ fn is_message(text: &str) -> bool {
         "if", "should", "when", "may", "can", "must", "raise", "check", "use", "set", "try", "grep", "see",
     ];
     let lower = text.to_ascii_lowercase();
-    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    // `can't` is not advice.
+    let mut words = lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '\''));
     let is_prose = words.any(|word| ADVICE.contains(&word)) || lower.contains(" | ") || lower.contains('`');
     // What the program names itself, and then says: `hfi_userinit_internal: …`, `Transport retry count exceeded on mlx5_0:1`.
     let fails = || Grade::of(&Lower::of(text)).is_failure() && operation(&lower).is_some();
@@ -138,6 +143,11 @@ fn without_one(text: &str) -> Option<String> {
     }
     if let Some(column) = trimmed.strip_prefix("| ") {
         return Some(column.trim_end_matches('|').trim().to_owned());
+    }
+    // One line as code in a text.
+    let code = trimmed.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+    if let Some(code) = code.filter(|code| !code.contains('`')) {
+        return Some(code.to_owned());
     }
     if trimmed.starts_with("**") && !trimmed.starts_with("***") {
         return Some(trimmed.replace("**", ""));
@@ -211,6 +221,7 @@ mod tests {
             format!("# {line}"),
             format!("### {line}"),
             format!("**{line}**"),
+            format!("`{line}`"),
             format!("> ## **{line}**"),
             format!("<p>{html}<br></p>"),
             format!("<span class=\"log\">{html}</span>"),
@@ -230,6 +241,23 @@ mod tests {
         }
         for line in ["> Raise the limit if ibv_create_qp failed.", "> done"] {
             assert_eq!(plain(line), line);
+        }
+    }
+
+    #[test]
+    fn a_message_is_read_with_the_signs_that_a_page_names() {
+        for (line, expected) in [
+            (
+                "PSM2 can&#x27;t open hfi unit: -1",
+                "PSM2 can't open hfi unit: -1",
+            ),
+            ("> PSM2 can't open hfi unit: -1", "PSM2 can't open hfi unit: -1"),
+            (
+                "`ibv_open_device failed: Permission denied`",
+                "ibv_open_device failed: Permission denied",
+            ),
+        ] {
+            assert_eq!(plain(line), expected);
         }
     }
 

@@ -139,7 +139,8 @@ impl Style {
             is_of_program,
             is_quoted: whole.trim_start().starts_with('>'),
         };
-        self.shows_output |= !line.is_quoted && !is_sentence(text) && (has_time(text) || has_place(text));
+        let shows = !line.is_quoted && (has_time(text) || has_place(text)) || names_line(text);
+        self.shows_output |= shows && !is_sentence(text);
         self.has_placeholders |= grade::has_conversion(line.lower);
         self.shape.add(text);
         if self.signs_left > 0 && text.len() <= LONGEST {
@@ -266,6 +267,18 @@ fn has_place(text: &str) -> bool {
             .any(|end| text.contains(end))
 }
 
+/// Whether a line names the line of a source that wrote it: `/src/ibrc.cpp:nvshmemt_init:1851: …`. Pages leave it out.
+fn names_line(text: &str) -> bool {
+    let word = text.trim_start().split(' ').next().unwrap_or_default();
+    let mut parts = word.split(':');
+    let is_file = parts.next().is_some_and(|name| {
+        [".c", ".cc", ".cpp", ".cu", ".rs", ".py", ".go"]
+            .iter()
+            .any(|end| name.ends_with(end))
+    });
+    is_file && parts.any(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Whether a line is, or ends, a sentence in which a person explains. A message begins with its level: `Warning  FailedScheduling  … 0/12
 /// nodes are available.`
 fn is_sentence(text: &str) -> bool {
@@ -325,6 +338,8 @@ mod tests {
         for text in [
             "## What I see\n\nThe job stops with these lines.\n```\nn1:812:901 [0] NCCL WARN Call to ibv_create_qp failed\n```",
             "> The kernel of that node printed this:\n> [ 8201.17] mlx5_core 0000:5e:00.0: health compromised",
+            "> Note: the above is a list of all options that this test takes.\n> /src/ibrc.cpp:nvshmemt_init:1851: neither nv_peer_mem, or \
+             nvidia_peermem detected. Skipping transport.",
             "> This is the log of the job.\n> 2026-11-22 10:11:12 ERROR rdma: IBV_WC_RETRY_EXC_ERR",
             "On rank 3 the job stopped with this error:\n```\n[rank3]: ibv_modify_qp failed with 110\n```",
             "IBV_WC_RETRY_EXC_ERR: 5\nIBV_WC_RNR_RETRY_EXC_ERR: 0",

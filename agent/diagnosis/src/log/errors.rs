@@ -123,6 +123,15 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .or_else(|| untranslated(&line.lower))
 }
 
+/// Whether a line in lower case has nothing but the text of an error, as a list of causes has: `0: Cannot allocate memory (os error 12)`.
+pub(super) fn is_alone(lower: &str) -> bool {
+    let text = lower.trim_start_matches(|c: char| c.is_ascii_digit());
+    let text = text.strip_prefix(": ").unwrap_or(lower);
+    let text = text.split(" (os error ").next().unwrap_or(text);
+    let text = text.trim_end_matches('.').trim();
+    texts().any(|known| known == text)
+}
+
 /// The number for which a C library has no text: DPDK passes negative ones (`Unknown error -95`).
 fn untranslated(lower: &str) -> Option<Errno> {
     let rest = lower.split_once("unknown error -")?.1;
@@ -159,10 +168,11 @@ fn is_of_user_space(lower: &str) -> bool {
 }
 
 /// An error by its symbol, as a separate word.
-fn symbol(text: &str) -> Option<Errno> {
+pub(super) fn symbol(text: &str) -> Option<Errno> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .find_map(|word| match word.as_bytes() {
             [b'E', _, _, ..] => named(word),
+            [b'F', b'I', b'_', b'E', ..] => named(&word[3..]),
             [b'N', b'A', b'_', ..] | [b'H', b'G', b'_', ..] => of_mercury(&word[3..]),
             _ => None,
         })
@@ -364,6 +374,7 @@ mod tests {
                 Some(Errno::EHOSTUNREACH),
             ),
             ("[error] NA_OFI plugin", None),
+            ("fi_mr_reg: -FI_ENOMEM", Some(Errno::ENOMEM)),
             ("PSM2 can't open hfi unit: -1 (err=23)", None),
             ("Failed to initialize RCFW: 0xffffff92", Some(Errno::ETIMEDOUT)),
             ("rkey 0xffffff92aa of mlx5_0", None),

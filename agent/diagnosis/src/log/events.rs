@@ -83,6 +83,15 @@ const ASYNC_LABELS: &[&str] = &[
     "gid table changed",
 ];
 
+/// What says that an end of a connection was wanted, in lower case.
+const WANTED: [&str; 5] = [
+    "as requested",
+    "on request",
+    "gracefully",
+    "as expected",
+    "normal shutdown",
+];
+
 /// The texts with which the kernel's users of `rdma_cm` name an event (`rdma_event_msg`), as in [`CM_EVENTS`] but with spaces.
 const KERNEL_EVENTS: &[&str] = &[
     "address error",
@@ -187,7 +196,12 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
         .or_else(|| lower.rsplit_once("rdma cm event "))
         .or_else(|| lower.rsplit_once("cma_handler: event: "))
         .map(|(_, rest)| rest)?;
-    let (_, event) = CM_EVENTS.iter().find(|(name, _)| rest.starts_with(name))?;
+    let (name, event) = CM_EVENTS.iter().find(|(name, _)| rest.starts_with(name))?;
+    // One of the ends closes what it no longer needs.
+    let is_wanted = || WANTED.iter().any(|words| rest.contains(words));
+    if *name == "disconnected" && is_wanted() {
+        return Some(Event::Harmless);
+    }
     // An unknown address: the kernel could not find the device for it, or no peer answered.
     let errno = super::errors::errno(&Lower::of(rest));
     Some(match (*event, errno) {

@@ -29,6 +29,7 @@ const NCCL: &[Row] = &[
     // ENODATA: no provider fits what the program needs.
     (&["fi_getinfo", "-61"], K::NoDevice),
     (&["fi_getinfo", "no data available"], K::NoDevice),
+    (&["fi_getinfo", "enodata"], K::NoDevice),
     (&["fi_getinfo", "providers 0"], K::NoDevice),
     (&["ofi addrinfo", "no data available"], K::NoDevice),
     // Error codes of HCCL, the library of Huawei's Ascend.

@@ -3,6 +3,7 @@
 //! The grade knows no program. It decides which lines are worth parsing, and which of those that nothing recognises are shown as
 //! not recognised.
 
+mod code;
 mod level;
 mod quoted;
 mod words;
@@ -12,7 +13,7 @@ use super::{
     line::{Lower, is_word},
     operation::operation,
     phrases::Occurrence,
-    status::is_count_of_none,
+    status::{is_count_of_none, is_of_completion},
 };
 pub(super) use level::{Level, level};
 use quoted::is_quoted;
@@ -50,7 +51,11 @@ impl Grade {
             .find(|found| is_failure(lower, *found))
             .map(|found| found.start)
             .or_else(|| failing_symbol(line.text))
-            .or_else(|| negative_code(lower));
+            .or_else(|| code::negative(lower))
+            .or_else(|| code::labelled(lower))
+            .or_else(|| code::minus_one(lower))
+            .or_else(|| code::symbol(line))
+            .or_else(|| code::returned(lower));
         let harmless = is_harmless(lower);
         Self {
             about_rdma: is_about_rdma(lower),
@@ -134,6 +139,7 @@ fn is_about_rdma(lower: &str) -> bool {
     WITHIN.iter().any(|word| lower.contains(word))
         || LISTS.topics.find(lower).any(is_topic)
         || lower.split([' ', ':', '[']).any(is_ipoib)
+        || is_of_completion(lower)
 }
 
 /// Whether a word is an interface of IP over InfiniBand by its usual name: `ib0`, or by its place: `ibp20s0`, `ibs3`.
@@ -213,8 +219,17 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
         .split_once([':', '='])
         .filter(|(noun, _)| rest.starts_with(' ') && noun.bytes().all(|byte| byte.is_ascii_lowercase()));
     let counts_none = counted.is_some_and(|(_, value)| begins_with_word(value.trim_start(), "0"));
-    let is_nothing =
-        counts_none || assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
+    // `retries 3, errors 0`.
+    let is_noun = FAILURES
+        .get(index)
+        .is_some_and(|word| matches!(*word, "error" | "errors" | "failures" | "lost"));
+    let follows_none = is_noun
+        && rest
+            .strip_prefix(' ')
+            .is_some_and(|value| begins_with_word(value, "0"));
+    let is_nothing = counts_none
+        || follows_none
+        || assigned && NOTHING.iter().any(|nothing| begins_with_word(value, nothing));
     // `timeout=20`, `timeout set to 20` are settings.
     let is_timeout = FAILURES.get(index) == Some(&"timeout");
     let is_number = rest
@@ -279,57 +294,6 @@ fn failing_symbol(text: &str) -> Option<usize> {
     None
 }
 
-/// A negative number where programs print the error number of a call: `ibv_poll_cq: -5`, `returned -71`, `rc=-22`.
-fn negative_code(lower: &str) -> Option<usize> {
-    const BEFORE: [&str; 10] = [
-        ":",
-        "=",
-        "(",
-        "[",
-        "returned",
-        "ret",
-        "rc",
-        "code",
-        "with",
-        "() completed",
-    ];
-    const RETURNED: [&str; 11] = [
-        "returned",
-        "ret",
-        "rc",
-        "code",
-        "with",
-        "rc=",
-        "ret=",
-        "rc:",
-        "ret:",
-        "code=",
-        "() completed",
-    ];
-    let bytes = lower.as_bytes();
-    memchr::memchr_iter(b'-', bytes).take(64).find(|at| {
-        let digits = &bytes[at + 1..];
-        let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let ends = digits
-            .get(length)
-            .is_none_or(|byte| !is_word(*byte) && !matches!(byte, b'.' | b'-' | b'%' | b':' | b'/'));
-        // -1 is also "none": a NUMA node, a rank.
-        let code: u32 = lower[at + 1..at + 1 + length].parse().unwrap_or(0);
-        let before = lower[..*at].trim_end_matches(' ');
-        let follows = *at == 0 || !is_word(bytes[at - 1]);
-        // `pref = -2` of MPICH is a choice.
-        let is_choice = before.ends_with("pref =") || before.ends_with("score =");
-        // `LEVEL(-2)`, `[rank-2]`, `priority: -5` are numbers of other kinds.
-        let is_returned = || RETURNED.iter().any(|word| before.ends_with(word)) || fails_before(before);
-        follows
-            && ends
-            && !is_choice
-            && (2..=133).contains(&code)
-            && BEFORE.iter().any(|word| before.ends_with(word))
-            && is_returned()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +316,7 @@ mod tests {
         for line in [
             "INFO rdma: 0 errors, 0 failed",
             "rdma counters: errors=0 failures: 0 timeout=20",
+            "rdma counters: retries 3, errors 0, lost 0",
             "I0513 11:04:17.478277 5507 rdma_context.cpp:125] RDMA device: mlx5_4, retry after timeout 3",
             "2026-01-01 INFO hint: if you see IBV_WC_RETRY_EXC_ERR in the logs raise NCCL_IB_TIMEOUT",
             "If you see `ibv_reg_mr failed`, raise the memlock limit of the RDMA job.",

@@ -6,11 +6,13 @@ mod asserted;
 mod devices;
 mod gpu_path;
 mod sockets;
+mod unregistered;
 
 pub(crate) use self::sockets::is_of_socket;
 use self::{
     asserted::asserted,
     devices::{no_device, no_gid, not_found},
+    unregistered::unregistered,
 };
 pub(super) use self::{
     devices::no_transport, gpu_path::ANCHORS as OF_GPU_PATH, sockets::ANCHORS as OF_SOCKETS,
@@ -64,6 +66,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "devices available",
     "end of file",
     "unhandled cuda",
+    "not registered",
     "cuda failure",
 ];
 
@@ -72,7 +75,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 22] = [
+    let readers: [Reader; 23] = [
         no_device,
         asserted,
         only_tcp,
@@ -95,6 +98,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         fabric::umad,
         gpu_path::find,
         sockets::unreachable,
+        unregistered,
     ];
     readers.iter().find_map(|read| read(lower))
 }

@@ -40,6 +40,9 @@ const NEIGHBOURS: &[(&str, Gpu)] = &[
     ("dmabuf", Gpu::Any),
     ("dma-buf", Gpu::Any),
     ("gdr_pin_buffer", Gpu::Nvidia),
+    // Sandia OpenSHMEM's name for a heap in the memory of a GPU.
+    ("external_heap", Gpu::Any),
+    ("registration with hmem", Gpu::Any),
 ];
 
 static OWN: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(WORDS.iter().map(|(word, _)| *word)));

@@ -1,6 +1,7 @@
 //! The verbs or connection-manager operation that a line is about, whatever the program that wrote it.
 
 mod meaning;
+mod object;
 mod vendor;
 
 use std::sync::LazyLock;
@@ -67,19 +68,18 @@ const PHRASES: &[(&str, Operation)] = {
         ("unregister local mem", Harmless),
         ("unregister the mem", Harmless),
         ("unregister chunk", Harmless),
-        ("deregister mem", Harmless),
-        ("deregister mr", Harmless),
-        ("deregister the mem", Harmless),
         ("destroy completion", Harmless),
         ("destroy the completion", Harmless),
         ("destroy cq", Harmless),
         ("destroy qp", Harmless),
+        ("destroy queue pair", Harmless),
+        ("deallocate protection domain", Harmless),
+        ("deregister mem", Harmless),
+        ("deregister mr", Harmless),
+        ("deregister the mem", Harmless),
         ("qp to err", Harmless),
         ("qp->err", Harmless),
         ("qp to reset", Harmless),
-        ("destroy queue pair", Harmless),
-        ("deallocate protection domain", Harmless),
-        ("dealloc pd", Harmless),
         ("close device", Harmless),
         ("set_rnr_timer", Harmless),
         ("post_send", Post),
@@ -109,6 +109,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("ibv_exp_reg_", Register),
         ("reg_mr", Register),
         ("mr_reg", Register),
+        ("mem_reg", Register),
+        ("ucp_mem_map", Register),
         ("reg mr", Register),
         ("mr mr", Register),
         ("mr registration", Register),
@@ -145,6 +147,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("fi_mr_", Register),
         // Connection of a queue pair.
         ("modify_qp", Connect),
+        ("modifyqp", Connect),
+        ("->rtr", Connect),
+        ("->rts", Connect),
         ("modify qp", Connect),
         ("modify the qp", Connect),
         ("modify queue pair", Connect),
@@ -216,13 +221,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("creating cq", Create),
         ("create srq", Create),
         ("create shared receive queue", Create),
-        ("create a shared receive queue", Create),
-        ("create the shared receive queue", Create),
         ("resize the completion queue", Create),
         ("create dct", Create),
         ("create completion queue", Create),
-        ("create a completion queue", Create),
-        ("create the completion queue", Create),
         ("allocate protection domain", Create),
         ("new protection domain", Create),
         ("allocate pd", Create),
@@ -276,6 +277,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("rpcrdma_ep_connect", CmConnect),
         ("rdma_accept", CmConnect),
         ("rdma_listen", CmAddress),
+        ("rdma listen", CmAddress),
         ("rdma connect", CmConnect),
         ("rdma connection", CmConnect),
         ("connect to remote", CmConnect),
@@ -352,8 +354,13 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
     let found = OPERATIONS
         .find(lower)
         .filter(is_name)
-        .min_by_key(|found| (is_place(lower, *found), found.index, found.start))?;
-    Some((PHRASES.get(found.index)?.1, found.start))
+        .min_by_key(|found| (is_place(lower, *found), found.index, found.start));
+    let named = found.and_then(|found| Some((PHRASES.get(found.index)?.1, found.start)));
+    match named {
+        // The beginning of a name says less than the words of the rest.
+        None | Some((Operation::Call, _)) => object::find(lower).or(named),
+        named => named,
+    }
 }
 
 /// Whether the words are the name of the function or file in which the program wrote the line, which is not what failed:

@@ -31,7 +31,7 @@ use self::{
 use super::{
     cluster, connection,
     ended::PythonTrace,
-    errors::errno,
+    errors::{self, errno},
     families,
     kernel::kernel,
     line::Lower,
@@ -371,13 +371,13 @@ impl Recogniser {
         Some(Found::Symptom(Box::new(found)))
     }
 
-    /// The error number that an earlier line announced: `Error: Cannot allocate memory`.
+    /// The error number that an earlier line announced: `Error: Cannot allocate memory`, or `Caused by:` in the line before.
     pub(super) fn announced_error(bytes: &[u8], of: Operation) -> Option<Errno> {
         let text = std::str::from_utf8(bytes).ok()?;
         let line = Lower::of(text);
         let label = ["error:", "errno:", "reason:", "error message:", "strerror:"];
         let trimmed = line.lower.trim_start();
-        let announces = label.iter().any(|label| trimmed.starts_with(label));
+        let announces = label.iter().any(|label| trimmed.starts_with(label)) || errors::is_alone(trimmed);
         // The same in the program's own words: `Failed to open device: Permission denied`.
         let repeats = || operation(&line.lower).is_some_and(|(operation, _)| operation == of);
         (announces || repeats()).then(|| errno(&line))?

@@ -3,6 +3,7 @@
 use super::{
     entity::gid_index,
     fabric::lists_active_port,
+    grade::Grade,
     line::{Lower, after, number},
 };
 
@@ -93,18 +94,21 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
         }
     }
     // A failure that names an index is read as a failure.
-    let fails = [
-        "fail",
-        "error",
-        "invalid",
-        "warn",
-        "unable",
-        "not found",
-        "has no ",
-    ]
-    .iter()
-    .any(|word| lower.contains(word));
-    gid_index(lower).filter(|_| !fails).map(Fact::GidIndex)
+    let fails = || {
+        [
+            "fail",
+            "error",
+            "invalid",
+            "warn",
+            "unable",
+            "not found",
+            "has no ",
+        ]
+        .iter()
+        .any(|word| lower.contains(word))
+            || Grade::of(line).failing
+    };
+    gid_index(lower).filter(|_| !fails()).map(Fact::GidIndex)
 }
 
 /// The version in `NCCL version 2.22.3+cuda12.5`.

@@ -79,7 +79,7 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
         "ibstat",
         "ibv_devinfo",
         "guid:",
-        "ulimit -l",
+        "ulimit -",
         "max locked memory",
         "fatal: module ",
         "failed to find module",
@@ -101,8 +101,7 @@ impl Shown {
             return;
         }
         let lower = text.to_ascii_lowercase();
-        // A shell prints it after the command: `$ ulimit -l`, then `8192`.
-        if lower.trim_end().ends_with("ulimit -l") {
+        if asks_limit(&lower) {
             self.awaits_limit = Some(number + 1);
         } else if let Some(bytes) = row(&lower) {
             self.memlock = Some(PrintedLimit { line: number, bytes });
@@ -142,6 +141,25 @@ impl Shown {
             });
         }
     }
+}
+
+/// Whether a line in lower case ends with the command after which a shell prints the limit that applies: `$ ulimit -l`, then `8192`. With
+/// `-H` it prints how far that may be raised.
+fn asks_limit(lower: &str) -> bool {
+    let Some((_, options)) = lower.rsplit_once("ulimit ") else {
+        return false;
+    };
+    let mut letters = String::new();
+    let all_options = options
+        .trim_end_matches(['\'', '"', ' '])
+        .split(' ')
+        .all(|option| {
+            option.strip_prefix('-').is_some_and(|option| {
+                letters.push_str(option);
+                !option.is_empty()
+            })
+        });
+    all_options && letters.contains('l') && letters.chars().all(|letter| matches!(letter, 'l' | 's'))
 }
 
 /// A limit in KiB, as a shell prints it; `Some(None)` is none.

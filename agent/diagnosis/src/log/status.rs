@@ -35,6 +35,14 @@ const OTHER_TEXTS: &[(&str, WcStatus)] = &[
     ("bad response", WcStatus::BadRespErr),
 ];
 
+/// Statuses whose texts occur in lines of all kinds: "fatal error".
+const VAGUE: [WcStatus; 4] = [
+    WcStatus::FatalErr,
+    WcStatus::GeneralErr,
+    WcStatus::TmErr,
+    WcStatus::RemAbortErr,
+];
+
 /// What must precede the number of a status, in lower case. The words of the second part must occur, too.
 const LABELS: &[(&str, &[&str])] = &[
     ("failed status", &[]),
@@ -82,6 +90,70 @@ pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
         .or_else(|| syndrome(line))
         .or_else(|| labelled(&line.lower))
         .or_else(|| by_text(&line.lower))
+        .or_else(|| short(&line.lower))
+        .or_else(|| vague(&line.lower))
+}
+
+/// Whether a line in lower case names the status of a completion in words that no other library uses: one that names RDMA no further
+/// is about it.
+pub(super) fn is_of_completion(lower: &str) -> bool {
+    has_context(lower) && short(lower).or_else(|| by_text(lower)).is_some()
+}
+
+/// Whether a line is about completions. Services that complete texts have them, too.
+fn has_context(lower: &str) -> bool {
+    lower.contains("completion")
+        || lower.contains("work request")
+        || has_word(lower, &["wc", "cq", "cqe", "wcstatus"])
+}
+
+fn has_word(lower: &str, names: &[&str]) -> bool {
+    lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| names.contains(&word))
+}
+
+/// The name of a status without its prefix, as bindings of other languages have it: `retry_exc_err`, `WcStatus::RetryExcErr`.
+fn short(lower: &str) -> Option<WcStatus> {
+    if !(lower.contains("err") && has_context(lower)) {
+        return None;
+    }
+    let mut words = lower.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let mut place = 0;
+    words.find_map(|word| {
+        place += word.len();
+        let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let end = place - word.len() + name.len();
+        let is_one = |status: &&WcStatus| {
+            let of_status = status.name().trim_start_matches("IBV_WC_");
+            letters(name).eq(letters(of_status))
+        };
+        let found = WcStatus::ALL.iter().find(is_one)?;
+        (!is_count_of_none(&lower[end..])).then_some(*found)
+    })
+}
+
+/// The letters of a name in lower case.
+fn letters(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes()
+        .filter(|byte| *byte != b'_')
+        .map(|byte| byte.to_ascii_lowercase())
+}
+
+/// A text of a status that lines of all kinds have, in a line that says that it is one.
+fn vague(lower: &str) -> Option<WcStatus> {
+    let names_status = [
+        "wc_status",
+        "wc status",
+        "work completion",
+        "vendor_err",
+        "vendor err",
+    ]
+    .iter()
+    .any(|words| lower.contains(words))
+        || lower.contains("rdma") && lower.contains("completion status");
+    let at = |status: &&WcStatus| lower.contains(words(**status));
+    VAGUE.iter().find(at).filter(|_| names_status).copied()
 }
 
 /// The status that a text names, in any case of letters.
@@ -154,9 +226,11 @@ fn labelled(lower: &str) -> Option<WcStatus> {
             // `status=IBV_WC_LOC_PROT_ERR(4)` is read by name.
             if let Some(status) = number(value).and_then(WcStatus::of) {
                 let is_whole = word(value).is_some_and(|word| {
-                    word.trim_end_matches([':', '.'])
-                        .bytes()
-                        .all(|b| b.is_ascii_digit())
+                    let word = word.trim_end_matches([':', '.']);
+                    word.bytes().all(|b| b.is_ascii_digit())
+                        || word
+                            .strip_prefix("0x")
+                            .is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
                 });
                 if is_whole {
                     return Some(status);
@@ -170,16 +244,9 @@ fn labelled(lower: &str) -> Option<WcStatus> {
 
 /// Texts of statuses with their statuses, those of `ibv_wc_status_str` first.
 static TEXTS: LazyLock<(Phrases, Vec<WcStatus>)> = LazyLock::new(|| {
-    // "fatal error" and the like occur in lines of all kinds.
-    let vague = [
-        WcStatus::FatalErr,
-        WcStatus::GeneralErr,
-        WcStatus::TmErr,
-        WcStatus::RemAbortErr,
-    ];
     let standard = WcStatus::ALL
         .iter()
-        .filter(|status| !vague.contains(status))
+        .filter(|status| !VAGUE.contains(status))
         .map(|status| (words(*status), *status));
     let (texts, statuses): (Vec<_>, Vec<_>) = standard.chain(OTHER_TEXTS.iter().copied()).unzip();
     (Phrases::new(texts), statuses)
@@ -200,4 +267,50 @@ pub(crate) fn vendor_error(lower: &str) -> Option<u32> {
         });
         number(rest).and_then(|code| u32::try_from(code).ok())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_by_its_short_name_and_in_hexadecimal() {
+        for (line, expected) in [
+            ("ERROR send WC failed: loc_len_err", Some(WcStatus::LocLenErr)),
+            (
+                "Error: WorkCompletionError(RNR_RETRY_EXC_ERR)",
+                Some(WcStatus::RnrRetryExcErr),
+            ),
+            (
+                "panicked at: WC error WcStatus::RemInvReqErr",
+                Some(WcStatus::RemInvReqErr),
+            ),
+            (
+                "Completion with status 0xc was found",
+                Some(WcStatus::RetryExcErr),
+            ),
+            (
+                "got bad completion with status: 0x4, vendor syndrome: 0x51",
+                Some(WcStatus::LocProtErr),
+            ),
+            (
+                "work completion failed with status fatal error",
+                Some(WcStatus::FatalErr),
+            ),
+            ("completions: retry_exc_err: 0, loc_len_err=0", None),
+            ("retry_exc_err is a status", None),
+            ("chat completion: fatal error", None),
+            ("completion with status 0x0", None),
+        ] {
+            assert_eq!(status_in(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_completion_of_rdma_is_told_from_one_of_text() {
+        assert!(is_of_completion("completion error: local protection error"));
+        assert!(is_of_completion("event completion_error: rem_access_err"));
+        assert!(!is_of_completion("chat completion error: timed out"));
+        assert!(!is_of_completion("local protection error"));
+    }
 }

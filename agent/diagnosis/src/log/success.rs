@@ -84,6 +84,7 @@ const WORDS: &[(&str, Success)] = &[
     ("changing to active mtu", Success::LowerMtu),
     ("hello world", Success::Started),
     ("hello, world", Success::Started),
+    ("hello from ", Success::Started),
     ("application startup complete", Success::Served),
     ("init complete", Success::Served),
     ("test complete", Success::Served),
@@ -195,10 +196,16 @@ impl Successes {
             if self.voids(symptom) || !needs_plugin && self.replaces(symptom) {
                 symptom.grade = Grade::Note;
             }
-            // A program of MPI that starts without its adapters goes on over TCP.
+            // A program of MPI that starts without its adapters, or without one of its libraries, goes on in another way.
             let is_missed = matches!(
                 symptom.kind,
-                K::CmUnavailable | K::OpenFailed | K::NoDevice | K::ModuleMissing
+                K::CmUnavailable
+                    | K::OpenFailed
+                    | K::NoDevice
+                    | K::ModuleMissing
+                    | K::InitRefused
+                    | K::CreateRefused
+                    | K::CreateUnexplained
             );
             if is_missed && self.started > symptom.line && symptom.line.is_some() {
                 symptom.grade = symptom.grade.min(Grade::Degraded);

@@ -166,7 +166,7 @@ pub(super) static APPLICATION_MEMORY: KnownCause = KnownCause {
     title: "The application uses memory that is not registered, or not for this access",
     explanation: "The buffer was freed or is longer than its registration, the lkey or rkey is stale, or an access flag is \
     missing. The adapter is right to reject the access.",
-    next_step: "Run ib_write_bw and nccl-tests over the same devices on this node. If they pass, the fault is in the \
+    next_step: "Run ib_write_bw over the same devices on this node, and with GPUs nccl-tests. If they pass, the fault is in the \
     application or its library: check the buffer of the failing operation.",
     rules: &[],
     cases: &[],

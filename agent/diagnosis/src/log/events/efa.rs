@@ -169,9 +169,10 @@ pub(in crate::log) fn is_of_efa(line: &Lower<'_>) -> bool {
 pub(super) fn event(line: &Lower<'_>) -> Option<SymptomKind> {
     let lower = &line.lower;
     let has = |word: &str| {
+        // The first one may be in another word: `default3`.
         lower
-            .find(word)
-            .is_some_and(|at| at == 0 || !is_word(lower.as_bytes()[at - 1]))
+            .match_indices(word)
+            .any(|(at, _)| at == 0 || !is_word(lower.as_bytes()[at - 1]))
     };
     if !["efa", "ofi", "rxr_", "fi_"].iter().any(|word| has(word)) {
         return None;
@@ -198,4 +199,20 @@ pub(crate) fn efa_words(text: &str) -> Option<SymptomKind> {
         .iter()
         .find(|(words, _)| is_known && words.contains(' ') && text.contains(words))?;
     Some(*kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_before_the_line_does_not_hide_what_it_is_about() {
+        for line in [
+            "efa_rdm_txe_handle_error: message: Unresponsive receiver. …",
+            "[default3]:libfabric:451:1708::efa:cq:efa_rdm_txe_handle_error():737<warn> message: Unresponsive receiver. …",
+        ] {
+            assert!(event(&Lower::of(line)).is_some(), "{line}");
+        }
+        assert_eq!(event(&Lower::of("default: Unresponsive receiver")), None);
+    }
 }

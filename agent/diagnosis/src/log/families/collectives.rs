@@ -143,6 +143,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["is not alive", "mooncake session"], K::PeerClosed),
     // MPICH over libfabric: the processes could not exchange their addresses.
     (&["address vector map failed"], K::JobFailed),
+    // UCX found no lane for the communication that a GPU starts, and could not make the handle for it.
+    (&["ucp_device.c", "failed to select lane"], K::BackendMissing),
+    (&["ucp_device.c", "failed to create handle"], K::BackendMissing),
     // oneCCL.
     (&["ccl_error", "fi_getinfo"], K::NoDevice),
 ];

@@ -7,10 +7,23 @@ use crate::{
 
 /// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.
 pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
-    const NOUNS: [&str; 10] = [
-        "device", "devices", "hca", "hcas", "nic", "nics", "rnic", "rnics", "adapter", "adapters",
+    const NOUNS: [&str; 12] = [
+        "device",
+        "devices",
+        "hca",
+        "hcas",
+        "nic",
+        "nics",
+        "rnic",
+        "rnics",
+        "adapter",
+        "adapters",
+        "provider",
+        "providers",
     ];
-    const OF_RDMA: [&str; 13] = [
+    const OF_RDMA: [&str; 15] = [
+        "libfabric",
+        "ofi",
         "ib",
         "rdma",
         "infiniband",
@@ -153,9 +166,14 @@ pub(super) fn not_found(lower: &str) -> Option<(K, usize)> {
             .filter(|word| !word.is_empty())
             .take(WITHIN)
     };
-    let of_rdma = words().any(|word| matches!(word, "rdma" | "ib" | "infiniband" | "roce" | "gid"));
+    let of_rdma = words().any(|word| {
+        matches!(
+            word,
+            "rdma" | "ib" | "infiniband" | "roce" | "gid" | "libfabric" | "ofi"
+        )
+    });
     let kind = words().find_map(|word| match word {
-        "device" | "devices" | "hca" | "nic" => Some(K::NoDevice),
+        "device" | "devices" | "hca" | "nic" | "provider" | "providers" => Some(K::NoDevice),
         // UCX_IB_ROCE_SUBNET_LIST and its like select by the address.
         "gid" if lower.contains("subnet list") => Some(K::SettingUnmatched),
         "gid" => Some(K::NoGid),

@@ -1,0 +1,341 @@
+//! Operations by their grammar: a verb next to an object of verbs or of the connection manager, whatever the program calls them in full:
+//! `Failed to allocate the protection domain`, `creating completion queue`, `QP modify failed`, `RdmaCompletionQueue initialization`.
+
+use super::Operation;
+
+/// What a verb does to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Create,
+    Modify,
+    Register,
+    Open,
+    Resolve,
+    Post,
+    Remove,
+}
+
+/// What an operation acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Object {
+    /// A queue, or what a queue needs.
+    Queue,
+    QueuePair,
+    Memory,
+    Device,
+    /// An address of `rdma_cm`.
+    Address,
+    /// What `rdma_cm` reports events through.
+    EventChannel,
+    Request,
+}
+
+/// Words in lower case by what they do.
+const VERBS: &[(Verb, &[&str])] = &[
+    (
+        Verb::Create,
+        &[
+            "create",
+            "creating",
+            "creation",
+            "alloc",
+            "allocate",
+            "allocating",
+            "allocation",
+            "init",
+            "initialize",
+            "initializing",
+            "initialization",
+            "initialise",
+            "initialising",
+            "initialisation",
+            // As brpc writes it.
+            "intialize",
+        ],
+    ),
+    (
+        Verb::Modify,
+        &[
+            "modify",
+            "modifying",
+            "modification",
+            "transition",
+            "transitioning",
+        ],
+    ),
+    (
+        Verb::Register,
+        &["register", "registering", "registration", "reg", "pin", "pinning"],
+    ),
+    (Verb::Open, &["open", "opening"]),
+    (
+        Verb::Resolve,
+        &["resolve", "resolving", "resolution", "bind", "binding"],
+    ),
+    (Verb::Post, &["post", "posting"]),
+    (
+        Verb::Remove,
+        &[
+            "destroy",
+            "destroying",
+            "dealloc",
+            "deallocate",
+            "deallocating",
+            "free",
+            "freeing",
+            "release",
+        ],
+    ),
+];
+
+/// The words of an object, in lower case. Longer ones come first.
+const OBJECTS: &[(Object, &[&str])] = {
+    use Object::{Address, Device, EventChannel, Memory, Queue, QueuePair, Request};
+    &[
+        (EventChannel, &["rdma", "event", "channel"]),
+        (EventChannel, &["cm", "event", "channel"]),
+        (EventChannel, &["event", "channel"]),
+        (Queue, &["shared", "receive", "queue"]),
+        (Queue, &["completion", "queue"]),
+        (Queue, &["completion", "channel"]),
+        (Queue, &["comp", "channel"]),
+        (Queue, &["protection", "domain"]),
+        (Queue, &["cq"]),
+        (Queue, &["pd"]),
+        (Queue, &["srq"]),
+        (QueuePair, &["queue", "pair"]),
+        (QueuePair, &["qp"]),
+        (Memory, &["memory", "region"]),
+        (Memory, &["memory", "regions"]),
+        (Memory, &["memory"]),
+        (Memory, &["mem"]),
+        (Memory, &["mr"]),
+        (Memory, &["mrs"]),
+        (Memory, &["buffer"]),
+        (Memory, &["buffers"]),
+        (Device, &["verbs", "context"]),
+        (Device, &["device", "context"]),
+        (Device, &["rdma", "context"]),
+        (Device, &["ib", "context"]),
+        (Device, &["rdma", "device"]),
+        (Device, &["ib", "device"]),
+        (Device, &["infiniband", "device"]),
+        (Device, &["verbs", "device"]),
+        (Device, &["hca"]),
+        (Address, &["rdma", "address"]),
+        (Address, &["rdma", "addr"]),
+        (Address, &["cm", "address"]),
+        (Address, &["cm", "id"]),
+        (Request, &["work", "request"]),
+        (Request, &["work", "requests"]),
+        (Request, &["wr"]),
+        (Request, &["wrs"]),
+        (Request, &["wqe"]),
+    ]
+};
+
+/// Words that may stand between a verb and its object.
+const BETWEEN: &[&str] = &[
+    "a",
+    "an",
+    "the",
+    "new",
+    "of",
+    "for",
+    "any",
+    "rdma",
+    "ib",
+    "ibv",
+    "verbs",
+    "infiniband",
+    "roce",
+    "efa",
+    "local",
+    "remote",
+    "host",
+    "gpu",
+    "device",
+    "cuda",
+    "dma",
+    "user",
+    "send",
+    "recv",
+    "receive",
+    "rc",
+    "ud",
+    "uc",
+    "dc",
+    "xrc",
+    "srd",
+    "devx",
+    "shared",
+    "extended",
+    "exp",
+    "control",
+    "data",
+    "rx",
+    "tx",
+];
+
+/// The most words between a verb and its object.
+const WITHIN: usize = 3;
+
+/// The shortest joined name of an object that is looked for within a word: `rdmacompletionqueue`.
+const JOINED: usize = 9;
+
+/// The operation in a line in lower case, and where its words begin.
+pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
+    let words = words(lower);
+    words.iter().enumerate().find_map(|(place, (word, at))| {
+        let (object, length) = object(&words[place..]).or_else(|| Some((joined(word)?, 1)))?;
+        let before = (0..=WITHIN)
+            .map_while(|distance| words.get(place.checked_sub(distance + 1)?))
+            .scan(false, |is_over, (word, at)| {
+                if *is_over {
+                    return None;
+                }
+                *is_over = !BETWEEN.contains(word);
+                Some((verb(word), *at))
+            })
+            .find_map(|(verb, at)| Some((verb?, at)));
+        let after = words
+            .get(place + length)
+            .and_then(|(word, _)| Some((verb(word)?, *at)));
+        let within = || Some((of_beginning(word)?, *at));
+        let (verb, at) = before.or(after).or_else(within)?;
+        Some((meaning(verb, object)?, at))
+    })
+}
+
+/// The words of a text, each with its place. Those that an underscore joins are separate words; between clauses there is an empty one.
+fn words(lower: &str) -> Vec<(&str, usize)> {
+    let mut words = Vec::new();
+    let mut begin = None;
+    for (at, byte) in lower.bytes().enumerate() {
+        if byte.is_ascii_alphanumeric() {
+            begin.get_or_insert(at);
+            continue;
+        }
+        if let Some(begin) = begin.take() {
+            words.push((&lower[begin..at], begin));
+        }
+        if matches!(byte, b':' | b';' | b',' | b'.' | b'=') {
+            words.push(("", at));
+        }
+    }
+    if let Some(begin) = begin {
+        words.push((&lower[begin..], begin));
+    }
+    words
+}
+
+/// The object that begins the words, and how many of them name it.
+fn object(words: &[(&str, usize)]) -> Option<(Object, usize)> {
+    OBJECTS.iter().find_map(|(object, name)| {
+        let is_one =
+            words.len() >= name.len() && name.iter().zip(words).all(|(part, (word, _))| part == word);
+        is_one.then_some((*object, name.len()))
+    })
+}
+
+/// The object in a word that joins its name with others.
+fn joined(word: &str) -> Option<Object> {
+    let name_in = |name: &[&str]| {
+        let length: usize = name.iter().map(|part| part.len()).sum();
+        name.len() > 1
+            && length >= JOINED
+            && word.len() >= length
+            && word.match_indices(name[0]).any(|(at, _)| {
+                name.iter()
+                    .try_fold(&word[at..], |rest, part| rest.strip_prefix(part))
+                    .is_some()
+            })
+    };
+    OBJECTS
+        .iter()
+        .find_map(|(object, name)| name_in(name).then_some(*object))
+}
+
+/// What a word does.
+fn verb(word: &str) -> Option<Verb> {
+    VERBS
+        .iter()
+        .find_map(|(verb, words)| words.contains(&word).then_some(*verb))
+}
+
+/// What the beginning of a joined word does: `createcompletionqueue`.
+fn of_beginning(word: &str) -> Option<Verb> {
+    const SHORTEST: usize = 4;
+    VERBS.iter().find_map(|(verb, words)| {
+        let begins = |beginning: &&str| beginning.len() >= SHORTEST && word.starts_with(*beginning);
+        words.iter().any(begins).then_some(*verb)
+    })
+}
+
+/// The operation of a verb on an object.
+fn meaning(verb: Verb, object: Object) -> Option<Operation> {
+    Some(match (verb, object) {
+        (Verb::Create, Object::Queue | Object::QueuePair) => Operation::Create,
+        (Verb::Modify, Object::QueuePair) => Operation::Connect,
+        (Verb::Register, Object::Memory) => Operation::Register,
+        (Verb::Open | Verb::Create, Object::Device) => Operation::Open,
+        (Verb::Create | Verb::Open, Object::EventChannel) => Operation::CmOpen,
+        (Verb::Resolve, Object::Address) => Operation::CmAddress,
+        (Verb::Post, Object::Request) => Operation::Post,
+        (Verb::Remove, Object::Queue | Object::QueuePair) => Operation::Harmless,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_a_verb_next_to_its_object() {
+        for (line, expected) in [
+            ("failed to allocate protection domain", Some(Operation::Create)),
+            (
+                "couldn't allocate the rdma protection domain",
+                Some(Operation::Create),
+            ),
+            (
+                "creating completion queue: invalid argument",
+                Some(Operation::Create),
+            ),
+            ("completion queue creation failed", Some(Operation::Create)),
+            (
+                "fail to intialize rdmacompletionqueue: invalid argument",
+                Some(Operation::Create),
+            ),
+            ("createqueuepair() failed", Some(Operation::Create)),
+            (
+                "mlx5dv_devx_qp_modify(503) failed, syndrome 0",
+                Some(Operation::Connect),
+            ),
+            (
+                "failed registering memory, you might be out of memory",
+                Some(Operation::Register),
+            ),
+            ("failure in mem_reg: addr=0x7f", Some(Operation::Register)),
+            (
+                "registering local gpu buffers: bad address",
+                Some(Operation::Register),
+            ),
+            ("unable to bind rdma address (err=19)", Some(Operation::CmAddress)),
+            ("opening verbs context failed", Some(Operation::Open)),
+            ("failed to init rdma event channel", Some(Operation::CmOpen)),
+            (
+                "failed to destroy protection domain: device or resource busy",
+                Some(Operation::Harmless),
+            ),
+            ("failed to create thread for qp 12", None),
+            ("cannot allocate memory for qp", None),
+            ("failed to poll completion queue: invalid argument", None),
+            ("create: qp 12 is bad", None),
+            ("memory leak", None),
+        ] {
+            assert_eq!(find(line).map(|(operation, _)| operation), expected, "{line}");
+        }
+    }
+}
