@@ -42,10 +42,10 @@ impl<'a> Past<'a> {
     /// Since when the node has this status; before the first reading nothing is known.
     pub(super) fn of_status(self, status: &str) -> Option<Since> {
         let known = self.changes?.status.as_ref()?;
-        let first = self.node.history.as_ref()?.observed.as_ref()?.first;
+        let observed = self.node.history.as_ref()?.observed.as_ref();
         (known.status == status).then_some(Since {
             time: known.since,
-            exact: known.since > first,
+            exact: observed.is_some_and(|observed| known.since > observed.first),
         })
     }
 

@@ -192,7 +192,7 @@ fn the_page_of_a_large_node_is_small_and_shows_its_past() {
     assert!(page.len() < 100_000, "{} bytes", page.len());
     for part in [
         "<title>node-1: critical - rdma-health</title>",
-        "since </span><time datetime=\"2026-09-21T13:",
+        "since at least </span><time datetime=\"2026-09-21T13:",
         "class=spark role=img",
         "Traffic of the last day: peak ",
         "resolved</span>",
