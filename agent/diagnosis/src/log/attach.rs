@@ -18,7 +18,13 @@ pub(super) const ANCHORS: &[&str] = &[
     "rdma device",
     "rdma dev",
     "claim host devices",
-    "moving network device",
+    "runpodsandbox error",
+    "failed to set up pod interface",
+    "network for sandbox",
+    "set up sandbox",
+    "cni failed to",
+    "error adding pod",
+    "network sandbox",
     "failedpreparedynamicresources",
     "guid pool",
     "guid for pod",
@@ -30,7 +36,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 5] = [network, multus, addresses, claim, fabric];
+    let readers: [Reader; 7] = [network, multus, addresses, claim, fabric, function, sandbox];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -56,9 +62,74 @@ pub(super) fn is_of_additional(lower: &str) -> bool {
         "at storage engine",
         "claim host devices",
         "dra.net",
-        "runpodsandbox",
+        "runpodsandbox error",
+        "runpodsandbox pod",
     ]);
-    parts.any(|part| lower.contains(part))
+    parts.any(|part| lower.contains(part)) || function(lower).is_some() || names_interface(lower)
+}
+
+/// Whether a line in lower case names an interface of an additional network as Multus calls them: `net1`.
+fn names_interface(lower: &str) -> bool {
+    lower
+        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .filter_map(|word| word.strip_prefix("net"))
+        .any(|number| (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A plugin for virtual functions, which are of additional networks: `failed to set up pod interface "net4" from the device "enp134s0f1"`.
+fn function(lower: &str) -> Option<(K, usize)> {
+    let at = ["failed to set up pod interface", "failed to set up ipam plugin"]
+        .iter()
+        .find_map(|words| lower.find(words))?;
+    lower[at..]
+        .contains("from the device")
+        .then_some((K::NetworkAttachFailed, at))
+}
+
+/// Forms in which kubelet and runtimes report that a pod got no network, in lower case.
+const SANDBOX: [&str; 5] = [
+    "failed to setup network for sandbox",
+    "failed to set up sandbox container",
+    "cni failed to set up pod",
+    "error adding pod ",
+    "failed to create pod network sandbox",
+];
+
+/// Plugins of the first network of a pod, and their bridges.
+const FIRST: [&str; 17] = [
+    "flannel",
+    "calico",
+    "cilium",
+    "weave",
+    "ovn-k8s",
+    "ovnkube",
+    "kube-ovn",
+    "kindnet",
+    "antrea",
+    "aws-cni",
+    "azure-vnet",
+    "canal",
+    "kube-router",
+    "terway",
+    "cni0",
+    "cbr0",
+    "k8s-pod-network",
+];
+
+/// A pod got no network, and the line does not say of which plugin.
+fn sandbox(lower: &str) -> Option<(K, usize)> {
+    let at = SANDBOX.iter().find_map(|form| lower.find(form))?;
+    (!FIRST.iter().any(|name| lower.contains(name))).then_some((K::NetworkAttachFailed, at))
+}
+
+/// Whether a line in lower case reports of a pod without a network, and not of which.
+pub(super) fn is_of_sandbox(lower: &str) -> bool {
+    sandbox(lower).is_some()
+}
+
+/// Whether a line in lower case names a network of RDMA, or a plugin for one.
+pub(super) fn names_network(lower: &str) -> bool {
+    is_of_rdma(lower) || is_of_additional(lower)
 }
 
 /// A plugin that Multus called for an additional network failed: `error adding container to network "rail-0": …`, `plugin type="macvlan"
@@ -73,7 +144,7 @@ fn network(lower: &str) -> Option<(K, usize)> {
     if lower[at..].contains("guid is not valid") {
         return Some((K::FunctionUnconfigured, at));
     }
-    (is_of_rdma(lower) || is_of_additional(lower)).then_some((K::NetworkAttachFailed, at))
+    names_network(lower).then_some((K::NetworkAttachFailed, at))
 }
 
 /// Multus itself failed, so the pod gets none of its networks: `Multus: [nccl/worker-0/…]: error waiting for pod: Unauthorized`.
@@ -115,11 +186,8 @@ fn claim(lower: &str) -> Option<(K, usize)> {
         let is_one = is_of_rdma(lower) || ["dra.net", "dranet"].iter().any(|name| lower.contains(name));
         return is_one.then_some((K::NetworkAttachFailed, at));
     }
-    // `RunPodSandbox error moving network device to namespace`.
-    if let Some(at) = lower
-        .find("error moving network device")
-        .filter(|_| lower.contains("runpodsandbox"))
-    {
+    // `RunPodSandbox error moving network device to namespace`, `RunPodSandbox error moving device eth1 to namespace …`.
+    if let Some(at) = lower.find("runpodsandbox error moving") {
         return Some((K::NetworkAttachFailed, at));
     }
     // `RunPodSandbox pod nccl/worker-0 using host network can not claim host devices`.
@@ -191,6 +259,26 @@ mod tests {
             (
                 "error at storage engine: overlappingrangeipreservation.whereabouts.cni.cncf.io \"10.1.0.2\": invalid",
                 Some(K::NetworkAttachFailed),
+            ),
+            (
+                "createpodsandbox for pod failed: failed to set up pod interface \"net4\" from the device \"ens1f1\": device or resource busy",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "[ai/train-0/:rail2]: error adding container to network \"rail2\": interface name net1 already exists",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "runpodsandbox error moving device eth1 to namespace /run/netns/a: could not get network namespace handle",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "networkplugin cni failed to set up pod \"a_default\" network: netplugin failed with no error message",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "networkplugin cni failed to set up pod \"a_default\" network: stat /var/lib/calico/nodename: no such file or directory",
+                None,
             ),
             ("error from storage engine: disk full", None),
             (

@@ -9,6 +9,13 @@ use crate::symptom::SymptomKind::{self as K};
 pub(super) const ANCHORS: &[&str] = &[
     "insufficient",
     "enough resource",
+    "topology locality",
+    "topologyaffinity",
+    // The limits of a pod.
+    "openshift.io/",
+    "mellanox.com/",
+    "nvidia.com/",
+    "intel.com/",
     "no devices in device pool",
     "not a device node",
     "allocate failed",
@@ -34,7 +41,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 5] = [resource, pool, driver, functions, authentication];
+    let readers: [Reader; 6] = [resource, topology, pool, driver, functions, authentication];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -68,8 +75,9 @@ pub(super) fn is_of_rdma(text: &str) -> bool {
 }
 
 /// Beginnings of the names of jobs and tools that use RDMA.
-const USERS: [&str; 8] = [
-    "nccl", "rccl", "mpi", "perftest", "ib_write", "ib_send", "ib_read", "nvshmem",
+const USERS: [&str; 13] = [
+    "nccl", "rccl", "mpi", "perftest", "ib_write", "ib_send", "ib_read", "nvshmem", "osu-", "osu_", "rping",
+    "qperf", "ucx",
 ];
 
 /// Whether a runtime did not start a container because it may not raise its limit of locked memory: `error setting rlimit type 8: operation not
@@ -78,9 +86,19 @@ pub(crate) fn refuses_limit(lower: &str) -> bool {
     lower.contains("rlimit") && lower.contains("not permitted")
 }
 
-/// Whether Kubernetes refuses many pods in the same words: those that have nothing to do with RDMA, too.
-pub(super) fn is_of_any_pod(kind: K) -> bool {
+/// Whether Kubernetes refuses many pods in the same words as in a line in lower case: those that have nothing to do with RDMA, too.
+pub(super) fn is_of_any_pod(kind: K, lower: &str) -> bool {
     matches!(kind, K::AdmissionRefused | K::NetworkAttachFailed)
+        || kind == K::ResourceUnavailable && topology(lower).is_some()
+}
+
+/// The kubelet found no NUMA node that has all that a pod requests: `TopologyAffinityError … Resources cannot be allocated with Topology
+/// locality`.
+fn topology(lower: &str) -> Option<(K, usize)> {
+    let at = ["topology locality", "topologyaffinityerror"]
+        .iter()
+        .find_map(|words| lower.find(words))?;
+    Some((K::ResourceUnavailable, at))
 }
 
 /// Whether a line in lower case about a pod shows that the pod uses RDMA: by a resource, a network, a capability, a device or a job.
@@ -114,8 +132,17 @@ pub(super) fn requests_rdma(lower: &str) -> bool {
     match named.next() {
         // Others lock memory, too.
         Some(&"ipc_lock") => named.next().is_some() || !LOCKERS.iter().any(|name| lower.contains(name)),
-        found => found.is_some(),
+        found => found.is_some() || limits_rdma(lower),
     }
+}
+
+/// Whether a line in lower case is a limit or a request of a pod for a resource of RDMA: `openshift.io/mlnx_rdma_rail0:  4`.
+fn limits_rdma(lower: &str) -> bool {
+    lower.trim().split_once(':').is_some_and(|(name, number)| {
+        let number = number.trim().trim_matches('"');
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && number != "0" && name.contains('/') && !name.contains(' ') && is_of_rdma(name)
+    })
 }
 
 /// Programs that keep secrets or caches in locked memory, in lower case.
@@ -315,6 +342,10 @@ mod tests {
                 None,
             ),
             ("exceeded quota: ml, requested: cpu=8", None),
+            (
+                "pod was rejected: resources cannot be allocated with topology locality",
+                Some(K::ResourceUnavailable),
+            ),
             (
                 "loading hca driver and access layer:                       [failed]",
                 Some(K::ModuleMissing),

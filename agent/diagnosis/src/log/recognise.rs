@@ -29,7 +29,7 @@ use self::{
     wording::read,
 };
 use super::{
-    cluster, connection,
+    attach, cluster, connection,
     ended::PythonTrace,
     errors::errno,
     families,
@@ -93,6 +93,8 @@ pub(super) struct Recogniser {
     successes: Successes,
     /// Whether a pod requests what RDMA needs.
     requested: bool,
+    /// Whether a line names a network of RDMA, or a plugin for one.
+    attaches: bool,
     /// Whether a line shows a device plugin for RDMA.
     our_plugin: bool,
     ranks: Ranks,
@@ -131,9 +133,11 @@ impl Recogniser {
         std::mem::take(&mut self.shown)
     }
 
-    /// Whether a line so far shows a pod that requests what RDMA needs.
-    pub(super) fn has_request(&self) -> bool {
-        self.requested
+    /// Whether the lines show that a pod that Kubernetes refused in words for any pod is one that uses RDMA.
+    pub(super) fn is_of_rdma(&self, symptom: &Symptom) -> bool {
+        let lower = symptom.text.to_ascii_lowercase();
+        let is_ours = self.requested || self.attaches && attach::is_of_sandbox(&lower);
+        is_ours && cluster::is_of_any_pod(symptom.kind, &lower)
     }
 
     /// Whether the refusal of a storage target is one of a connection over TCP, as far as the log shows.
@@ -230,6 +234,7 @@ impl Recogniser {
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
         self.requested |= cluster::requests_rdma(&line.lower);
+        self.attaches |= attach::names_network(&line.lower);
         self.ranks.add(text, &line.lower);
         self.mixed |= settings::mixes_layers(&line.lower);
         self.our_plugin |= registration::is_of_our_plugin(&line.lower);
@@ -296,7 +301,7 @@ impl Recogniser {
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         self.nearby.complete(&mut symptom, &line.lower, number);
-        self.grade_of_pod(&mut symptom, &line.lower);
+        self.grade_of_pod(&mut symptom, &line, number);
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
@@ -304,10 +309,12 @@ impl Recogniser {
     }
 
     /// Grades what Kubernetes refuses by whether RDMA is concerned.
-    fn grade_of_pod(&self, symptom: &mut Symptom, lower: &str) {
+    fn grade_of_pod(&mut self, symptom: &mut Symptom, line: &Lower<'_>, number: u64) {
+        let lower = line.lower.as_str();
         // Kubernetes refuses other pods in the same words.
-        if cluster::is_of_any_pod(symptom.kind) && !cluster::concerns_rdma(lower) {
+        if cluster::is_of_any_pod(symptom.kind, lower) && !cluster::concerns_rdma(lower) {
             symptom.grade = symptom::Grade::Note;
+            self.others.keep(line, number);
         }
         // Any container is refused in the same words.
         let is_of_limit = symptom.kind == SymptomKind::MemlockWarning && cluster::refuses_limit(lower);
@@ -329,7 +336,9 @@ impl Recogniser {
             return Some(Reading::of(SymptomKind::NoDevice, at));
         }
         let ours = self.our_plugin || self.requested || self.marks.family == Some(Family::Efa);
-        let at = registration::failed(lower).filter(|_| ours)?;
+        let at = registration::failed(lower)
+            .or_else(|| registration::offers_nothing(lower))
+            .filter(|_| ours)?;
         Some(Reading::of(SymptomKind::ResourceUnavailable, at))
     }
 

@@ -11,9 +11,14 @@ pub(super) const ANCHORS: &[&str] = &[
     "device plugin",
     "plugins_registry",
     "device-plugins",
+    "dev-plugin",
     "with kubelet",
     "with the kubelet",
     ".sock",
+    "devices found",
+    "device found",
+    "0 devices",
+    "exposing",
 ];
 
 /// Where a line in lower case reports that a plugin could not register: `Could not register device plugin: …`, `RegisterPlugin error -- …`,
@@ -40,6 +45,26 @@ pub(super) fn failed(lower: &str) -> Option<usize> {
     (is_one && FAILS.iter().any(|words| lower.contains(words))).then_some(at)
 }
 
+/// Where a plugin reports in a line in lower case that it has nothing to offer: `No devices found.`, `exposing "0" devices`, `exposing
+/// devices:  []`.
+pub(super) fn offers_nothing(lower: &str) -> Option<usize> {
+    const FORMS: [&str; 5] = [
+        "no devices found",
+        "no device found",
+        "found 0 devices",
+        "exposing \"0\" devices",
+        "exposing 0 devices",
+    ];
+    let of_list = || {
+        let at = lower.find("exposing devices:")?;
+        lower[at + "exposing devices:".len()..]
+            .trim()
+            .starts_with("[]")
+            .then_some(at)
+    };
+    FORMS.iter().find_map(|form| lower.find(form)).or_else(of_list)
+}
+
 /// Whether the kubelet knows a plugin after this line in lower case.
 pub(super) fn succeeded(lower: &str) -> bool {
     const FORMS: [&str; 4] = [
@@ -53,9 +78,15 @@ pub(super) fn succeeded(lower: &str) -> bool {
 
 /// Whether a line in lower case shows that a plugin of this log offers devices of RDMA.
 pub(super) fn is_of_our_plugin(lower: &str) -> bool {
-    let is_of_plugin = ["device plugin", "device-plugin", "plugins_registry", ".sock"]
-        .iter()
-        .any(|words| lower.contains(words));
+    let is_of_plugin = [
+        "device plugin",
+        "device-plugin",
+        "dev-plugin",
+        "plugins_registry",
+        ".sock",
+    ]
+    .iter()
+    .any(|words| lower.contains(words));
     is_of_plugin && is_of_rdma(lower)
 }
 
@@ -84,6 +115,16 @@ mod tests {
         let image =
             "kubelet[2212]: \"pullimage failed\" image=\"registry/rdma-tools:latest\" err=\"not found\"";
         assert_eq!(failed(image), None);
+        for line in [
+            "main.go:39] no devices found.",
+            "exposing \"0\" devices",
+            "exposing devices:  []",
+        ] {
+            assert!(offers_nothing(line).is_some(), "{line}");
+        }
+        for line in ["exposing \"1000\" devices", "exposing devices:  [mlx5_0]"] {
+            assert!(offers_nothing(line).is_none(), "{line}");
+        }
         assert!(is_of_our_plugin(
             "starting rdma/hca_3 device plugin endpoint at: hca_3.sock"
         ));

@@ -9,7 +9,13 @@ pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if let Some(step) = pods::resource(&text) {
         step
-    } else if has(&["device pool"]) {
+    } else if has(&[
+        "device pool",
+        "devices found",
+        "device found",
+        "exposing",
+        "0 devices",
+    ]) {
         "The device plugin found no device for this pool, so no pod gets one. Its lines before this one name the interfaces that it left out and the reason: it never \
         takes one that carries the node's default route. Then compare the selectors in its ConfigMap (vendors, devices, drivers, pfNames) with lspci -nnk \
         and ip -brief link on that node."
