@@ -285,10 +285,25 @@ impl LogReader {
         self.log
     }
 
-    /// What a person writes about a failure says less than the lines of programs next to it.
+    /// What a person writes about a failure in general says less than the lines of programs next to it.
     fn doubt_accounts(&mut self) {
-        let is_account = |symptom: &Symptom| document::is_account(&symptom.text);
-        let shows = |symptom: &Symptom| symptom.grade > Grade::Note && symptom.known && !is_account(symptom);
+        let is_general = |symptom: &Symptom| {
+            symptom.named.errno.is_none()
+                && matches!(
+                    symptom.kind,
+                    SymptomKind::CmFailed
+                        | SymptomKind::ConnectFailed
+                        | SymptomKind::PeerUnreachable
+                        | SymptomKind::OpenFailed
+                        | SymptomKind::CreateUnexplained
+                        | SymptomKind::RegMrFailed
+                        | SymptomKind::Unrecognised
+                )
+        };
+        let is_account = |symptom: &Symptom| is_general(symptom) && document::is_account(&symptom.text);
+        let shows = |symptom: &Symptom| {
+            symptom.grade == Grade::Failure && symptom.known && !document::is_account(&symptom.text)
+        };
         if !self.log.symptoms.iter().any(shows) {
             return;
         }

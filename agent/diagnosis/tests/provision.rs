@@ -151,3 +151,18 @@ fn what_a_person_writes_yields_to_what_programs_print() {
     assert_eq!(kinds(account), [K::CmFailed]);
     assert_eq!(kinds(&format!("{account}{output}")), [K::ConnectFailed]);
 }
+
+#[test]
+fn a_plugin_that_the_kubelet_lost_is_the_cause_until_it_registers_again() {
+    let lost = "E1123 12:00:01.118802 11894 client.go:101] \"ListAndWatch ended unexpectedly for device plugin\" err=\"rpc error: code = Unavailable desc = \
+         error reading from server: EOF\" resource=\"rdma/hca_shared_devices_a\"\n";
+    let again = "I1123 12:00:09.118802 11894 server.go:144] \"Got registration request from device plugin with resource\" resourceName=\"rdma/hca_shared_devices_a\"\n";
+    each_is(&[(
+        lost,
+        "device-not-given",
+        "The kubelet does not know the device plugin",
+    )]);
+    assert_eq!(kinds(&format!("{lost}{again}")), []);
+    let of_gpu = lost.replace("rdma/hca_shared_devices_a", "nvidia.com/gpu");
+    assert!(!kinds(&of_gpu).contains(&K::ResourceUnavailable));
+}

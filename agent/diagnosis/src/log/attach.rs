@@ -15,6 +15,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "ip addresses available in range",
     "nodeprepareresources failed",
     "failed to prepare dynamic resources",
+    "failed to move ",
     "rdma device",
     "rdma dev",
     "claim host devices",
@@ -64,6 +65,9 @@ pub(super) fn is_of_additional(lower: &str) -> bool {
         "dra.net",
         "runpodsandbox error",
         "runpodsandbox pod",
+        "to container ns",
+        "to container netns",
+        "to pod netns",
     ]);
     parts.any(|part| lower.contains(part)) || function(lower).is_some() || names_interface(lower)
 }
@@ -127,9 +131,12 @@ pub(super) fn is_of_sandbox(lower: &str) -> bool {
     sandbox(lower).is_some()
 }
 
-/// Whether a line in lower case names a network of RDMA, or a plugin for one.
+/// Whether a line in lower case names an additional network, its plugin, or what calls the plugin.
 pub(super) fn names_network(lower: &str) -> bool {
-    is_of_rdma(lower) || is_of_additional(lower)
+    is_of_additional(lower)
+        || ["multus", "sr-iov", "rdma-cni", "k8s.v1.cni.cncf.io"]
+            .iter()
+            .any(|name| lower.contains(name))
 }
 
 /// A plugin that Multus called for an additional network failed: `error adding container to network "rail-0": …`, `plugin type="macvlan"
@@ -144,7 +151,7 @@ fn network(lower: &str) -> Option<(K, usize)> {
     if lower[at..].contains("guid is not valid") {
         return Some((K::FunctionUnconfigured, at));
     }
-    names_network(lower).then_some((K::NetworkAttachFailed, at))
+    (is_of_rdma(lower) || is_of_additional(lower)).then_some((K::NetworkAttachFailed, at))
 }
 
 /// Multus itself failed, so the pod gets none of its networks: `Multus: [nccl/worker-0/…]: error waiting for pod: Unauthorized`.
@@ -192,6 +199,14 @@ fn claim(lower: &str) -> Option<(K, usize)> {
     }
     // `RunPodSandbox pod nccl/worker-0 using host network can not claim host devices`.
     if let Some(at) = lower.find("can not claim host devices") {
+        return Some((K::NetworkAttachFailed, at));
+    }
+    // `failed to move "ibp12s0" to container ns: device or resource busy`, `failed to move link ens1 to container netns`.
+    if let Some(at) = lower.find("failed to move ").filter(|at| {
+        ["to container ns", "to container netns", "to pod netns"]
+            .iter()
+            .any(|place| lower[*at..].contains(place))
+    }) {
         return Some((K::NetworkAttachFailed, at));
     }
     let at = lower.find("rdma dev")?;
@@ -280,6 +295,11 @@ mod tests {
                 "networkplugin cni failed to set up pod \"a_default\" network: stat /var/lib/calico/nodename: no such file or directory",
                 None,
             ),
+            (
+                "failed to move \"ibp12s0\" to container ns: device or resource busy",
+                Some(K::NetworkAttachFailed),
+            ),
+            ("failed to move the file to the archive", None),
             ("error from storage engine: disk full", None),
             (
                 "failed to allocate for range 0: no ip addresses available in range set",

@@ -2,8 +2,28 @@
 //!
 //! The forms are those of kubelet and scheduler (events), Kueue and quotas (names of resources), and the start script of driver containers.
 
-use super::{attach, line::is_word};
+use super::{attach, line::is_word, registration};
 use crate::symptom::SymptomKind::{self as K};
+
+/// What the lines so far show of a cluster that runs the job.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// A pod requests what RDMA needs.
+    pub(super) request: bool,
+    /// An additional network of a pod, or a plugin for one.
+    pub(super) network: bool,
+    /// A device plugin for RDMA.
+    pub(super) plugin: bool,
+}
+
+impl Parts {
+    /// Adds what a line in lower case shows.
+    pub(super) fn add(&mut self, lower: &str) {
+        self.request |= requests_rdma(lower);
+        self.network |= attach::names_network(lower);
+        self.plugin |= registration::is_of_our_plugin(lower);
+    }
+}
 
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
@@ -127,7 +147,7 @@ pub(super) const REQUESTS: [&str; 6] = [
 ];
 
 /// Whether a line in lower case names what a pod that uses RDMA requests.
-pub(super) fn requests_rdma(lower: &str) -> bool {
+fn requests_rdma(lower: &str) -> bool {
     let mut named = REQUESTS.iter().filter(|word| lower.contains(**word));
     match named.next() {
         // Others lock memory, too.

@@ -49,6 +49,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "eswitch mode to",
     "guid pool for",
     "guid allocation",
+    "guid for vf",
+    "guid of vf",
     "link type change",
     "in dpu mode",
     "vfs found for device",
@@ -206,11 +208,13 @@ fn claim(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that a daemon could not create or configure: `SetSriovNumVfs(): fail to set NumVfs file`, `Fail to configure sriov;
 /// error = Link not found`, `cannot config SRIOV device: NumVfs (16) is larger than TotalVfs (8)`.
 fn functions(lower: &str) -> Option<(K, usize)> {
-    const STEPS: [&str; 20] = [
+    const STEPS: [&str; 22] = [
         // Of the plugin for adapters of NVIDIA.
         "set eswitch mode to",
         "guid pool for pci",
         "guid allocation found for vf",
+        "guid for vf",
+        "guid of vf",
         "support link type change",
         "is in dpu mode",
         "number of vfs found for device",

@@ -29,7 +29,9 @@ use self::{
     wording::read,
 };
 use super::{
-    attach, cluster, connection,
+    attach,
+    cluster::{self, Parts},
+    connection,
     ended::PythonTrace,
     errors::errno,
     families,
@@ -91,12 +93,8 @@ pub(super) struct Recogniser {
     marks: Marks,
     /// What the lines so far show to have worked.
     successes: Successes,
-    /// Whether a pod requests what RDMA needs.
-    requested: bool,
-    /// Whether a line names a network of RDMA, or a plugin for one.
-    attaches: bool,
-    /// Whether a line shows a device plugin for RDMA.
-    our_plugin: bool,
+    /// What the lines so far show of a cluster that runs the job.
+    cluster: Parts,
     ranks: Ranks,
     /// See [`Recogniser::mixes_layers`].
     mixed: bool,
@@ -136,7 +134,7 @@ impl Recogniser {
     /// Whether the lines show that a pod that Kubernetes refused in words for any pod is one that uses RDMA.
     pub(super) fn is_of_rdma(&self, symptom: &Symptom) -> bool {
         let lower = symptom.text.to_ascii_lowercase();
-        let is_ours = self.requested || self.attaches && attach::is_of_sandbox(&lower);
+        let is_ours = self.cluster.request || self.cluster.network && attach::is_of_sandbox(&lower);
         is_ours && cluster::is_of_any_pod(symptom.kind, &lower)
     }
 
@@ -233,11 +231,9 @@ impl Recogniser {
         }
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
-        self.requested |= cluster::requests_rdma(&line.lower);
-        self.attaches |= attach::names_network(&line.lower);
+        self.cluster.add(&line.lower);
         self.ranks.add(text, &line.lower);
         self.mixed |= settings::mixes_layers(&line.lower);
-        self.our_plugin |= registration::is_of_our_plugin(&line.lower);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) || has_ample_memlock(&line.lower) {
             return None;
@@ -318,7 +314,7 @@ impl Recogniser {
         }
         // Any container is refused in the same words.
         let is_of_limit = symptom.kind == SymptomKind::MemlockWarning && cluster::refuses_limit(lower);
-        if self.requested && is_of_limit {
+        if self.cluster.request && is_of_limit {
             symptom.grade = symptom::Grade::Failure;
         }
     }
@@ -331,11 +327,14 @@ impl Recogniser {
         if let Some(at) = waiting::for_driver(lower) {
             return Some(Reading::of(SymptomKind::DriverNotReady, at));
         }
-        let names_them = self.requested || lower.contains("infiniband");
+        let names_them = self.cluster.request || lower.contains("infiniband");
         if let Some(at) = lower.find("not a device node").filter(|_| names_them) {
             return Some(Reading::of(SymptomKind::NoDevice, at));
         }
-        let ours = self.our_plugin || self.requested || self.marks.family == Some(Family::Efa);
+        if let Some(at) = registration::lost(lower) {
+            return Some(Reading::of(SymptomKind::ResourceUnavailable, at));
+        }
+        let ours = self.cluster.plugin || self.cluster.request || self.marks.family == Some(Family::Efa);
         let at = registration::failed(lower)
             .or_else(|| registration::offers_nothing(lower))
             .filter(|_| ours)?;

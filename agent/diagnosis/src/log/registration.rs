@@ -19,6 +19,9 @@ pub(super) const ANCHORS: &[&str] = &[
     "device found",
     "0 devices",
     "exposing",
+    "listandwatch",
+    "resources unhealthy",
+    "registration request",
 ];
 
 /// Where a line in lower case reports that a plugin could not register: `Could not register device plugin: …`, `RegisterPlugin error -- …`,
@@ -65,9 +68,22 @@ pub(super) fn offers_nothing(lower: &str) -> Option<usize> {
     FORMS.iter().find_map(|form| lower.find(form)).or_else(of_list)
 }
 
+/// Where the kubelet reports in a line in lower case that it lost a plugin for RDMA, whose devices it then takes for unhealthy: `ListAndWatch ended
+/// unexpectedly for device plugin" err="…" resource="rdma/hca"`.
+pub(super) fn lost(lower: &str) -> Option<usize> {
+    const FORMS: [&str; 3] = [
+        "listandwatch ended unexpectedly",
+        "mark all resources unhealthy",
+        "device plugin endpoint stopped",
+    ];
+    let at = FORMS.iter().find_map(|form| lower.find(form))?;
+    is_of_rdma(&lower[at..]).then_some(at)
+}
+
 /// Whether the kubelet knows a plugin after this line in lower case.
 pub(super) fn succeeded(lower: &str) -> bool {
-    const FORMS: [&str; 4] = [
+    const FORMS: [&str; 5] = [
+        "got registration request from device plugin",
         "registered successfully at kubelet",
         "registered with kubelet",
         "registered with the kubelet",
@@ -115,6 +131,9 @@ mod tests {
         let image =
             "kubelet[2212]: \"pullimage failed\" image=\"registry/rdma-tools:latest\" err=\"not found\"";
         assert_eq!(failed(image), None);
+        let ended = "listandwatch ended unexpectedly for device plugin\" err=\"eof\" resource=";
+        assert!(lost(&format!("{ended}\"rdma/hca\"")).is_some());
+        assert!(lost(&format!("{ended}\"nvidia.com/gpu\"")).is_none());
         for line in [
             "main.go:39] no devices found.",
             "exposing \"0\" devices",

@@ -291,9 +291,7 @@ impl Successes {
             }
             // The plugin has devices in another pool.
             K::ResourceUnavailable if offers_nothing(symptom) => self.plugin.is_some(),
-            K::ResourceUnavailable if registration::failed(&symptom.text.to_ascii_lowercase()).is_some() => {
-                before(self.registered)
-            }
+            K::ResourceUnavailable if is_of_registration(symptom) => before(self.registered),
             // The pod of a component was restarted, or its driver was built, and it runs.
             K::DriverNotReady if self.waiting.runs_after(symptom.kind, symptom.line) => true,
             kind if components::find(&symptom.text.to_ascii_lowercase()).is_some()
@@ -408,6 +406,12 @@ const MANY: u64 = 4;
 /// Whether `ibv_devinfo` and the like could not open a device that they list.
 fn is_unopened(symptom: &Symptom) -> bool {
     symptom.kind == K::OpenFailed && symptom.text.trim() == "Failed to open device"
+}
+
+/// Whether the kubelet does not know a device plugin, or lost it.
+fn is_of_registration(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    registration::failed(&lower).is_some() || registration::lost(&lower).is_some()
 }
 
 /// Whether a device plugin has nothing to offer in one of its pools.

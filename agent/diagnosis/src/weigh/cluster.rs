@@ -28,7 +28,13 @@ pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
         resourceslices, and what the claim requests: kubectl describe resourceclaim. If the driver has no slice for this node, read the \
         log of its pod there: it must run, and register with the kubelet below /var/lib/kubelet/plugins_registry. If it has, compare the \
         selectors of the DeviceClass and of the claim with the attributes in the slice."
-    } else if has(&["regist", "dial device plugin"]) {
+    } else if has(&[
+        "regist",
+        "dial device plugin",
+        "listandwatch",
+        "resources unhealthy",
+        "endpoint stopped",
+    ]) {
         "The kubelet does not know the device plugin, so the node offers nothing of it. Check that the plugin's pod mounts both directories of the \
         kubelet, device-plugins and plugins_registry, below the kubelet's own --root-dir (/var/lib/kubelet by default), and with the same path inside \
         and outside. Delete a socket there that is left of an older plugin, use a plugin whose API version the kubelet knows, and restart the \

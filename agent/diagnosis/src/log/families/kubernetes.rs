@@ -66,6 +66,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["guid is not valid"], K::FunctionUnconfigured),
     // Docker's plugin for virtual functions.
     (&["createnetwork:", "enable sriov"], K::FunctionUnconfigured),
+    // KubeVirt: the networks of the pod do not name a function for the virtual machine.
+    (&["failed to create sr-iov host devices"], K::NetworkAttachFailed),
     (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
     (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
     (&["sriov-cni", "failed"], K::NetworkAttachFailed),
