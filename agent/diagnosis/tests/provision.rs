@@ -166,3 +166,14 @@ fn a_plugin_that_the_kubelet_lost_is_the_cause_until_it_registers_again() {
     let of_gpu = lost.replace("rdma/hca_shared_devices_a", "nvidia.com/gpu");
     assert!(!kinds(&of_gpu).contains(&K::ResourceUnavailable));
 }
+
+#[test]
+fn events_of_autoscalers_and_of_pods_that_end_are_no_failures() {
+    for text in [
+        "  Warning  FailedGetResourceMetric  9m  horizontal-pod-autoscaler  failed to get cpu utilization: unable to get metrics",
+        "  Warning  FailedPreStopHook  1s  kubelet  PreStopHook failed",
+        "  Warning  FailedToUpdateEndpointSlices  9m  endpoint-slice-controller  Error updating Endpoint Slices for Service ml/nccl",
+    ] {
+        assert_eq!(kinds(text), [], "{text}");
+    }
+}

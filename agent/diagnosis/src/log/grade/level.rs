@@ -87,11 +87,14 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
 /// Whether the rest of an event of Kubernetes, behind its type, has a reason that says that something failed: `FailedCreatePodSandBox   17s`,
 /// `TopologyAffinityError`. What only may be over soon (`Unhealthy`, `NodeNotReady`) is none.
 fn is_failed_event(rest: &str) -> bool {
+    /// Parts of the reasons of autoscalers, of services and of pods that end.
+    const OTHERS: [&str; 5] = ["Metric", "Scale", "Endpoint", "PreStop", "KillPod"];
     let reason = rest.split_whitespace().next().unwrap_or_default();
     let capitals = reason.bytes().filter(u8::is_ascii_uppercase).count();
-    // `Warning Failed to open …` is a sentence; columns are two spaces apart.
+    // `Warning Failed to open …` is a sentence; two spaces or more separate columns.
     let is_name = reason.starts_with(|c: char| c.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && (capitals > 1 || rest.starts_with(' '));
-    is_name && (reason.starts_with("Failed") || reason.ends_with("Error") || reason.ends_with("BackOff"))
+    let fails = reason.starts_with("Failed") || reason.ends_with("Error") || reason.ends_with("BackOff");
+    is_name && fails && !OTHERS.iter().any(|part| reason.contains(part))
 }
