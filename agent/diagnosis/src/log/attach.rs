@@ -123,7 +123,17 @@ const FIRST: [&str; 17] = [
 /// A pod got no network, and the line does not say of which plugin.
 fn sandbox(lower: &str) -> Option<(K, usize)> {
     let at = SANDBOX.iter().find_map(|form| lower.find(form))?;
-    (!FIRST.iter().any(|name| lower.contains(name))).then_some((K::NetworkAttachFailed, at))
+    (!names_first(lower)).then_some((K::NetworkAttachFailed, at))
+}
+
+/// Whether a line in lower case names a plugin of the first network of a pod.
+fn names_first(lower: &str) -> bool {
+    FIRST.iter().any(|name| lower.contains(name))
+}
+
+/// Whether a line in lower case reports that a pod did not get its first network, which carries no RDMA.
+pub(super) fn is_of_first_network(lower: &str) -> bool {
+    SANDBOX.iter().any(|form| lower.contains(form)) && names_first(lower)
 }
 
 /// Whether a line in lower case reports of a pod without a network, and not of which.

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    Log, cluster,
+    Log, attach, cluster,
     entity::named,
     foreign::is_of_other_layer,
     grade::{Grade, Level},
@@ -71,7 +71,8 @@ impl Others {
         let is_one = !grade.about_rdma
             && grade.is_failure()
             && grade.level != Some(Level::Warning)
-            && !is_of_other_layer(&line.lower);
+            && !is_of_other_layer(&line.lower)
+            && !attach::is_of_first_network(&line.lower);
         if !is_one || WORKS.occur(&line.lower) {
             return;
         }
