@@ -168,9 +168,11 @@ fn a_plugin_that_the_kubelet_lost_is_the_cause_until_it_registers_again() {
 }
 
 #[test]
-fn events_of_autoscalers_and_of_pods_that_end_are_no_failures() {
+fn events_of_what_rdma_does_not_need_are_no_failures() {
     for text in [
         "  Warning  FailedGetResourceMetric  9m  horizontal-pod-autoscaler  failed to get cpu utilization: unable to get metrics",
+        "  Warning  UnexpectedAdmissionError  9s  kubelet  Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1",
+        "  Warning  FailedScheduling  9s  default-scheduler  0/4 nodes are available: 4 Insufficient nvidia.com/gpu.",
         "  Warning  FailedPreStopHook  1s  kubelet  PreStopHook failed",
         "  Warning  FailedToUpdateEndpointSlices  9m  endpoint-slice-controller  Error updating Endpoint Slices for Service ml/nccl",
     ] {

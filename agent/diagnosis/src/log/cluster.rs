@@ -204,6 +204,14 @@ fn resource(lower: &str) -> Option<(K, usize)> {
     })
 }
 
+/// Whether the scheduler or the kubelet lacks what a pod requests, in a line in lower case that names nothing of RDMA: GPUs, memory, nodes.
+pub(super) fn lacks_other(lower: &str) -> bool {
+    ["nodes are available", "devices unavailable for "]
+        .iter()
+        .any(|form| lower.contains(form))
+        && !is_of_rdma(lower)
+}
+
 /// A pool for which the plugin for virtual functions found no device: `no devices in device pool, skipping creating resource server for mlnx_rdma`.
 /// It has pools for plain Ethernet, too.
 fn pool(lower: &str) -> Option<(K, usize)> {

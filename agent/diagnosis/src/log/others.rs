@@ -72,7 +72,8 @@ impl Others {
             && grade.is_failure()
             && grade.level != Some(Level::Warning)
             && !is_of_other_layer(&line.lower)
-            && !attach::is_of_first_network(&line.lower);
+            && !attach::is_of_first_network(&line.lower)
+            && !cluster::lacks_other(&line.lower);
         if !is_one || WORKS.occur(&line.lower) {
             return;
         }
