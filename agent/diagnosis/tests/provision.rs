@@ -63,6 +63,11 @@ fn a_plugin_that_offers_nothing_is_the_cause() {
     let nothing = "I0520 10:03:24.137327   30847 main.go:39] No devices found.\n";
     each_is(&[(&format!("{plugin}{nothing}"), "device-not-given", "selectors")]);
     assert_eq!(kinds(nothing), [], "of any program");
+    let nccl = "n1:7:9 [1] NCCL INFO NET/OFI Setting provider_filter to efa\nn1:7:9 [1] NCCL INFO NET/IB : No device found.\n";
+    assert!(
+        !kinds(&format!("rdma/hca: 1\n{nccl}")).contains(&K::ResourceUnavailable),
+        "of NCCL's search"
+    );
     let other_pool = "exposing \"1000\" devices\n";
     assert_eq!(
         kinds(&format!("{plugin}exposing \"0\" devices\n{other_pool}")),

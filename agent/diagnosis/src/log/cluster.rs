@@ -204,7 +204,7 @@ fn resource(lower: &str) -> Option<(K, usize)> {
     })
 }
 
-/// Whether the scheduler or the kubelet lacks what a pod requests, in a line in lower case that names nothing of RDMA: GPUs, memory, nodes.
+/// Whether the scheduler or the kubelet does not have what a pod requests, in a line in lower case that names nothing of RDMA: GPUs, nodes.
 pub(super) fn lacks_other(lower: &str) -> bool {
     ["nodes are available", "devices unavailable for "]
         .iter()

@@ -334,10 +334,13 @@ impl Recogniser {
         if let Some(at) = registration::lost(lower) {
             return Some(Reading::of(SymptomKind::ResourceUnavailable, at));
         }
-        let ours = self.cluster.plugin || self.cluster.request || self.marks.family == Some(Family::Efa);
+        let ours = self.cluster.plugin || self.cluster.request;
+        // NCCL says of its own search: `NET/IB : No device found`.
+        let offers_nothing =
+            || registration::offers_nothing(lower).filter(|_| ours && !lower.contains("nccl"));
         let at = registration::failed(lower)
-            .or_else(|| registration::offers_nothing(lower))
-            .filter(|_| ours)?;
+            .filter(|_| ours || self.marks.family == Some(Family::Efa))
+            .or_else(offers_nothing)?;
         Some(Reading::of(SymptomKind::ResourceUnavailable, at))
     }
 
