@@ -8,6 +8,7 @@ mod cluster;
 mod codes;
 mod collect;
 mod compile;
+mod components;
 mod connection;
 mod consequence;
 mod decoration;
@@ -227,12 +228,12 @@ impl LogReader {
         self.log.missing_modules = shown.missing;
         self.log.link_local = shown.link_local;
         self.log.packed = document::packed(&self.head);
-        if self.recogniser.has_request() {
-            let refused = |symptom: &&mut Symptom| cluster::is_of_any_pod(symptom.kind);
-            for symptom in self.log.symptoms.iter_mut().filter(refused) {
+        for symptom in &mut self.log.symptoms {
+            if self.recogniser.is_of_rdma(symptom) {
                 symptom.grade = symptom.kind.grade();
             }
         }
+        self.doubt_accounts();
         gpu::settle(&mut self.log.symptoms);
         self.owners.settle(&mut self.log.symptoms);
         for symptom in &mut self.log.symptoms {
@@ -282,6 +283,33 @@ impl LogReader {
         }
         self.recogniser.others().settle(&mut self.log);
         self.log
+    }
+
+    /// What a person writes about a failure in general says less than the lines of programs next to it.
+    fn doubt_accounts(&mut self) {
+        let is_general = |symptom: &Symptom| {
+            symptom.named.errno.is_none()
+                && matches!(
+                    symptom.kind,
+                    SymptomKind::CmFailed
+                        | SymptomKind::ConnectFailed
+                        | SymptomKind::PeerUnreachable
+                        | SymptomKind::OpenFailed
+                        | SymptomKind::CreateUnexplained
+                        | SymptomKind::RegMrFailed
+                        | SymptomKind::Unrecognised
+                )
+        };
+        let is_account = |symptom: &Symptom| is_general(symptom) && document::is_account(&symptom.text);
+        let shows = |symptom: &Symptom| {
+            symptom.grade == Grade::Failure && symptom.known && !document::is_account(&symptom.text)
+        };
+        if !self.log.symptoms.iter().any(shows) {
+            return;
+        }
+        for symptom in self.log.symptoms.iter_mut().filter(|symptom| is_account(symptom)) {
+            symptom.grade = Grade::Note;
+        }
     }
 
     /// Adds a part to the line. The zero bytes of UTF-16, and of a file that was truncated while it was written, do not count.

@@ -88,6 +88,9 @@ fn the_first_network_of_a_pod_is_not_that_of_its_rdma() {
     ] {
         assert!(!kinds(text).contains(&K::NetworkAttachFailed), "{text}");
     }
+    let event = "  Warning  FailedCreatePodSandBox  5s  kubelet  Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network \
+         for sandbox \"b2\": plugin type=\"cilium-cni\" failed (add): unable to create endpoint: Cilium API client timeout exceeded";
+    assert_eq!(kinds(event), []);
 }
 
 #[test]

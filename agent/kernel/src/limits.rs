@@ -23,16 +23,17 @@ use crate::{
     source::{Known, Source},
 };
 
-/// Names (`/proc/PID/comm`, at most 15 characters) of the processes whose limit pods (or jobs of `slurmd`) inherit.
-pub const RUNTIMES: [&str; 7] = [
+/// Names (`/proc/PID/comm`, at most 15 characters) of the processes whose limit pods inherit.
+pub const RUNTIMES: [&str; 6] = [
     "containerd",
     "crio",
     "dockerd",
     "kubelet",
     "k3s-server",
     "k3s-agent",
-    "slurmd",
 ];
+/// Names of the daemons of batch systems whose limit jobs inherit: Slurm, PBS and Torque, Grid Engine, LSF.
+pub const SCHEDULERS: [&str; 4] = ["slurmd", "pbs_mom", "sge_execd", "sbatchd"];
 
 /// Maximum number of processes whose name is read.
 const MAX_PROCESSES: usize = 65_536;
@@ -136,6 +137,11 @@ pub fn used_lines(status: &[u8]) -> Vec<u8> {
 }
 
 impl Runtime {
+    /// Whether jobs of a batch system inherit its limit, and no pods.
+    pub fn is_scheduler(&self) -> bool {
+        SCHEDULERS.contains(&self.name.as_str())
+    }
+
     /// The process if it is a runtime. An error if its name could not be read: the names of the others cannot be, either.
     fn read(scope: &Scope<'_>, pid: u32) -> Result<Option<Self>, Unread> {
         let comm = match scope.binary(&format!("/proc/{pid}/comm")) {
@@ -146,7 +152,7 @@ impl Runtime {
         };
         // A name that is not text is not that of a runtime.
         let named = |name: &&str| name.as_bytes() == comm.trim_ascii_end();
-        let Some(name) = RUNTIMES.into_iter().find(named) else {
+        let Some(name) = RUNTIMES.into_iter().chain(SCHEDULERS).find(named) else {
             return Ok(None);
         };
         Ok(service::is_service(scope, pid, name).then(|| Self {

@@ -15,10 +15,17 @@ pub(super) const ANCHORS: &[&str] = &[
     "ip addresses available in range",
     "nodeprepareresources failed",
     "failed to prepare dynamic resources",
+    "failed to move ",
     "rdma device",
     "rdma dev",
     "claim host devices",
-    "moving network device",
+    "runpodsandbox error",
+    "failed to set up pod interface",
+    "network for sandbox",
+    "set up sandbox",
+    "cni failed to",
+    "error adding pod",
+    "network sandbox",
     "failedpreparedynamicresources",
     "guid pool",
     "guid for pod",
@@ -30,7 +37,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 5] = [network, multus, addresses, claim, fabric];
+    let readers: [Reader; 7] = [network, multus, addresses, claim, fabric, function, sandbox];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -56,9 +63,90 @@ pub(super) fn is_of_additional(lower: &str) -> bool {
         "at storage engine",
         "claim host devices",
         "dra.net",
-        "runpodsandbox",
+        "runpodsandbox error",
+        "runpodsandbox pod",
+        "to container ns",
+        "to container netns",
+        "to pod netns",
     ]);
-    parts.any(|part| lower.contains(part))
+    parts.any(|part| lower.contains(part)) || function(lower).is_some() || names_interface(lower)
+}
+
+/// Whether a line in lower case names an interface of an additional network as Multus calls them: `net1`.
+fn names_interface(lower: &str) -> bool {
+    lower
+        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .filter_map(|word| word.strip_prefix("net"))
+        .any(|number| (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A plugin for virtual functions, which are of additional networks: `failed to set up pod interface "net4" from the device "enp134s0f1"`.
+fn function(lower: &str) -> Option<(K, usize)> {
+    let at = ["failed to set up pod interface", "failed to set up ipam plugin"]
+        .iter()
+        .find_map(|words| lower.find(words))?;
+    lower[at..]
+        .contains("from the device")
+        .then_some((K::NetworkAttachFailed, at))
+}
+
+/// Forms in which kubelet and runtimes report that a pod got no network, in lower case.
+const SANDBOX: [&str; 5] = [
+    "failed to setup network for sandbox",
+    "failed to set up sandbox container",
+    "cni failed to set up pod",
+    "error adding pod ",
+    "failed to create pod network sandbox",
+];
+
+/// Plugins of the first network of a pod, and their bridges.
+const FIRST: [&str; 17] = [
+    "flannel",
+    "calico",
+    "cilium",
+    "weave",
+    "ovn-k8s",
+    "ovnkube",
+    "kube-ovn",
+    "kindnet",
+    "antrea",
+    "aws-cni",
+    "azure-vnet",
+    "canal",
+    "kube-router",
+    "terway",
+    "cni0",
+    "cbr0",
+    "k8s-pod-network",
+];
+
+/// A pod got no network, and the line does not say of which plugin.
+fn sandbox(lower: &str) -> Option<(K, usize)> {
+    let at = SANDBOX.iter().find_map(|form| lower.find(form))?;
+    (!names_first(lower)).then_some((K::NetworkAttachFailed, at))
+}
+
+/// Whether a line in lower case names a plugin of the first network of a pod.
+fn names_first(lower: &str) -> bool {
+    FIRST.iter().any(|name| lower.contains(name))
+}
+
+/// Whether a line in lower case reports that a pod did not get its first network, which carries no RDMA.
+pub(super) fn is_of_first_network(lower: &str) -> bool {
+    SANDBOX.iter().any(|form| lower.contains(form)) && names_first(lower)
+}
+
+/// Whether a line in lower case reports of a pod without a network, and not of which.
+pub(super) fn is_of_sandbox(lower: &str) -> bool {
+    sandbox(lower).is_some()
+}
+
+/// Whether a line in lower case names an additional network, its plugin, or what calls the plugin.
+pub(super) fn names_network(lower: &str) -> bool {
+    is_of_additional(lower)
+        || ["multus", "sr-iov", "rdma-cni", "k8s.v1.cni.cncf.io"]
+            .iter()
+            .any(|name| lower.contains(name))
 }
 
 /// A plugin that Multus called for an additional network failed: `error adding container to network "rail-0": …`, `plugin type="macvlan"
@@ -115,15 +203,20 @@ fn claim(lower: &str) -> Option<(K, usize)> {
         let is_one = is_of_rdma(lower) || ["dra.net", "dranet"].iter().any(|name| lower.contains(name));
         return is_one.then_some((K::NetworkAttachFailed, at));
     }
-    // `RunPodSandbox error moving network device to namespace`.
-    if let Some(at) = lower
-        .find("error moving network device")
-        .filter(|_| lower.contains("runpodsandbox"))
-    {
+    // `RunPodSandbox error moving network device to namespace`, `RunPodSandbox error moving device eth1 to namespace …`.
+    if let Some(at) = lower.find("runpodsandbox error moving") {
         return Some((K::NetworkAttachFailed, at));
     }
     // `RunPodSandbox pod nccl/worker-0 using host network can not claim host devices`.
     if let Some(at) = lower.find("can not claim host devices") {
+        return Some((K::NetworkAttachFailed, at));
+    }
+    // `failed to move "ibp12s0" to container ns: device or resource busy`, `failed to move link ens1 to container netns`.
+    if let Some(at) = lower.find("failed to move ").filter(|at| {
+        ["to container ns", "to container netns", "to pod netns"]
+            .iter()
+            .any(|place| lower[*at..].contains(place))
+    }) {
         return Some((K::NetworkAttachFailed, at));
     }
     let at = lower.find("rdma dev")?;
@@ -192,6 +285,31 @@ mod tests {
                 "error at storage engine: overlappingrangeipreservation.whereabouts.cni.cncf.io \"10.1.0.2\": invalid",
                 Some(K::NetworkAttachFailed),
             ),
+            (
+                "createpodsandbox for pod failed: failed to set up pod interface \"net4\" from the device \"ens1f1\": device or resource busy",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "[ai/train-0/:rail2]: error adding container to network \"rail2\": interface name net1 already exists",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "runpodsandbox error moving device eth1 to namespace /run/netns/a: could not get network namespace handle",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "networkplugin cni failed to set up pod \"a_default\" network: netplugin failed with no error message",
+                Some(K::NetworkAttachFailed),
+            ),
+            (
+                "networkplugin cni failed to set up pod \"a_default\" network: stat /var/lib/calico/nodename: no such file or directory",
+                None,
+            ),
+            (
+                "failed to move \"ibp12s0\" to container ns: device or resource busy",
+                Some(K::NetworkAttachFailed),
+            ),
+            ("failed to move the file to the archive", None),
             ("error from storage engine: disk full", None),
             (
                 "failed to allocate for range 0: no ip addresses available in range set",

@@ -2,13 +2,40 @@
 //!
 //! The forms are those of kubelet and scheduler (events), Kueue and quotas (names of resources), and the start script of driver containers.
 
-use super::{attach, line::is_word};
+use super::{attach, line::is_word, registration};
 use crate::symptom::SymptomKind::{self as K};
+
+/// What the lines so far show of a cluster that runs the job.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// A pod requests what RDMA needs.
+    pub(super) request: bool,
+    /// An additional network of a pod, or a plugin for one.
+    pub(super) network: bool,
+    /// A device plugin for RDMA.
+    pub(super) plugin: bool,
+}
+
+impl Parts {
+    /// Adds what a line in lower case shows.
+    pub(super) fn add(&mut self, lower: &str) {
+        self.request |= requests_rdma(lower);
+        self.network |= attach::names_network(lower);
+        self.plugin |= registration::is_of_our_plugin(lower);
+    }
+}
 
 /// Words of the lines that [`find`] reads, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
     "insufficient",
     "enough resource",
+    "topology locality",
+    "topologyaffinity",
+    // The limits of a pod.
+    "openshift.io/",
+    "mellanox.com/",
+    "nvidia.com/",
+    "intel.com/",
     "no devices in device pool",
     "not a device node",
     "allocate failed",
@@ -34,7 +61,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 5] = [resource, pool, driver, functions, authentication];
+    let readers: [Reader; 6] = [resource, topology, pool, driver, functions, authentication];
     readers.iter().find_map(|read| read(lower))
 }
 
@@ -68,8 +95,9 @@ pub(super) fn is_of_rdma(text: &str) -> bool {
 }
 
 /// Beginnings of the names of jobs and tools that use RDMA.
-const USERS: [&str; 8] = [
-    "nccl", "rccl", "mpi", "perftest", "ib_write", "ib_send", "ib_read", "nvshmem",
+const USERS: [&str; 13] = [
+    "nccl", "rccl", "mpi", "perftest", "ib_write", "ib_send", "ib_read", "nvshmem", "osu-", "osu_", "rping",
+    "qperf", "ucx",
 ];
 
 /// Whether a runtime did not start a container because it may not raise its limit of locked memory: `error setting rlimit type 8: operation not
@@ -78,9 +106,19 @@ pub(crate) fn refuses_limit(lower: &str) -> bool {
     lower.contains("rlimit") && lower.contains("not permitted")
 }
 
-/// Whether Kubernetes refuses many pods in the same words: those that have nothing to do with RDMA, too.
-pub(super) fn is_of_any_pod(kind: K) -> bool {
+/// Whether Kubernetes refuses many pods in the same words as in a line in lower case: those that have nothing to do with RDMA, too.
+pub(super) fn is_of_any_pod(kind: K, lower: &str) -> bool {
     matches!(kind, K::AdmissionRefused | K::NetworkAttachFailed)
+        || kind == K::ResourceUnavailable && topology(lower).is_some()
+}
+
+/// The kubelet found no NUMA node that has all that a pod requests: `TopologyAffinityError … Resources cannot be allocated with Topology
+/// locality`.
+fn topology(lower: &str) -> Option<(K, usize)> {
+    let at = ["topology locality", "topologyaffinityerror"]
+        .iter()
+        .find_map(|words| lower.find(words))?;
+    Some((K::ResourceUnavailable, at))
 }
 
 /// Whether a line in lower case about a pod shows that the pod uses RDMA: by a resource, a network, a capability, a device or a job.
@@ -109,13 +147,22 @@ pub(super) const REQUESTS: [&str; 6] = [
 ];
 
 /// Whether a line in lower case names what a pod that uses RDMA requests.
-pub(super) fn requests_rdma(lower: &str) -> bool {
+fn requests_rdma(lower: &str) -> bool {
     let mut named = REQUESTS.iter().filter(|word| lower.contains(**word));
     match named.next() {
         // Others lock memory, too.
         Some(&"ipc_lock") => named.next().is_some() || !LOCKERS.iter().any(|name| lower.contains(name)),
-        found => found.is_some(),
+        found => found.is_some() || limits_rdma(lower),
     }
+}
+
+/// Whether a line in lower case is a limit or a request of a pod for a resource of RDMA: `openshift.io/mlnx_rdma_rail0:  4`.
+fn limits_rdma(lower: &str) -> bool {
+    lower.trim().split_once(':').is_some_and(|(name, number)| {
+        let number = number.trim().trim_matches('"');
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && number != "0" && name.contains('/') && !name.contains(' ') && is_of_rdma(name)
+    })
 }
 
 /// Programs that keep secrets or caches in locked memory, in lower case.
@@ -155,6 +202,14 @@ fn resource(lower: &str) -> Option<(K, usize)> {
         let names = lower[at..].split(separators).any(is_resource);
         names.then_some((K::ResourceUnavailable, at))
     })
+}
+
+/// Whether the scheduler or the kubelet does not have what a pod requests, in a line in lower case that names nothing of RDMA: GPUs, nodes.
+pub(super) fn lacks_other(lower: &str) -> bool {
+    ["nodes are available", "devices unavailable for "]
+        .iter()
+        .any(|form| lower.contains(form))
+        && !is_of_rdma(lower)
 }
 
 /// A pool for which the plugin for virtual functions found no device: `no devices in device pool, skipping creating resource server for mlnx_rdma`.
@@ -315,6 +370,10 @@ mod tests {
                 None,
             ),
             ("exceeded quota: ml, requested: cpu=8", None),
+            (
+                "pod was rejected: resources cannot be allocated with topology locality",
+                Some(K::ResourceUnavailable),
+            ),
             (
                 "loading hca driver and access layer:                       [failed]",
                 Some(K::ModuleMissing),

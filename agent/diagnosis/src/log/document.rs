@@ -218,6 +218,17 @@ fn introduces(text: &str) -> bool {
     is_sentence(text) && lower.trim_end().ends_with(':') && MODAL.iter().any(|word| lower.contains(word))
 }
 
+/// Whether a person writes of their own system in a sentence: `my cluster cannot establish an RDMA connection without hostNetwork. As follows:`.
+pub(super) fn is_account(text: &str) -> bool {
+    let line = Line {
+        text,
+        lower: &text.to_ascii_lowercase(),
+        is_of_program: false,
+        is_quoted: false,
+    };
+    is_sentence(text) && !is_of_program(text) && report::is_first_person(&line)
+}
+
 /// Whether a line has a mark of a program. A sentence that names a level, a function or a file has none.
 fn is_of_program(text: &str) -> bool {
     let trimmed = text.trim_start();

@@ -13,7 +13,7 @@ mod tools;
 use std::sync::LazyLock;
 
 use super::{
-    attach, cluster, codes, compile, fabric, grammar, operator,
+    attach, cluster, codes, compile, components, fabric, grammar, operator,
     phrases::{Occurrence, Phrases},
     pods, services,
 };
@@ -320,6 +320,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     of_row
         .or_else(|| grammar::find(lower))
         .or_else(|| cluster::find(lower))
+        .or_else(|| components::find(lower))
         .or_else(|| operator::find(lower))
         .or_else(|| pods::find(lower))
 }

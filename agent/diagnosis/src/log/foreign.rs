@@ -1,6 +1,6 @@
 //! Connections that are not of RDMA: to web servers, databases and shells, and those of UCX over TCP.
 
-use super::success::FINISHED;
+use super::{components, success::FINISHED};
 use crate::symptom::SymptomKind::{self as K};
 
 /// What names another protocol or its client, in lower case.
@@ -122,11 +122,13 @@ pub(super) fn is_of_tcp(lower: &str) -> bool {
     (TCP.iter().any(|source| lower.contains(source)) || of_ucx()) && !lower.contains("rdma")
 }
 
-/// Whether a line in lower case reports a failure of another layer, whatever names stand in it: of an image, or of the space of a store.
+/// Whether a line in lower case reports a failure of another layer, whatever names stand in it: of an image, or of the space of a store. The
+/// image of what provides RDMA is none.
 pub(super) fn is_of_other_layer(lower: &str) -> bool {
-    OTHER_LAYERS
+    let is_one = OTHER_LAYERS
         .iter()
-        .any(|row| row.iter().all(|words| lower.contains(words)))
+        .any(|row| row.iter().all(|words| lower.contains(words)));
+    is_one && components::find(lower).is_none()
 }
 
 /// A line in lower case without what people name: images and files in quotes, and where a line is of what runs containers the names of
@@ -222,6 +224,9 @@ mod tests {
         ] {
             assert!(is_of_other_layer(line), "{line}");
         }
+        assert!(!is_of_other_layer(
+            "warning  failed  kubelet  failed to pull image \"nvcr.io/nvidia/mellanox/doca-driver:25.04\": not found"
+        ));
         for line in [
             "warning  backoff  kubelet  back-off restarting failed container rdma-perf in pod rdma-perf-0",
             "error: cannot open \"/etc/rdma/job.yaml\"",

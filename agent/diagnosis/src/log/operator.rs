@@ -49,6 +49,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "eswitch mode to",
     "guid pool for",
     "guid allocation",
+    "guid for vf",
+    "guid of vf",
     "link type change",
     "in dpu mode",
     "vfs found for device",
@@ -161,25 +163,17 @@ fn build(lower: &str) -> Option<(K, usize)> {
     is_start.then_some((K::DriverNotReady, at))
 }
 
-/// A driver container that is not ready, in what `kubectl` lists and what the operator logs: `mofed-ubuntu22.04-ds-x8k2r 0/1
-/// CrashLoopBackOff`, `State not ready: state-OFED`.
+/// A driver container that is not ready, in what the operator logs: `State not ready: state-OFED`. In lists and events it is a
+/// [component](super::components).
 fn not_ready(lower: &str) -> Option<(K, usize)> {
-    const STATES: [&str; 9] = [
-        "back-off pulling image",
-        "failed to pull image",
-        "crashloopbackoff",
-        "notready",
-        "not ready",
-        "imagepullbackoff",
-        "errimagepull",
-        "init:error",
-        "back-off restarting",
-    ];
-    let at = ["state-ofed", "mofed-", "doca-driver", "mofed-container"]
+    let at = ["state-ofed", "mofed-", "doca-driver"]
         .iter()
         .find_map(|name| lower.find(name))?;
     // Before the container runs for the first time it is not ready, either.
-    (STATES.iter().any(|state| lower.contains(state))).then_some((K::DriverNotReady, at))
+    ["notready", "not ready"]
+        .iter()
+        .any(|state| lower.contains(state))
+        .then_some((K::DriverNotReady, at))
 }
 
 /// Dynamic resource allocation: the driver that prepares a claim is not there, or no node has the devices.
@@ -214,11 +208,13 @@ fn claim(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that a daemon could not create or configure: `SetSriovNumVfs(): fail to set NumVfs file`, `Fail to configure sriov;
 /// error = Link not found`, `cannot config SRIOV device: NumVfs (16) is larger than TotalVfs (8)`.
 fn functions(lower: &str) -> Option<(K, usize)> {
-    const STEPS: [&str; 20] = [
+    const STEPS: [&str; 22] = [
         // Of the plugin for adapters of NVIDIA.
         "set eswitch mode to",
         "guid pool for pci",
         "guid allocation found for vf",
+        "guid for vf",
+        "guid of vf",
         "support link type change",
         "is in dpu mode",
         "number of vfs found for device",
@@ -349,15 +345,7 @@ mod tests {
                 "timeout (600 sec.) awating dtk compilation, /mnt/done not found",
                 Some(K::DriverNotBuilt),
             ),
-            (
-                "nvidia-network-operator   mofed-ubuntu22.04-7c5b-ds-x8k2r   0/1   crashloopbackoff   12 (3m ago)",
-                Some(K::DriverNotReady),
-            ),
             ("mofed-ubuntu22.04-7c5b-ds-x8k2r   1/1   running   0", None),
-            (
-                "back-off pulling image \"nvcr.io/nvidia/mellanox/doca-driver:25.04-ubuntu24.04-amd64\"",
-                Some(K::DriverNotReady),
-            ),
             (
                 "error sriov/sriov.go:1 can't set eswitch mode to [switchdev] on device [0000:0c:00.0]: operation not supported",
                 Some(K::FunctionUnconfigured),

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    Log,
+    Log, attach, cluster,
     entity::named,
     foreign::is_of_other_layer,
     grade::{Grade, Level},
@@ -71,10 +71,17 @@ impl Others {
         let is_one = !grade.about_rdma
             && grade.is_failure()
             && grade.level != Some(Level::Warning)
-            && !is_of_other_layer(&line.lower);
+            && !is_of_other_layer(&line.lower)
+            && !attach::is_of_first_network(&line.lower)
+            && !cluster::lacks_other(&line.lower);
         if !is_one || WORKS.occur(&line.lower) {
             return;
         }
+        self.keep(line, number);
+    }
+
+    /// Adds a line that refuses a pod, and does not show that the pod uses RDMA.
+    pub(super) fn keep(&mut self, line: &Lower<'_>, number: u64) {
         self.count += 1;
         if self.first.len() < MOST {
             self.first
@@ -95,6 +102,8 @@ impl Others {
         if self.count == 0 || log.document || log.symptoms.iter().any(is_other) {
             return;
         }
+        log.symptoms
+            .retain(|symptom| !cluster::is_of_any_pod(symptom.kind, &symptom.text.to_ascii_lowercase()));
         let shown = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
         log.others = self.count;
         log.symptoms.extend(self.first);

@@ -1,5 +1,5 @@
-//! What keeps a container from its devices before its program starts: webhooks that refuse the pod, plugins and drivers whose own pod does not
-//! run, runtimes with virtual machines (Kata), Incus and LXD.
+//! What keeps a container from its devices before its program starts: webhooks that refuse the pod, plugins that cannot describe
+//! a device, runtimes with virtual machines (Kata), Incus and LXD.
 
 use super::cluster::is_of_rdma;
 use crate::symptom::SymptomKind::{self as K};
@@ -23,6 +23,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "warden rejected",
     "cdi spec",
     "cdi json",
+    "unresolvable cdi",
     "hostpath type check failed",
     "failed to run ",
     "ibvdevlist",
@@ -34,10 +35,9 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 9] = [
+    let readers: [Reader; 8] = [
         policy_of_functions,
         refused,
-        plugin,
         described,
         driver,
         assigned,
@@ -99,28 +99,6 @@ fn refused(lower: &str) -> Option<(K, usize)> {
     (is_policy && (follows || is_reason)).then_some((K::AdmissionRefused, at))
 }
 
-/// The pod of a device plugin does not start, so its node offers nothing: `container has runAsNonRoot and image will run as root (pod:
-/// "aws-efa-k8s-device-plugin-…")`.
-fn plugin(lower: &str) -> Option<(K, usize)> {
-    const STATES: [&str; 9] = [
-        "runasnonroot",
-        "crashloopbackoff",
-        "back-off restarting",
-        "imagepullbackoff",
-        "errimagepull",
-        "createcontainerconfigerror",
-        "createcontainererror",
-        "failed to pull image",
-        "back-off pulling image",
-    ];
-    let of_gpu = lower.contains("nvidia-device-plugin");
-    let is_plugin = ["device-plugin", "device plugin", "rdma-shared-dp", "sriovdp"]
-        .iter()
-        .any(|name| lower.contains(name));
-    let at = place(lower, &STATES).filter(|_| is_plugin && !of_gpu && is_of_rdma(lower))?;
-    Some((K::ResourceUnavailable, at))
-}
-
 /// A device plugin could not describe a device for the runtime: `CreateCDISpecForPool(): can not create CDI json: invalid CDI Spec: failed add
 /// device "0000:af:02.0": invalid device, empty device edits`. Its devices have PCI addresses; those of a GPU have other names.
 fn described(lower: &str) -> Option<(K, usize)> {
@@ -130,6 +108,10 @@ fn described(lower: &str) -> Option<(K, usize)> {
         "error creating cdi spec",
         "update cdi specs",
     ];
+    const UNKNOWN: &str = "unresolvable cdi devices ";
+    if let Some(at) = lower.find(UNKNOWN) {
+        return is_of_rdma(&lower[at + UNKNOWN.len()..]).then_some((K::ResourceUnavailable, at));
+    }
     let at = place(lower, &FORMS)?;
     let fails = ["can not", "cannot", "can't", "error"]
         .iter()
@@ -275,16 +257,16 @@ mod tests {
             ),
             ("gpu: error creating cdi spec: no device", None),
             (
-                "lastsyncerror: 'mellanox device detected when in lockdown mode'",
-                Some(K::ToolNoAccess),
-            ),
-            (
-                "back-off restarting failed container rdma-shared-dp in pod rdma-shared-dp-ds-4x2lq",
+                "cdi device injection failed: unresolvable cdi devices nvidia.com/hostdev=0000:14:00.0",
                 Some(K::ResourceUnavailable),
             ),
             (
-                "back-off restarting failed container nvidia-device-plugin in pod nvidia-device-plugin-4x2lq",
+                "cdi device injection failed: unresolvable cdi devices nvidia.com/gpu=all",
                 None,
+            ),
+            (
+                "lastsyncerror: 'mellanox device detected when in lockdown mode'",
+                Some(K::ToolNoAccess),
             ),
             (
                 "app.go:153] driver failed to start: context deadline exceeded",

@@ -29,7 +29,9 @@ use self::{
     wording::read,
 };
 use super::{
-    cluster, connection,
+    attach,
+    cluster::{self, Parts},
+    connection,
     ended::PythonTrace,
     errors::{self, errno},
     families,
@@ -91,10 +93,8 @@ pub(super) struct Recogniser {
     marks: Marks,
     /// What the lines so far show to have worked.
     successes: Successes,
-    /// Whether a pod requests what RDMA needs.
-    requested: bool,
-    /// Whether a line shows a device plugin for RDMA.
-    our_plugin: bool,
+    /// What the lines so far show of a cluster that runs the job.
+    cluster: Parts,
     ranks: Ranks,
     /// See [`Recogniser::mixes_layers`].
     mixed: bool,
@@ -131,9 +131,11 @@ impl Recogniser {
         std::mem::take(&mut self.shown)
     }
 
-    /// Whether a line so far shows a pod that requests what RDMA needs.
-    pub(super) fn has_request(&self) -> bool {
-        self.requested
+    /// Whether the lines show that a pod that Kubernetes refused in words for any pod is one that uses RDMA.
+    pub(super) fn is_of_rdma(&self, symptom: &Symptom) -> bool {
+        let lower = symptom.text.to_ascii_lowercase();
+        let is_ours = self.cluster.request || self.cluster.network && attach::is_of_sandbox(&lower);
+        is_ours && cluster::is_of_any_pod(symptom.kind, &lower)
     }
 
     /// Whether the refusal of a storage target is one of a connection over TCP, as far as the log shows.
@@ -229,10 +231,9 @@ impl Recogniser {
         }
         self.marks.add(&line.lower);
         self.successes.add(&line.lower, number);
-        self.requested |= cluster::requests_rdma(&line.lower);
+        self.cluster.add(&line.lower);
         self.ranks.add(text, &line.lower);
         self.mixed |= settings::mixes_layers(&line.lower);
-        self.our_plugin |= registration::is_of_our_plugin(&line.lower);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) || has_ample_memlock(&line.lower) {
             return None;
@@ -296,7 +297,7 @@ impl Recogniser {
         let operation = reading.operation;
         let mut symptom = Box::new(symptom(&line, reading, number));
         self.nearby.complete(&mut symptom, &line.lower, number);
-        self.grade_of_pod(&mut symptom, &line.lower);
+        self.grade_of_pod(&mut symptom, &line, number);
         Some(match operation.filter(|_| symptom.named.errno.is_none()) {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
@@ -304,14 +305,16 @@ impl Recogniser {
     }
 
     /// Grades what Kubernetes refuses by whether RDMA is concerned.
-    fn grade_of_pod(&self, symptom: &mut Symptom, lower: &str) {
+    fn grade_of_pod(&mut self, symptom: &mut Symptom, line: &Lower<'_>, number: u64) {
+        let lower = line.lower.as_str();
         // Kubernetes refuses other pods in the same words.
-        if cluster::is_of_any_pod(symptom.kind) && !cluster::concerns_rdma(lower) {
+        if cluster::is_of_any_pod(symptom.kind, lower) && !cluster::concerns_rdma(lower) {
             symptom.grade = symptom::Grade::Note;
+            self.others.keep(line, number);
         }
         // Any container is refused in the same words.
         let is_of_limit = symptom.kind == SymptomKind::MemlockWarning && cluster::refuses_limit(lower);
-        if self.requested && is_of_limit {
+        if self.cluster.request && is_of_limit {
             symptom.grade = symptom::Grade::Failure;
         }
     }
@@ -324,12 +327,20 @@ impl Recogniser {
         if let Some(at) = waiting::for_driver(lower) {
             return Some(Reading::of(SymptomKind::DriverNotReady, at));
         }
-        let names_them = self.requested || lower.contains("infiniband");
+        let names_them = self.cluster.request || lower.contains("infiniband");
         if let Some(at) = lower.find("not a device node").filter(|_| names_them) {
             return Some(Reading::of(SymptomKind::NoDevice, at));
         }
-        let ours = self.our_plugin || self.requested || self.marks.family == Some(Family::Efa);
-        let at = registration::failed(lower).filter(|_| ours)?;
+        if let Some(at) = registration::lost(lower) {
+            return Some(Reading::of(SymptomKind::ResourceUnavailable, at));
+        }
+        let ours = self.cluster.plugin || self.cluster.request;
+        // NCCL says of its own search: `NET/IB : No device found`.
+        let offers_nothing =
+            || registration::offers_nothing(lower).filter(|_| ours && !lower.contains("nccl"));
+        let at = registration::failed(lower)
+            .filter(|_| ours || self.marks.family == Some(Family::Efa))
+            .or_else(offers_nothing)?;
         Some(Reading::of(SymptomKind::ResourceUnavailable, at))
     }
 

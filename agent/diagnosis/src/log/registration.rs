@@ -11,9 +11,17 @@ pub(super) const ANCHORS: &[&str] = &[
     "device plugin",
     "plugins_registry",
     "device-plugins",
+    "dev-plugin",
     "with kubelet",
     "with the kubelet",
     ".sock",
+    "devices found",
+    "device found",
+    "0 devices",
+    "exposing",
+    "listandwatch",
+    "resources unhealthy",
+    "registration request",
 ];
 
 /// Where a line in lower case reports that a plugin could not register: `Could not register device plugin: …`, `RegisterPlugin error -- …`,
@@ -40,9 +48,42 @@ pub(super) fn failed(lower: &str) -> Option<usize> {
     (is_one && FAILS.iter().any(|words| lower.contains(words))).then_some(at)
 }
 
+/// Where a plugin reports in a line in lower case that it has nothing to offer: `No devices found.`, `exposing "0" devices`, `exposing
+/// devices:  []`.
+pub(super) fn offers_nothing(lower: &str) -> Option<usize> {
+    const FORMS: [&str; 5] = [
+        "no devices found",
+        "no device found",
+        "found 0 devices",
+        "exposing \"0\" devices",
+        "exposing 0 devices",
+    ];
+    let of_list = || {
+        let at = lower.find("exposing devices:")?;
+        lower[at + "exposing devices:".len()..]
+            .trim()
+            .starts_with("[]")
+            .then_some(at)
+    };
+    FORMS.iter().find_map(|form| lower.find(form)).or_else(of_list)
+}
+
+/// Where the kubelet reports in a line in lower case that it lost a plugin for RDMA, whose devices it then takes for unhealthy: `ListAndWatch ended
+/// unexpectedly for device plugin" err="…" resource="rdma/hca"`.
+pub(super) fn lost(lower: &str) -> Option<usize> {
+    const FORMS: [&str; 3] = [
+        "listandwatch ended unexpectedly",
+        "mark all resources unhealthy",
+        "device plugin endpoint stopped",
+    ];
+    let at = FORMS.iter().find_map(|form| lower.find(form))?;
+    is_of_rdma(&lower[at..]).then_some(at)
+}
+
 /// Whether the kubelet knows a plugin after this line in lower case.
 pub(super) fn succeeded(lower: &str) -> bool {
-    const FORMS: [&str; 4] = [
+    const FORMS: [&str; 5] = [
+        "got registration request from device plugin",
         "registered successfully at kubelet",
         "registered with kubelet",
         "registered with the kubelet",
@@ -53,9 +94,15 @@ pub(super) fn succeeded(lower: &str) -> bool {
 
 /// Whether a line in lower case shows that a plugin of this log offers devices of RDMA.
 pub(super) fn is_of_our_plugin(lower: &str) -> bool {
-    let is_of_plugin = ["device plugin", "device-plugin", "plugins_registry", ".sock"]
-        .iter()
-        .any(|words| lower.contains(words));
+    let is_of_plugin = [
+        "device plugin",
+        "device-plugin",
+        "dev-plugin",
+        "plugins_registry",
+        ".sock",
+    ]
+    .iter()
+    .any(|words| lower.contains(words));
     is_of_plugin && is_of_rdma(lower)
 }
 
@@ -84,6 +131,19 @@ mod tests {
         let image =
             "kubelet[2212]: \"pullimage failed\" image=\"registry/rdma-tools:latest\" err=\"not found\"";
         assert_eq!(failed(image), None);
+        let ended = "listandwatch ended unexpectedly for device plugin\" err=\"eof\" resource=";
+        assert!(lost(&format!("{ended}\"rdma/hca\"")).is_some());
+        assert!(lost(&format!("{ended}\"nvidia.com/gpu\"")).is_none());
+        for line in [
+            "main.go:39] no devices found.",
+            "exposing \"0\" devices",
+            "exposing devices:  []",
+        ] {
+            assert!(offers_nothing(line).is_some(), "{line}");
+        }
+        for line in ["exposing \"1000\" devices", "exposing devices:  [mlx5_0]"] {
+            assert!(offers_nothing(line).is_none(), "{line}");
+        }
         assert!(is_of_our_plugin(
             "starting rdma/hca_3 device plugin endpoint at: hca_3.sock"
         ));

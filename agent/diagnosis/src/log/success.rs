@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use self::ports::Ports;
 use super::{
+    components,
     grade::{Level, level},
     line::number,
     phrases::Phrases,
@@ -296,11 +297,14 @@ impl Successes {
                 true
             }
             // The plugin has devices in another pool.
-            K::ResourceUnavailable if symptom.text.contains("no devices in device pool, skip") => {
-                self.plugin.is_some()
-            }
-            K::ResourceUnavailable if registration::failed(&symptom.text.to_ascii_lowercase()).is_some() => {
-                before(self.registered)
+            K::ResourceUnavailable if offers_nothing(symptom) => self.plugin.is_some(),
+            K::ResourceUnavailable if is_of_registration(symptom) => before(self.registered),
+            // The pod of a component was restarted, or its driver was built, and it runs.
+            K::DriverNotReady if self.waiting.runs_after(symptom.kind, symptom.line) => true,
+            kind if components::find(&symptom.text.to_ascii_lowercase()).is_some()
+                && self.waiting.runs_after(kind, symptom.line) =>
+            {
+                true
             }
             K::DriverNotReady if waiting::for_driver(&symptom.text.to_ascii_lowercase()).is_some() => {
                 self.waiting.has_driver() || before(self.plugin)
@@ -409,6 +413,18 @@ const MANY: u64 = 4;
 /// Whether `ibv_devinfo` and the like could not open a device that they list.
 fn is_unopened(symptom: &Symptom) -> bool {
     symptom.kind == K::OpenFailed && symptom.text.trim() == "Failed to open device"
+}
+
+/// Whether the kubelet does not know a device plugin, or lost it.
+fn is_of_registration(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    registration::failed(&lower).is_some() || registration::lost(&lower).is_some()
+}
+
+/// Whether a device plugin has nothing to offer in one of its pools.
+fn offers_nothing(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    lower.contains("no devices in device pool, skip") || registration::offers_nothing(&lower).is_some()
 }
 
 /// Whether a device plugin of Kubernetes reports it.

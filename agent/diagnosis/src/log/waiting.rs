@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::cluster;
+use super::{cluster, components};
+use crate::symptom::SymptomKind;
 
 /// Words of the lines that matter here, in lower case.
 pub(super) const ANCHORS: &[&str] = &[
@@ -63,6 +64,8 @@ pub(super) struct Waiting {
     driver: Option<u64>,
     /// The last line that shows that the driver is there.
     ready: Option<u64>,
+    /// The last lines in which all containers of a component run, by what is missing without it.
+    runs: Vec<(SymptomKind, u64)>,
 }
 
 impl Waiting {
@@ -83,6 +86,10 @@ impl Waiting {
             self.scheduled.end(pod(lower));
             self.attached.end(pod(lower));
         }
+        if let Some(kind) = components::runs(lower) {
+            self.runs.retain(|(known, _)| *known != kind);
+            self.runs.push((kind, line));
+        }
         if for_driver(lower).is_some() {
             self.driver = Some(line);
         } else if shows_driver(lower) {
@@ -98,6 +105,13 @@ impl Waiting {
     /// Whether this line reports that the networks of a pod could not be attached, and the pods of all such lines started later.
     pub(super) fn is_attached(&self, line: Option<u64>) -> bool {
         line.is_some_and(|line| self.failed.contains(&line)) && self.attached.are_done()
+    }
+
+    /// Whether a pod of the component without which this is missing runs after this line.
+    pub(super) fn runs_after(&self, kind: SymptomKind, line: Option<u64>) -> bool {
+        self.runs
+            .iter()
+            .any(|(known, at)| *known == kind && line.is_some_and(|line| *at > line))
     }
 
     /// Whether the driver came that lines wait for.

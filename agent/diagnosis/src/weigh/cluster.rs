@@ -9,7 +9,13 @@ pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if let Some(step) = pods::resource(&text) {
         step
-    } else if has(&["device pool"]) {
+    } else if has(&[
+        "device pool",
+        "devices found",
+        "device found",
+        "exposing",
+        "0 devices",
+    ]) {
         "The device plugin found no device for this pool, so no pod gets one. Its lines before this one name the interfaces that it left out and the reason: it never \
         takes one that carries the node's default route. Then compare the selectors in its ConfigMap (vendors, devices, drivers, pfNames) with lspci -nnk \
         and ip -brief link on that node."
@@ -22,7 +28,13 @@ pub(super) fn resource_step(symptom: &Symptom) -> &'static str {
         resourceslices, and what the claim requests: kubectl describe resourceclaim. If the driver has no slice for this node, read the \
         log of its pod there: it must run, and register with the kubelet below /var/lib/kubelet/plugins_registry. If it has, compare the \
         selectors of the DeviceClass and of the claim with the attributes in the slice."
-    } else if has(&["regist", "dial device plugin"]) {
+    } else if has(&[
+        "regist",
+        "dial device plugin",
+        "listandwatch",
+        "resources unhealthy",
+        "endpoint stopped",
+    ]) {
         "The kubelet does not know the device plugin, so the node offers nothing of it. Check that the plugin's pod mounts both directories of the \
         kubelet, device-plugins and plugins_registry, below the kubelet's own --root-dir (/var/lib/kubelet by default), and with the same path inside \
         and outside. Delete a socket there that is left of an older plugin, use a plugin whose API version the kubelet knows, and restart the \

@@ -438,6 +438,14 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         NAMESPACE logs POD -c mofed-container, with --previous after a restart. If it was still building the driver, give it more time: \
         ofedDriver.startupProbe in the NicClusterPolicy, or a precompiled image. If the build failed, its first error is the cause."
             .into()
+    } else if ["pull image", "pulling image", "imagepull"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        "Look up whether the registry has the image that kubectl describe pod names: its tag is the version of the driver, and for a precompiled driver the kernel and the \
+        distribution, too (kubectl get nodes -o wide shows those of the node). In ofedDriver of the NicClusterPolicy, set a version that exists, or forcePrecompiled: false, so that \
+        the container builds the driver. For a private registry, add imagePullSecrets."
+            .into()
     } else if is_container {
         "Read the log of the driver container from its start: kubectl -n NAMESPACE logs POD -c mofed-container. It needs the kernel's packages of \
         headers (linux-headers-VERSION, kernel-devel-VERSION) from a repository that has this kernel: check proxy and DNS of the pod, the \

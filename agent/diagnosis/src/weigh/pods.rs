@@ -13,6 +13,17 @@ fn first(steps: &[Step], text: &str) -> Option<&'static str> {
     found.map(|(_, step)| *step)
 }
 
+/// Words of the state of a component's pod that does not run.
+const NOT_RUNNING: &[&str] = &[
+    "crashloopbackoff",
+    "back-off",
+    "imagepull",
+    "pull image",
+    "init:error",
+    "containererror",
+    "containerconfigerror",
+];
+
 /// A resource that no node offers, or that a quota does not leave.
 pub(super) fn resource(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
@@ -22,14 +33,7 @@ pub(super) fn resource(text: &str) -> Option<&'static str> {
             that adds runAsNonRoot. Until it runs, its node offers no RDMA devices: kubectl describe node NODE (Allocatable).",
         ),
         (
-            &[
-                "crashloopbackoff",
-                "back-off",
-                "imagepull",
-                "pull image",
-                "containererror",
-                "containerconfigerror",
-            ],
+            NOT_RUNNING,
             "Start the device plugin's own pod first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run. Until it does, \
             its node offers no RDMA devices, and pods that request them wait.",
         ),
@@ -38,6 +42,12 @@ pub(super) fn resource(text: &str) -> Option<&'static str> {
             "Mount the kubelet's directories plugins and plugins_registry (hostPath, type DirectoryOrCreate) into the DRA driver's pod with the same path as on the \
             node. The driver ended when it started, so the node offers no devices of it. If the kubelet has another --root-dir, name that; dynamic resource \
             allocation must be on in kubelet and API server; then restart the driver's pod.",
+        ),
+        (
+            &["topology locality", "topologyaffinity"],
+            "Let the pod request what one NUMA node has: the kubelet's topology manager (policy single-numa-node or restricted) found none with all of its CPUs, GPUs and \
+            adapters free. Compare nvidia-smi topo -m and cat /sys/class/infiniband/*/device/numa_node with the pod's limits, and request fewer of each, or devices of one \
+            node; or set topologyManagerPolicy: best-effort for the kubelet and restart it. Then delete the failed pod.",
         ),
         (
             &["exceeded quota"],
@@ -67,6 +77,11 @@ pub(super) fn resource(text: &str) -> Option<&'static str> {
 /// A network that could not be attached.
 pub(super) fn network(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
+        (
+            NOT_RUNNING,
+            "Start the pod of the network plugin on this node first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run (an image that the registry \
+            does not have, a missing secret or right). Until it runs, pods with its networks do not start there.",
+        ),
         (
             &["not of type ipoib"],
             "Use macvlan, ipvlan or host-device for this network: ipoib-cni stands only on an interface of IP over InfiniBand, and the master is another \
@@ -147,6 +162,12 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             log: kubectl -n kube-system logs -l app=ib-kubernetes. Until it succeeds, pods of this network are not in the partition.",
         ),
         (
+            &["bringing interface up", "bring interface up", "set interface up"],
+            "Look in the kernel log of the node for why the driver could not bring the virtual function up in the pod: journalctl -k | grep -e PF -e ADDRESS. If the function is busy, an \
+            earlier attempt or another pod still uses it: delete the failed pod, so that it is tried again, and end what holds the function. If it happens when many pods start \
+            at the same time, update sriov-cni and the adapter's driver and firmware.",
+        ),
+        (
             &["link not found for interface"],
             "Look where the device is: ip link and rdma link show on the node. If a pod that ended still has it, delete that pod (lsns -t net lists the \
             namespaces); then restart the DRA driver's pod, so that it lists the devices again, and delete the failed pod.",
@@ -185,6 +206,11 @@ pub(super) fn start(text: &str) -> Option<&'static str> {
 /// A virtual function that could not be configured.
 pub(super) fn function(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
+        (
+            NOT_RUNNING,
+            "Start the pod of the SR-IOV operator or its daemon first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run. Until it does, no virtual \
+            function is created or configured on its node.",
+        ),
         (
             &["lastsyncerror", "draining"],
             "Look for what blocks the drain of the node: kubectl get pdb -A, and the pods that the daemon's log names as not ended (Draining failed with). The SR-IOV \
@@ -275,6 +301,12 @@ pub(super) fn policy(text: &str) -> Option<&'static str> {
 /// What to do where a container runtime may not raise the limit of locked memory of a container.
 pub(super) fn limit(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
+    if text.contains("propagate rlimit") {
+        return Some(
+            "Give slurmd the limit that jobs need: LimitMEMLOCK=infinity in a drop-in of slurmd.service (systemctl edit slurmd), then restart slurmd. It may not give a job more than it \
+            has. PropagateResourceLimitsExcept=MEMLOCK in slurm.conf keeps it from taking the limit of the node where the job was submitted. srun sh -c 'ulimit -l' prints the result.",
+        );
+    }
     log::refuses_limit(&text).then_some(
         "Raise the limit of the container runtime itself: it may not give a container more than it has. Rootless Docker and Podman: LimitMEMLOCK=infinity in a drop-in of \
         user@.service, and '* - memlock unlimited' in a file in /etc/security/limits.d, then log in again. In a container of LXC, Incus or Proxmox: \

@@ -93,6 +93,11 @@ fn remedy_here(node: &Node, runtime: &Runtime) -> Option<String> {
             "Raise the memlock limit of the unit that runs {name} to unlimited; new containers inherit it. Or start the container with docker run --ulimit \
              memlock=-1:-1. (--cap-add IPC_LOCK helps only a process that runs as root in the container.)\n{raise}"
         ),
+        _ if runtime.is_scheduler() => {
+            format!(
+                "Raise the memlock limit of the unit that runs {name} to unlimited; new jobs inherit it.\n{raise}"
+            )
+        }
         _ => format!(
             "Raise the memlock limit of the unit that runs {name} to unlimited; new pods inherit it. Or grant the pod the \
              capability IPC_LOCK.\n{raise}"
@@ -145,7 +150,7 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 Some(&OF_THE_KUBELET),
                 format!("the kubelet itself {may_lock}; pods do not inherit its limit"),
             ),
-            "slurmd" => (None, format!("jobs of slurmd (pid {pid}) {may_lock}")),
+            name if runtime.is_scheduler() => (None, format!("jobs of {name} (pid {pid}) {may_lock}")),
             name @ ("dockerd" | "podman") => (None, format!("containers of {name} (pid {pid}) {may_lock}")),
             name => (None, format!("pods of {name} (pid {pid}) {may_lock}")),
         };

@@ -98,6 +98,12 @@ fn low_limits_of_slurmd_the_kubelet_and_this_process_are_found() {
     });
     assert_eq!(of(&slurm, &auto(), "memlock-low"), ["slurmd warning"]);
     assert!(message(&slurm, &auto(), "memlock-low").contains("jobs of slurmd"));
+    let pbs = node("hfi1-opa", |tree| {
+        tree.write("proc/1200/limits", limits.clone()).unwrap();
+        tree.write("proc/1200/comm", "pbs_mom\n").unwrap();
+    });
+    assert_eq!(of(&pbs, &auto(), "memlock-low"), ["pbs_mom warning"]);
+    assert!(message(&pbs, &auto(), "memlock-low").contains("jobs of pbs_mom"));
     let kubelet = node("h100-connectx7", |_| {});
     assert_eq!(of(&kubelet, &auto(), "memlock-low"), [""; 0]);
     assert_eq!(

@@ -260,7 +260,7 @@ pub(super) fn is_shell(line: &Line<'_>) -> bool {
     is_at_host && ends_prompt() || trimmed.starts_with("$ ./")
 }
 
-/// A value that only one machine has: `Local host: n110502`, `fw_ver: 22.41.1000`, `CA 'mlx5_0'`.
+/// A value that only one machine has: `Local host: n110502`, `fw_ver: 22.41.1000`, `CA 'mlx5_0'`, a row of `rdma link`.
 pub(super) fn is_own_value(line: &Line<'_>) -> bool {
     const NAMES: [&str; 12] = [
         "local host",
@@ -285,7 +285,14 @@ pub(super) fn is_own_value(line: &Line<'_>) -> bool {
             && !value.contains(['<', '%', '.', ' '])
             || NAMES.contains(&name.trim()) && value.starts_with(|c: char| c.is_ascii_digit())
     });
-    named || trimmed.starts_with("ca '") && trimmed.ends_with('\'')
+    // `link mlx5_7/1 state ACTIVE physical_state LINK_UP netdev net1`.
+    let is_link = || {
+        let port = trimmed
+            .strip_prefix("link ")
+            .and_then(|rest| rest.split_once(" state "));
+        port.is_some_and(|(port, rest)| port.contains('/') && rest.contains("physical_state "))
+    };
+    named || trimmed.starts_with("ca '") && trimmed.ends_with('\'') || is_link()
 }
 
 /// A version of a system, a driver or a library that stands for itself: `- OS version: Ubuntu 18.04`, `|NCCL|2.4.2|`, the whole name of a

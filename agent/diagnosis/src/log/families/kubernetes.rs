@@ -35,7 +35,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     // runc names the limit by its number, crun by its name.
     (&["setting rlimit type 8"], K::MemlockWarning),
-    (&["setrlimit", "rlimit_memlock"], K::MemlockWarning),
+    (
+        &["setrlimit", "rlimit_memlock", "not permitted"],
+        K::MemlockWarning,
+    ),
+    (&["setrlimit", "rlimit_memlock", "failed"], K::MemlockWarning),
+    (&["setrlimit", "rlimit_memlock", "error"], K::MemlockWarning),
+    (&["memlock", "ulimit", "not permitted"], K::MemlockWarning),
     (&["rdma device", "rdma_cm", "not found"], K::CmUnavailable),
     (&["ifaddr of", "not found"], K::InterfaceHidden),
     (
@@ -46,6 +52,10 @@ pub(super) const ROWS: &[Row] = &[
         &["rdma is required in the configuration", "not rdma device"],
         K::ModuleMissing,
     ),
+    // The kernel has no such socket of netlink until ib_core is loaded.
+    (&["rdma", "mode", "protocol not supported"], K::ModuleMissing),
+    (&["rdma", "netlink", "protocol not supported"], K::ModuleMissing),
+    (&["netlink_rdma", "socket"], K::ModuleMissing),
     // Apptainer.
     (&["mount source /dev/infiniband", "exist"], K::DeviceAbsent),
     (&["rdma device", "not found"], K::ModuleMissing),
@@ -53,11 +63,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing rdma device spec"], K::ModuleMissing),
     (&["non-rdma device"], K::ModuleMissing),
     (&["no allocatable devices"], K::ResourceUnavailable),
-    (&["unresolvable cdi devices", "mlx5"], K::ResourceUnavailable),
-    (&["unresolvable cdi devices", "rdma"], K::ResourceUnavailable),
     (&["guid is not valid"], K::FunctionUnconfigured),
     // Docker's plugin for virtual functions.
     (&["createnetwork:", "enable sriov"], K::FunctionUnconfigured),
+    // KubeVirt: the networks of the pod do not name a function for the virtual machine.
+    (&["failed to create sr-iov host devices"], K::NetworkAttachFailed),
     (&["sriov", "failed to load netconf"], K::NetworkAttachFailed),
     (&["sri-ov cni", "failed"], K::NetworkAttachFailed),
     (&["sriov-cni", "failed"], K::NetworkAttachFailed),

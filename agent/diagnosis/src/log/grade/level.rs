@@ -48,9 +48,17 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             // NCCL has no other level for what goes wrong.
             "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
             "Fatal" if after == Some(':') => Some(Level::Error),
+            // An event of Kubernetes has two types, and what fails is of this one.
+            "Warning" if is_failed_event(&head[place..]) => Some(Level::Error),
             "WARN" | "WARNING" | "Warning" => Some(Level::Warning),
             "ERROR" | "ERR" | "FATAL" | "CRITICAL" | "CRIT" | "EMERG" | "ALERT" => Some(Level::Error),
             "info" | "debug" | "trace" | "notice" | "dbg" if marked => Some(Level::Info),
+            // Slurm: `[78.0] debug2: _set_limit: …`.
+            "debug" | "debug2" | "debug3" | "debug4" | "debug5" | "verbose"
+                if after == Some(':') && matches!(before, None | Some(' ')) =>
+            {
+                Some(Level::Info)
+            }
             "warn" | "warning" if marked => Some(Level::Warning),
             "error" | "err" | "fatal" | "critical" | "crit" if marked => Some(Level::Error),
             // GPFS: `[I] VERBS RDMA started.`
@@ -74,4 +82,19 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
         }
     }
     None
+}
+
+/// Whether the rest of an event of Kubernetes, behind its type, has a reason that says that something failed: `FailedCreatePodSandBox   17s`,
+/// `TopologyAffinityError`. What only may be over soon (`Unhealthy`, `NodeNotReady`) is none.
+fn is_failed_event(rest: &str) -> bool {
+    /// Parts of the reasons of autoscalers, of services and of pods that end.
+    const OTHERS: [&str; 5] = ["Metric", "Scale", "Endpoint", "PreStop", "KillPod"];
+    let reason = rest.split_whitespace().next().unwrap_or_default();
+    let capitals = reason.bytes().filter(u8::is_ascii_uppercase).count();
+    // `Warning Failed to open …` is a sentence; two spaces or more separate columns.
+    let is_name = reason.starts_with(|c: char| c.is_ascii_uppercase())
+        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && (capitals > 1 || rest.starts_with(' '));
+    let fails = reason.starts_with("Failed") || reason.ends_with("Error") || reason.ends_with("BackOff");
+    is_name && fails && !OTHERS.iter().any(|part| reason.contains(part))
 }

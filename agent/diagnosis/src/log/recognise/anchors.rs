@@ -6,9 +6,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 
 use super::nearby;
 use crate::log::{
-    attach, cluster, codes, compile, connection, ended, fabric, families, grade::failures, grammar, loader,
-    marks, memory, nvme, operator, packages, passthrough, pods, ranks, registration, settings, success,
-    trace, waiting, wrapped,
+    attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
+    grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, ranks, registration,
+    settings, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -105,6 +105,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         compile::ANCHORS,
         attach::ANCHORS,
         cluster::ANCHORS,
+        components::ANCHORS,
         operator::ANCHORS,
         pods::ANCHORS,
         fabric::ANCHORS,
