@@ -1,5 +1,6 @@
 //! The verbs or connection-manager operation that a line is about, whatever the program that wrote it.
 
+mod made;
 mod meaning;
 mod vendor;
 
@@ -261,6 +262,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("rdma_cm_create_event_channel", CmOpen),
         ("rdma_cm_get_devices", Open),
         ("binding cm id", CmAddress),
+        ("binding rdma/cm id", CmAddress),
+        ("bind rdma addr", CmAddress),
+        ("rdma listen", CmAddress),
         ("bind network portal", CmAddress),
         ("rdma_getaddrinfo", CmAddress),
         ("resolve addr", CmAddress),
@@ -352,8 +356,13 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
     let found = OPERATIONS
         .find(lower)
         .filter(is_name)
-        .min_by_key(|found| (is_place(lower, *found), found.index, found.start))?;
-    Some((PHRASES.get(found.index)?.1, found.start))
+        .min_by_key(|found| (is_place(lower, *found), found.index, found.start));
+    let named = found.and_then(|found| Some((PHRASES.get(found.index)?.1, found.start)));
+    // The name of a call that says no more than that it is one gives way to words that say what it made.
+    named
+        .filter(|(operation, _)| *operation != Operation::Call)
+        .or_else(|| Some((Operation::Create, made::made(lower)?)))
+        .or(named)
 }
 
 /// Whether the words are the name of the function or file in which the program wrote the line, which is not what failed:

@@ -341,6 +341,11 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
             Some(Errno::EPERM | Errno::EACCES),
         ) => SymptomKind::NotPermitted,
         (SymptomKind::AddressUnresolved, Some(Errno::EADDRINUSE)) => SymptomKind::AddressInUse,
+        // The device is found, and no one answers for the address of the peer.
+        (
+            SymptomKind::AddressUnresolved,
+            Some(errno @ (Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH)),
+        ) => SymptomKind::of_connect(errno),
         (SymptomKind::CmFailed, Some(errno)) => match SymptomKind::of_connect(errno) {
             // The kernel's storage clients return EIO for any refusal of the other end.
             SymptomKind::ConnectFailed | SymptomKind::DeviceGone => kind,
