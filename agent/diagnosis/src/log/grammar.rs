@@ -34,6 +34,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "inter-node cfg",
     "lag map",
     "dkms",
+    "modpost",
     "depends",
     "dependency problems",
     "needed by",
