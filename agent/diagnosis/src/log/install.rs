@@ -251,17 +251,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_builds_and_refused_images_are_read_and_those_of_others_are_not() {
+    fn builds_of_packages_of_gpu_drivers_and_of_other_stacks_are_read() {
         for (line, expected) in [
-            (
-                "consult /var/lib/dkms/mlnx-ofed-kernel/24.07/build/make.log for more information.",
-                Some(K::DriverNotBuilt),
-            ),
-            (
-                "dkms autoinstall on 6.8.0-45 failed for efa(10)",
-                Some(K::DriverNotBuilt),
-            ),
-            ("dkms autoinstall on 6.8.0-45 failed for virtualbox(10)", None),
             (
                 "consult /var/lib/dkms/nvidia/545.29.02/build/make.log for more information.",
                 Some(K::DriverNotBuilt),
@@ -275,6 +266,24 @@ mod tests {
                 "error: modpost: \"drm_dev_register\" [/build/ast.ko] undefined!",
                 None,
             ),
+        ] {
+            let found = build(line).or_else(|| firmware_tool(line));
+            assert_eq!(found.map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn failed_builds_and_refused_images_are_read_and_those_of_others_are_not() {
+        for (line, expected) in [
+            (
+                "consult /var/lib/dkms/mlnx-ofed-kernel/24.07/build/make.log for more information.",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "dkms autoinstall on 6.8.0-45 failed for efa(10)",
+                Some(K::DriverNotBuilt),
+            ),
+            ("dkms autoinstall on 6.8.0-45 failed for virtualbox(10)", None),
             ("dkms: efa 2.10 installed", None),
             (
                 "dpkg: error processing package mlnx-ofed-kernel-dkms (--configure):",
