@@ -14,6 +14,7 @@ mod limits;
 mod message;
 mod modules;
 mod network;
+mod permission;
 mod platform;
 mod pods;
 mod settings;
@@ -33,12 +34,13 @@ pub(crate) use job::{
     application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,
 };
 pub(crate) use library::gpu_initiated;
-pub(crate) use limits::{memlock, permission, resources};
+pub(crate) use limits::{memlock, resources};
 pub(crate) use message::{backend, in_use, module_build, peer_settings, storage_access, unsupported};
 pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
 };
+pub(crate) use permission::permission;
 pub(crate) use platform::{device_assignment, firmware_file, firmware_tool, tool_access};
 pub(crate) use settings::settings;
 

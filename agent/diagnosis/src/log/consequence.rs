@@ -1,6 +1,7 @@
 //! Which failures in a log follow from an earlier one.
 
 mod kinds;
+mod lnet;
 mod start;
 
 use rdma_health_protocol::{Errno, WcStatus};
@@ -159,6 +160,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         end_opening,
         go_on_without,
         follow_report,
+        lnet::end_start,
     ] {
         find_end(symptoms);
     }

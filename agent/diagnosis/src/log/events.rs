@@ -81,6 +81,8 @@ const ASYNC_LABELS: &[&str] = &[
     "ib_event_",
     "got fatal event",
     "gid table changed",
+    // SCST's: `dev:mlx5_0 HCA evt: local catastrophic error`.
+    " evt: ",
 ];
 
 /// What says that an end of a connection was wanted, in lower case.
@@ -154,8 +156,11 @@ fn numbered_event(lower: &str) -> Option<(Event, &str)> {
 
 /// An event with the error number behind its status: an address or a connection for which no answer came.
 fn with_status(event: Event, rest: &str) -> Event {
-    let is_late = after(rest, "status ").is_some_and(|rest| {
-        let digits = rest.strip_prefix("-110").unwrap_or("x");
+    let is_late = after(rest, "status").is_some_and(|rest| {
+        let digits = rest
+            .trim_start_matches([' ', '=', ':'])
+            .strip_prefix("-110")
+            .unwrap_or("x");
         !digits.starts_with(|c: char| c.is_ascii_alphanumeric())
     });
     match event {
@@ -208,7 +213,7 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
         (Event::Symptom(SymptomKind::AddressUnresolved), Some(Errno::ETIMEDOUT)) => {
             Event::Symptom(SymptomKind::PeerUnreachable)
         }
-        (event, _) => event,
+        (event, _) => with_status(event, rest),
     })
 }
 
@@ -269,13 +274,14 @@ const KERNEL_ASYNC: [(&str, Event); 19] = [
     ("gid changed", Event::Harmless),
 ];
 
-/// The asynchronous event that a line of the kernel names with its number, whatever stands before it: `nvme nvme0: QP event port error (10)`,
-/// `rtrs_client L3326: Handling event: port error (10).`
+/// The asynchronous event that a line of the kernel names with its number or its device, whatever stands before it: `nvme nvme0: QP event port
+/// error (10)`, `rtrs_client L3326: Handling event: port error (10).`, `rpcrdma: QP fatal error on device mlx5_0`.
 fn numbered_async_event(lower: &str) -> Option<Event> {
     let numbered = KERNEL_ASYNC.iter().enumerate().find(|(number, (name, _))| {
-        lower
-            .match_indices(name)
-            .any(|(at, _)| lower[at + name.len()..].starts_with(&format!(" ({number})")))
+        lower.match_indices(name).any(|(at, _)| {
+            let rest = &lower[at + name.len()..];
+            rest.starts_with(&format!(" ({number})")) || rest.starts_with(" on device ")
+        })
     });
     numbered.map(|(_, (_, event))| *event)
 }

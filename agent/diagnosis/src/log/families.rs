@@ -3,6 +3,7 @@
 //! A row is the least text that identifies the message: all its phrases, in lower case, in any order. The first row that matches
 //! applies, so a row with more phrases comes before one with fewer.
 
+mod about;
 mod collectives;
 mod hpc;
 mod kernel;
@@ -13,7 +14,9 @@ mod tools;
 use std::sync::LazyLock;
 
 use super::{
-    attach, cluster, codes, compile, components, fabric, grammar, operator,
+    attach, cluster, codes, compile, components, fabric, grammar,
+    line::number,
+    operator,
     phrases::{Occurrence, Phrases},
     pods, services,
 };
@@ -39,9 +42,6 @@ const NCCL: &[Row] = &[
     (&["ei0013"], K::PeerUnreachable),
     (&["hccl", "socket establish timeout"], K::PeerUnreachable),
     (&["provider verbs output empty list"], K::NoDevice),
-    // The address of the peer is not one that the device can reach.
-    (&["into address vector"], K::PeerUnreachable),
-    (&["fi_av_insert"], K::PeerUnreachable),
     // NCCL's failover between the devices of a rank.
     (&["net/ib", "failed devices out of"], K::PeerUnreachable),
     (
@@ -145,7 +145,6 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["init failed for transport"], K::BackendFailed),
     (&["init failed for remote transport"], K::BackendFailed),
     // Mercury.
-    (&["requested ofi provider"], K::BackendMissing),
     (&["re-compile libfabric with support"], K::BackendMissing),
     (&["memory_peers/", "no such file"], K::GdrDisabled),
     (
@@ -265,6 +264,8 @@ const DPDK: &[Row] = &[
     (&["failed to load driver", "mlx"], K::OpenFailed),
     (&["mlx5", "failed to initialize device context"], K::OpenFailed),
     (&["devx", "not supported"], K::CreateRefused),
+    (&["failed to allocate devx uar"], K::ResourceLimit),
+    (&["mlx5dv_dr_create_domain failed"], K::CreateRefused),
 ];
 
 /// All rows.
@@ -311,13 +312,18 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
         let is_better = best.is_none_or(|best| found.index < best.index);
-        let matches = |(phrases, _): &&&Row| phrases.iter().all(|phrase| stands(lower, phrase));
+        let matches = |(phrases, _): &&&Row| {
+            phrases
+                .iter()
+                .all(|phrase| stands(lower, phrase) && has_code(lower, phrase))
+        };
         if is_better && ALL.get(found.index).as_ref().is_some_and(matches) {
             best = Some(found);
         }
     }
     let of_row = best.and_then(|best| Some((ALL.get(best.index)?.1, best.start)));
     of_row
+        .or_else(|| about::find(lower))
         .or_else(|| grammar::find(lower))
         .or_else(|| cluster::find(lower))
         .or_else(|| components::find(lower))
@@ -337,6 +343,23 @@ fn stands(lower: &str, phrase: &str) -> bool {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
         !is_letter(before) && !is_letter(bytes.get(at + phrase.len()))
     })
+}
+
+/// Whether a phrase that ends with the beginning of a code, `fw_status: 0x`, stands before one that is not 0.
+fn has_code(lower: &str, phrase: &str) -> bool {
+    !phrase.ends_with("0x")
+        || lower.match_indices(phrase).any(|(at, _)| {
+            let digits = &lower[at + phrase.len() - "0x".len()..];
+            number(digits).is_none_or(|code| code != 0)
+        })
+}
+
+/// The first phrases of all rows.
+pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
+    let about = about::ROWS.iter();
+    all()
+        .chain(about)
+        .filter_map(|(phrases, _)| phrases.first().copied())
 }
 
 /// Whether a row applies to a line of level information, too: what NCCL reports there about its choice of network.

@@ -179,6 +179,12 @@ pub(super) fn fails_before(lower: &str) -> bool {
     is_ended || has_word() || operation(clause).is_some()
 }
 
+/// Whether a text in lower case has a word of failure, or an error number.
+pub(super) fn fails(lower: &str) -> bool {
+    let has_word = || LISTS.failures.find(lower).any(|found| is_failure(lower, found));
+    has_word() || code::negative(lower).is_some()
+}
+
 /// Whether a word of failure stands alone and is neither negated nor the name of a setting or of a counter.
 fn is_failure(lower: &str, found: Occurrence) -> bool {
     const NEGATIONS: [&str; 9] = [

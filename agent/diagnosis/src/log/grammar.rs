@@ -36,6 +36,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "inter-node cfg",
     "lag map",
     "dkms",
+    "modpost",
     "depends",
     "dependency problems",
     "needed by",

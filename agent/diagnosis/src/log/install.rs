@@ -133,16 +133,22 @@ fn refused_package(lower: &str) -> Option<(K, usize)> {
 /// DKMS or an installer could not build a module of the RDMA stack for the kernel. The messages name the module in a path or before a
 /// version.
 pub(super) fn build(lower: &str) -> Option<(K, usize)> {
-    const BUILDS: [&str; 6] = [
+    const BUILDS: [&str; 11] = [
         "dkms",
+        "modpost",
+        "rebuild failed",
+        "rpm build errors",
+        "file not found by glob",
+        "topdir/",
         "installation failed",
         "failed to install",
         "failed to build",
         "mlnx_add_kernel_support",
         "mlnxofedinstall",
     ];
-    const FAILS: [&str; 9] = [
+    const FAILS: [&str; 10] = [
         "make.log",
+        "undefined!",
         "error:",
         "bad return status",
         "bad exit status",
@@ -155,7 +161,17 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
     let Some(at) = BUILDS.iter().find_map(|words| lower.find(words)) else {
         return refused_package(lower);
     };
-    (names_package(lower) && FAILS.iter().any(|word| lower.contains(word))).then_some((K::DriverNotBuilt, at))
+    // The driver of the GPU: without it, an adapter reaches no memory of it.
+    let of_gpu = || {
+        ["dkms/nvidia/", "failed for nvidia("]
+            .iter()
+            .any(|words| lower.contains(words))
+    };
+    // A module of another stack or file system that uses functions of the RDMA stack: `modpost: "ib_umem_get" [….ko] undefined!`.
+    let of_symbol =
+        || ["\"ib_", "\"rdma_"].iter().any(|symbol| lower.contains(symbol)) && lower.contains("modpost");
+    ((names_package(lower) || of_gpu() || of_symbol()) && FAILS.iter().any(|word| lower.contains(word)))
+        .then_some((K::DriverNotBuilt, at))
 }
 
 /// The kernel kept a tool from the registers of a device: `Lockdown: mstflint: Direct PCI access is restricted`. Other programs use them for
@@ -233,6 +249,28 @@ pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn builds_of_packages_of_gpu_drivers_and_of_other_stacks_are_read() {
+        for (line, expected) in [
+            (
+                "consult /var/lib/dkms/nvidia/545.29.02/build/make.log for more information.",
+                Some(K::DriverNotBuilt),
+            ),
+            ("error: kernel-mft rebuild failed!", Some(K::DriverNotBuilt)),
+            (
+                "error: modpost: \"ib_umem_get\" [/build/lustre/ko2iblnd.ko] undefined!",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "error: modpost: \"drm_dev_register\" [/build/ast.ko] undefined!",
+                None,
+            ),
+        ] {
+            let found = build(line).or_else(|| firmware_tool(line));
+            assert_eq!(found.map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
 
     #[test]
     fn failed_builds_and_refused_images_are_read_and_those_of_others_are_not() {

@@ -118,16 +118,29 @@ pub(super) fn answered(lower: &str) -> Option<(K, usize)> {
 /// `nvme nvme0: Connect command failed, error wo/DNR bit: 6`.
 pub(super) fn refused_connect(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("connect command failed, error wo/dnr bit")?;
-    let status = after(&lower[at..], "bit:").and_then(number);
-    Some((status.map_or(K::StorageRefused, of_status), at))
+    let status = after(&lower[at..], "bit:")?;
+    // A negative number is an error number of this host.
+    if status.trim_start().starts_with('-') {
+        return Some((K::CmFailed, at));
+    }
+    Some((number(status).map_or(K::StorageRefused, of_status), at))
 }
 
 /// The status with which a target answers Connect (NVMe over Fabrics 1.1, 3.3): what it does not understand, or whom it refuses.
 fn of_status(status: u64) -> K {
     /// Incompatible Format, Invalid Parameters.
     const DIFFERS: [u64; 4] = [0x80, 0x180, 0x82, 0x182];
-    if DIFFERS.contains(&(status & 0x3fff)) {
+    /// Command Abort Requested, Host Path Error, Host Aborted Command: this host gave up, because no answer came or the connection broke.
+    const GIVEN_UP: [u64; 3] = [0x07, 0x370, 0x371];
+    /// Controller Busy.
+    const BUSY: [u64; 2] = [0x81, 0x181];
+    let status = status & 0x3fff;
+    if DIFFERS.contains(&status) {
         K::PeerDiffers
+    } else if GIVEN_UP.contains(&status) {
+        K::PeerUnreachable
+    } else if BUSY.contains(&status) {
+        K::ResourceLimit
     } else {
         K::StorageRefused
     }

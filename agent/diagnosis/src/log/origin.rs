@@ -131,7 +131,9 @@ fn has_process(text: &str) -> bool {
 
 /// The kernel's time since boot, or a time in seconds: `[ 8201.173] `.
 fn is_since_boot(trimmed: &str) -> bool {
-    let inner = trimmed.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    // Mercury begins its lines with a hash.
+    let bare = trimmed.strip_prefix("# ").unwrap_or(trimmed);
+    let inner = bare.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     inner.is_some_and(|(inner, _)| {
         let (seconds, rest) = inner.trim().split_once('.').unwrap_or_default();
         let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -159,6 +161,7 @@ mod tests {
             "2026-11-22T10:11:12 ERROR",
             "Jan 10 10:11:12 node kernel: ib0: x",
             "[ 8201.1] ib0: x",
+            "# [1923.972185] mercury->cls: [error] na_ofi.c:2872",
             "n1:1:9 [0] NCCL WARN x",
             "[rank3]: x",
             "E0421 11:56:59.774282  709103 nixl_agent.cpp:259] x",

@@ -148,6 +148,11 @@ impl Owners {
         }
     }
 
+    /// Whether a function is known to be an RDMA adapter or a GPU.
+    fn is_ours(&self, function: &str) -> bool {
+        self.functions.get(function) == Some(&true)
+    }
+
     /// Whether a function is known to be neither an RDMA adapter nor a GPU.
     pub(super) fn is_other(&self, function: &str) -> bool {
         let source = || {
@@ -178,7 +183,12 @@ impl Owners {
     pub(super) fn settle(&self, symptoms: &mut Vec<Symptom>) {
         let is_of_kernel =
             |symptom: &Symptom| is_of_function(symptom.kind) || symptom.software == Some(Software::Kernel);
+        let below = self.affected.iter().find(|function| self.is_ours(function));
         for symptom in symptoms.iter_mut().filter(|symptom| is_of_kernel(symptom)) {
+            // A port counts for what it leads to.
+            if symptom.kind == K::PciFault && is_of_port(symptom) && below.is_some() {
+                symptom.named.function = below.cloned();
+            }
             let function = symptom.named.function.as_deref();
             let is_below = || is_of_port(symptom) && self.affects_others();
             if function.is_some_and(|function| self.is_other(function)) || is_below() {

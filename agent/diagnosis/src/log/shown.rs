@@ -183,7 +183,13 @@ fn row(lower: &str) -> Option<Option<u64>> {
 
 /// Whether a line in lower case is a row of `ulimit -a` with a limit that is enough for any job: a fact, and no warning.
 pub(super) fn has_ample_memlock(lower: &str) -> bool {
-    row(lower).is_some_and(|limit| limit.is_none_or(|bytes| bytes >= AMPLE_MEMLOCK))
+    row(lower).is_some_and(|limit| limit.is_none_or(|bytes| bytes >= AMPLE_MEMLOCK)) || is_unlimited(lower)
+}
+
+/// Whether a line in lower case is the row of `/proc/PID/limits` with no limit: `max locked memory   unlimited   unlimited   bytes`.
+fn is_unlimited(lower: &str) -> bool {
+    let values = lower.trim_start().strip_prefix("max locked memory");
+    values.is_some_and(|values| values.split_whitespace().next() == Some("unlimited"))
 }
 
 impl Shown {

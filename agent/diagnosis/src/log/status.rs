@@ -43,12 +43,18 @@ const VAGUE: [WcStatus; 4] = [
     WcStatus::RemAbortErr,
 ];
 
+/// What stands between the name of the interface and that of a status.
+pub(super) const LABEL_OF_NAMES: &str = "_wc_";
+
 /// What must precede the number of a status, in lower case. The words of the second part must occur, too.
 const LABELS: &[(&str, &[&str])] = &[
     ("failed status", &[]),
     ("send status", &[]),
     ("recv status", &[]),
-    ("failed", &["kiblnd_tx_complete", "kiblnd_rx_complete"]),
+    (
+        "failed",
+        &["kiblnd_tx_complete", "kiblnd_rx_complete", "kiblnd_complete"],
+    ),
     ("status number", &[]),
     ("wc status", &[]),
     ("wc.status", &[]),
@@ -80,6 +86,8 @@ const LABELS: &[(&str, &[&str])] = &[
     ("state error", &["wc", "cq"]),
     // What a check expected, then what it found: `wc.status == IBV_WC_SUCCESS (12 vs. 0)`.
     ("ibv_wc_success", &["wc"]),
+    // The kernel's: `wc.status != IB_WC_SUCCESS 12`.
+    ("ib_wc_success", &["wc"]),
     // Gloo's: `wc->status == IBV_WC_SUCCESS. 12 vs 0.`
     ("ibv_wc_success.", &["wc"]),
 ];
@@ -166,23 +174,27 @@ pub(super) fn names_status(lower: &str) -> bool {
     symbol(lower).is_some()
 }
 
-/// `IBV_WC_RETRY_EXC_ERR`, in any case of letters.
+/// `IBV_WC_RETRY_EXC_ERR` of libibverbs and `IB_WC_RETRY_EXC_ERR` of the kernel, in any case of letters.
 fn symbol(lower: &str) -> Option<WcStatus> {
     if lower.contains("0 occurrences") {
         return None;
     }
-    let mut rest = lower;
-    while let Some(found) = after(rest, "ibv_wc_") {
+    lower.match_indices(LABEL_OF_NAMES).find_map(|(at, label)| {
+        let before = &lower[..at];
+        let of_kernel = || {
+            let rest = before.strip_suffix("ib")?;
+            Some(!rest.ends_with(|c: char| c.is_ascii_alphanumeric()))
+        };
+        if !(before.ends_with("ibv") || of_kernel() == Some(true)) {
+            return None;
+        }
+        let found = &lower[at + label.len()..];
         let end = found
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(found.len());
         let named = WcStatus::named(&found[..end.min(40)].to_ascii_uppercase());
-        if let Some(status) = named.filter(|_| !is_count_of_none(&found[end..])) {
-            return Some(status);
-        }
-        rest = &found[end..];
-    }
-    None
+        named.filter(|_| !is_count_of_none(&found[end..]))
+    })
 }
 
 /// Whether the text after the name of a status counts none of it: ` count: 0`, `=0`, ` 0, `.

@@ -394,7 +394,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
         ),
         (
             "[ 101.1] nvme nvme0: address resolution error (-110)",
-            K::AddressUnresolved,
+            K::ConnectTimedOut,
         ),
         ("\t\tState: Initializing", K::PortInitializing),
         (

@@ -172,12 +172,53 @@ pub(crate) fn admission(case: &Case<'_>, scales: &mut Scales) {
     logged(case, scales);
 }
 
+/// What to do where the number of virtual functions could not be set, by what the kernel answered. An operator repeats the answer in the status
+/// of the node (`lastSyncError`).
+fn count_step(text: &str) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if !has(&["sriov_numvfs"]) {
+        return None;
+    }
+    if has(&["resource busy"]) {
+        return Some(
+            "The kernel changes the number of virtual functions only from 0: echo 0 > /sys/class/net/PF/device/sriov_numvfs first. That waits for, or breaks, \
+            whatever uses a function now: drain the node, and end pods and virtual machines that have one. Only one program may set the number: an \
+            operator, a udev rule or a script.",
+        );
+    }
+    if has(&["allocate memory", "no space left"]) {
+        return Some(
+            "The functions find no PCI address range or bus number. In the host's firmware setup, enable SR-IOV and Above 4G Decoding, or boot with \
+            pci=realloc; then the adapter itself must allow as many: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS. The kernel log says what is missing: \
+            journalctl -k | grep -e VF -e BAR.",
+        );
+    }
+    if has(&["out of range", "invalid argument"]) {
+        return Some(
+            "The adapter does not offer so many virtual functions: compare with cat /sys/class/net/PF/device/sriov_totalvfs. Its firmware sets the limit: \
+            mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (Broadcom and Intel: the adapter's menu in the firmware setup of the host), then reset the \
+            adapter or restart the node.",
+        );
+    }
+    if has(&["no such file"]) {
+        return Some(
+            "The function has no file sriov_numvfs, so it offers no virtual functions: SR-IOV is switched off in the adapter's firmware (mlxconfig -d ADDRESS set \
+            SRIOV_EN=1 NUM_OF_VFS=N, then reset the adapter) or in the firmware setup of the host, its driver is not loaded, or the function is a virtual \
+            one itself: lspci -vs ADDRESS | grep SR-IOV.",
+        );
+    }
+    None
+}
+
 /// What to do about a virtual function that could not be configured, as far as the message shows.
 pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["guid is not valid", "vfguid", "vf guid"]) {
         return Some(GUID_STEP);
+    }
+    if let Some(step) = count_step(&text) {
+        return Some(step);
     }
     if let Some(step) = pods::function(&text) {
         return Some(step);
@@ -200,34 +241,6 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
         return Some(
             "Docker's network plugin for SR-IOV needs the network device of the physical function, not a bond or a bridge: name the port itself (-o netdevice=ib0), as \
             ip -brief link shows it on the host.",
-        );
-    }
-    if has(&["sriov_numvfs"]) && has(&["resource busy"]) {
-        return Some(
-            "The kernel changes the number of virtual functions only from 0: echo 0 > /sys/class/net/PF/device/sriov_numvfs first. That waits for, or breaks, \
-            whatever uses a function now: drain the node, and end pods and virtual machines that have one. Only one program may set the number: an \
-            operator, a udev rule or a script.",
-        );
-    }
-    if has(&["sriov_numvfs"]) && has(&["allocate memory", "no space left"]) {
-        return Some(
-            "The functions find no PCI address range or bus number. In the host's firmware setup, enable SR-IOV and Above 4G Decoding, or boot with \
-            pci=realloc; then the adapter itself must allow as many: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS. The kernel log says what is missing: \
-            journalctl -k | grep -e VF -e BAR.",
-        );
-    }
-    if has(&["sriov_numvfs"]) && has(&["out of range", "invalid argument"]) {
-        return Some(
-            "The adapter does not offer so many virtual functions: compare with cat /sys/class/net/PF/device/sriov_totalvfs. Its firmware sets the limit: \
-            mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (Broadcom and Intel: the adapter's menu in the firmware setup of the host), then reset the \
-            adapter or restart the node.",
-        );
-    }
-    if has(&["sriov_numvfs"]) && has(&["no such file"]) {
-        return Some(
-            "The function has no file sriov_numvfs, so it offers no virtual functions: SR-IOV is switched off in the adapter's firmware (mlxconfig -d ADDRESS set \
-            SRIOV_EN=1 NUM_OF_VFS=N, then reset the adapter) or in the firmware setup of the host, its driver is not loaded, or the function is a virtual \
-            one itself: lspci -vs ADDRESS | grep SR-IOV.",
         );
     }
     if has(&["pf is not online", "since if is down"]) {

@@ -11,7 +11,7 @@ const DOORBELLS: &str = "Run fewer processes per node, or give the adapter more 
 /// What to do about a limit, as far as a text in lower case names it.
 pub(super) fn step(text: &str) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["alloc_uar", "qp_uar", "uar space"]) {
+    if has(&["alloc_uar", "qp_uar", "uar space", "devx uar"]) {
         return Some(DOORBELLS);
     }
     if has(&["registering part of your physical memory"]) {

@@ -270,6 +270,20 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.gpu_registration() {
         scales.doubts(&symptom.source, "the memory is a GPU's");
     }
+    let unregistered = case.seen(&[SymptomKind::PostRefused]).find(|symptom| {
+        symptom
+            .text
+            .to_ascii_lowercase()
+            .contains("no translation for ptr")
+    });
+    if let Some(symptom) = unregistered {
+        scales.insisted_step = Some(
+            "SPDK transfers from its own huge pages only: the buffer must come from spdk_dma_malloc or spdk_zmalloc, or be registered with spdk_mem_register in \
+            parts of 2 MiB. A program that passes other memory (malloc, a file mapping, memory of a GPU) gets this error; update the program, or let it copy."
+                .into(),
+        );
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     let is_of_service = |symptom: &&&Symptom| {
         symptom.kind == SymptomKind::PostRefused && symptom.software.is_some_and(Software::is_storage)
     };

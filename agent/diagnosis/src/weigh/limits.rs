@@ -1,6 +1,5 @@
-//! The limits of a process: locked memory, resources, permissions.
+//! The limits of a process and of a device: locked memory, resources.
 
-use rdma_health_node::node::VerbsDevice;
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, exhausted, pods, view};
@@ -28,6 +27,20 @@ fn refused<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
         .find(|symptom| symptom.kind == SymptomKind::RegMrFailed && symptom.named.errno.is_some_and(other))
 }
 
+/// What to do where the memory of a virtual machine could not be locked, so that an adapter could reach it.
+const OF_MACHINE: &str = "QEMU locks all memory of a virtual machine that has a function of an adapter or a GPU, and may not lock so much: grep locked /proc/$(pgrep -n qemu)/limits. \
+    With libvirt, <memtune><hard_limit> must be above the memory of the machine by 1 GiB or more, and for several functions with a virtual IOMMU by a multiple; without libvirt, \
+    LimitMEMLOCK=infinity for the unit that starts QEMU. In KubeVirt, virt-handler sets the limit: check that the node has the memory, and the log of virt-handler.";
+
+/// Whether memory of a virtual machine could not be locked: `VFIO_MAP_DMA failed: Cannot allocate memory`, `RLIMIT_MEMLOCK (67108864) exceeded`.
+fn is_of_machine(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    text.contains("vfio")
+        && ["_dma", "rlimit_memlock"]
+            .iter()
+            .any(|words| text.contains(words))
+}
+
 pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = refused(case) {
         return scales.against(&symptom.source, "the error number is not that of a memlock limit");
@@ -40,6 +53,9 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     if view::memlock(case, scales) || forbidden(case, scales) {
         return;
+    }
+    if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
+        scales.next_step = Some(OF_MACHINE.to_owned());
     }
     if let Some(symptom) = efa_queue(case) {
         scales.doubts(&symptom.source, "EFA needs little locked memory for a queue pair");
@@ -74,7 +90,9 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     // The program read its own limit.
     if let Some(symptom) = case.seen(&[SymptomKind::MemlockWarning]).next() {
-        scales.next_step = pods::limit(symptom).map(str::to_owned);
+        if let Some(step) = pods::limit(symptom) {
+            scales.next_step = Some(step.to_owned());
+        }
         return scales.fits(&symptom.source, &symptom.text);
     }
     // A probe runs under the helper's limit. A helper that the agent starts inherits the agent's limit.
@@ -301,7 +319,14 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
 /// What a library reports as used up, and where to look for more of it.
 fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     let text = symptom.text.to_ascii_lowercase();
-    if refused_by_target(&text) {
+    if refused_by_target(&text) && text.contains("nvme") {
+        scales.next_step = Some(
+            "The target refused the connection because it has no controller or queue left for it; this host is not short of any. End connections of other hosts \
+            that are no longer needed, raise the limits of the target (SPDK: nvmf_create_transport -m for queue pairs; nvmet: rdma resource show on the target), or let this \
+            host open fewer queues: nvme connect --nr-io-queues=N --queue-size=N."
+                .into(),
+        );
+    } else if refused_by_target(&text) {
         scales.next_step = Some(
             "The target refused the connection because it has no resources left for it; this host is not short of any. End sessions of other hosts that are no \
             longer needed, raise the limit of the target, or let this host open fewer channels: options ib_srp ch_count=N in /etc/modprobe.d."
@@ -335,88 +360,11 @@ fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
 
 /// The message says that the target has no room, not this host.
 fn refused_by_target(text: &str) -> bool {
-    let words = ["rej reason 0x3", "nvme status 6", "resource not found"];
+    let words = [
+        "rej reason 0x3",
+        "nvme status 6",
+        "resource not found",
+        "connect command failed",
+    ];
     words.iter().any(|words| text.contains(words))
-}
-
-/// What to do where a device is open and a queue pair of it may not be used.
-const OF_TRANSITION: &str = "Let the job use another library or provider, to see which one is refused: FI_PROVIDER=verbs or tcp, --mca pml ucx (HOST:rankN.PROGRAM: begins lines of PSM3, \
-    for which FI_PROVIDER=psm3 was chosen). The device is open by then: EPERM at INIT refuses a privileged Q_Key or a raw queue pair, not a partition key. Update the library \
-    (PSM3 chose such a Q_Key in some releases); rdma system set privileged-qkey on allows it to all (Linux 6.7 and later), the capability NET_RAW to one process.";
-
-pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
-    let denied = |errno: Option<Errno>| matches!(errno, Some(Errno::EPERM | Errno::EACCES));
-    let by_policy = |symptom: &&&Symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        symptom.kind == SymptomKind::NotPermitted && (text.contains("avc:") || text.contains("apparmor"))
-    };
-    if let Some(symptom) = case.symptoms.iter().find(by_policy) {
-        scales.next_step = Some(pods::denied(symptom).to_owned());
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    let refused = |symptom: &&&Symptom| symptom.kind == SymptomKind::NotPermitted;
-    let of_transition = |symptom: &&&Symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        ["to init", "state init", "reset to init", "reset->init"]
-            .iter()
-            .any(|words| text.contains(words))
-    };
-    if let Some(symptom) = case.symptoms.iter().filter(refused).find(of_transition) {
-        scales.next_step = Some(OF_TRANSITION.to_owned());
-        return scales.fits(&symptom.source, &symptom.text);
-    }
-    let changed = |symptom: &&&Symptom| symptom.text.contains("changed security contexts");
-    if let Some(symptom) = case.symptoms.iter().filter(refused).find(changed) {
-        scales.next_step = Some(
-            "The process opened the device and then changed its user, group or capabilities, after which the kernel refuses its requests. Let it \
-            give up privileges before it opens the device, or keep those with which it opened it; in a service, set User= and \
-            AmbientCapabilities= instead of letting the program change them."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    if let Some(symptom) = case.symptoms.iter().find(refused)
-        && case.log.is_some_and(|log| log.marks.slingshot)
-    {
-        scales.next_step = Some(
-            "The workload manager must allocate a VNI of the Slingshot adapter for the job: under Slurm start it with srun and check the plugin \
-            switch/hpe_slingshot (SwitchType), elsewhere the operator of the VNIs. cxi_service list shows the services and who may use them, echo \
-            $SLINGSHOT_VNIS $SLINGSHOT_SVC_IDS what the job got."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    if let Some(symptom) = case.symptoms.iter().find(|symptom| denied(symptom.named.errno)) {
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    // DEVX needs a capability that containers do not have by themselves (CAP_NET_RAW, or privileged).
-    let of_devx = case
-        .seen(&[SymptomKind::GpuDoorbellFailed])
-        .find(|symptom| symptom.text.contains("devx_uar") || symptom.text.contains("devx_alloc_uar"));
-    if let Some(symptom) = of_devx.filter(|symptom| symptom.named.errno.is_none()) {
-        scales.next_step = Some(
-            "The program uses DEVX, for which the driver requires the capability NET_RAW. Run the container \
-            privileged, or add the capabilities NET_RAW and IPC_LOCK and the RDMA devices. If it fails on the host as root, too, set \
-            NVSHMEM_IBGDA_NIC_HANDLER=cpu and update the firmware."
-                .into(),
-        );
-        return scales.shows(&symptom.source, &symptom.text);
-    }
-    let refused = case
-        .node
-        .verbs
-        .known()
-        .into_iter()
-        .flat_map(|all| all.iter())
-        .find_map(|(name, device)| match device {
-            VerbsDevice::Error(error) if denied(Some(Errno(error.errno))) => Some((name, error)),
-            _ => None,
-        });
-    match refused {
-        Some((name, error)) => scales.shows(
-            format!("{} of {name}", error.call),
-            format!("errno {}", error.errno),
-        ),
-        None => scales.unseen("permissions of /dev/infiniband where the job runs (ls -l)"),
-    }
 }

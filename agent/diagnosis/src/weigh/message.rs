@@ -5,7 +5,7 @@ use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged, network::layers, pods};
 use crate::{
-    log::is_named_by_driver,
+    log::{is_named_by_driver, is_of_build},
     symptom::{Software, Symptom, SymptomKind},
 };
 
@@ -109,6 +109,15 @@ fn without(text: &str) -> Option<&'static str> {
             "RDMA is switched off in the firmware of this adapter, or the model has none. Where lspci -nn shows a model with RoCE, switch it on for each \
                 port, in the adapter's menu of the host's firmware setup (NIC + RDMA) or with niccli -i N nvm -setoption support_rdma -scope I -value 1, and \
                 restart the node.",
+        )
+    } else if ["fast registration", "fmrs", "'frwr' mode"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        Some(
+            "The kernel's storage clients and servers register memory through the queue of the adapter (fast registration), which this adapter or its driver does not \
+                offer: ibv_devinfo -v shows MEM_MGT_EXTENSIONS among the capabilities of one that does. Use the port of another adapter, a newer driver, or TCP: \
+                proto=tcp for NFS, -t tcp for NVMe, the network tcp of LNet.",
         )
     } else if text.contains("devices are not supported") {
         Some(
@@ -368,6 +377,13 @@ pub(crate) fn in_use(case: &Case<'_>, scales: &mut Scales) {
         .filter(is_name)
         .take(8)
         .collect();
+    let of_settings = |symptom: &Symptom| symptom.text.contains("when RDMA is active");
+    if case.seen(&[SymptomKind::ModuleInUse]).any(of_settings) {
+        scales.next_step = Some(
+            "The driver of the network card changes this only while RDMA does not use the card: set it before irdma is loaded (a udev rule or a unit before             it), or stop what uses RDMA, modprobe -r irdma, change it, and modprobe irdma again. If a tool such as TuneD sets it, leave the interface out             of its profile."
+                .into(),
+        );
+    }
     if !users.is_empty() {
         let users = users.join(" ");
         scales.next_step = Some(format!(
@@ -433,7 +449,12 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     .iter()
     .any(|words| text.contains(words));
     let is_container = case.containers && !text.contains("dkms") && !of_installer;
-    scales.next_step = Some(if text.contains("driver-ready") {
+    scales.next_step = Some(if is_of_build(&text) {
+        "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
+        missing or has other arguments. Build against the headers of the stack that is loaded (the kernel's, or /usr/src/ofa_kernel/default of MLNX_OFED and DOCA), with a \
+        release of the module that supports it; the release notes of the module name the kernels and stacks."
+            .into()
+    } else if text.contains("driver-ready") {
         "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \
         NAMESPACE logs POD -c mofed-container, with --previous after a restart. If it was still building the driver, give it more time: \
         ofedDriver.startupProbe in the NicClusterPolicy, or a precompiled image. If the build failed, its first error is the cause."

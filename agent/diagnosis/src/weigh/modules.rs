@@ -138,6 +138,10 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
         ));
         return;
     }
+    if text.contains("/sys/kernel/config/") {
+        scales.next_step = Some(OF_CONFIGFS.to_owned());
+        return;
+    }
     if ["rdma resources for", "rdma is required in"]
         .iter()
         .any(|words| text.contains(words))
@@ -167,6 +171,10 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
 const OF_DRIVER: &str = "Load the RDMA driver of the adapter on the node: modprobe mlx5_ib (bnxt_re, irdma, ionic_rdma for those of Broadcom, Intel and AMD). ls \
     /sys/bus/pci/devices/ADDRESS/infiniband must then list a device. If it does not, the function may be of a model without RDMA, or RDMA is off for it: \
     devlink dev param show pci/ADDRESS name enable_roce.";
+
+/// What to do where the settings of `rdma_cm` have no directory.
+const OF_CONFIGFS: &str = "Mount configfs and load the module that makes the directory: mount -t configfs none /sys/kernel/config; modprobe rdma_cm. Then ls \
+    /sys/kernel/config/rdma_cm works as root, and mkdir of a device's name (rdma link show) makes its settings. In a container, run the tool on the host.";
 
 /// What to do where a container shall have a file that the host does not have, and the module that makes it is loaded.
 const OF_FILES: &str = "Give the container only files that the host has: ls -l /dev/infiniband on the host lists them. The numbers of uverbsN change when the driver \

@@ -3,17 +3,35 @@
 use super::{Case, Scales, library, message::renamed, view};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
-/// `SoftRoCE` refused a network device. Returns whether it did.
-fn rxe(case: &Case<'_>, scales: &mut Scales) -> bool {
-    let refused = case
-        .seen(&[SymptomKind::SettingUnmatched])
-        .find(|symptom| symptom.text.contains("rxe creation"));
-    let Some(symptom) = refused else { return false };
-    scales.next_step = Some(
+/// What a program refused whose message says itself what is to be set: its words, and what to do.
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "max-buffers at least",
+        "DRBD over RDMA keeps the whole receive buffer posted: raise max-buffers in the section net of the resource to the number in the message, or lower \
+        rcvbuf-size, on both nodes; then drbdadm adjust RESOURCE.",
+    ),
+    (
+        "rxe creation",
         "SoftRoCE cannot use this network device, because it is a VLAN. Create the RDMA device on the one below it (ip -d link shows which): rdma link \
-        add rxe0 type rxe netdev NETDEV. Its GID table has the addresses of the VLAN, too: select the GID index of that address."
-            .into(),
-    );
+        add rxe0 type rxe netdev NETDEV. Its GID table has the addresses of the VLAN, too: select the GID index of that address.",
+    ),
+    (
+        "must be created first",
+        "SPDK has no transport over RDMA yet: create it before subsystems get listeners, scripts/rpc.py nvmf_create_transport -t RDMA. If it was created, its own \
+        error stands earlier in the log: the target was built without RDMA (./configure --with-rdma), or found no device.",
+    ),
+];
+
+/// A program refused a setting in words that say why. Returns whether it did.
+fn refused(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let found = case.seen(&[SymptomKind::SettingUnmatched]).find_map(|symptom| {
+        let (_, step) = REFUSED.iter().find(|(words, _)| symptom.text.contains(words))?;
+        Some((symptom, *step))
+    });
+    let Some((symptom, step)) = found else {
+        return false;
+    };
+    scales.next_step = Some(step.to_owned());
     scales.shows(&symptom.source, &symptom.text);
     true
 }
@@ -76,7 +94,7 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     if library::transports(case, scales) {
         return;
     }
-    if rxe(case, scales) {
+    if refused(case, scales) {
         return;
     }
     if view::settings(case, scales, selects) {

@@ -55,6 +55,8 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
         scales.fits(&symptom.source, &symptom.text);
         return true;
     }
+    // Whatever the link layer is, the address is that of an interface without RDMA.
+    let mut on_no_device = false;
     let of_none = case
         .seen(&[SymptomKind::AddressUnresolved])
         .find(|symptom| symptom.named.errno == Some(Errno::ENODEV) && !is_of_peer(symptom));
@@ -78,6 +80,7 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
                 .into(),
         );
         scales.fits(&symptom.source, &symptom.text);
+        on_no_device = true;
     }
     let not_started = case.seen(&[SymptomKind::AddressUnresolved]).find(|symptom| {
         [
@@ -139,5 +142,5 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
                 .into(),
         );
     }
-    false
+    on_no_device
 }

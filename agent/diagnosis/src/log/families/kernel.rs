@@ -102,6 +102,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed loading kernel module"], K::ModuleMissing),
     (&["could not unload nvidia driver kernel modules"], K::ModuleInUse),
     (&["storage modules are loaded", "reload"], K::ModuleInUse),
+    // ice: channels, TxTime and queueing disciplines.
+    (&["cannot change", "when rdma is active"], K::ModuleInUse),
     (&["third-party", "modules are loaded", "reload"], K::ModuleInUse),
     (&["third party", "modules are loaded", "reload"], K::ModuleInUse),
     (&["key was rejected by service"], K::ModuleUnsigned),
@@ -157,6 +159,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["rdma_rxe: ", "cannot allocate memory"], K::HostMemory),
     (&["siw: ", "err -12"], K::HostMemory),
     (&["give fail -12"], K::HostMemory),
+    // The directory is there if configfs is mounted and rdma_cm is loaded. In its place is a part of sysfs, where no one makes directories.
+    (&["/sys/kernel/config/rdma_cm", "no such file"], K::ModuleMissing),
+    (&["/sys/kernel/config/rdma_cm", "not permitted"], K::CmUnavailable),
     // The process opened the device with other privileges than those with which it uses it.
     (&["changed security contexts after opening"], K::NotPermitted),
     // Limits.
@@ -170,6 +175,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
     (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
     (&["qplib: cmdq[", "status 0x"], K::CommandRefused),
+    (&["cmdq io error"], K::CommandRefused),
+    (&["vhcr command", "failed with error"], K::CommandRefused),
+    (&["fail to reset hca"], K::DeviceFatal),
     // irdma: `[Modify QP Cmd Error][op_code=12] status=-5 … maj=0xffff min=0x8008`.
     (&["][op_code=", "maj=0x"], K::CommandRefused),
     // devlink repeats what mlx5 could not do.
@@ -183,11 +191,20 @@ pub(super) const ROWS: &[Row] = &[
     (&["hwrm", "timeout"], K::DeviceStalled),
     (&["create_mkey", "limits exceeded"], K::ResourceLimit),
     (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
+    (&["didn't receive any msi-x interrupt"], K::DeviceStalled),
+    (&["reading register timed out"], K::DeviceStalled),
+    (&["efa", "init readless mmio"], K::AdapterNotStarted),
+    (&["erdma", "init done failed"], K::AdapterNotStarted),
+    (&["erdma", "request irq vectors failed"], K::AdapterNotStarted),
+    (&["erdma_", "out of mr size"], K::ResourceLimit),
+    (&["erdma_", "exceed cqe"], K::ResourceLimit),
+    (&["erdma_", "return with error"], K::CommandRefused),
+    (&["translating pkey", "failed"], K::PkeyMissing),
     // EINVAL: the group has another partition, rate or MTU than the port.
     (&["multicast join failed", "status -22"], K::JoinRefused),
     (&["multicast join failed"], K::NoSubnetManager),
-    (&["attach", "to multicast group"], K::JoinRefused),
-    (&["attach qp to broadcast group"], K::JoinRefused),
+    (&["ipoib_mcast_join failed", "status -22"], K::JoinRefused),
+    (&["ipoib_mcast_join failed"], K::NoSubnetManager),
     // A queue that the adapter, or a driver without one, put into the error state, in the words of each driver.
     (&["c4iw", "cq overflow"], K::CqError),
     (&["cq error on cqn"], K::CqError),

@@ -521,6 +521,7 @@ const HARMLESS: &[&str] = &[
     "(ignored)",
     "(expected)",
     "as expected",
+    "note: this is expected",
     "the expected error",
     // A server of Lustre reports what a request took.
     "indicates the system was overloaded",

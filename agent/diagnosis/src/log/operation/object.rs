@@ -101,10 +101,15 @@ const OBJECTS: &[(Object, &[&str])] = {
         (Queue, &["comp", "channel"]),
         (Queue, &["protection", "domain"]),
         (Queue, &["cq"]),
+        (Queue, &["cqs"]),
         (Queue, &["pd"]),
         (Queue, &["srq"]),
+        (Queue, &["srqs"]),
+        (Queue, &["xrcd"]),
         (QueuePair, &["queue", "pair"]),
+        (QueuePair, &["queue", "pairs"]),
         (QueuePair, &["qp"]),
+        (QueuePair, &["qps"]),
         (Memory, &["memory", "region"]),
         (Memory, &["memory", "regions"]),
         (Memory, &["memory"]),
@@ -175,6 +180,8 @@ const BETWEEN: &[&str] = &[
     "data",
     "rx",
     "tx",
+    "hw",
+    "shadow",
 ];
 
 /// The most words between a verb and its object.
@@ -304,6 +311,13 @@ mod tests {
                 Some(Operation::Create),
             ),
             ("completion queue creation failed", Some(Operation::Create)),
+            ("bnxt_re0: failed to create hw qp", Some(Operation::Create)),
+            ("port 0 rx queue 3 cq creation failure", Some(Operation::Create)),
+            ("ocrdma: qp create failed status 0x3", Some(Operation::Create)),
+            ("unable to allocate shadow qp", Some(Operation::Create)),
+            ("failed to create thread for the cq", None),
+            ("failed to allocate memory of the qp", None),
+            ("create failed: qp 0x17", None),
             (
                 "fail to intialize rdmacompletionqueue: invalid argument",
                 Some(Operation::Create),

@@ -8,7 +8,7 @@ use super::nearby;
 use crate::log::{
     attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
     grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, ranks, registration,
-    settings, success, trace, waiting, wrapped,
+    settings, status, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -90,9 +90,6 @@ const OTHER_ANCHORS: &[&str] = &[
 /// Finds a line that is worth parsing. Never `None` with these words; if it were, no line would be recognised. It is built once:
 /// it has a state for each letter of each word.
 pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let of_families = families::ROWS
-        .iter()
-        .flat_map(|rows| rows.iter().filter_map(|(phrases, _)| phrases.first().copied()));
     let of_forms = [
         OTHER_ANCHORS,
         settings::ANCHORS,
@@ -118,7 +115,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         registration::ANCHORS,
         ranks::ANCHORS,
         &cluster::REQUESTS,
-        &[ended::LABEL, wrapped::COUNTED],
+        &[ended::LABEL, wrapped::COUNTED, status::LABEL_OF_NAMES],
     ];
     let words = of_forms
         .into_iter()
@@ -131,7 +128,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .chain(ended::anchors())
         .chain(ended::exceptions())
         .chain(trace::anchors())
-        .chain(of_families);
+        .chain(families::anchors());
     AhoCorasickBuilder::new()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::Standard)

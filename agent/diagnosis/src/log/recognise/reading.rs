@@ -317,7 +317,12 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
     match (kind, errno) {
         // The kernel's storage clients return EIO for any refusal of the other end.
         (SymptomKind::ConnectFailed, Some(Errno::EIO)) => kind,
-        (SymptomKind::ConnectFailed, Some(errno)) => SymptomKind::of_connect(errno),
+        // An address for which a device is found, and no one answers, is a connection that fails.
+        (SymptomKind::ConnectFailed, Some(errno))
+        | (
+            SymptomKind::AddressUnresolved,
+            Some(errno @ (Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH)),
+        ) => SymptomKind::of_connect(errno),
         // The connection manager of the peer knows no such service.
         (
             SymptomKind::CmFailed | SymptomKind::PeerClosed | SymptomKind::ConnectRefused,
