@@ -1,5 +1,5 @@
 //! Logs of services that use RDMA: Lustre, NVMe over Fabrics, DRBD, `BeeGFS`, NFS, SPDK. The cause is named with a step for this service,
-//! and lines about what works are no failures.
+//! and lines about what works do not count as failures.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
