@@ -189,7 +189,7 @@ impl<'a> Scope<'a> {
             })
     }
 
-    /// Whether there is anything in a directory, also if its name is no text; a missing directory is absent.
+    /// Whether there is anything in a directory, also with a name that is not text; a missing directory is absent.
     pub fn has_entries(&self, path: &str) -> Fact<bool> {
         self.optional_fact(path, MAX_ENTRIES, self.root.ask(ListDirectory(path)))
             .map(|names| !(names.text.is_empty() && names.not_text.is_empty()))

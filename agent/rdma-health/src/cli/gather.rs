@@ -154,7 +154,7 @@ impl SavedOrLive {
     }
 }
 
-/// Says on standard error that what was read is no node: then empty lists say nothing.
+/// Says on standard error that something other than a node was read: then empty lists say nothing.
 pub(super) fn tell_if_foreign(node: &Node) {
     if let Some(unread) = node.host.kernel.unread() {
         anstream::eprintln!("warning: this is not the tree of a running node: {unread}");

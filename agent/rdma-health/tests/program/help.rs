@@ -85,6 +85,9 @@ fn every_command_has_a_manual_page() {
         .map(|name| format!("rdma-health-{name}.1"))
         .collect();
     expected.push("rdma-health.1".into());
+    // The manual pages that the one of `kubectl` refers to.
+    let below = ["nodes", "check", "drift", "snapshot", "probe"];
+    expected.extend(below.map(|name| format!("rdma-health-kubectl-{name}.1")));
     let entries = fs::read_dir(&pages).unwrap().flatten();
     let mut found: Vec<_> = entries
         .map(|entry| entry.file_name().into_string().unwrap())

@@ -23,7 +23,7 @@ use crate::cli::{Output, UNKNOWN};
 
 /// The word for a fact that a node's agent does not report.
 const NOT_REPORTED: &str = "not reported";
-/// What is expected where no value is that of more than half of the nodes.
+/// What is expected where two values are equally frequent.
 const NO_MAJORITY: &str = "no majority";
 
 #[derive(Debug, Args)]
@@ -121,8 +121,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
-/// The differences of the nodes of one pool: from the reference, else from the value that more than half of them have. Where no value is
-/// that frequent, every node differs.
+/// The differences of the nodes of one pool: from the reference, else from the value that most of them have. Where two values are equally
+/// frequent, nothing is expected, and every node is listed.
 fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> Vec<Difference> {
     let mut keys: BTreeSet<&String> = nodes.iter().flat_map(|(_, facts)| facts.keys()).collect();
     keys.extend(reference.into_iter().flat_map(BTreeMap::keys));
@@ -134,7 +134,9 @@ fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> V
         for (_, facts) in nodes {
             *counts.entry(of(facts, key)).or_default() += 1;
         }
-        let most = counts.iter().find(|(_, count)| 2 * **count > nodes.len());
+        let highest = counts.values().max().copied().unwrap_or_default();
+        let mut frequent = counts.iter().filter(|(_, count)| **count == highest);
+        let most = frequent.next().filter(|_| frequent.next().is_none());
         let expected = match (reference, most) {
             (Some(reference), _) => of(reference, key),
             (None, Some((value, _))) => value.clone(),
