@@ -53,22 +53,23 @@ const ADDITIONAL: [&str; 8] = [
     "sriov",
 ];
 
+/// Where plugins move an interface, in lower case.
+const INTO_POD: [&str; 3] = ["to container ns", "to container netns", "to pod netns"];
+
 /// Words of the fabric that a pod without InfiniBand does not have.
 const OF_FABRIC: [&str; 2] = ["guid", "pkey"];
 
 /// Whether a line in lower case is about an additional network of a pod, which is there for RDMA more often than for anything else.
 pub(super) fn is_of_additional(lower: &str) -> bool {
     let named = ADDITIONAL.iter().chain(&OF_FABRIC);
-    let mut parts = named.chain(&[
+    let parts = named.chain(&[
         "at storage engine",
         "claim host devices",
         "dra.net",
         "runpodsandbox error",
         "runpodsandbox pod",
-        "to container ns",
-        "to container netns",
-        "to pod netns",
     ]);
+    let mut parts = parts.chain(&INTO_POD);
     parts.any(|part| lower.contains(part)) || function(lower).is_some() || names_interface(lower)
 }
 
@@ -212,11 +213,8 @@ fn claim(lower: &str) -> Option<(K, usize)> {
         return Some((K::NetworkAttachFailed, at));
     }
     // `failed to move "ibp12s0" to container ns: device or resource busy`, `failed to move link ens1 to container netns`.
-    if let Some(at) = lower.find("failed to move ").filter(|at| {
-        ["to container ns", "to container netns", "to pod netns"]
-            .iter()
-            .any(|place| lower[*at..].contains(place))
-    }) {
+    let is_into_pod = |at: &usize| INTO_POD.iter().any(|place| lower[*at..].contains(place));
+    if let Some(at) = lower.find("failed to move ").filter(is_into_pod) {
         return Some((K::NetworkAttachFailed, at));
     }
     let at = lower.find("rdma dev")?;

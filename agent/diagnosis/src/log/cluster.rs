@@ -19,9 +19,9 @@ pub(super) struct Parts {
 impl Parts {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str) {
-        self.request |= requests_rdma(lower);
-        self.network |= attach::names_network(lower);
-        self.plugin |= registration::is_of_our_plugin(lower);
+        self.request = self.request || requests_rdma(lower);
+        self.network = self.network || attach::names_network(lower);
+        self.plugin = self.plugin || registration::is_of_our_plugin(lower);
     }
 }
 
@@ -106,10 +106,10 @@ pub(crate) fn refuses_limit(lower: &str) -> bool {
     lower.contains("rlimit") && lower.contains("not permitted")
 }
 
-/// Whether Kubernetes refuses many pods in the same words as in a line in lower case: those that have nothing to do with RDMA, too.
-pub(super) fn is_of_any_pod(kind: K, lower: &str) -> bool {
+/// Whether Kubernetes refuses many pods in the same words as in a line: those that have nothing to do with RDMA, too.
+pub(super) fn is_of_any_pod(kind: K, text: &str) -> bool {
     matches!(kind, K::AdmissionRefused | K::NetworkAttachFailed)
-        || kind == K::ResourceUnavailable && topology(lower).is_some()
+        || kind == K::ResourceUnavailable && topology(&text.to_ascii_lowercase()).is_some()
 }
 
 /// The kubelet found no NUMA node that has all that a pod requests: `TopologyAffinityError … Resources cannot be allocated with Topology

@@ -117,7 +117,7 @@ impl LogReader {
                 SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
             );
             let is_again = is_again || gpu::can_recover(known.kind);
-            if is_again || cluster::is_of_any_pod(known.kind, &known.text.to_ascii_lowercase()) {
+            if is_again || cluster::is_of_any_pod(known.kind, &known.text) {
                 known.grade = known.grade.max(symptom.grade);
             }
             for host in symptom.hosts {

@@ -60,9 +60,8 @@ const STATES: [&str; 11] = [
 /// What is missing where the pod of a component that a line in lower case names does not run: `rdma-shared-dp-ds-5gpr9 0/1 CrashLoopBackOff`,
 /// `Failed to pull image "nvcr.io/nvidia/mellanox/doca-driver:25.04-…": not found`.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let kind = component(lower)?;
     let at = STATES.iter().find_map(|state| lower.find(state))?;
-    Some((kind, at))
+    Some((component(lower)?, at))
 }
 
 /// What is there again after a row of a list of pods in lower case in which all containers of a component run: `mofed-ubuntu22.04-ds-x8k2r 1/1

@@ -103,7 +103,7 @@ impl Others {
             return;
         }
         log.symptoms
-            .retain(|symptom| !cluster::is_of_any_pod(symptom.kind, &symptom.text.to_ascii_lowercase()));
+            .retain(|symptom| !cluster::is_of_any_pod(symptom.kind, &symptom.text));
         let shown = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
         log.others = self.count;
         log.symptoms.extend(self.first);

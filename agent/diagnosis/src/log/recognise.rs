@@ -133,9 +133,9 @@ impl Recogniser {
 
     /// Whether the lines show that a pod that Kubernetes refused in words for any pod is one that uses RDMA.
     pub(super) fn is_of_rdma(&self, symptom: &Symptom) -> bool {
-        let lower = symptom.text.to_ascii_lowercase();
-        let is_ours = self.cluster.request || self.cluster.network && attach::is_of_sandbox(&lower);
-        is_ours && cluster::is_of_any_pod(symptom.kind, &lower)
+        let is_of_network =
+            || self.cluster.network && attach::is_of_sandbox(&symptom.text.to_ascii_lowercase());
+        cluster::is_of_any_pod(symptom.kind, &symptom.text) && (self.cluster.request || is_of_network())
     }
 
     /// Whether the refusal of a storage target is one of a connection over TCP, as far as the log shows.
@@ -272,8 +272,8 @@ impl Recogniser {
             return Some(Found::Recovered(Device::Pci(function)));
         }
         let judgement = kernel(&line);
-        let is_root = families::find(&line.lower).is_some_and(|(kind, _)| families::outranks_events(kind));
-        if let Some(judgement) = judgement.as_ref().filter(|_| !is_root)
+        let is_root = || families::find(&line.lower).is_some_and(|(kind, _)| families::outranks_events(kind));
+        if let Some(judgement) = judgement.as_ref().filter(|_| !is_root())
             && let Judged::Final(found) = judged(&line, judgement, number)
         {
             return found;

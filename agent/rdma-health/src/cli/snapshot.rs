@@ -41,11 +41,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     let file = (arguments.out != Path::new("-")).then_some(arguments.out.as_path());
     // Before the node is read: probing can take minutes.
     match file {
-        Some(file) => anyhow::ensure!(
-            arguments.force || file.symlink_metadata().is_err(),
-            "{} exists; pass --force to overwrite it",
-            file.display()
-        ),
+        Some(file) => may_write(file, arguments.force)?,
         None => anyhow::ensure!(
             !std::io::stdout().is_terminal(),
             "refusing to write binary data to a terminal; redirect standard output or pass --out FILE"
@@ -89,7 +85,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     let mut bytes = Vec::new();
     snapshot.write(&mut bytes)?;
     if let Some(file) = file {
-        save(file, &bytes, arguments.force).with_context(|| format!("cannot write {}", file.display()))?;
+        save(file, &bytes, arguments.force)?;
     } else {
         let mut out = std::io::stdout().lock();
         let written = out.write_all(&bytes).and_then(|()| out.flush());
@@ -98,8 +94,22 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
+/// Fails if the file exists and may not be overwritten.
+pub(super) fn may_write(file: &Path, force: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        force || file.symlink_metadata().is_err(),
+        "{} exists; pass --force to overwrite it",
+        file.display()
+    );
+    Ok(())
+}
+
 /// Writes the whole file or nothing. Only its owner may read it: it contains addresses.
-fn save(file: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
+pub(super) fn save(file: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
+    write(file, bytes, force).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn write(file: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
     if file.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         anyhow::bail!("not a regular file");
     }

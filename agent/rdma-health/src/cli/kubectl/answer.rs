@@ -78,6 +78,14 @@ pub(super) struct Since {
     pub(super) exact: bool,
 }
 
+impl Since {
+    /// How long ago it was: `2 h or longer`.
+    pub(super) fn ago(self, now: u64) -> String {
+        let or_longer = if self.exact { "" } else { " or longer" };
+        format!("{}{or_longer}", duration(now.saturating_sub(self.time)))
+    }
+}
+
 /// `/api/v1/inventory`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct InventoryAnswer {

@@ -73,7 +73,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Output::Text => text(&mut out, &arguments.node, &document)?,
         Output::Json => {
             // Parsed and written again, so that nothing but JSON reaches the terminal.
-            let value: Value = parse(&body).map_err(wrong)?;
+            let value: Value = serde_json::from_slice(&body)?;
             serde_json::to_writer_pretty(&mut out, &value)?;
             writeln!(out)?;
         }
@@ -139,8 +139,5 @@ fn text(out: &mut impl Write, node: &NodeName, document: &Document) -> std::io::
 
 /// ` (for 2 h or longer)`.
 fn age_of(since: Option<Since>, now: u64) -> String {
-    since.map_or_else(String::new, |since| {
-        let or_longer = if since.exact { "" } else { " or longer" };
-        format!(" (for {}{or_longer})", duration(now.saturating_sub(since.time)))
-    })
+    since.map_or_else(String::new, |since| format!(" (for {})", since.ago(now)))
 }

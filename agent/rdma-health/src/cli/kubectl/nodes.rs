@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, io::Write, process::ExitCode};
 
 use clap::Args;
 use rdma_health_kubernetes::Fleet;
-use rdma_health_node::words::{count, duration};
+use rdma_health_node::words::count;
 use rdma_health_report::table;
 use serde::Serialize;
 
 use super::{
     ClusterArguments,
-    answer::{MAX_VERDICT, Problem, Status, VerdictAnswer},
+    answer::{MAX_VERDICT, Problem, Since, Status, VerdictAnswer},
     pool, report_missing,
 };
 use crate::cli::{Output, UNKNOWN};
@@ -49,6 +49,13 @@ struct Row<'a> {
     unknown_because: Option<String>,
     /// Why the agent gave no answer.
     error: Option<String>,
+}
+
+impl Row<'_> {
+    fn observed(&self) -> Option<Since> {
+        let (time, exact) = self.since.zip(self.since_exact)?;
+        Some(Since { time, exact })
+    }
 }
 
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -174,14 +181,7 @@ fn text(out: &mut impl Write, rows: &[Row<'_>], all: bool) -> std::io::Result<()
     let lines: Vec<_> = shown
         .into_iter()
         .map(|row| {
-            let or_longer = if row.since_exact == Some(false) {
-                " or longer"
-            } else {
-                ""
-            };
-            let since = row.since.map_or("-".into(), |since| {
-                format!("{}{or_longer}", duration(now.saturating_sub(since)))
-            });
+            let since = row.observed().map_or("-".into(), |since| since.ago(now));
             vec![
                 row.node.to_owned(),
                 row.verdict.map_or("-", Status::name).to_owned(),

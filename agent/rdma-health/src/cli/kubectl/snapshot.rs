@@ -6,11 +6,12 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use rdma_health_config::NodeName;
 
 use super::{ClusterArguments, answer::MAX_SNAPSHOT, ask_one};
+use crate::cli::snapshot::{may_write, save};
 
 /// What every Zstandard file begins with (RFC 8878).
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -38,8 +39,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{node}.tar.zst")));
     let is_output = path == Path::new("-");
-    if !is_output && !arguments.force && path.exists() {
-        bail!("{} exists; pass --force to overwrite it", path.display());
+    if !is_output {
+        may_write(&path, arguments.force)?;
     }
     let body = ask_one(
         &arguments.cluster,
@@ -56,15 +57,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         out.write_all(&body)?;
         out.flush()?;
     } else {
-        // A snapshot is read by its owner only, as that of `rdma-health snapshot` is.
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
-            file.write_all(&body)?;
-            file.persist(&path).map_err(|error| error.error)?;
-            Ok(())
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))?;
+        save(&path, &body, arguments.force)?;
         anstream::eprintln!(
             "{}: {} bytes, names and addresses replaced",
             path.display(),
