@@ -10,6 +10,7 @@ pub mod access;
 pub mod cmdline;
 pub mod collector;
 pub mod crio;
+pub mod device_nodes;
 pub mod drivers;
 pub mod fact;
 mod facts;

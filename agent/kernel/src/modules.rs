@@ -1,6 +1,6 @@
 //! Kernel modules: the loaded ones, their versions, and whether the RDMA stack is in-kernel or OFED.
 //!
-//! Source: `/proc/modules`, `/sys/module/NAME/version`, `/sys/class/infiniband_verbs`, `/dev/infiniband`, `/sys/class/misc/rdma_cm` and
+//! Source: `/proc/modules`, `/sys/module/NAME/version`, `/sys/class/infiniband_verbs`, `/sys/class/misc/rdma_cm` and
 //! `/sys/module/ib_core/parameters/netns_mode`.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    device_nodes::{self, DeviceNode},
     fact::{Fact, Unread},
     root::Scope,
     source::{Known, Source},
@@ -66,19 +67,10 @@ pub struct Modules {
     /// Linux 5.2.
     #[serde(default)]
     pub exclusive_namespaces: Fact<bool>,
-    /// The device node of each RDMA device, by the name of the device. Absent if this process does not see the node's
-    /// `/dev/infiniband`: it runs in a container, or the tree was copied without it.
+    /// The device node of each RDMA device, by the name of the device. Absent if nothing shows the node's
+    /// `/dev/infiniband`: in a container without helper, or in a tree that was copied without it.
     #[serde(default)]
     pub device_nodes: Fact<BTreeMap<String, DeviceNode>>,
-}
-
-/// The device node through which programs open an RDMA device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceNode {
-    /// Its name (`uverbs0`).
-    pub name: String,
-    /// Whether it is in `/dev/infiniband`.
-    pub exists: bool,
 }
 
 /// One loaded module.
@@ -140,7 +132,7 @@ impl Source for Modules {
             user_verbs,
             user_rdma_cm,
             exclusive_namespaces,
-            device_nodes: device_nodes(scope, &class),
+            device_nodes: device_nodes::of_devices(scope, &class),
         }
     }
 
@@ -174,29 +166,6 @@ impl Modules {
     pub fn is_ofed(&self) -> Option<bool> {
         self.has("mlx_compat")
     }
-}
-
-/// The device nodes of the devices in the class of `ib_uverbs`.
-fn device_nodes(scope: &Scope<'_>, class: &Fact<Vec<String>>) -> Fact<BTreeMap<String, DeviceNode>> {
-    // A container has the nodes that it was given.
-    if scope.root().is_of_container() {
-        return Fact::Absent;
-    }
-    let Some(nodes) = scope.collected_entries("/dev/infiniband") else {
-        return Fact::Absent;
-    };
-    let names = class.known().into_iter().flatten();
-    let of_devices = names
-        .filter(|name| name.starts_with("uverbs"))
-        .filter_map(|name| {
-            let device = scope.collected(&format!("/sys/class/infiniband_verbs/{name}/ibdev"));
-            let node = DeviceNode {
-                name: name.clone(),
-                exists: nodes.contains(name),
-            };
-            Some((device.known()?.trim().to_owned(), node))
-        });
-    Fact::Known(of_devices.collect())
 }
 
 /// The modules in `/proc/modules` with their users (`-` for none), or the first invalid line. Only name and size are checked:

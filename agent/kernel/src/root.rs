@@ -176,6 +176,12 @@ impl Root {
         self.of_container
     }
 
+    /// Whether the directory holds the device nodes that the kernel made, and not those that a container was given.
+    pub(crate) fn has_devices_of_kernel(&self, path: &str) -> bool {
+        let directory = self.directory.as_ref();
+        directory.is_some_and(|directory| directory.is_devtmpfs(path))
+    }
+
     /// Whether there is anything that answers netlink questions: the kernel of a running machine, or a recording of one. A tree of files
     /// has none.
     pub(crate) fn answers_netlink(&self) -> bool {

@@ -98,7 +98,7 @@ pub struct Statistic {
 }
 
 /// The most files of an answer.
-pub const MAX_HOST_FILES: usize = 259;
+pub const MAX_HOST_FILES: usize = 260;
 /// Maximum length of an excerpt of a file in bytes.
 pub const MAX_HOST_FILE: usize = 2048;
 
@@ -125,6 +125,8 @@ pub enum HostFileName {
     OsRelease,
     /// The files of modprobe.d(5): the lines that keep a module for RDMA from being loaded, as `FILE:NUMBER:TEXT`.
     Modprobe,
+    /// The directory `/dev/infiniband`: the names of the device nodes that are missing for devices in `/sys/class/infiniband_verbs`.
+    DeviceNodes,
     /// The directory `/run/systemd/netif/lldp`, without content.
     Lldp,
     /// What it has about the network device with this index: the nearest neighbour.

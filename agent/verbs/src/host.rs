@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use rdma_health_kernel::{
-    Fact, Root, Unread, UnreadKind, drivers, limits, lldp, modprobe,
+    Fact, Root, Unread, UnreadKind, device_nodes, drivers, limits, lldp, modprobe,
     netlink::transceiver,
     os_release, pci,
     root::{LogFollower, Scope},
@@ -108,6 +108,10 @@ pub fn files(host: Option<&Path>) -> Result<Vec<HostFile>, HelperError> {
         HostFileName::Modprobe,
         modprobe::of_host(&scope).map(String::into_bytes),
     );
+    let nodes = file(
+        HostFileName::DeviceNodes,
+        device_nodes::of_host(&scope).map(String::into_bytes),
+    );
     let indexes = lldp::saved(&scope);
     let directory = file(HostFileName::Lldp, indexes.as_ref().map(|_| Vec::new()));
     let neighbours = indexes
@@ -118,6 +122,7 @@ pub fn files(host: Option<&Path>) -> Result<Vec<HostFile>, HelperError> {
     let all = release
         .into_iter()
         .chain(modules)
+        .chain(nodes)
         .chain(directory)
         .chain(neighbours);
     Ok(all.take(MAX_HOST_FILES).collect())
@@ -231,6 +236,8 @@ mod tests {
             "etc/modprobe.d/rdma.conf",
             b"# of ALICE\nblacklist mlx5_ib\nblacklist nouveau\n",
         );
+        write("sys/class/infiniband_verbs/uverbs1/ibdev", b"mlx5_1");
+        write("dev/infiniband/uverbs0", b"");
         let link = host.path().join("proc/1/root/etc/os-release");
         // An absolute link of the host leads into the host.
         std::os::unix::fs::symlink("/nix/store/1-os-release", link).unwrap();
@@ -239,13 +246,14 @@ mod tests {
             .iter()
             .map(|file| (file.name, file.content.as_slice(), file.errno))
             .collect();
-        let expected: [(_, &[u8], _); 4] = [
+        let expected: [(_, &[u8], _); 5] = [
             (HostFileName::OsRelease, b"ID=nixos\n", 0),
             (
                 HostFileName::Modprobe,
                 b"/etc/modprobe.d/rdma.conf:2:blacklist mlx5_ib\n",
                 0,
             ),
+            (HostFileName::DeviceNodes, b"uverbs1\n", 0),
             (HostFileName::Lldp, b"", 0),
             (HostFileName::Neighbour(4), b"no frame, but a ", 0),
         ];

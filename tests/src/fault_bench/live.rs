@@ -47,6 +47,14 @@ retype() {
   for _ in {1..50}; do test -e "/sys/class/net/eth$1" && break; sleep 0.1; done
   plug "$1" && test "$(cat "$group/type")" = "$2"
 }
+# Shows the NIC of an interface as the only RDMA device of the machine and in hardware, in a copy of its tree: /mirror.
+as_hardware() {
+  mkdir -p /mirror/sys /mirror/proc /mirror/dev && mount --rbind /sys /mirror/sys && mount --rbind /proc /mirror/proc &&
+    mount --rbind /dev /mirror/dev && mount -t tmpfs tmpfs /mirror/sys/class/infiniband || return
+  cp -r "/sys/class/infiniband/rxe$1/." /mirror/sys/class/infiniband/mlx5_0 2>/dev/null
+  (cd /mirror/sys/class/infiniband/mlx5_0 && rm -rf parent device subsystem power &&
+    ln -s "$(readlink -f "/sys/class/net/eth$1/device/..")" device)
+}
 # Writes bytes to the configuration space of a PCI function: address, offset, bytes as printf knows them.
 configure() { printf "$3" | dd of="/sys/bus/pci/devices/$1/config" bs=1 seek="$2" conv=notrunc status=none; }
 # Sets the access control of every PCIe port that has the capability (0x000d) to two bytes.

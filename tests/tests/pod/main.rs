@@ -27,9 +27,9 @@ use serde_json::{Value, json};
 use job::a_job_waits_for_its_device_and_gets_its_settings;
 use plugin::the_plugin_reaches_the_agent_through_the_api_server;
 use sources::{
-    memory_stays_far_below_the_limits, modules_that_the_host_keeps_out_are_known,
-    placing_memory_works_and_a_refusal_is_explained, remedies_are_those_of_the_hosts_distribution,
-    switch_ports_of_the_host_are_shown,
+    a_missing_device_node_is_named_in_either_container, memory_stays_far_below_the_limits,
+    modules_that_the_host_keeps_out_are_known, placing_memory_works_and_a_refusal_is_explained,
+    remedies_are_those_of_the_hosts_distribution, switch_ports_of_the_host_are_shown,
 };
 use stage::{Stage, repository};
 
@@ -74,6 +74,7 @@ fn the_pod_works_as_it_is_deployed() {
             logs_are_readable,
             switch_ports_of_the_host_are_shown,
             modules_that_the_host_keeps_out_are_known,
+            a_missing_device_node_is_named_in_either_container,
             the_plugin_reaches_the_agent_through_the_api_server,
             placing_memory_works_and_a_refusal_is_explained,
             a_job_waits_for_its_device_and_gets_its_settings,

@@ -75,6 +75,26 @@ pub fn modules_that_the_host_keeps_out_are_known(stage: &mut Stage) {
     });
 }
 
+/// Adds a device, because one of two without its device node could also be the one that a container was not given.
+const NODE_GONE: &str = r#". /run/virtual-node/config
+modprobe -d "$kernel" dummy numdummies=0 && ip link add spare type dummy && ip link set spare up
+rdma link add spare type rxe netdev spare
+class=$(dirname "$(grep -lx spare /sys/class/infiniband_verbs/uverbs*/ibdev)")
+rm "/dev/infiniband/$(basename "$class")""#;
+
+pub fn a_missing_device_node_is_named_in_either_container(stage: &mut Stage) {
+    stage.run(NODE_GONE);
+    for container in ["agent", "verbs"] {
+        let (_, check) = exec(stage, container, &["/usr/bin/rdma-health", "check"]);
+        let says = check
+            .lines()
+            .find(|line| line.contains("spare has no device node"));
+        println!("{container}: {}", says.unwrap_or(&check));
+        assert!(says.is_some(), "{container}: {check}");
+    }
+    stage.run("rdma link delete spare && ip link delete spare");
+}
+
 /// A container as a device plugin makes it: one device, the default seccomp profile, no privilege. containerd starts it as it does for
 /// the kubelet.
 const UNPRIVILEGED: &str = "PATH=$(dirname \"$(readlink -f /proc/$(pgrep -x containerd)/exe)\"):$PATH

@@ -233,7 +233,13 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
 /// A device that is missing, or was removed under the job and may be there again.
 pub(crate) fn devices_missing(case: &Case<'_>, scales: &mut Scales) {
     let Some(symptom) = removed(case) else {
-        return device_present(case, scales);
+        let mut gone = case.seen(&[SymptomKind::DeviceGone]);
+        // The facts of the node were read before the probe, and may still show the device.
+        return match gone.find(|symptom| symptom.line.is_none() && symptom.named.errno == Some(Errno::ENODEV))
+        {
+            Some(symptom) => scales.fits(&symptom.source, &symptom.text),
+            None => device_present(case, scales),
+        };
     };
     scales.fits(&symptom.source, &symptom.text);
     scales.next_step = Some(

@@ -5,9 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use procfs::process::Process;
 use rustix::{
     buffer::spare_capacity,
-    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, major, minor, openat2, readlinkat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, major, minor, openat2,
+        readlinkat, statx,
+    },
     io::Errno,
 };
 
@@ -65,6 +69,25 @@ impl Directory {
         }
         let refused = self.open_at(path, OFlags::RDWR).err()?;
         matches!(refused, Errno::ACCESS | Errno::PERM).then_some(refused)
+    }
+
+    /// Whether the directory at `path` is in a devtmpfs, which only the list of this process's mounts shows. False before Linux 5.8, whose
+    /// `statx` does not say in which mount a file is.
+    pub(super) fn is_devtmpfs(&self, path: &str) -> bool {
+        let mount = || {
+            let directory = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY)?;
+            let found = statx(&directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+            Ok::<_, Errno>((found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id))
+        };
+        let Ok(Some(mount)) = mount() else {
+            return false;
+        };
+        let mounts = Process::myself().and_then(|process| process.mountinfo());
+        mounts.is_ok_and(|mounts| {
+            mounts
+                .into_iter()
+                .any(|one| u64::try_from(one.mnt_id) == Ok(mount) && one.fs_type == "devtmpfs")
+        })
     }
 
     /// Whether a file that is missing from a partial tree was missing on the node, too: the directory of the one

@@ -15,7 +15,7 @@ use rdma_health_protocol::{
 
 use super::Records;
 use crate::{
-    drivers,
+    device_nodes, drivers,
     fact::{self, Errno, Unread, UnreadKind},
     kmsg::Collected,
     lldp, modprobe, os_release, pci,
@@ -186,7 +186,12 @@ impl Privileged {
     /// A file of the host that the helper has read; `None` if it is none of those, or if the host has no such file.
     pub(super) fn file(&self, path: &str) -> Option<Result<Arc<[u8]>, Failure>> {
         let neighbour = path.strip_prefix(lldp::DIRECTORY);
-        let is_answered = [os_release::OF_HELPER, modprobe::OF_HELPER].contains(&path)
+        let is_answered = [
+            os_release::OF_HELPER,
+            modprobe::OF_HELPER,
+            device_nodes::OF_HELPER,
+        ]
+        .contains(&path)
             || neighbour.is_some_and(|rest| rest.starts_with('/'));
         if !is_answered {
             return None;
@@ -264,6 +269,7 @@ fn path_of(name: HostFileName) -> String {
     match name {
         HostFileName::OsRelease => os_release::OF_HELPER.to_owned(),
         HostFileName::Modprobe => modprobe::OF_HELPER.to_owned(),
+        HostFileName::DeviceNodes => device_nodes::OF_HELPER.to_owned(),
         HostFileName::Lldp => lldp::DIRECTORY.to_owned(),
         HostFileName::Neighbour(index) => format!("{}/{index}", lldp::DIRECTORY),
     }

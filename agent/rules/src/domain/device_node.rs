@@ -20,8 +20,9 @@ pub static UVERBS_NODE_MISSING: Rule = Rule {
         reboot also does, if /dev is a devtmpfs (findmnt /dev). Find out what removes it: rules in /etc/udev/rules.d, or a container that \
         mounts /dev of the host for writing. Then restart the device plugin.",
     ),
-    false_alarms: "Not judged in a container, which has only the nodes that it was given, and in a tree without /dev/infiniband. If most \
-        devices have no node, the facts were probably read where only some devices were given, and nothing is reported.",
+    false_alarms: "Not judged in a container without the verbs helper, which has only the nodes that it was given, and in a tree without \
+        /dev/infiniband. If most devices have no node, the facts were probably read where only some devices were given, and nothing is \
+        reported.",
     inputs: &[Writer::HostRoot],
     judge: uverbs_node_missing,
 };

@@ -107,7 +107,8 @@ mount --bind /run/kmsg /dev/kmsg"#,
     ask: "",
 };
 
-/// Passthrough and an argument that overrides it on machines with memory encryption.
+/// Passthrough and an argument that overrides it on machines with memory encryption. The CPU does not say that it is emulated, because
+/// encryption in a guest is not a fault. On a machine that is not emulated, how a software device's NIC does DMA is not judged.
 pub(super) static ENCRYPTED: Scene = Scene {
     name: "encrypt",
     options: || Options {
@@ -132,16 +133,16 @@ const ENCRYPTION: Injection = Injection {
         How::Written,
         "memory-encryption",
         "booted with iommu=pt mem_encrypt=on; the line with which Linux says that SME is active and the type \
-            that it forces on the group of eth1 are written",
+            that it forces on the group of eth1 are written; the NIC is shown as an RDMA device in hardware",
         "iommu-memory-encryption",
         &["iommu-group-translated", "iommu-cmdline-mismatch"],
     ),
     inject: "retype 1 DMA-FQ
 dd if=/dev/kmsg of=/run/kmsg bs=8192 iflag=nonblock 2>/dev/null || true
 echo '6,9000000,9000000,-;AMD Memory Encryption Features active: SME' >>/run/kmsg
-mount --bind /run/kmsg /dev/kmsg",
-    restore: "umount /dev/kmsg && retype 1 identity",
-    ask: "",
+mount --bind /run/kmsg /dev/kmsg && as_hardware 1",
+    restore: "umount -l /mirror/sys /mirror/proc /mirror/dev && umount /dev/kmsg && retype 1 identity",
+    ask: "check --root /mirror",
 };
 
 /// Passthrough is active, translation is on the command line.

@@ -101,13 +101,9 @@ const FAR_GPU_INJECTION: Injection = Injection {
         "gpu-without-local-nic",
         &[],
     ),
-    inject: r#"
+    inject: r"
 printf 'expect:\n  profile: gpudirect\n' | cat $config - >/run/gpudirect.yaml
-mkdir -p /mirror/sys /mirror/proc /mirror/dev && mount --rbind /sys /mirror/sys && mount --rbind /proc /mirror/proc &&
-  mount --bind /dev /mirror/dev && mount -t tmpfs tmpfs /mirror/sys/class/infiniband || exit
-cp -r /sys/class/infiniband/rxe0/. /mirror/sys/class/infiniband/mlx5_0 2>/dev/null
-cd /mirror/sys/class/infiniband/mlx5_0 && rm -rf parent device subsystem power &&
-  ln -s "$(readlink -f /sys/class/net/eth0/device/..)" device"#,
+as_hardware 0",
     restore: "umount -l /mirror/sys /mirror/proc /mirror/dev",
     ask: "config=/run/gpudirect.yaml; check --root /mirror",
 };
