@@ -74,7 +74,6 @@ fn the_pod_works_as_it_is_deployed() {
             logs_are_readable,
             switch_ports_of_the_host_are_shown,
             modules_that_the_host_keeps_out_are_known,
-            a_missing_device_node_is_named_in_either_container,
             the_plugin_reaches_the_agent_through_the_api_server,
             placing_memory_works_and_a_refusal_is_explained,
             a_job_waits_for_its_device_and_gets_its_settings,
@@ -86,6 +85,8 @@ fn the_pod_works_as_it_is_deployed() {
             a_rolling_upgrade_changes_nothing,
             a_reboot_with_another_iommu_mode_is_a_regression,
             remedies_are_those_of_the_hosts_distribution,
+            // The agent remembers the device that this adds and removes.
+            a_missing_device_node_is_named_in_either_container,
             uninstalling_leaves_nothing,
         ]
     );
