@@ -46,7 +46,9 @@ static EFFECTS: &[Effect] = &[
     Effect {
         cause: "no-subnet-manager",
         rule: &link::NO_SUBNET_MANAGER,
-        explained_by: |finding| *finding.rule == gids::GUID_INVALID,
+        explained_by: |finding| {
+            *finding.rule == gids::GUID_INVALID || *finding.rule == rails::LINK_TYPE_DIFFERS
+        },
     },
 ];
 
@@ -112,6 +114,18 @@ impl Effects {
             }
         }
         all
+    }
+
+    /// The finding that explains why there is this one, which is an effect.
+    pub(crate) fn reason<'a>(&self, finding: &Finding, findings: &'a [Finding]) -> Option<&'a Finding> {
+        let own = |effect: &&Effect| effect.rule == finding.rule && self.effects.contains_key(effect.cause);
+        let effect = EFFECTS.iter().find(own)?;
+        let explains = |reason: &&Finding| {
+            reason.severity > Severity::Info
+                && (effect.explained_by)(reason)
+                && reason.subject.device == finding.subject.device
+        };
+        findings.iter().find(explains)
     }
 
     /// Whether a cause is the effect of another one.

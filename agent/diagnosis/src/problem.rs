@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use rdma_health_node::{Node, history::Since};
 use rdma_health_rules::{Domain, Finding, Severity, rule};
 
-use crate::{Cause, Confidence, Diagnosis, cause, observed};
+use crate::{Cause, Confidence, Diagnosis, cause, effect::Effects, observed};
 
 /// The cause that stands for each device that is gone, although its rules are about modules.
 const LOST: &str = "devices-missing";
@@ -48,8 +48,13 @@ pub fn problems<'a>(node: &Node, findings: &'a [Finding], diagnosis: &'a Diagnos
             .iter()
             .filter(|finding| finding.severity > Severity::Info)
     };
+    let effects = Effects::of(findings);
+    // An effect belongs to the problem of what brings it about.
     let best: Vec<(usize, &Finding)> = grave()
-        .filter_map(|finding| Some((best_cause(node, finding, &diagnosis.causes)?, finding)))
+        .filter_map(|finding| {
+            let first = effects.reason(finding, findings).unwrap_or(finding);
+            Some((best_cause(node, first, &diagnosis.causes)?, finding))
+        })
         .collect();
     let mut problems = Vec::new();
     for (place, cause) in diagnosis.causes.iter().enumerate() {
@@ -85,7 +90,9 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
         .collect();
     let all = node.hcas().filter(|hca| !hca.is_virtual()).count();
     let are_most = devices.len() >= FEWEST && devices.len() * 2 > all;
-    if !(is_of_devices(domain) || cause.id == LOST) || are_most {
+    let all_have_one = !devices.contains(&None);
+    let is_by_device = is_of_devices(domain) || cause.id == LOST || all_have_one && can_be_of_devices(domain);
+    if !is_by_device || are_most {
         return vec![Problem::new(node, cause, domain, None, findings)];
     }
     let of = |device: Option<&'a str>| {
@@ -120,6 +127,11 @@ fn is_of_devices(domain: Domain) -> bool {
         | Domain::Limits
         | Domain::Reading => false,
     }
+}
+
+/// Whether faults of this domain are those of single devices where each finding names one: the firmware of an adapter, its virtual functions.
+fn can_be_of_devices(domain: Domain) -> bool {
+    matches!(domain, Domain::Modules | Domain::Sriov | Domain::Network)
 }
 
 impl<'a> Problem<'a> {

@@ -140,10 +140,10 @@ fn one_fault_of_a_whole_node_is_one_problem_and_a_fault_of_two_ports_two() {
         translated[0].starts_with("iommu-translation node "),
         "{translated:?}"
     );
-    let down = |devices: &'static [&'static str]| {
+    let with = |devices: &'static [&'static str], files: &'static [(&'static str, &'static str)]| {
         problems(&move |tree| {
             for device in devices {
-                for (file, text) in [("state", "1: DOWN\n"), ("phys_state", "3: Disabled\n")] {
+                for (file, text) in files {
                     let end = format!("/infiniband/{device}/ports/1/{file}");
                     let path = tree
                         .entries()
@@ -156,12 +156,21 @@ fn one_fault_of_a_whole_node_is_one_problem_and_a_fault_of_two_ports_two() {
             }
         })
     };
-    let two = down(&["mlx5_1", "mlx5_2"]);
+    let two = with(
+        &["mlx5_1", "mlx5_2"],
+        &[("state", "1: DOWN\n"), ("phys_state", "3: Disabled\n")],
+    );
     let ports: Vec<_> = two
         .iter()
         .map(|problem| problem.rsplit_once(' ').unwrap().0)
         .collect();
     assert_eq!(ports, ["port-down mlx5_1", "port-down mlx5_2"], "{two:?}");
+    let wrong_type = with(
+        &["mlx5_1"],
+        &[("link_layer", "InfiniBand\n"), ("state", "2: INIT\n")],
+    );
+    assert_eq!(wrong_type.len(), 1, "what keeps the port down: {wrong_type:?}");
+    assert!(wrong_type[0].starts_with("link-type mlx5_1 "), "{wrong_type:?}");
 }
 
 /// An agent that reads a tree. It is killed when this is dropped.
@@ -416,6 +425,37 @@ fn a_hostile_name_is_escaped_in_every_format() {
             "json" => drop(serde_json::from_str::<Value>(&text).unwrap()),
             "junit" => drop(elements(&text)),
             "nagios" => assert_eq!(text.lines().next().unwrap().matches('|').count(), 1, "{text}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn without_a_verdict_each_format_says_why() {
+    let missing = Path::new("/nonexistent/a|<b>");
+    for (format, status, begin) in [
+        ("text", 3, ""),
+        ("json", 3, "{"),
+        ("line", 3, "this-node  UNKNOWN  "),
+        ("nagios", 3, "RDMA UNKNOWN - "),
+        ("npd", 2, "RDMA unknown: "),
+        ("junit", 3, "<?xml "),
+    ] {
+        let output = check(missing, &["--output", format]);
+        assert_eq!(output.status.code(), Some(status), "{format}");
+        assert!(!output.stderr.is_empty(), "{format}");
+        let text = out(&output);
+        assert_eq!(text.is_empty(), begin.is_empty(), "{format}: {text}");
+        assert!(text.starts_with(begin), "{format}: {text}");
+        match format {
+            "json" => drop(serde_json::from_str::<Value>(&text).unwrap()),
+            "junit" => {
+                let suite = elements(&text).into_iter().find(|(name, _)| name == "testsuite");
+                let errors = suite.unwrap().1.into_iter().find(|(name, _)| name == "errors");
+                assert_eq!(errors.unwrap().1, "1");
+            }
+            "nagios" => assert!(!text.contains('|'), "{text}"),
+            "npd" => assert!(text.len() <= 80, "{text}"),
             _ => {}
         }
     }

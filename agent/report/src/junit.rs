@@ -3,7 +3,7 @@
 use std::{
     fmt::Write as _,
     io::Write,
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rdma_health_node::words::printable;
@@ -65,12 +65,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             }
         }
         if let Some(why) = error {
-            let why = escaped(why);
-            writeln!(
-                out,
-                "    <testcase classname=\"rdma-health.reading\" name=\"judged-completely\" time=\"0\">\n      \
-                 <error type=\"unknown\" message=\"{why}\"/>\n    </testcase>"
-            )?;
+            write!(out, "{}", unjudged(why))?;
         }
         writeln!(
             out,
@@ -79,6 +74,35 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
         )?;
     }
     writeln!(out, "</testsuites>")
+}
+
+/// Writes why there is no verdict: the report has one test case, with an error.
+///
+/// # Errors
+/// If writing fails.
+pub fn failed(out: &mut impl Write, error: &str) -> std::io::Result<()> {
+    let time = timestamp(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs()),
+    );
+    writeln!(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"0\" \
+         hostname=\"localhost\" timestamp=\"{time}\" tests=\"1\" failures=\"0\" errors=\"1\" time=\"0\">\n    <properties/>\n\
+         {case}    <system-out/>\n    <system-err/>\n  </testsuite>\n</testsuites>",
+        name = Domain::Reading.name(),
+        case = unjudged(error),
+    )
+}
+
+/// The test case that says why the node could not be judged.
+fn unjudged(why: &str) -> String {
+    let why = escaped(why);
+    format!(
+        "    <testcase classname=\"rdma-health.reading\" name=\"judged-completely\" time=\"0\">\n      \
+         <error type=\"unknown\" message=\"{why}\"/>\n    </testcase>\n"
+    )
 }
 
 /// One rule with its findings.

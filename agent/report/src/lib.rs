@@ -25,10 +25,10 @@ use rdma_health_node::Node;
 use rdma_health_rules::{Status, Verdict};
 
 pub use json::{JSON_SCHEMA, Part, SCHEMA, part as json_part, write as json};
-pub use junit::write as junit;
+pub use junit::{failed as junit_failed, write as junit};
 pub use line::{Style, colour, labelled, status_colour};
-pub use nagios::write as nagios;
-pub use npd::{exit_code as npd_exit_code, write as npd};
+pub use nagios::{failed as nagios_failed, write as nagios};
+pub use npd::{exit_code as npd_exit_code, failed as npd_failed, write as npd};
 pub use page::{LIVE, PageOptions, SNAPSHOT, explanation, render as page};
 pub use probe::write as probe_text;
 pub use text::{quiet, write as text};

@@ -35,6 +35,14 @@ pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Writes why there is no verdict.
+///
+/// # Errors
+/// If writing fails.
+pub fn failed(out: &mut impl Write, error: &str) -> std::io::Result<()> {
+    writeln!(out, "RDMA UNKNOWN - {}", plain(error))
+}
+
 /// Text in a plugin's output: the bar separates performance data.
 fn plain(text: &str) -> String {
     printable(text).replace('|', "/")

@@ -18,6 +18,14 @@ pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     writeln!(out, "{}", cut(&printable(&line(report))))
 }
 
+/// Writes why there is no verdict.
+///
+/// # Errors
+/// If writing fails.
+pub fn failed(out: &mut impl Write, error: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", cut(&printable(&format!("RDMA unknown: {error}"))))
+}
+
 /// The exit status: 0 healthy, 1 a problem of any severity, 2 unknown.
 pub fn exit_code(status: Status) -> u8 {
     match status {

@@ -98,6 +98,13 @@ pub struct Current<'a> {
     pub message: &'a str,
 }
 
+impl Open {
+    /// Its key among problems.
+    pub fn key(&self) -> String {
+        format!("{} {}", self.rule, self.subject)
+    }
+}
+
 impl Current<'_> {
     fn is(&self, open: &Open) -> bool {
         open.rule == self.rule && open.subject == short(&self.subject)
@@ -118,7 +125,7 @@ impl Changes {
     }
 
     /// Takes a verdict of `now`, in seconds since 1970. A finding that is not in it is resolved, unless `is_undecided`: after a
-    /// start, not everything was read and probed.
+    /// start, not everything was read and probed. As long as one is, the node does not get another status.
     pub fn see(
         &mut self,
         status: &str,
@@ -126,15 +133,12 @@ impl Changes {
         now: u64,
         is_undecided: impl Fn(&Open) -> bool,
     ) {
-        if self.status.as_ref().is_none_or(|known| known.status != status) {
-            self.status = Some(Since {
-                status: short(status).to_owned(),
-                since: now,
-            });
-        }
         let mut events = Vec::new();
+        let mut undecided = false;
         self.open.retain(|open| {
-            let stays = current.iter().any(|found| found.is(open)) || is_undecided(open);
+            let found = current.iter().any(|found| found.is(open));
+            let stays = found || is_undecided(open);
+            undecided |= stays && !found;
             if !stays {
                 events.push(Event {
                     time: now,
@@ -147,6 +151,13 @@ impl Changes {
             }
             stays
         });
+        let known = self.status.as_ref();
+        if known.is_none_or(|known| known.status != status && !undecided) {
+            self.status = Some(Since {
+                status: short(status).to_owned(),
+                since: now,
+            });
+        }
         for found in current {
             let is_full = self.open.len() >= MAX_OPEN;
             let known = self.open.iter_mut().find(|open| found.is(open));
@@ -253,6 +264,7 @@ mod tests {
         assert!(changes.differs("ok", &[]));
         changes.see("ok", &[], 280, |_| true);
         assert_eq!(changes.open.len(), 1, "not judged yet");
+        assert_eq!(changes.status.as_ref().unwrap().since, 220);
         changes.see("ok", &[], 340, |_| false);
         assert_eq!(changes.open, []);
         assert_eq!(

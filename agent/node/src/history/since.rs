@@ -38,35 +38,44 @@ pub struct Since {
 
 /// How to treat problems that a reading does not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum Missing<'a> {
     /// They are over.
     Over,
-    /// The agent has just started, and not everything was read or probed: what it remembers may still be there.
-    NotJudgedYet,
+    /// The agent has just started, and not everything was read or probed: what it remembers may still be there. Those with one of these
+    /// keys are over, because it has seen them since.
+    NotJudgedYet(&'a BTreeSet<String>),
+}
+
+impl Missing<'_> {
+    /// Whether a problem with this key, which a reading does not show, is over.
+    pub fn is_over(self, key: &str) -> bool {
+        match self {
+            Missing::Over => true,
+            Missing::NotJudgedYet(seen) => seen.iter().any(|seen| key_of(seen) == key_of(key)),
+        }
+    }
 }
 
 impl History {
     /// Takes the problems that a reading at `now` shows, by key. Returns whether anything changed.
-    pub fn observe(&mut self, shown: &BTreeSet<String>, missing: Missing, now: u64) -> bool {
+    pub fn observe(&mut self, shown: &BTreeSet<String>, missing: Missing<'_>, now: u64) -> bool {
         let before = self.observed.clone();
         let observed = self.observed.get_or_insert_with(|| Observed {
             first: now,
             last: now,
             problems: BTreeMap::new(),
         });
-        if missing == Missing::Over {
-            observed
-                .problems
-                .retain(|key, _| shown.iter().any(|shown| key_of(shown) == key));
-        }
+        observed
+            .problems
+            .retain(|key, _| shown.iter().any(|shown| key_of(shown) == key) || !missing.is_over(key));
         observed.problems.retain(|_, since| is_possible(since.time, now));
         // Nothing is known about the time before the first reading of all, and of an agent that has just started.
-        let exact = missing == Missing::Over
-            && before
-                .as_ref()
-                .is_some_and(|before| now.saturating_sub(before.last) <= GAP);
+        let is_read_on = before
+            .as_ref()
+            .is_some_and(|before| now.saturating_sub(before.last) <= GAP);
         for key in shown.iter().map(|key| key_of(key)) {
             if observed.problems.len() < MAX_PROBLEMS && !observed.problems.contains_key(key) {
+                let exact = is_read_on && missing.is_over(key);
                 let since = Since { time: now, exact };
                 observed.problems.insert(key.to_owned(), since);
             }
@@ -151,8 +160,9 @@ mod tests {
         let saved = serde_json::to_string(&history).unwrap();
         let mut history: History = serde_json::from_str(&saved).unwrap();
         // The first readings after a start have no probes yet.
-        history.observe(&keys(&[]), Missing::NotJudgedYet, 90_000);
-        history.observe(&keys(&["a", "b"]), Missing::NotJudgedYet, 90_060);
+        let starting = Missing::NotJudgedYet(&BTreeSet::new());
+        history.observe(&keys(&[]), starting, 90_000);
+        history.observe(&keys(&["a", "b"]), starting, 90_060);
         assert_eq!(history.since("a", 90_060).unwrap().time, 1000);
         let new = history.since("b", 90_060).unwrap();
         assert_eq!(
@@ -163,12 +173,31 @@ mod tests {
     }
 
     #[test]
+    fn a_problem_that_a_starting_agent_has_seen_ends_when_it_is_gone() {
+        let mut history = History::default();
+        history.observe(&keys(&["a", "b"]), Missing::Over, 1000);
+        let seen = keys(&["a"]);
+        let starting = Missing::NotJudgedYet(&seen);
+        history.observe(&keys(&["a"]), starting, 1060);
+        history.observe(&keys(&[]), starting, 1120);
+        assert_eq!(history.since("a", 1120), None);
+        assert_eq!(
+            history.since("b", 1120).unwrap().time,
+            1000,
+            "it may still be there"
+        );
+        history.observe(&keys(&["a"]), starting, 1180);
+        let again = history.since("a", 1180).unwrap();
+        assert_eq!((again.time, again.exact), (1180, true));
+    }
+
+    #[test]
     fn a_time_that_no_clock_can_have_shown_is_not_used() {
         let now = EARLIEST + 1000;
         let mut history = History::default();
         history.observe(&keys(&["a"]), Missing::Over, now - 50 * 365 * 86_400);
         assert_eq!(history.since("a", now), None);
-        history.observe(&keys(&["a"]), Missing::NotJudgedYet, now);
+        history.observe(&keys(&["a"]), Missing::NotJudgedYet(&BTreeSet::new()), now);
         let since = history.since("a", now).unwrap();
         assert_eq!((since.time, since.exact), (now, false));
         history.observed.as_mut().unwrap().first = now;

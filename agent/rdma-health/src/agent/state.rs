@@ -10,7 +10,10 @@ use rdma_health_diagnosis::{Cause, Diagnosis, diagnose};
 use rdma_health_helper::Failure;
 use rdma_health_node::{
     Fact, Node,
-    history::{History, Missing, changes::Current},
+    history::{
+        History, Missing,
+        changes::{Current, Open},
+    },
     limits::Runtime,
     node::{Probe, VerbsDevice},
 };
@@ -46,8 +49,10 @@ struct Parts {
     generation: u64,
     /// When the agent started.
     started: Instant,
-    /// The problems that were recorded last, and whether those that are missing are over.
-    observed: Option<(BTreeSet<String>, Missing)>,
+    /// The problems that this agent has seen in the time of [`SETTLING`], by key.
+    seen: BTreeSet<String>,
+    /// The problems that were recorded last, and whether the agent had settled.
+    observed: Option<(BTreeSet<String>, bool)>,
 }
 
 impl State {
@@ -60,6 +65,7 @@ impl State {
             expectations,
             generation: 0,
             started: Instant::now(),
+            seen: BTreeSet::new(),
             observed: None,
         };
         Self {
@@ -196,8 +202,7 @@ impl Parts {
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
             let verdict = judge(&node, &self.expectations);
             let diagnosis = diagnose(&node, &verdict.findings, None);
-            self.observe(&verdict, &diagnosis);
-            self.note(&verdict);
+            self.note(&verdict, &diagnosis);
             self.generation += 1;
             node.history = Some(Arc::clone(&self.history));
             (Arc::new(verdict), Arc::new(diagnosis))
@@ -215,41 +220,19 @@ impl Parts {
 }
 
 impl Parts {
-    /// How to treat what was found before and is not found now.
-    fn missing(&self) -> Missing {
-        if self.started.elapsed() < SETTLING {
-            Missing::NotJudgedYet
-        } else {
-            Missing::Over
-        }
-    }
-
-    /// Remembers which findings came and went.
-    fn note(&mut self, verdict: &Verdict) {
-        let findings = verdict.findings.iter();
-        let current: Vec<_> = findings
-            .map(|finding| Current {
-                rule: finding.rule.id,
-                subject: finding.subject.to_string(),
-                severity: finding.severity.name(),
-                message: &finding.message,
-            })
-            .collect();
-        let (status, missing) = (verdict.status.name(), self.missing());
-        if self.history.changes.differs(status, &current) {
-            let history = Arc::make_mut(&mut self.history);
-            history
-                .changes
-                .see(status, &current, now(), |_| missing == Missing::NotJudgedYet);
-        }
-    }
-
-    /// Remembers since when there have been which problems.
-    fn observe(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
-        let missing = self.missing();
+    /// Remembers since when there have been which problems, and which came and went.
+    fn note(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
+        let is_settled = self.started.elapsed() >= SETTLING;
         let findings = verdict.findings.iter().map(Finding::key);
         let keys: BTreeSet<String> = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
-        let observed = Some((keys, missing));
+        let current: Vec<_> = verdict.findings.iter().map(current).collect();
+        let missing = if is_settled {
+            Missing::Over
+        } else {
+            self.seen.extend(keys.iter().cloned());
+            Missing::NotJudgedYet(&self.seen)
+        };
+        let observed = Some((keys, is_settled));
         // The history is shared with what is shown, so that each change copies it.
         if self.observed != observed {
             if let Some((keys, _)) = &observed {
@@ -257,6 +240,21 @@ impl Parts {
             }
             self.observed = observed;
         }
+        let status = verdict.status.name();
+        if self.history.changes.differs(status, &current) {
+            let history = Arc::make_mut(&mut self.history);
+            let is_undecided = |open: &Open| !missing.is_over(&open.key());
+            history.changes.see(status, &current, now(), is_undecided);
+        }
+    }
+}
+
+fn current(finding: &Finding) -> Current<'_> {
+    Current {
+        rule: finding.rule.id,
+        subject: finding.subject.to_string(),
+        severity: finding.severity.name(),
+        message: &finding.message,
     }
 }
 

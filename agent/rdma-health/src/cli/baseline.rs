@@ -40,12 +40,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         out,
         "# State of this node as found by rdma-health; pass this file with --config."
     )?;
-    if expected.profile == Profile::Auto {
-        writeln!(
-            out,
-            "# Severities depend on what the node is for: set profile to gpudirect, rdma or tcp-only."
-        )?;
-    }
+    let guessed = match expected.profile {
+        Profile::Auto => "set profile to",
+        _ => "profile is a guess from the devices of the node, and can be",
+    };
+    writeln!(
+        out,
+        "# Severities depend on what the node is for: {guessed} gpudirect, rdma or tcp-only."
+    )?;
     for port in unnameable_ports(&node) {
         writeln!(
             out,

@@ -14,6 +14,7 @@ mod documents;
 mod env;
 mod environment;
 mod explain;
+mod failed;
 mod gather;
 mod given;
 #[cfg(feature = "agent")]
@@ -41,7 +42,7 @@ mod wait;
 
 #[cfg(feature = "agent")]
 use std::path::Path;
-use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{
     ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, error::ErrorKind,
@@ -226,38 +227,14 @@ pub(crate) fn run() -> ExitCode {
             };
             let text = format!("{error:#}");
             anstream::eprintln!("rdma-health: {}", rdma_health_node::words::printable(&text));
-            if !is_output && wants_json(&matches) {
-                failed_as_json(&text);
-            }
-            ExitCode::from(UNKNOWN)
+            let status = if is_output {
+                UNKNOWN
+            } else {
+                failed::answer(&matches, &text)
+            };
+            ExitCode::from(status)
         }
     }
-}
-
-/// Whether the command prints JSON.
-fn wants_json(matches: &ArgMatches) -> bool {
-    let mut deepest = matches;
-    while let Some((_, below)) = deepest.subcommand() {
-        deepest = below;
-    }
-    let is_json = |flag| {
-        let values = deepest.try_get_raw(flag).ok().flatten();
-        values.is_some_and(|mut values| values.any(|value| value == "json"))
-    };
-    ["output", "format"].into_iter().any(is_json)
-}
-
-/// What a program that reads the output gets instead of a result.
-fn failed_as_json(error: &str) {
-    #[derive(serde::Serialize)]
-    struct Failed<'a> {
-        schema: u32,
-        error: &'a str,
-    }
-    let mut out = anstream::stdout().lock();
-    // The reader may be gone, and the error is on standard error.
-    let _ = rdma_health_node::words::write_json(&mut out, &Failed { schema: 1, error });
-    let _ = out.flush();
 }
 
 /// The arguments, with the name of the program. As a plugin of kubectl, this program is its command `kubectl`.
