@@ -13,6 +13,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "multus: [",
     "at storage engine",
     "ip addresses available in range",
+    "claimpreparefailed",
     "nodeprepareresources failed",
     "failed to prepare dynamic resources",
     "failed to move ",
@@ -59,17 +60,24 @@ const INTO_POD: [&str; 3] = ["to container ns", "to container netns", "to pod ne
 /// Words of the fabric that a pod without InfiniBand does not have.
 const OF_FABRIC: [&str; 2] = ["guid", "pkey"];
 
+/// Words of drivers of dynamic resource allocation that give a pod an interface, in lower case.
+const OF_INTERFACE: [&str; 4] = [
+    "dra.net",
+    "dranet",
+    "netlink to interface",
+    "network interface name for",
+];
+
 /// Whether a line in lower case is about an additional network of a pod, which is there for RDMA more often than for anything else.
 pub(super) fn is_of_additional(lower: &str) -> bool {
     let named = ADDITIONAL.iter().chain(&OF_FABRIC);
     let parts = named.chain(&[
         "at storage engine",
         "claim host devices",
-        "dra.net",
         "runpodsandbox error",
         "runpodsandbox pod",
     ]);
-    let mut parts = parts.chain(&INTO_POD);
+    let mut parts = parts.chain(&INTO_POD).chain(&OF_INTERFACE);
     parts.any(|part| lower.contains(part)) || function(lower).is_some() || names_interface(lower)
 }
 
@@ -192,6 +200,7 @@ fn addresses(lower: &str) -> Option<(K, usize)> {
 /// A driver of dynamic resource allocation could not prepare a device, or could not move it into the pod.
 fn claim(lower: &str) -> Option<(K, usize)> {
     let prepared = [
+        "claimpreparefailed",
         "nodeprepareresources failed",
         "failed to prepare dynamic resources",
         "failedpreparedynamicresources",
@@ -201,7 +210,8 @@ fn claim(lower: &str) -> Option<(K, usize)> {
         return None;
     }
     if let Some(at) = prepared.iter().find_map(|form| lower.find(form)) {
-        let is_one = is_of_rdma(lower) || ["dra.net", "dranet"].iter().any(|name| lower.contains(name));
+        // Drivers of networks look for an interface; those of GPUs and others do not.
+        let is_one = is_of_rdma(lower) || OF_INTERFACE.iter().any(|words| lower.contains(words));
         return is_one.then_some((K::NetworkAttachFailed, at));
     }
     // `RunPodSandbox error moving network device to namespace`, `RunPodSandbox error moving device eth1 to namespace …`.

@@ -375,6 +375,9 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         || pods::is_of_information(&lower[at..])
         || lower[at..].starts_with(grammar::INTER_NODE)
         || lower[at..].starts_with("client switching from rdmacm")
+        || lower[at..].starts_with("is not enabled, enable it in")
+        // What UCX reports of a connection that ended, to a program that logs it to find errors.
+        || before.contains(" called with status -")
         || lower[at..].starts_with("nvidia_peermem.ko is not loaded")
         // The plugin for virtual functions reports it of each of its pools.
         || lower[at..]

@@ -243,6 +243,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("bind ep", Create),
         ("address vector", Create),
         ("fi_endpoint", Create),
+        ("fi_scalable_ep", Create),
         ("fi_av_open", Create),
         ("fi_cq_open", Create),
         ("fi_enable", Create),

@@ -80,6 +80,9 @@ const LABELS: &[(&str, &[&str])] = &[
             // Open MPI before 1.3: `error polling HP CQ with status 12 for wr_id 47003518529948`.
             "cq with",
             "wr_id",
+            // GASNet: `snd status=12 opcode=0 dst_node=1 dst_qp=0`, `rcv comp->status=5`.
+            "dst_qp",
+            "comp->",
         ],
     ),
     ("with error", &["completion", "wc", "cqe", "poll_cq", "poll cq"]),

@@ -315,7 +315,9 @@ impl Successes {
                 before(self.started)
             }
             // iWARP has no queue pairs for datagrams.
-            K::CreateUnexplained | K::CreateRefused | K::CreateFailed => before(self.no_datagrams),
+            K::CreateUnexplained | K::CreateRefused | K::CreateFailed | K::UnsupportedAdapter => {
+                before(self.no_datagrams)
+            }
             // Without the module, memory of GPUs is registered through DMA-BUF.
             K::GdrDisabled if names_module(symptom) => self.gpu_memory.is_some(),
             _ => false,

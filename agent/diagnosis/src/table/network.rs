@@ -272,7 +272,7 @@ pub(super) static GUIDS: KnownCause = KnownCause {
     rules: &[&gids::GUID_INVALID],
     cases: &[],
     often: &[GuidDuplicated],
-    sometimes: &[RETRY_EXC, ConnectInvalid, ConnectTimedOut],
+    sometimes: &[RETRY_EXC, ConnectInvalid, ConnectTimedOut, AddressUnresolved],
     weigh: weigh::guids,
 };
 

@@ -27,6 +27,12 @@ pub(super) fn step(text: &str) -> Option<&'static str> {
             the module mlx4_core; on mlx5, check the memlock limit of mmfsd (grep 'locked memory' /proc/$(pgrep mmfsd)/limits). Then restart GPFS on the node.",
         );
     }
+    if has(&["append le", "le resources not recovered"]) {
+        return Some(
+            "Set FI_CXI_RX_MATCH_MODE=software (or hybrid) where the job runs: libfabric's provider cxi then matches receives itself when the adapter has no more entries (LE) for \
+            them. Let the program post fewer receives ahead, and fewer processes per node share the adapter. cxi_service list -v shows how many entries the job's service may use.",
+        );
+    }
     if has(&["queue exhaustion", "event queue overflow"]) {
         return Some(
             "Make the completion queues of libfabric's provider cxi larger where the job runs: FI_CXI_DEFAULT_CQ_SIZE=131072 and FI_CXI_CQ_FILL_PERCENT=20. \

@@ -1,11 +1,32 @@
 //! What the tools of an InfiniBand fabric report, and libraries that do not fit together.
 
+use rdma_health_protocol::Errno;
+
 use super::{Case, Scales};
-use crate::log::is_of_build;
+use crate::log::{ZeroGuid, is_of_build};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
-/// Two devices with one GUID.
+/// A GUID of zero that a tool showed, where `rdma_cm` then found no device: it looks for one by its GUID.
+pub(super) fn without_guid<'a>(case: &Case<'a>) -> Option<&'a ZeroGuid> {
+    let zero = case.log?.zero_guid.as_ref()?;
+    let is_unfound =
+        |symptom: &Symptom| symptom.line > Some(zero.line) && symptom.named.errno == Some(Errno::ENODEV);
+    let mut unresolved = case.seen(&[SymptomKind::AddressUnresolved]);
+    unresolved.any(is_unfound).then_some(zero)
+}
+
+/// Two devices with one GUID, or one without.
 pub(crate) fn guids(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(zero) = without_guid(case) {
+        scales.shows(format!("log line {}", zero.line), &zero.text);
+        scales.next_step = Some(
+            "Give the device its GUID: rdma_cm finds no device whose node GUID is zero. A virtual function: on the host, ip link set PF vf N node_guid GUID and the same with port_guid, \
+            then bind its driver again. A physical one: update its firmware (mlxfwmanager), and flash its GUIDs (flint -d ADDRESS query shows them; flint sg sets them). ibv_devinfo must \
+            show a node_guid that is not zero."
+                .into(),
+        );
+        return;
+    }
     let Some(symptom) = case.seen(&[SymptomKind::GuidDuplicated]).next() else {
         return;
     };

@@ -271,6 +271,19 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
             rdma-core-devel), then ./configure --with-rdma and make. A package of SPDK needs the variant with RDMA."
                 .into(),
         );
+    } else if text.contains("no tls are") || text.contains("no tl teams") || text.contains("no cl teams") {
+        scales.next_step = Some(
+            "UCC found none of its transports (TL). ucc_info -v and ls of lib/ucc in its installation show which it was built with: libucc_tl_ucx.so needs UCX (configure --with-ucx), \
+            libucc_tl_nccl.so needs NCCL. If they are there, ldd shows what each misses, and UCC_TLS, UCC_CL_BASIC_TLS and UCC_CLS in the environment leave them out: unset these. \
+            UCC_LOG_LEVEL=info shows the choice."
+                .into(),
+        );
+    } else if text.contains("van type") {
+        scales.next_step = Some(
+            "This build of BytePS has no RDMA in its ps-lite. Build it again with BYTEPS_USE_RDMA=1 and the headers of libibverbs and librdmacm (libibverbs-dev and librdmacm-dev, \
+            or rdma-core-devel), on workers, servers and scheduler alike. DMLC_ENABLE_RDMA=0 uses TCP until then."
+                .into(),
+        );
     } else if text.contains("mpi_thread_multiple") {
         scales.next_step = Some(
             "This UCX was built without threads. Use one that was built with --enable-mt (HPC-X has it under ucx/mt; ucx_info -v shows the options), or let the \

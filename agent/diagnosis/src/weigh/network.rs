@@ -380,6 +380,12 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
         scales.next_step = Some(unresolved_step(case));
         scales.fits(&symptom.source, &symptom.text);
     }
+    if let Some(zero) = tools::without_guid(case) {
+        return scales.doubts(
+            format!("log line {}", zero.line),
+            "a device without a GUID is not found by its address, either",
+        );
+    }
     if unresolved(case, scales) {
         return;
     }

@@ -113,9 +113,16 @@ pub(super) fn is_unreached(symptom: &Symptom) -> bool {
 /// Whether the library of Omni-Path, PSM3 or what calls it reports it.
 pub(super) fn is_of_psm(symptom: &Symptom) -> bool {
     let lower = symptom.text.to_ascii_lowercase();
-    ["psm", "hfi_", "hfp_", "hfi unit", "ofi fabric is not available"]
-        .iter()
-        .any(|name| lower.contains(name))
+    [
+        "psm",
+        "hfi_",
+        "hfp_",
+        "hfi unit",
+        "ipath",
+        "fabric is not available",
+    ]
+    .iter()
+    .any(|name| lower.contains(name))
 }
 
 /// Whether a program says itself that it goes on over TCP.
@@ -205,6 +212,11 @@ pub(super) fn is_warned_attribute(symptom: &Symptom) -> bool {
         && symptom.named.errno.is_none()
         && symptom.named.transition.is_none()
         && level(&symptom.text) == Some(Level::Warning)
+}
+
+/// A transport that a setting of UCX names and UCX does not have: it warns, and goes on without it.
+pub(super) fn is_passed_over(symptom: &Symptom) -> bool {
+    symptom.kind == K::BackendMissing && symptom.text.contains("' is not available, please use")
 }
 
 /// What the service or the container that loads modules reports in general: `Loading HCA driver and Access Layer: [FAILED]`, `failed to load

@@ -146,6 +146,30 @@ pub(super) const ROWS: &[Row] = &[
     // UCX found no lane for the communication that a GPU starts, and could not make the handle for it.
     (&["ucp_device.c", "failed to select lane"], K::BackendMissing),
     (&["ucp_device.c", "failed to create handle"], K::BackendMissing),
-    // oneCCL.
+    // oneCCL. The last three repeat what failed before.
     (&["ccl_error", "fi_getinfo"], K::NoDevice),
+    (&["ccl_error", "can't init provider"], K::BackendFailed),
+    (&["ccl_error", "can not open network providers"], K::BackendFailed),
+    (&["ccl_error", "can't find suitable provider"], K::BackendFailed),
+    // UCC was built without UCX, or settings leave it out.
+    (&["no tls are selected"], K::BackendMissing),
+    (&["no tl teams were created"], K::BackendMissing),
+    (&["no cl teams were created"], K::BackendMissing),
+    // BytePS: its ps-lite was built without RDMA.
+    (&["unsupported van type"], K::BackendMissing),
+    // MSCCL++ counts the devices that libibverbs lists.
+    (&["ib transport out of range"], K::NoDevice),
+    (&["no rdma capable nic"], K::NoDevice),
+    // The message has NCCL's words without its prefix where a program prints what the library returned.
+    (
+        &["error while creating shared memory segment /dev/shm/nccl"],
+        K::SharedMemory,
+    ),
+    // UCX names what the system selected for an address, and the setting that leaves it out.
+    (
+        &["is not enabled, enable it in ucx_net_devices"],
+        K::SettingUnmatched,
+    ),
+    (&["gid index", "is out of range"], K::NoGid),
+    (&["invalid gid at index"], K::NoGid),
 ];

@@ -40,6 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         K::CreateUnexplained,
     ),
     (&["ipath_userinit", "resource busy"], K::ResourceLimit),
+    (&["ipath_userinit", "failed"], K::OpenFailed),
     // libfabric's provider opx.
     (
         &["unrecoverable error occurred while communicating with the driver"],
@@ -51,6 +52,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["network down", "hfi1"], K::PortError),
     (&["network down", "psm"], K::PortError),
     (&["driver initialization failure on /dev/hfi"], K::OpenFailed),
+    (&["driver initialization failure on /dev/ipath"], K::OpenFailed),
     (&["endpoint could not be reached"], K::PeerUnreachable),
     (&["couldn't connect to", "still trying"], K::PeerUnreachable),
     (&["couldn't connect to", "others)"], K::PeerUnreachable),
@@ -131,6 +133,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     // libfabric's provider cxi, of a queue that the program does not read fast enough.
     (&["event queue overflow"], K::ResourceLimit),
+    // The adapter has no more entries for the receives that a process posts.
+    (&["failure to append le"], K::ResourceLimit),
+    (&["le resources not recovered"], K::ResourceLimit),
+    // GASNet.
+    (&["unable to alloc/register pinned memory"], K::RegMrNoMemory),
     // Slingshot: the driver answers EINVAL to a service that reserves more than the adapter has left.
     (&["cxil_alloc_svc", "invalid argument"], K::ResourceLimit),
     (&["cxil_alloc_svc", "no space left"], K::ResourceLimit),
@@ -190,6 +197,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),
     (&["mst pci module is not loaded"], K::ToolNoAccess),
     (&["unable to open gdr driver"], K::GdrDisabled),
+    // GDRCopy's own tests and library.
+    (&["gdr_open", "is gdrdrv"], K::GdrDisabled),
+    (&["gdr_open", "error"], K::GdrDisabled),
+    (&["gdr_open", "failed"], K::GdrDisabled),
+    (&["error opening driver (errno"], K::GdrDisabled),
     (&["livefish"], K::AdapterNotStarted),
     // What lspci calls an adapter that runs without firmware.
     (&["flash recovery"], K::AdapterNotStarted),

@@ -8,6 +8,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["disagrees about version of symbol"], K::ModuleMismatch),
     (&["unknown symbol", "(err"], K::ModuleMismatch),
     (&["did not detect devices"], K::NoDevice),
+    // The driver of an adapter that has iWARP, or no XRC.
+    (&["unsupported qp type"], K::UnsupportedAdapter),
+    (&["qp type", "not supported"], K::UnsupportedAdapter),
     (&["couldn't get context for the device"], K::OpenFailed),
     (&["failed to open device"], K::OpenFailed),
     (&["couldn't listen to port"], K::ExchangeFailed),

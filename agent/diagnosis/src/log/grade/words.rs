@@ -108,6 +108,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "completion with status",
     "failed status",
     "wr_id",
+    "dst_qp=",
+    "comp->status",
     "qp_num",
     "qpn",
     "vendor err",
@@ -476,6 +478,10 @@ const HARMLESS: &[&str] = &[
     "default miss action is not supported",
     "unused environment variable",
     "gdrcopy library not found",
+    // libibumad traces each packet with the time that it will wait for the answer.
+    "umad_send: fd ",
+    "umad_dump: agent ",
+    "umad_recv: mad received",
     // UCX asks the system for an event that old kernels do not report.
     "unable to handle vm_unmap",
     // SPDK shortens names of its traces.

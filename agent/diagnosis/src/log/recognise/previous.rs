@@ -6,6 +6,7 @@ use crate::{
     log::{
         families,
         grade::level,
+        operation::operation,
         phrases::Phrases,
         wrapped::{self, said},
     },
@@ -53,10 +54,18 @@ impl Previous {
         (is_known(&joined) && !is_known(last) && !is_known(text)).then_some(joined)
     }
 
-    /// A check that failed, whose status is in this line: `wc[i].status == IBV_WC_SUCCESS Failed status`, then `local protection error 4 …`.
+    /// A check that failed, whose status is in this line: `wc[i].status == IBV_WC_SUCCESS Failed status`, then `local protection error 4 …`. Or a
+    /// call, whose result is in this line: `fi_scalable_ep(…, nullptr)`, then ` fails with ret: -12, strerror: …`.
     pub(super) fn checked(&self, text: &str) -> Option<String> {
         let last = self.lines.back()?;
-        let is_one = last.ends_with("Failed status") && last.contains("IBV_WC_SUCCESS");
+        let is_result = || {
+            let text = text.trim_start();
+            ["fails with ", "failed with "]
+                .iter()
+                .any(|words| text.starts_with(words))
+        };
+        let is_one = last.ends_with("Failed status") && last.contains("IBV_WC_SUCCESS")
+            || last.ends_with(')') && is_result() && operation(&last.to_ascii_lowercase()).is_some();
         is_one.then(|| format!("{last} {}", text.trim()))
     }
 
