@@ -170,3 +170,38 @@ fn a_pod_without_its_interface_has_the_step_for_the_reason() {
     let gpu = "5m19s  Warning  FailedPrepareDynamicResources  pod/pod1  Failed to prepare dynamic resources: NodePrepareResources failed for ResourceClaim gpu: timed out\n";
     assert!(!kinds(gpu).contains(&K::NetworkAttachFailed));
 }
+
+#[test]
+fn perftest_and_other_small_programs_are_read_by_what_they_print_last() {
+    each_is(&[
+        (
+            " Unexpected CM event bl blka 7\n Unable to perform rdma_client function\n Unable to init the socket connection\n",
+            "fabric-or-peer",
+            "",
+        ),
+        (
+            " Unexpected CM event bl blka 8\n Unable to perform rdma_client function\n Unable to init the socket connection\n",
+            "no-listener",
+            "",
+        ),
+        (
+            "client read/write: Connection reset by peer\nCouldn't read/write remote address\n",
+            "peer-failed",
+            "",
+        ),
+        (
+            "Last error:\nNet : Call to recv from 10.1.1.1<4711> failed : Connection refused\n",
+            "peer-failed",
+            "",
+        ),
+    ]);
+    for (line, kind) in [
+        ("Reason: OFI::LrtsInit::fi_getinfo error\n", K::NoDevice),
+        (
+            "*** FATAL ERROR: Unable to find any ACTIVE HCA ports\n",
+            K::PortNotActive,
+        ),
+    ] {
+        assert_eq!(kinds(line), [kind], "{line}");
+    }
+}

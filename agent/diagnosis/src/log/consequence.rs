@@ -106,7 +106,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)
             || symptom.kind == K::NoDevice && is_of_psm(symptom) && after(opened)
-            || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed) && after(local)
+            || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed | K::CmFailed) && after(local)
             || start.explains(symptom)
             || symptom.kind == K::PeerClosed && is_of_exchange(symptom) && tested
             // Only a queue pair that was connected completes a request: this attribute did not matter.

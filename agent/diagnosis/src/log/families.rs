@@ -196,6 +196,7 @@ const MPI: &[Row] = &[
     (&["cannot create cq"], K::CreateFailed),
     (&["cannot create qp"], K::CreateFailed),
     (&["no active ports were detected"], K::PortNotActive),
+    (&["unable to find any active hca"], K::PortNotActive),
     (&["no active ports detected"], K::PortNotActive),
     (&["no active port"], K::PortNotActive),
     (&["have any active port"], K::PortNotActive),

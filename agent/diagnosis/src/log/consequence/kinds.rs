@@ -65,9 +65,13 @@ pub(super) fn follows(symptom: &Symptom) -> bool {
 /// What perftest reports if the other end closed the connection over which they exchange addresses.
 pub(super) fn is_of_exchange(symptom: &Symptom) -> bool {
     let lower = symptom.text.to_ascii_lowercase();
-    ["read remote address", "socket/rdma_cm"]
-        .iter()
-        .any(|words| lower.contains(words))
+    [
+        "read remote address",
+        "read/write remote address",
+        "socket/rdma_cm",
+    ]
+    .iter()
+    .any(|words| lower.contains(words))
 }
 
 /// What a process could not do by itself, without its peer.

@@ -136,6 +136,9 @@ pub(super) const ROWS: &[Row] = &[
     // The adapter has no more entries for the receives that a process posts.
     (&["failure to append le"], K::ResourceLimit),
     (&["le resources not recovered"], K::ResourceLimit),
+    // Charm++.
+    (&["lrtsinit::fi_getinfo error"], K::NoDevice),
+    (&["lrtsinit::no provider found"], K::NoDevice),
     // GASNet.
     (&["unable to alloc/register pinned memory"], K::RegMrNoMemory),
     // Slingshot: the driver answers EINVAL to a service that reserves more than the adapter has left.

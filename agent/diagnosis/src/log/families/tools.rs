@@ -61,6 +61,13 @@ pub(super) const ROWS: &[Row] = &[
         K::ExchangeFailed,
     ),
     (&["couldn't read remote address"], K::PeerClosed),
+    // The examples of libibverbs.
+    (&["couldn't read/write remote address"], K::PeerClosed),
+    // perftest prints the number of the event (`enum rdma_cm_event_type`) in place of RDMA_CM_EVENT_ESTABLISHED.
+    (&["cm event bl blka 6"], K::ConnectFailed),
+    (&["cm event bl blka 7"], K::PeerUnreachable),
+    (&["cm event bl blka 8"], K::ConnectRefused),
+    (&["unable to perform rdma_client function"], K::CmFailed),
     (&["unable to read to socket/rdma_cm"], K::PeerClosed),
     (&["unable to init the socket connection"], K::ExchangeFailed),
     (&["stat of ib device"], K::NoDevice),

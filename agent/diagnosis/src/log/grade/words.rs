@@ -68,6 +68,7 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "net/ofi",
     "ib_",
     "nccl warn net",
+    "net : call to ",
     "rccl warn net",
     "mooncake",
     "async error event",
