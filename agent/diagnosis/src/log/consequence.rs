@@ -1,6 +1,7 @@
 //! Which failures in a log follow from an earlier one.
 
 mod kinds;
+mod later;
 mod lnet;
 mod start;
 
@@ -8,9 +9,9 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use self::kinds::{
     ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_full_target, is_of_psm,
-    is_of_scan, is_of_server, is_passed_over, is_said, is_seen_by_peer, is_start, is_unreached,
-    is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out,
-    may_share_device, prevents_start, prevents_use,
+    is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_warned_attribute,
+    is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out, may_share_device,
+    prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;
@@ -85,10 +86,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     });
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
     let inactive = first(Grade::Failure, |symptom| symptom.kind == K::PortNotActive);
-    // Intel MPI has no fabric where PSM did not open the adapter.
-    let opened = first(Grade::Failure, |symptom| {
-        symptom.kind == K::OpenFailed && is_of_psm(symptom)
-    });
     // Why the modules are not there, wherever the log says it.
     let refused = first(Grade::Failure, |symptom| {
         keeps_modules_out(symptom) && !is_start(symptom)
@@ -105,14 +102,11 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // Open MPI's help texts about parts that it then leaves out.
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)
-            || symptom.kind == K::NoDevice && is_of_psm(symptom) && after(opened)
             || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed | K::CmFailed) && after(local)
             || start.explains(symptom)
             || symptom.kind == K::PeerClosed && is_of_exchange(symptom) && tested
             // Only a queue pair that was connected completes a request: this attribute did not matter.
             || is_warned_attribute(symptom) && symptom.line < completed
-            // What ended the program came later.
-            || is_passed_over(symptom) && matches!((symptom.line, created), (Some(line), Some(later)) if line < later)
             || (symptom.kind == K::ModuleMissing || is_start(symptom)) && refused
             || is_without_plugin(symptom) && (after(plugin) || symptom.kind == K::SettingUnmatched && plugin.is_some())
             // The program repeats it without the reason.
@@ -168,6 +162,8 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         go_on_without,
         follow_report,
         lnet::end_start,
+        later::end_fabric,
+        later::pass_over,
     ] {
         find_end(symptoms);
     }

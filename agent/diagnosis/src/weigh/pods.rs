@@ -74,6 +74,39 @@ pub(super) fn resource(text: &str) -> Option<&'static str> {
     first(STEPS, text)
 }
 
+/// Steps for an interface that a plugin could not find, name or move into a pod.
+const OF_INTERFACE: &[Step] = &[
+    (
+        &["podresourceslister", "pod resources", "pod-resources"],
+        "Let Multus ask kubelet which device it gave to the pod: /var/lib/kubelet/pod-resources/kubelet.sock must exist on the node (kubelet before 1.20 needs the feature gate \
+        KubeletPodResources=true), and its directory must be mounted in the pod of Multus. A newer Multus and an older kubelet may not understand each other: install the release of \
+        Multus for this Kubernetes.",
+    ),
+    (
+        &[
+            "to netns: file exists",
+            "to container netns: file exists",
+            "to pod netns: file exists",
+        ],
+        "Give the interface another name: the network namespace of the pod already has one with this name. Look for two entries for one network or one name \
+        in the annotation k8s.v1.cni.cncf.io/networks, and for a function on the host that has the name of a pod's interface (ip -br link: eth0, net1). Then delete the failed pod.",
+    ),
+    (
+        &["failed to rename", "error renaming"],
+        "Find out what holds or renames the virtual function on the node: ip -br link and journalctl -k | grep renamed. An interface that is up, or that NetworkManager or a rule of udev \
+        renames at the same time, cannot be renamed: let them leave virtual functions alone (unmanaged-devices), and update sriov-cni.",
+    ),
+    (
+        &[
+            "link not found for interface",
+            "netlink to interface",
+            "network interface name for",
+        ],
+        "Look where the device is: ip link and rdma link show on the node. If a pod that ended still has it, delete that pod (lsns -t net lists the \
+        namespaces); then restart the DRA driver's pod, so that it lists the devices again, and delete the failed pod.",
+    ),
+];
+
 /// A network that could not be attached.
 pub(super) fn network(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
@@ -97,26 +130,6 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             "Create the network, or correct its name: the pod's annotation k8s.v1.cni.cncf.io/networks names one that its namespace does not have. kubectl get \
             network-attachment-definitions -A lists all; write NAMESPACE/NAME for one of another namespace. An operator makes it from a SriovNetwork, \
             HostDeviceNetwork or MacvlanNetwork, in the namespace that networkNamespace names.",
-        ),
-        (
-            &["podresourceslister", "pod resources", "pod-resources"],
-            "Let Multus ask kubelet which device it gave to the pod: /var/lib/kubelet/pod-resources/kubelet.sock must exist on the node (kubelet before 1.20 needs the feature gate \
-            KubeletPodResources=true), and its directory must be mounted in the pod of Multus. A newer Multus and an older kubelet may not understand each other: install the release of \
-            Multus for this Kubernetes.",
-        ),
-        (
-            &[
-                "to netns: file exists",
-                "to container netns: file exists",
-                "to pod netns: file exists",
-            ],
-            "Give the interface another name: the network namespace of the pod already has one with this name. Look for two entries for one network or one name \
-            in the annotation k8s.v1.cni.cncf.io/networks, and for a function on the host that has the name of a pod's interface (ip -br link: eth0, net1). Then delete the failed pod.",
-        ),
-        (
-            &["failed to rename", "error renaming"],
-            "Find out what holds or renames the virtual function on the node: ip -br link and journalctl -k | grep renamed. An interface that is up, or that NetworkManager or a rule of udev \
-            renames at the same time, cannot be renamed: let them leave virtual functions alone (unmanaged-devices), and update sriov-cni.",
         ),
         (
             &["failed to find plugin"],
@@ -187,17 +200,8 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             earlier attempt or another pod still uses it: delete the failed pod, so that it is tried again, and end what holds the function. If it happens when many pods start \
             at the same time, update sriov-cni and the adapter's driver and firmware.",
         ),
-        (
-            &[
-                "link not found for interface",
-                "netlink to interface",
-                "network interface name for",
-            ],
-            "Look where the device is: ip link and rdma link show on the node. If a pod that ended still has it, delete that pod (lsns -t net lists the \
-            namespaces); then restart the DRA driver's pod, so that it lists the devices again, and delete the failed pod.",
-        ),
     ];
-    first(STEPS, text)
+    first(OF_INTERFACE, text).or_else(|| first(STEPS, text))
 }
 
 /// A container that did not start because of its devices.

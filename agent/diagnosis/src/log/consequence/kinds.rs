@@ -218,11 +218,6 @@ pub(super) fn is_warned_attribute(symptom: &Symptom) -> bool {
         && level(&symptom.text) == Some(Level::Warning)
 }
 
-/// A transport that a setting of UCX names and UCX does not have: it warns, and goes on without it.
-pub(super) fn is_passed_over(symptom: &Symptom) -> bool {
-    symptom.kind == K::BackendMissing && symptom.text.contains("' is not available, please use")
-}
-
 /// What the service or the container that loads modules reports in general: `Loading HCA driver and Access Layer: [FAILED]`, `failed to load
 /// nvidia-peermem module`.
 pub(super) fn is_start(symptom: &Symptom) -> bool {

@@ -1,0 +1,49 @@
+//! Failures of a library before and after the one that ended the program.
+
+use super::kinds::is_of_psm;
+use crate::symptom::{Grade, Symptom, SymptomKind as K};
+
+/// The first line of a failure that is one of those.
+fn first(symptoms: &[Symptom], is_one: fn(&Symptom) -> bool) -> Option<u64> {
+    let ones = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade == Grade::Failure && is_one(symptom));
+    ones.filter_map(|symptom| symptom.line).min()
+}
+
+fn lower(symptom: &mut Symptom) {
+    symptom.grade = symptom.grade.min(Grade::Secondary);
+}
+
+/// Intel MPI finds no fabric where PSM did not open the adapter.
+pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
+    let opened = first(symptoms, |symptom| {
+        symptom.kind == K::OpenFailed && is_of_psm(symptom)
+    });
+    for symptom in symptoms {
+        let is_after = opened.is_some() && symptom.line > opened;
+        if is_after && symptom.kind == K::NoDevice && is_of_psm(symptom) {
+            lower(symptom);
+        }
+    }
+}
+
+/// UCX warns of a transport that a setting names and that it does not have, and goes on: a queue that it cannot create later ends the program.
+pub(super) fn pass_over(symptoms: &mut [Symptom]) {
+    let Some(ended) = first(symptoms, |symptom| {
+        matches!(
+            symptom.kind,
+            K::CreateFailed | K::ResourceLimit | K::CreateRefused | K::CommandRefused
+        )
+    }) else {
+        return;
+    };
+    for symptom in symptoms {
+        let is_before = symptom.line.is_some_and(|line| line < ended);
+        let is_warning =
+            symptom.kind == K::BackendMissing && symptom.text.contains("' is not available, please use");
+        if is_before && is_warning {
+            lower(symptom);
+        }
+    }
+}
