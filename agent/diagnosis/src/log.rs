@@ -12,6 +12,7 @@ mod components;
 mod connection;
 mod consequence;
 mod decoration;
+mod dkms;
 mod document;
 mod ended;
 mod entity;
@@ -53,6 +54,7 @@ mod shown;
 mod source;
 mod status;
 mod success;
+mod tables;
 mod trace;
 mod waiting;
 mod whole;
@@ -212,7 +214,11 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
-        let whole = [self.recogniser.empty_list(), self.recogniser.renamed()];
+        let whole = [
+            self.recogniser.empty_list(),
+            self.recogniser.renamed(),
+            self.recogniser.unbuilt(),
+        ];
         for symptom in whole.into_iter().flatten() {
             self.add(symptom);
         }

@@ -23,6 +23,10 @@ fn the_first_cause_of_a_kernel_message_is_the_right_one() {
         ),
         ("[ 1.1] hns3 0000:7d:00.0 hns_0: AEQ overflow!", "device-fault"),
         (
+            "[ 1.1] ice 0000:c4:00.0 rocep196s0: critical PE Error, GLPE_CRITERR=0x87ff0009",
+            "device-fault",
+        ),
+        (
             "[ 1.1] ice 0000:51:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2\n\
           [ 1.2] ice 0000:51:00.0: The DDP package file was not found or could not be read. Entering Safe Mode",
             "firmware-file",

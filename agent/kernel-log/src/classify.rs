@@ -298,6 +298,7 @@ const ADAPTER: &[Row] = {
         (&["aeq overflow"], Some(AdapterHealth)),
         (&["ceq overflow"], Some(AdapterHealth)),
         (&["hmc error"], Some(AdapterHealth)),
+        (&["critical pe error"], Some(AdapterHealth)),
         (&["parity error"], Some(AdapterHealth)),
         (&["freeze state entered"], Some(AdapterHealth)),
         (&["exit", "spc freeze"], None),

@@ -135,6 +135,17 @@ impl Node {
             .collect()
     }
 
+    /// The PCI addresses of the adapters that share PCIe switches with GPUs: the rails of a node that has other adapters, too.
+    pub fn adapters_beside_gpus(&self) -> BTreeSet<&str> {
+        let functions = self.functions();
+        let places = Places::new(self, &functions);
+        let near = functions.iter().filter(|function| {
+            let (_, near) = places.of(function.address, function.bridges());
+            near
+        });
+        near.map(|function| function.address).collect()
+    }
+
     /// The groups of equal adapter functions: physical functions of one model that the host uses, with or without an RDMA
     /// device, attached alike. Only groups with at least three members.
     pub fn equal_adapters(&self) -> Vec<Vec<Function<'_>>> {

@@ -161,11 +161,27 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         end_opening,
         go_on_without,
         follow_report,
+        open_without_memory,
         lnet::end_start,
         later::end_fabric,
         later::pass_over,
     ] {
         find_end(symptoms);
+    }
+}
+
+/// DPDK names the step that failed, before and after the line with its error number.
+fn open_without_memory(symptoms: &mut [Symptom]) {
+    let is_short = symptoms.iter().any(|symptom| {
+        symptom.grade == Grade::Failure && matches!(symptom.kind, K::NoMemory | K::HostMemory)
+    });
+    let is_step = |symptom: &&mut Symptom| {
+        symptom.kind == K::OpenFailed
+            && symptom.software == Some(Software::Dpdk)
+            && symptom.named.errno.is_none()
+    };
+    for symptom in symptoms.iter_mut().filter(is_step).filter(|_| is_short) {
+        symptom.grade = symptom.grade.min(Grade::Secondary);
     }
 }
 

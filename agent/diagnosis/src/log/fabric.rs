@@ -3,7 +3,7 @@
 //!
 //! Sources: `OSM_LOG` of opensm, `IBWARN` of libibmad and infiniband-diags in rdma-core.
 
-use super::line::number;
+use super::{grade, line::number};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that are read here, in lower case.
@@ -34,7 +34,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 7] = [
+    let readers: [Reader; 8] = [
         opensm,
         management,
         ibdiagnet,
@@ -42,6 +42,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         counters,
         below_maximum,
         port_state,
+        named_state,
     ];
     readers.iter().find_map(|read| read(lower))
 }
@@ -88,8 +89,16 @@ fn opensm(lower: &str) -> Option<(K, usize)> {
         "do not have any shared pkeys",
         "p_key base mismatch",
     ]) || has(&["not in partition", "both limited p_keys"])
+        || has(&["bad p_key"])
     {
         K::PkeyMissing
+    } else if has(&[
+        "link integrity threshold reached",
+        "buffer overrun threshold reached",
+        "flow control update watchdog",
+    ]) {
+        // Traps of switches and adapters.
+        K::LinkDegraded
     } else if has(&["mcmr_", "mgid", "multicast group", "mgrp"]) && text.contains("err ") {
         K::JoinRefused
     } else if has(&[
@@ -125,8 +134,17 @@ fn management(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = lower.find("client_register for mgmt") {
         return lower.contains("failed").then_some((K::UnsupportedAdapter, at));
     }
-    if let Some(at) = lower.find("iberror: failed: smp ") {
-        return Some((K::PeerUnreachable, at));
+    // What a tool asks of a node: `perfquery: iberror: failed: perfextquery`. It reports its own port, which it cannot open, in other words.
+    if let Some(at) = lower.find("iberror: failed: ") {
+        let rest = &lower[at..];
+        let is_own = ["open", "discover", "sminfo"]
+            .iter()
+            .any(|word| rest.contains(word))
+            || lower.contains("sminfo");
+        let asks = ["smp ", "query", "resolve", "destination", "reset"];
+        if !is_own && asks.iter().any(|word| rest.contains(word)) {
+            return Some((K::PeerUnreachable, at));
+        }
     }
     let at = [
         "ibwarn:",
@@ -288,6 +306,22 @@ fn state(lower: &str) -> Option<(&str, usize)> {
     Some((word, lower.find(word)?))
 }
 
+/// The state of a port by its name in libibverbs, in a line that says why a program does not go on: `VERBS RDMA open error verbsPort mlx5_1/1
+/// due to port state IBV_PORT_DOWN`.
+fn named_state(lower: &str) -> Option<(K, usize)> {
+    const STATES: [(&str, K); 3] = [
+        ("ibv_port_down", K::PortNotActive),
+        ("ibv_port_init", K::PortInitializing),
+        ("ibv_port_armed", K::PortInitializing),
+    ];
+    let (at, kind) = STATES
+        .iter()
+        .find_map(|(name, kind)| Some((lower.find(name)?, *kind)))?;
+    // A port that a program leaves out has not failed.
+    let is_left_out = ["skip", "ignor"].iter().any(|word| lower.contains(word));
+    (!is_left_out && lower[..at].contains("state ") && grade::fails(&lower[..at])).then_some((kind, at))
+}
+
 fn port_state(lower: &str) -> Option<(K, usize)> {
     let (word, at) = state(lower)?;
     let kind = match word {
@@ -411,6 +445,37 @@ mod tests {
                 Some(K::PortNotActive),
             ),
             ("the state: down the drain", None),
+        ] {
+            assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn traps_and_states_say_what_a_tool_could_not_reach() {
+        for (line, expected) in [
+            (
+                "perfquery: iberror: failed: perfextquery",
+                Some(K::PeerUnreachable),
+            ),
+            (
+                "ibping: iberror: failed: can't resolve destination port 0x248a0703009c0e5e",
+                Some(K::PeerUnreachable),
+            ),
+            (
+                "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> log_trap_info: received generic notice type:1 num:129 (local link \
+                 integrity threshold reached) producer:2 (switch) from lid:3",
+                Some(K::LinkDegraded),
+            ),
+            (
+                "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> log_trap_info: received generic notice type:1 num:128 (link state \
+                 change) producer:2 (switch) from lid:3",
+                None,
+            ),
+            (
+                "[w] verbs rdma open error verbsport mlx5_1/1 due to port state ibv_port_down",
+                Some(K::PortNotActive),
+            ),
+            ("skipping mlx5_3 port 1 state ibv_port_down", None),
         ] {
             assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");
         }

@@ -1,5 +1,7 @@
 //! Connections that are not of RDMA: to web servers, databases and shells, and those of UCX over TCP.
 
+use rdma_health_protocol::Errno;
+
 use super::{components, success::FINISHED};
 use crate::symptom::SymptomKind::{self as K};
 
@@ -114,6 +116,34 @@ pub(crate) fn names_no_address(lower: &str) -> bool {
     // That of librdmacm looks for a device, too.
     let asks = || lower.contains("getaddrinfo") && !lower.contains("rdma_getaddrinfo");
     WORDS.iter().any(|words| lower.contains(words)) || asks()
+}
+
+/// Whether a line in lower case reports that the kernel does not know the transport that a program asked for: the module that has it is not
+/// loaded.
+pub(super) fn asks_unknown_transport(lower: &str, errno: Option<Errno>) -> bool {
+    const OF: [&str; 6] = [
+        "service",
+        "transport",
+        "socket",
+        "listen",
+        "address family",
+        "protocol family",
+    ];
+    matches!(errno, Some(Errno::EPROTONOSUPPORT | Errno::EAFNOSUPPORT))
+        && OF.iter().any(|word| lower.contains(word))
+}
+
+/// Whether a line in lower case reports that an address is on no RDMA device, which only the connection manager of RDMA asks.
+pub(super) fn binds_to_no_device(lower: &str, errno: Option<Errno>) -> bool {
+    const ASKS: [&str; 6] = [
+        "bind addr",
+        "bind to addr",
+        "binding addr",
+        "binding to addr",
+        "resolve addr",
+        "resolving addr",
+    ];
+    errno == Some(Errno::ENODEV) && ASKS.iter().any(|words| lower.contains(words))
 }
 
 /// Whether a line in lower case is of a transport over TCP.

@@ -76,7 +76,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 23] = [
+    let readers: [Reader; 24] = [
         no_device,
         asserted,
         only_tcp,
@@ -89,6 +89,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         packages::find,
         install::build,
         install::firmware_tool,
+        install::flash,
         install::lockdown,
         transfer_status,
         ended,

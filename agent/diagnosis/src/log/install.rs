@@ -174,6 +174,36 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
         .then_some((K::DriverNotBuilt, at))
 }
 
+/// A driver did not write firmware into its adapter: `mlxfw: Firmware flash failed: …`, `bnxt_en …: PKG install error : Data integrity on NVM`.
+/// `devlink dev flash` and `ethtool -f` print what it says.
+pub(super) fn flash(lower: &str) -> Option<(K, usize)> {
+    const DRIVERS: [&str; 8] = ["mlx", "bnxt", "ice", "ionic", "qed", "hns3", "hinic", "nfp"];
+    const FAILS: [&str; 10] = [
+        "firmware flash failed",
+        "pkg install error",
+        "nvm_install_update failure",
+        "failed to flash",
+        "flash update failed",
+        "fw update failed",
+        "firmware update failed",
+        "fw install failed",
+        "rejected component",
+        "unable to update flash",
+    ];
+    let at = FAILS.iter().find_map(|words| lower.find(words))?;
+    let is_word = |name: &str| {
+        let ends = |end: usize| !lower.as_bytes().get(end).is_some_and(u8::is_ascii_lowercase);
+        lower.match_indices(name).any(|(place, _)| {
+            let begins = place == 0 || !lower.as_bytes()[place - 1].is_ascii_alphanumeric();
+            begins && (name != "ice" || ends(place + name.len()))
+        })
+    };
+    DRIVERS
+        .iter()
+        .any(|name| is_word(name))
+        .then_some((K::FirmwareRefused, at))
+}
+
 /// The kernel kept a tool from the registers of a device: `Lockdown: mstflint: Direct PCI access is restricted`. Other programs use them for
 /// other devices.
 pub(super) fn lockdown(lower: &str) -> Option<(K, usize)> {
@@ -201,7 +231,7 @@ pub(super) fn lockdown(lower: &str) -> Option<(K, usize)> {
 /// `-E- PSID mismatch. …`: flint, mlxfwmanager and mlxconfig refused an image or a setting, or could not write it. Errors of their
 /// own usage, and of ibdiagnet, which marks errors in the same way, are left out.
 pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
-    const SUBJECTS: [&str; 15] = [
+    const SUBJECTS: [&str; 18] = [
         "psid",
         "burn",
         "image",
@@ -217,7 +247,12 @@ pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
         "parameter",
         "semaphore",
         "with reset",
+        "reset level",
+        "reset type",
+        "the device",
     ];
+    // ibdiagnet marks its errors in the same way.
+    const OF_FABRIC: [&str; 5] = [" lid", "fabric", "subnet", " node", "topology"];
     const USAGE: [&str; 12] = [
         "please specify",
         "arguments",
@@ -235,12 +270,32 @@ pub(super) fn firmware_tool(lower: &str) -> Option<(K, usize)> {
     let at = lower.find("-e- ")?;
     let begins = lower[..at].trim().is_empty() || lower[..at].trim_end().ends_with([':', ']', '|']);
     let has = |words: &[&str]| words.iter().any(|word| lower[at..].contains(word));
-    if !begins || has(&USAGE) {
+    let opens_device = has(&["failed to open", "unable to open", "can not open", "cannot open"])
+        && has(&["device", "/dev/mst"]);
+    if begins && opens_device && !has(&["semaphore", "image"]) {
+        return Some((K::ToolNoAccess, at));
+    }
+    if !begins || has(&USAGE) || has(&OF_FABRIC) {
         return None;
     }
     // The adapter did not answer, or the tool does not know it.
     if has(&["cmdif_timeout", "timed out", "timeout"]) && has(&["mfe_", "icmd", "burn", "flash"]) {
         return Some((K::FirmwareRefused, at));
+    }
+    if has(&[
+        "only root user",
+        "root permission",
+        "root privilege",
+        "run as root",
+    ]) {
+        return Some((K::ToolNoAccess, at));
+    }
+    if has(&["failed to stop driver", "failed to unload", "driver is in use"]) {
+        return Some((K::ModuleInUse, at));
+    }
+    // Of the cable or transceiver, which mlxlink reads through the adapter.
+    if has(&["no plugged cable", "cable is unplugged", "no cable detected"]) {
+        return Some((K::ModuleFault, at));
     }
     let is_of_registers = has(&["nv access", "access register", "reg access", "icmd"]);
     (is_of_registers || has(&SUBJECTS)).then_some((K::FirmwareRefused, at))

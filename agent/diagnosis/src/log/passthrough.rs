@@ -73,6 +73,11 @@ pub(super) const ANCHORS: &[&str] = &[
     "could not access /sys/bus/pci",
 ];
 
+/// Whether a text in lower case names an RDMA adapter, its maker or its driver.
+pub(super) fn names_adapter(lower: &str) -> bool {
+    ADAPTERS.iter().any(|name| lower.contains(name))
+}
+
 /// Whether a text begins with the address of a PCI function, or the first parts of one: `0000:3b:00.1`, `'3b:00.1'`.
 fn is_function(rest: &str) -> bool {
     let rest = rest.trim_start_matches(['\'', '"']);
@@ -104,6 +109,10 @@ fn of_vfio(lower: &str) -> Option<usize> {
     // What the kernel says of the whole host.
     let of_host = ["no interrupt remapping support", "platform rmrr requirement"];
     if lower.contains("stuck in d3") || of_host.iter().any(|words| lower.contains(words)) {
+        return Some(at);
+    }
+    // Cloud Hypervisor: `DeviceManager(VfioDmaMap(IommuDmaMap(Error(14))))`.
+    if lower.contains("devicemanager(vfio") {
         return Some(at);
     }
     let written = lower.contains("drivers/vfio-pci/") && FAILURES.iter().any(|word| lower.contains(word));

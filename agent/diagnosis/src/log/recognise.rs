@@ -32,6 +32,7 @@ use super::{
     attach,
     cluster::{self, Parts},
     connection,
+    dkms::Build,
     ended::PythonTrace,
     errors::{self, errno},
     families,
@@ -50,6 +51,7 @@ use super::{
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
     success::Successes,
+    tables::{self, Tables},
     trace::Report,
     waiting,
     wrapped::{self, Frame},
@@ -102,6 +104,10 @@ pub(super) struct Recogniser {
     policy: Policy,
     /// Lists of devices that tools print.
     listing: Listing,
+    /// Properties that tools print below the name of what has them.
+    tables: Tables,
+    /// The module that DKMS builds.
+    build: Build,
     /// Adapters whose names PSM2 does not know.
     renamed: Renamed,
     /// What the host connects to.
@@ -158,6 +164,12 @@ impl Recogniser {
         let line = Lower::of("ibv_devices: no device below the header (device, node GUID)");
         let number = self.listing.empty()?;
         Some(symptom(&line, Reading::of(SymptomKind::NoDevice, 0), number))
+    }
+
+    /// A module that DKMS did not build for any kernel.
+    pub(super) fn unbuilt(&self) -> Option<Symptom> {
+        let (text, number) = self.build.skipped()?;
+        Some(failure(&Lower::of(&text), SymptomKind::DriverNotBuilt, number))
     }
 
     /// What PSM2 reports that does not find an adapter whose port is active.
@@ -219,6 +231,12 @@ impl Recogniser {
         self.shown.add(text, number);
         self.listing.add(text, number);
         self.renamed.add(text, number);
+        if tables::is_of_other_interface(text) {
+            return None;
+        }
+        if let Some(found) = self.of_tool(text, number) {
+            return Some(found);
+        }
         let anchors = ANCHORS.as_ref()?;
         let in_words = || wording::expanded(text).is_some_and(|text| anchors.is_match(text.as_bytes()));
         if !(anchors.is_match(text.as_bytes()) || in_words()) {
@@ -302,6 +320,19 @@ impl Recogniser {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// What a row of a tool shows that names its device or module in an earlier line.
+    fn of_tool(&mut self, text: &str, number: u64) -> Option<Found> {
+        if let Some((kind, text)) = self.tables.add(text) {
+            let mut found = failure(&Lower::of(&text), kind, number);
+            // Nothing has failed yet.
+            found.grade = found.grade.min(symptom::Grade::Degraded);
+            return Some(Found::Symptom(Box::new(found)));
+        }
+        let text = self.build.add(text, number)?;
+        let found = failure(&Lower::of(&text), SymptomKind::DriverNotBuilt, number);
+        Some(Found::Symptom(Box::new(found)))
     }
 
     /// Grades what Kubernetes refuses by whether RDMA is concerned.

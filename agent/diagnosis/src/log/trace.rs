@@ -30,6 +30,8 @@ const CRASHES: &[&str] = &[
     "bug: kasan: ",
     "oops: ",
     "page_fault_oops+",
+    // The debugger of POWER: `cpu 0x0: Vector: 300 (Data Access) at [c000001fd73436a0]`.
+    ": vector: ",
 ];
 
 /// Phrases of [`HEADERS`] and [`CRASHES`] that make a line worth reading.

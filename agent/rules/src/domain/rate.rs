@@ -11,12 +11,16 @@ use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
 };
 
-/// The values of active ports of each kind.
+/// The values of active ports of each kind. Rails of GPUs and ports for storage are of two kinds, even on one board: they lead into different
+/// networks.
 fn by_kind<T>(node: &Node, value: impl Fn(&Port<'_>) -> Option<T>) -> Vec<Vec<(Port<'_>, T)>> {
+    let rails = node.adapters_beside_gpus();
     let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for port in node.active_ports().filter(|port| !port.is_representor()) {
         if let (Some(kind), Some(value)) = (port.kind(), value(&port)) {
-            kinds.entry(kind).or_default().push((port, value));
+            let address = port.hca.pci_address.known();
+            let is_rail = address.is_some_and(|address| rails.contains(address.as_str()));
+            kinds.entry((kind, is_rail)).or_default().push((port, value));
         }
     }
     kinds.into_values().collect()
@@ -58,7 +62,8 @@ pub static RATE_LOW: Rule = Rule {
         host: "Show the negotiated rate: ethtool NETDEV (InfiniBand: ibstat DEVICE); show what the cable supports: mlxlink -d DEVICE -c",
         ..Remedy::all("")
     },
-    false_alarms: "Virtual functions and ports of different boards are not compared. If only a minority of ports is \
+    false_alarms: "Virtual functions, ports of different boards, and ports that share PCIe switches with GPUs and others that do not, are not \
+        compared. If only a minority of ports is \
         faster, or one of two, it is unclear which rate is right, and the rule is silent without an expectation. Missing lanes are \
         reported by width-degraded.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Configuration],

@@ -1,6 +1,6 @@
 //! What links negotiated.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rdma_health_node::{infiniband::PortCode, node::VerbsDevice};
 use rdma_health_protocol::{Device, Port as VerbsPort};
@@ -49,6 +49,43 @@ fn a_port_slower_than_most_of_its_kind_is_found_and_a_tie_is_not() {
         ..auto()
     };
     assert_eq!(of(&tie, &expected, "rate-low"), ["bnxt_re1:1 warning"]);
+}
+
+#[test]
+fn ports_for_storage_are_not_compared_with_the_rails_of_gpus() {
+    const STORAGE: [&str; 2] = ["mlx5_4", "mlx5_5"];
+    let mut node = node("h100-connectx7", |tree| {
+        for device in STORAGE {
+            set(tree, &format!("/{device}/ports/1/rate"), "200 Gb/sec (4X HDR)");
+        }
+    });
+    assert_eq!(
+        of(&node, &auto(), "rate-low"),
+        ["mlx5_4:1 warning", "mlx5_5:1 warning"],
+        "rails of GPUs"
+    );
+    let roots: Vec<String> = node
+        .hcas()
+        .filter(|hca| STORAGE.contains(&hca.name.as_str()))
+        .filter_map(|hca| {
+            node.pci
+                .functions
+                .known()?
+                .get(hca.pci_address.known()?)?
+                .bridges
+                .first()
+                .cloned()
+        })
+        .collect();
+    assert_eq!(roots.len(), STORAGE.len(), "each has a root port");
+    let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+        panic!("functions are known");
+    };
+    functions.retain(|_, function| {
+        let is_below = function.bridges.first().is_some_and(|root| roots.contains(root));
+        !(is_below && function.driver.known().is_some_and(|driver| driver == "nvidia"))
+    });
+    assert_eq!(of(&node, &auto(), "rate-low"), [""; 0], "ports for storage");
 }
 
 #[test]

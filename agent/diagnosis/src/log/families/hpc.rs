@@ -191,6 +191,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["-e- the device doesn't exist"], K::ToolNoAccess),
     (&["-e- failed to open the device"], K::ToolNoAccess),
     (&["-e- failed to open device"], K::ToolNoAccess),
+    (&["-e- unable to open device"], K::ToolNoAccess),
     (&["-e- unsupported device"], K::UnsupportedAdapter),
     (&["failed to query device capabilities"], K::UnsupportedAdapter),
     (&["-e- failed to identify the device"], K::ToolNoAccess),

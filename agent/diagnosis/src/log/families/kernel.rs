@@ -7,6 +7,8 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// In order of the subject: start, firmware, objects, queues, modules.
 pub(super) const ROWS: &[Row] = &[
+    // The adapters of QLogic; what follows in brackets names the part that failed.
+    (&["qed_hw_err_notify", "hw error occurred"], K::DeviceFatal),
     // Address ranges and bus numbers. Option ROMs and the bridge's own windows (BAR 6, 13 to 15) are not needed; virtual functions
     // are created later.
     (&["not enough mmio resources for sr-iov"], K::PciRoom),

@@ -75,6 +75,7 @@ pub(super) const ROWS: &[Row] = &[
     // Modules.
     (&["no handler found for transport rdma"], K::ModuleMissing),
     (&["could not load transport iser"], K::ModuleMissing),
+    (&["unable to request rdma services"], K::ModuleMissing),
     (&["/dev/nvme-fabrics: no such file"], K::ModuleMissing),
     (&["smc-r", "link down"], K::PeerUnreachable),
     // SPDK does not use a completion queue that cannot grow.
@@ -117,6 +118,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["verbsports", "ignored due to"], K::SettingUnmatched),
     (&["verbsport", "due to missing port"], K::SettingUnmatched),
+    (&["verbs rdma parse error"], K::SettingUnmatched),
     (&["verbs rdma", "no active verbsports"], K::PortNotActive),
     (&["verbs rdma library", "could not be loaded"], K::NoLibrary),
     (&["verbs rdma failed to start"], K::NoDevice),
@@ -142,6 +144,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "timed out"], K::PeerUnreachable),
     (&["timed out rdma"], K::PeerUnreachable),
     (&["failed to bind", "to device"], K::AddressUnresolved),
+    // The adapter does not take pieces of memory with gaps between them as one region.
+    (&["kiblnd", "failed to map mr"], K::RegMrFailed),
     // What fails while it starts; its other file is about connections.
     (&["o2iblnd.c:", "failed"], K::OpenFailed),
     (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),

@@ -17,6 +17,34 @@ pub(super) const ROWS: &[Row] = &[
     // perftest counts the events of rdma_cm before it gives up.
     (&["times addr_error"], K::AddressUnresolved),
     (&["missing master sm"], K::NoSubnetManager),
+    // mlnx_tune.
+    (&["pci width status is below pci capabilities"], K::PciLimited),
+    (&["pci speed status is below pci capabilities"], K::PciLimited),
+    // The health checks of nodes: NHC, gpud.
+    (&["check_hw_ib", "no ib port", "is active"], K::PortNotActive),
+    (&["are active and", "expect >="], K::PortNotActive),
+    // show_gids lists the GIDs of all ports.
+    (&["n_gids_found=0"], K::NoGid),
+    // ethtool reads the transceiver.
+    (&["rx power low alarm", ": on"], K::ModuleFault),
+    (&["rx power high alarm", ": on"], K::ModuleFault),
+    (&["output power low alarm", ": on"], K::ModuleFault),
+    (&["output power high alarm", ": on"], K::ModuleFault),
+    (&["bias current low alarm", ": on"], K::ModuleFault),
+    (&["bias current high alarm", ": on"], K::ModuleFault),
+    (&["module temperature high alarm", ": on"], K::ModuleFault),
+    // UFM's log of events.
+    (&["link went down: ("], K::PortError),
+    (&["counter rate threshold exceeded"], K::LinkDegraded),
+    (&["non-optimal link width"], K::LinkDegraded),
+    (&["non-optimal link speed"], K::LinkDegraded),
+    (&["doesn't support roce"], K::UnsupportedAdapter),
+    // devlink: the driver does not create what the mode of the adapter does not have.
+    (
+        &["only supported in eswitch switchdev mode"],
+        K::FunctionUnconfigured,
+    ),
+    (&["must be in switchdev mode"], K::FunctionUnconfigured),
     // What ibstat prints of a port.
     (&["state: initializing"], K::PortInitializing),
     (&["unable to find the infiniband/roce device"], K::NoDevice),

@@ -435,6 +435,8 @@ pub(super) const CODE: &[&str] = &[
 
 /// Lines of failure that are known to have no consequence, in lower case.
 const HARMLESS: &[&str] = &[
+    // DPDK's testpmd, of a feature that it may not need.
+    "might be limited or unavailable",
     // NCCL looks for optional plugins, and for a second time under another name.
     "/plugin: could not find",
     "/plugin : could not find",

@@ -118,6 +118,9 @@ const OBJECTS: &[(Object, &[&str])] = {
         (Memory, &["mrs"]),
         (Memory, &["buffer"]),
         (Memory, &["buffers"]),
+        // The memory of a virtual machine, in QEMU's words.
+        (Memory, &["ram", "block"]),
+        (Memory, &["ram", "blocks"]),
         (Device, &["verbs", "context"]),
         (Device, &["device", "context"]),
         (Device, &["rdma", "context"]),
@@ -158,6 +161,8 @@ const BETWEEN: &[&str] = &[
     "local",
     "remote",
     "host",
+    "source",
+    "dest",
     "gpu",
     "device",
     "cuda",
@@ -332,6 +337,10 @@ mod tests {
                 Some(Operation::Register),
             ),
             ("failure in mem_reg: addr=0x7f", Some(Operation::Register)),
+            (
+                "failed to register local dest ram block!",
+                Some(Operation::Register),
+            ),
             (
                 "registering local gpu buffers: bad address",
                 Some(Operation::Register),

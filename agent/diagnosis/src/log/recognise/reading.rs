@@ -235,6 +235,10 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
     } else if lower.contains("lnet") && !lower.contains("o2ib") {
         // Of any of its networks.
         SymptomKind::Unrecognised
+    } else if foreign::asks_unknown_transport(lower, errno) {
+        SymptomKind::ModuleMissing
+    } else if foreign::binds_to_no_device(lower, errno) {
+        SymptomKind::AddressUnresolved
     } else {
         errno.map_or(SymptomKind::Unrecognised, SymptomKind::of_call)
     };
@@ -352,6 +356,8 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
             other => other,
         },
         (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
+        // The device is there: there was no memory for what a program needs of it.
+        (SymptomKind::OpenFailed, Some(Errno::ENOMEM)) => SymptomKind::NoMemory,
         // A device that is there refused a question.
         (SymptomKind::NoDevice, Some(Errno::EINVAL)) => SymptomKind::Unrecognised,
         (kind, _) => kind,

@@ -1,0 +1,256 @@
+//! Properties that tools print in rows below the name of what has them: `ethtool`, `ip link`, `lspci -vv`, `devlink health show` and
+//! `lnetctl net show`. A row alone does not say of which device it is: `Link detected: no` may be of the network card of the office.
+
+use super::{
+    grade::is_ipoib,
+    line::{is_word, number},
+    passthrough::names_adapter,
+};
+use crate::symptom::SymptomKind::{self as K};
+
+/// What the rows that follow are properties of.
+#[derive(Debug, Default)]
+enum Section {
+    #[default]
+    Other,
+    /// A network interface of an RDMA port, as far as its name shows: `Settings for rdma3:`.
+    Interface(String),
+    /// A PCI function of an adapter, and what its link can do.
+    Function(String, Option<Link>),
+    /// A part of a device that its driver watches: `reporter fw_fatal`.
+    Reporter(String),
+    /// An interface of `LNet` over RDMA: `- nid: 10.20.0.5@o2ib`.
+    Nid(String),
+}
+
+/// A PCIe link: its speed in tenths of a GT/s, and its lanes.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    speed: u64,
+    lanes: u64,
+}
+
+/// The part of a list that the last lines belong to.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    section: Section,
+}
+
+impl Tables {
+    /// Adds a line. Returns what it shows, with the name of what it is about.
+    pub(super) fn add(&mut self, text: &str) -> Option<(K, String)> {
+        let row = text.trim();
+        if let Some(section) = begin(row) {
+            self.section = section;
+            return None;
+        }
+        match &mut self.section {
+            Section::Other => without_carrier(row),
+            Section::Interface(name) => row
+                .strip_prefix("Link detected: no")
+                .map(|_| (K::PortNotActive, format!("{name}: {row}")))
+                .or_else(|| without_carrier(row)),
+            Section::Function(name, capability) => {
+                if let Some(rest) = row.strip_prefix("LnkCap:") {
+                    *capability = link(rest);
+                }
+                let now = link(row.strip_prefix("LnkSta:")?)?;
+                let most = (*capability)?;
+                // A card in a slot of half its lanes, or of the generation before, is as often meant to be there.
+                let is_limited = now.speed * now.lanes * 3 <= most.speed * most.lanes;
+                is_limited.then(|| (K::PciLimited, format!("{name}: {row}")))
+            }
+            Section::Reporter(name) => {
+                let is_error = row == "state error" || row.starts_with("state error ");
+                let kind = if name.starts_with("fw") {
+                    K::DeviceFatal
+                } else {
+                    K::DeviceStalled
+                };
+                is_error.then(|| (kind, format!("reporter {name}: {row}")))
+            }
+            Section::Nid(name) => {
+                (row == "status: down").then(|| (K::PortNotActive, format!("nid {name}: {row}")))
+            }
+        }
+    }
+}
+
+/// The section that a row begins.
+fn begin(row: &str) -> Option<Section> {
+    if let Some(name) = row.strip_prefix("Settings for ") {
+        let name = name.strip_suffix(':')?;
+        return Some(if is_first_port(name) {
+            Section::Interface(name.to_owned())
+        } else {
+            Section::Other
+        });
+    }
+    if let Some(name) = row.strip_prefix("reporter ") {
+        return name
+            .bytes()
+            .all(is_word)
+            .then(|| Section::Reporter(name.to_owned()));
+    }
+    if let Some(nid) = row.strip_prefix("- nid: ") {
+        let over_rdma = ["@o2ib", "@kfi"].iter().any(|network| nid.contains(network));
+        return Some(if over_rdma {
+            Section::Nid(nid.to_owned())
+        } else {
+            Section::Other
+        });
+    }
+    let address = function(row)?;
+    let lower = row.to_ascii_lowercase();
+    let is_adapter =
+        names_adapter(&lower) && !lower.contains("virtual function") && !lower.contains(" bridge");
+    Some(if is_adapter {
+        Section::Function(address.to_owned(), None)
+    } else {
+        Section::Other
+    })
+}
+
+/// The address of the function whose properties follow: `17:00.0 Infiniband controller: …`, `0000:17:00.0 Ethernet controller [0200]: …`.
+fn function(row: &str) -> Option<&str> {
+    let (address, rest) = row.split_once(' ')?;
+    let (device, function) = address.rsplit_once('.')?;
+    let is_address = matches!(device.len(), 5 | 10)
+        && device
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b':')
+        && function.len() == 1
+        && function.bytes().all(|byte| byte.is_ascii_digit());
+    (is_address && rest.contains(": ")).then_some(address)
+}
+
+/// The link in the values of `LnkCap` or `LnkSta`: `Speed 8GT/s (downgraded), Width x4 (ok)`.
+fn link(values: &str) -> Option<Link> {
+    let (_, speed) = values.split_once("Speed ")?;
+    let (speed, _) = speed.split_once("GT/s")?;
+    let (whole, tenth) = speed.split_once('.').unwrap_or((speed, "0"));
+    let (_, lanes) = values.split_once("Width x")?;
+    let speed = whole.parse::<u64>().ok()?.checked_mul(10)? + tenth.parse::<u64>().ok()?.min(9);
+    let lanes = number(lanes).filter(|lanes| (1..=32).contains(lanes))?;
+    (speed <= 10_000).then_some(Link { speed, lanes })
+}
+
+/// An interface of an RDMA port that is set up and has no carrier: `7: rdma2: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 9000 …`.
+fn without_carrier(row: &str) -> Option<(K, String)> {
+    let (before, rest) = row.split_once(": <NO-CARRIER,")?;
+    let (flags, _) = rest.split_once('>')?;
+    let name = before.rsplit(' ').next()?.split('@').next()?;
+    let is_up = flags.split(',').any(|flag| flag == "UP");
+    (is_up && is_first_port(name)).then(|| (K::PortNotActive, format!("{name}: <NO-CARRIER,{flags}>")))
+}
+
+/// Whether a line of `ip link` shows an interface that is not of an RDMA port, as far as its name shows: `4: docker0: <NO-CARRIER,…> …`.
+pub(super) fn is_of_other_interface(text: &str) -> bool {
+    let mut parts = text.trim().splitn(3, ": ");
+    let (Some(index), Some(name), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let name = name.split('@').next().unwrap_or(name);
+    number(index).is_some() && rest.starts_with('<') && rest.contains("> mtu ") && !is_first_port(name)
+}
+
+/// Whether a name of an interface is as those of RDMA ports are: `ib0`, `ibp23s0`, `rdma3`, `enp23s0np0`, `ens1f0np0`. The second port of
+/// an adapter often has no cable.
+fn is_first_port(name: &str) -> bool {
+    const PARTS: [&str; 3] = ["rdma", "roce", "mlx"];
+    let is_numbered = || {
+        name.rsplit_once("np")
+            .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_further = ["np1", "f1", "f1np1"].iter().any(|end| name.ends_with(end));
+    !is_further && (is_ipoib(name) || PARTS.iter().any(|part| name.contains(part)) || is_numbered())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(lines: &[&str]) -> Vec<(K, String)> {
+        let mut tables = Tables::default();
+        lines.iter().filter_map(|line| tables.add(line)).collect()
+    }
+
+    #[test]
+    fn rows_are_read_with_the_name_above_them() {
+        for (lines, expected) in [
+            (
+                &[
+                    "Settings for rdma3:",
+                    "\tSpeed: Unknown!",
+                    "\tLink detected: no (No cable)",
+                ][..],
+                (K::PortNotActive, "rdma3: Link detected: no (No cable)"),
+            ),
+            (
+                &["7: enp23s0np0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 9000 qdisc mq state DOWN"],
+                (
+                    K::PortNotActive,
+                    "enp23s0np0: <NO-CARRIER,BROADCAST,MULTICAST,UP>",
+                ),
+            ),
+            (
+                &[
+                    "17:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]",
+                    "\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported",
+                    "\tLnkSta:\tSpeed 8GT/s (downgraded), Width x16 (ok)",
+                ],
+                (
+                    K::PciLimited,
+                    "17:00.0: LnkSta:\tSpeed 8GT/s (downgraded), Width x16 (ok)",
+                ),
+            ),
+            (
+                &[
+                    "pci/0000:17:00.0:",
+                    "  reporter fw_fatal",
+                    "    state error error 1 recover 0",
+                ],
+                (K::DeviceFatal, "reporter fw_fatal: state error error 1 recover 0"),
+            ),
+            (
+                &["  reporter tx", "    state error error 2 recover 1"],
+                (K::DeviceStalled, "reporter tx: state error error 2 recover 1"),
+            ),
+            (
+                &["- nid: 10.20.0.5@o2ib", "          status: down"],
+                (K::PortNotActive, "nid 10.20.0.5@o2ib: status: down"),
+            ),
+        ] {
+            let (kind, text) = expected;
+            assert_eq!(shown(lines), [(kind, text.to_owned())], "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn rows_of_sound_devices_and_of_others_show_nothing() {
+        for lines in [
+            &["Settings for rdma3:", "\tLink detected: yes"][..],
+            // The card of the office, and the second port of an adapter.
+            &["Settings for eno1:", "\tLink detected: no"],
+            &["Settings for ens1f1np1:", "\tLink detected: no"],
+            &["4: docker0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 qdisc noqueue state DOWN"],
+            &["4: ib1: <NO-CARRIER,BROADCAST,MULTICAST> mtu 4092 qdisc mq state DOWN"],
+            // A slot of half the lanes, a GPU that saves power, and a bridge.
+            &[
+                "17:00.0 Ethernet controller: Mellanox Technologies MT2892 Family [ConnectX-6 Dx]",
+                "LnkCap: Port #0, Speed 16GT/s, Width x16",
+                "LnkSta: Speed 16GT/s, Width x8 (downgraded)",
+            ],
+            &[
+                "17:00.0 3D controller: NVIDIA Corporation GH100",
+                "LnkCap: Port #0, Speed 32GT/s, Width x16",
+                "LnkSta: Speed 2.5GT/s (downgraded), Width x16",
+            ],
+            &["  reporter fw_fatal", "    state healthy error 0 recover 0"],
+            &["- nid: 192.168.1.5@tcp", "status: down"],
+            &["- nid: 10.20.0.5@o2ib", "status: up"],
+        ] {
+            assert_eq!(shown(lines), [], "{lines:?}");
+        }
+    }
+}
