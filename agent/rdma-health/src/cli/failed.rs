@@ -34,7 +34,7 @@ struct Failed<'a> {
     error: &'a str,
 }
 
-/// The format that the command was asked for.
+/// The format that the command line chose.
 fn format(matches: &ArgMatches) -> Option<String> {
     let mut deepest = matches;
     while let Some((_, below)) = deepest.subcommand() {
