@@ -3,7 +3,12 @@
 //! The forms are those of Multus, of the plugins that it calls for an additional network (macvlan, ipvlan, host-device, SR-IOV, rdma) and for
 //! its addresses (whereabouts, nv-ipam, host-local), of drivers of dynamic resource allocation, and of ib-kubernetes.
 
-use super::cluster::{concerns_rdma, is_of_rdma};
+use std::sync::LazyLock;
+
+use super::{
+    cluster::{concerns_rdma, is_of_rdma},
+    phrases::Phrases,
+};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads, in lower case.
@@ -70,15 +75,17 @@ const OF_INTERFACE: [&str; 4] = [
 
 /// Whether a line in lower case is about an additional network of a pod, which is there for RDMA more often than for anything else.
 pub(super) fn is_of_additional(lower: &str) -> bool {
-    let named = ADDITIONAL.iter().chain(&OF_FABRIC);
-    let parts = named.chain(&[
+    const OTHER: [&str; 4] = [
         "at storage engine",
         "claim host devices",
         "runpodsandbox error",
         "runpodsandbox pod",
-    ]);
-    let mut parts = parts.chain(&INTO_POD).chain(&OF_INTERFACE);
-    parts.any(|part| lower.contains(part)) || function(lower).is_some() || names_interface(lower)
+    ];
+    static PARTS: LazyLock<Phrases> = LazyLock::new(|| {
+        let named = ADDITIONAL.iter().chain(&OF_FABRIC).chain(&OTHER);
+        Phrases::new(named.chain(&INTO_POD).chain(&OF_INTERFACE).copied())
+    });
+    PARTS.occur(lower) || function(lower).is_some() || names_interface(lower)
 }
 
 /// Whether a line in lower case names an interface of an additional network as Multus calls them: `net1`.

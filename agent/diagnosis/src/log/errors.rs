@@ -1,6 +1,6 @@
 //! Error numbers in a line: by the C library's text, by symbol, and by number.
 
-use std::sync::LazyLock;
+use std::{cell::LazyCell, sync::LazyLock};
 
 use rdma_health_protocol::Errno;
 
@@ -118,7 +118,7 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .and_then(|found| TEXTS.get(found.index));
     text.map(|(_, errno)| *errno)
         .or_else(|| symbol(line.text))
-        .or_else(|| labelled(&line.lower, is_of_user_space(&line.lower)))
+        .or_else(|| labelled(&line.lower))
         .or_else(|| twos_complement(&line.lower))
         .or_else(|| untranslated(&line.lower))
 }
@@ -203,8 +203,9 @@ pub(crate) fn named(symbol: &str) -> Option<Errno> {
 }
 
 /// A number after one of the labels, or a negative number in parentheses or brackets. A positive number after a label other than
-/// `errno` only if `positive`.
-fn labelled(lower: &str, positive: bool) -> Option<Errno> {
+/// `errno` only from a program in user space.
+fn labelled(lower: &str) -> Option<Errno> {
+    let positive = LazyCell::new(|| is_of_user_space(lower));
     let bytes = lower.as_bytes();
     let mut at = 0;
     let mut first_found = None;
@@ -248,14 +249,14 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         }
         // `rdma_resolve_addr, 98`, `ibv_modify_qp: 22`: what the call returned, at the end of the line.
         let ends_line = lower[end..].trim().is_empty();
-        let is_returned = positive && ends_line && before.len() < found && is_call(before);
+        let is_returned = ends_line && before.len() < found && is_call(before) && *positive;
         // NVSHMEM prints its own statuses and error numbers alike; its own are at most 11.
         let is_own_status = before.ends_with("non-zero status") && end - found < 2;
         if is_own_status {
             continue;
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
-        let is_sign_right = positive || is_negative || before.ends_with("errno");
+        let is_sign_right = || is_negative || before.ends_with("errno") || *positive;
         // `LEVEL(-2)`, `[rank-2]`, `priority: -5` are numbers of other kinds.
         let is_behind_failure = || fails_before(&lower[..found]);
         // The kernel's form: `Can't create QP: -12, …`. -1 is not an error number there.
@@ -269,7 +270,7 @@ fn labelled(lower: &str, positive: bool) -> Option<Errno> {
         let is_plain = follows_message || is_enclosed && is_negative;
         let is_completed = is_negative && before.ends_with(" completed");
         let is_one =
-            is_sign_right && is_labelled || is_completed || is_returned || is_plain && is_behind_failure();
+            is_labelled && is_sign_right() || is_completed || is_returned || is_plain && is_behind_failure();
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         // Programs return a bare -1 for any failure. It is EPERM where it is called `errno`, and where a driver of the kernel returns it.
         let is_bare = value == Some(1) && is_negative && !before.ends_with("errno") && !names_function(lower);

@@ -1,5 +1,8 @@
 //! Messages of what installs drivers and firmware: DKMS, packages, the installer of MLNX_OFED, flint, mlxfwmanager, mlxconfig.
 
+use std::sync::LazyLock;
+
+use super::phrases::{Occurrence, Phrases};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Whether a line in lower case names a package of modules of the RDMA stack.
@@ -7,46 +10,41 @@ pub(super) fn names_package(lower: &str) -> bool {
     package(lower).is_some()
 }
 
+/// The beginnings of the names of packages of modules.
+const MODULES: [&str; 21] = [
+    "mlnx",
+    "mlx",
+    "mofed",
+    "ofed",
+    "doca",
+    "irdma",
+    "erdma",
+    "bnxt",
+    "nvidia-peermem",
+    "nvidia_peermem",
+    "nv_peer_mem",
+    "nv-peer-mem",
+    "peermem",
+    "gdrdrv",
+    "gdrcopy",
+    "knem",
+    "xpmem",
+    "iser",
+    "isert",
+    "kernel-mft",
+    "rdma-modules",
+];
+/// The same of names that begin other words.
+const SHORT: [&str; 4] = ["efa", "srp", "srpt", "mft"];
+
 /// The first name of a package of modules of the RDMA stack or of the tools of its firmware.
 fn package(lower: &str) -> Option<usize> {
-    /// The beginnings of the names.
-    const MODULES: [&str; 21] = [
-        "mlnx",
-        "mlx",
-        "mofed",
-        "ofed",
-        "doca",
-        "irdma",
-        "erdma",
-        "bnxt",
-        "nvidia-peermem",
-        "nvidia_peermem",
-        "nv_peer_mem",
-        "nv-peer-mem",
-        "peermem",
-        "gdrdrv",
-        "gdrcopy",
-        "knem",
-        "xpmem",
-        "iser",
-        "isert",
-        "kernel-mft",
-        "rdma-modules",
-    ];
-    /// The same of names that begin other words.
-    const SHORT: [&str; 4] = ["efa", "srp", "srpt", "mft"];
+    static NAMES: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(MODULES.iter().chain(&SHORT).copied()));
     let bytes = lower.as_bytes();
     let begins = |at: usize| at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
     let ends = |at: usize| !bytes.get(at).is_some_and(u8::is_ascii_alphabetic);
-    let find = |name: &str, is_short: bool| {
-        lower
-            .match_indices(name)
-            .map(|(at, _)| at)
-            .find(|at| begins(*at) && (!is_short || ends(at + name.len())))
-    };
-    let long = MODULES.iter().filter_map(|name| find(name, false));
-    let short = SHORT.iter().filter_map(|name| find(name, true));
-    long.chain(short).min()
+    let is_one = |found: &Occurrence| begins(found.start) && (found.index < MODULES.len() || ends(found.end));
+    NAMES.find(lower).filter(is_one).map(|found| found.start).min()
 }
 
 /// A package manager refused a package of the RDMA stack, or one that needs it: `mlnx-ofed-kernel-modules : Depends: … but it is not

@@ -1,16 +1,18 @@
 //! One line of a log: escape sequences, excerpts, and the values in it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::OnceCell};
 
 use rdma_health_protocol::text::printable;
 
-use super::MAX_TEXT;
+use super::{MAX_TEXT, grade::Grade};
 
 /// A line, and the same line in lower case. Only ASCII letters differ, so positions are the same in both.
 #[derive(Debug)]
 pub(super) struct Lower<'a> {
     pub(super) text: &'a str,
     pub(super) lower: String,
+    /// What [`Lower::grade`] found.
+    grade: OnceCell<Grade>,
 }
 
 impl<'a> Lower<'a> {
@@ -18,7 +20,13 @@ impl<'a> Lower<'a> {
         Self {
             text,
             lower: text.to_ascii_lowercase(),
+            grade: OnceCell::new(),
         }
+    }
+
+    /// Its grade. Several readers need it.
+    pub(super) fn grade(&self) -> Grade {
+        *self.grade.get_or_init(|| Grade::of(self))
     }
 }
 

@@ -308,7 +308,8 @@ impl Policy {
             "temporary failure resolving",
             "unable to find a match",
         ];
-        self.builds |= BEGINS.iter().any(|words| lower.contains(words))
+        self.builds = self.builds
+            || BEGINS.iter().any(|words| lower.contains(words))
             || lower.contains("nicclusterpolicy")
             || names_package(lower);
         let at = FAILS

@@ -4,14 +4,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    Log, attach, cluster,
-    entity::named,
-    foreign::is_of_other_layer,
-    grade::{Grade, Level},
-    kernel::is_of_kernel,
-    line::Lower,
-    phrases::Phrases,
-    recognise,
+    Log, attach, cluster, entity::named, foreign::is_of_other_layer, grade::Level, kernel::is_of_kernel,
+    line::Lower, phrases::Phrases, recognise,
 };
 use crate::symptom::{self, Symptom, SymptomKind};
 
@@ -62,18 +56,17 @@ pub(super) struct Others {
 impl Others {
     /// Adds a line that nothing recognised.
     pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
-        // The kernel complains of many parts of a computer that have nothing to do with a job.
-        if is_of_kernel(line.text) || named(line).function.is_some() {
-            return;
-        }
-        let grade = Grade::of(line);
+        let grade = line.grade();
         // What is about RDMA was judged to be no failure.
         let is_one = !grade.about_rdma
             && grade.is_failure()
             && grade.level != Some(Level::Warning)
             && !is_of_other_layer(&line.lower)
             && !attach::is_of_first_network(&line.lower)
-            && !cluster::lacks_other(&line.lower);
+            && !cluster::lacks_other(&line.lower)
+            // The kernel complains of many parts of a computer that have nothing to do with a job.
+            && !is_of_kernel(line.text)
+            && named(line).function.is_none();
         if !is_one || WORKS.occur(&line.lower) {
             return;
         }

@@ -52,6 +52,11 @@ impl Phrases {
     pub(super) fn first_in_text(&self, lower: &str) -> Option<Occurrence> {
         self.find(lower).min_by_key(|found| (found.start, found.index))
     }
+
+    /// The first occurrence in the text of the phrase that is first in the list.
+    pub(super) fn first_in_list(&self, lower: &str) -> Option<Occurrence> {
+        self.find(lower).min_by_key(|found| (found.index, found.start))
+    }
 }
 
 impl Occurrence {

@@ -3,7 +3,6 @@
 use super::{
     entity::gid_index,
     fabric::lists_active_port,
-    grade::Grade,
     line::{Lower, after, number},
 };
 
@@ -106,7 +105,7 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
         ]
         .iter()
         .any(|word| lower.contains(word))
-            || Grade::of(line).failing
+            || line.grade().failing
     };
     gid_index(lower).filter(|_| !fails()).map(Fact::GidIndex)
 }

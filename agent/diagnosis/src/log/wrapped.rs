@@ -3,7 +3,9 @@
 //! A sentence of such a text is read as one line, wherever it breaks. Open MPI prints each text once, and then only counts it:
 //! `3 more processes have sent help message help-mpi-btl-openib.txt / pp retry exceeded`.
 
-use super::line::after;
+use std::sync::LazyLock;
+
+use super::{line::after, phrases::Phrases};
 use crate::symptom::SymptomKind::{self as K};
 use rdma_health_protocol::WcStatus;
 
@@ -306,9 +308,11 @@ pub(super) const WHOLE: &[&str] = &[
     reason = "no help text, one that reports no failure, or one that does"
 )]
 pub(super) fn said(lower: &str) -> Option<Option<(K, usize)>> {
-    SENTENCES
-        .iter()
-        .find_map(|(words, kind)| Some(kind.zip(Some(lower.find(words)?))))
+    static WORDS: LazyLock<Phrases> =
+        LazyLock::new(|| Phrases::new(SENTENCES.iter().map(|(words, _)| *words)));
+    let found = WORDS.first_in_list(lower)?;
+    let (_, kind) = SENTENCES.get(found.index)?;
+    Some(kind.zip(Some(found.start)))
 }
 
 /// What marks the line that counts a help text.

@@ -67,7 +67,7 @@ impl Reading {
 /// kernel is not that of a call of the job.
 pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let lower = line.lower.as_str();
-    let grade = Grade::of(line);
+    let grade = line.grade();
     if grade.quoted {
         return None;
     }
