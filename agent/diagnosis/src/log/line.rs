@@ -8,6 +8,7 @@ use super::{MAX_TEXT, grade::Grade};
 
 /// A line, and the same line in lower case. Only ASCII letters differ, so positions are the same in both.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "`line.lower` reads well")]
 pub(super) struct Lower<'a> {
     pub(super) text: &'a str,
     pub(super) lower: String,
