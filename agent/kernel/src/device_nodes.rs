@@ -72,9 +72,10 @@ fn missing_below(scope: &Scope<'_>, directory: &str, class: &[String]) -> Fact<V
 
 /// What is missing on the machine whose root is read, as a privileged helper answers it.
 pub fn of_host(scope: &Scope<'_>) -> Fact<String> {
-    let class = scope.entries(CLASS);
-    let class = class.known().map_or(&[][..], Vec::as_slice);
-    missing_below(scope, DIRECTORY, class).map(|missing| {
+    let missing = scope
+        .entries(CLASS)
+        .and_then(|class| missing_below(scope, DIRECTORY, &class));
+    missing.map(|missing| {
         let names = missing.iter().take(MAX_ANSWERED);
         let lines = names.map(|name| format!("{name}\n"));
         lines.collect::<Vec<_>>().concat()

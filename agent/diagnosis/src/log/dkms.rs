@@ -32,6 +32,10 @@ impl Build {
             self.module = None;
             return None;
         }
+        if let Some((_, text)) = self.skipped.as_mut().filter(|(before, _)| before + 1 == line) {
+            // The reason is wrapped: `… was skipped since the`, `kernel headers for this kernel do not seem to be installed.`.
+            *text = format!("{text} {row}");
+        }
         if row.starts_with("- Installing to /lib/modules/") || row.starts_with("Building initial module for")
         {
             self.is_built = true;
@@ -50,10 +54,7 @@ impl Build {
     /// The build that was skipped, if no other one followed.
     pub(super) fn skipped(&self) -> Option<(String, u64)> {
         let (line, text) = self.skipped.as_ref()?;
-        Some((
-            format!("{text} kernel headers for this kernel do not seem to be installed"),
-            *line,
-        ))
+        Some((text.clone(), *line))
     }
 }
 
