@@ -48,6 +48,11 @@ impl Symptom {
     pub fn is_of_process(&self) -> bool {
         self.line == Some(Self::OF_PROCESS)
     }
+
+    /// Takes note that it follows from another failure: it is no more than secondary.
+    pub(crate) fn follows_another(&mut self) {
+        self.grade = self.grade.min(Grade::Secondary);
+    }
 }
 
 /// The devices, addresses and codes that the text of a symptom names.

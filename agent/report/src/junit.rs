@@ -3,7 +3,7 @@
 use std::{
     fmt::Write as _,
     io::Write,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use rdma_health_node::words::printable;
@@ -11,19 +11,18 @@ use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity};
 
 use super::{Report, markup::escaped};
 
+/// What a report begins with.
+const BEGIN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>";
+/// The name of a host that is not known.
+const LOCAL: &str = "localhost";
+
 /// Writes the report. A rule with findings of at least this severity fails.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> std::io::Result<()> {
-    let host = report
-        .node
-        .host
-        .hostname
-        .known()
-        .map_or("localhost", String::as_str);
-    let time = timestamp(report.node.time);
-    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>")?;
+    let host = report.node.host.hostname.known().map_or(LOCAL, String::as_str);
+    writeln!(out, "{BEGIN}")?;
     for (id, domain) in Domain::ALL.into_iter().enumerate() {
         let rules: Vec<&Rule> = CATALOGUE
             .iter()
@@ -42,14 +41,8 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             .as_deref()
             .filter(|_| domain == Domain::Reading);
         let errors = usize::from(error.is_some());
-        writeln!(
-            out,
-            "  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"{id}\" hostname=\"{host}\" timestamp=\"{time}\" \
-             tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"0\">\n    <properties/>",
-            name = domain.name(),
-            host = token(host),
-            tests = cases.len() + errors,
-        )?;
+        let counts = [cases.len() + errors, failures, errors];
+        begin_suite(out, domain, id, host, report.node.time, counts)?;
         let mut notes = String::new();
         for case in cases {
             case.write(out)?;
@@ -76,23 +69,36 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
     writeln!(out, "</testsuites>")
 }
 
-/// Writes why there is no verdict: the report has one test case, with an error.
+/// Writes why the node could not be judged at `time`, in seconds since 1970: one test case, with an error.
 ///
 /// # Errors
 /// If writing fails.
-pub fn failed(out: &mut impl Write, error: &str) -> std::io::Result<()> {
-    let time = timestamp(
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs()),
-    );
+pub fn failed(out: &mut impl Write, error: &str, time: u64) -> std::io::Result<()> {
+    writeln!(out, "{BEGIN}")?;
+    begin_suite(out, Domain::Reading, 0, LOCAL, time, [1, 0, 1])?;
     writeln!(
         out,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"0\" \
-         hostname=\"localhost\" timestamp=\"{time}\" tests=\"1\" failures=\"0\" errors=\"1\" time=\"0\">\n    <properties/>\n\
-         {case}    <system-out/>\n    <system-err/>\n  </testsuite>\n</testsuites>",
-        name = Domain::Reading.name(),
-        case = unjudged(error),
+        "{}    <system-out/>\n    <system-err/>\n  </testsuite>\n</testsuites>",
+        unjudged(error)
+    )
+}
+
+/// Begins a suite of so many test cases, failures and errors.
+fn begin_suite(
+    out: &mut impl Write,
+    domain: Domain,
+    id: usize,
+    host: &str,
+    time: u64,
+    [tests, failures, errors]: [usize; 3],
+) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"{id}\" hostname=\"{host}\" timestamp=\"{time}\" \
+         tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"0\">\n    <properties/>",
+        name = domain.name(),
+        host = token(host),
+        time = timestamp(time),
     )
 }
 
@@ -161,7 +167,7 @@ fn lines(text: &str) -> String {
 fn token(text: &str) -> String {
     let text: Vec<_> = text.split_whitespace().collect();
     match text.join(" ") {
-        empty if empty.is_empty() => "localhost".into(),
+        empty if empty.is_empty() => LOCAL.into(),
         text => escaped(&printable(&text)),
     }
 }

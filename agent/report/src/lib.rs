@@ -31,7 +31,7 @@ pub use nagios::{failed as nagios_failed, write as nagios};
 pub use npd::{exit_code as npd_exit_code, failed as npd_failed, write as npd};
 pub use page::{LIVE, PageOptions, SNAPSHOT, explanation, render as page};
 pub use probe::write as probe_text;
-pub use text::{quiet, write as text};
+pub use text::{quiet, quiet_failed, write as text};
 
 /// A report: a node, its findings, and their causes.
 #[derive(Debug, Clone, Copy)]

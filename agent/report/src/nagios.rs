@@ -35,7 +35,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes why there is no verdict.
+/// Writes why the node could not be judged.
 ///
 /// # Errors
 /// If writing fails.

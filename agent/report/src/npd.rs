@@ -18,7 +18,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     writeln!(out, "{}", cut(&printable(&line(report))))
 }
 
-/// Writes why there is no verdict.
+/// Writes why the node could not be judged.
 ///
 /// # Errors
 /// If writing fails.

@@ -10,7 +10,7 @@ use rdma_health_diagnosis::{
 };
 use rdma_health_node::words::{and_more, count, printable};
 use rdma_health_rules::{
-    Domain, Finding, Severity,
+    Domain, Finding, Severity, Status,
     domain::{adapter_events::DRIVER_ERRORS, reading::FACTS_UNREADABLE},
 };
 
@@ -19,6 +19,9 @@ use super::{
     line::{Style, colour, instructions, labelled, list, status_colour},
     summary,
 };
+
+/// The name of a node that is not known.
+const THIS_NODE: &str = "this-node";
 
 /// Writes the whole report. The stream must strip the escape sequences if it is not a terminal.
 ///
@@ -89,7 +92,7 @@ pub fn quiet(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
         .host
         .hostname
         .known()
-        .map_or("this-node", String::as_str);
+        .map_or(THIS_NODE, String::as_str);
     write!(
         out,
         "{}  {paint}{}{paint:#}",
@@ -116,6 +119,16 @@ pub fn quiet(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
         write!(out, "  {}", rules.join(","))?;
     }
     writeln!(out)
+}
+
+/// Writes why the node could not be judged, as [`quiet`] does.
+///
+/// # Errors
+/// If writing fails.
+pub fn quiet_failed(out: &mut impl Write, error: &str) -> std::io::Result<()> {
+    let paint = status_colour(Status::Unknown);
+    let status = Status::Unknown.name().to_uppercase();
+    writeln!(out, "{THIS_NODE}  {paint}{status}{paint:#}  {}", printable(error))
 }
 
 /// Whether a finding is already listed at the top, as a symptom.

@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use rdma_health_node::{Node, Port, history::Since, words::and_more};
+use rdma_health_node::{
+    Node, Port,
+    history::{Since, problem_key},
+    words::and_more,
+};
 use serde::{Serialize, Serializer};
 
 use crate::{Domain, Remedy, Rule};
@@ -188,9 +192,9 @@ fn rule_id<S: Serializer>(rule: &&'static Rule, serializer: S) -> Result<S::Ok, 
 }
 
 impl Finding {
-    /// Its key in the history: the same for as long as one problem lasts, however its severity changes.
+    /// Its key in the history.
     pub fn key(&self) -> String {
-        format!("{} {}", self.rule.id, self.subject)
+        problem_key(self.rule.id, &self.subject)
     }
 
     /// What is wrong, and whom it affects: [`Finding::message`] with pods that have the device.

@@ -181,7 +181,7 @@ fn open_without_memory(symptoms: &mut [Symptom]) {
             && symptom.named.errno.is_none()
     };
     for symptom in symptoms.iter_mut().filter(is_step).filter(|_| is_short) {
-        symptom.grade = symptom.grade.min(Grade::Secondary);
+        symptom.follows_another();
     }
 }
 
@@ -300,7 +300,7 @@ fn blame_first(symptoms: &mut Vec<Symptom>) {
         if (symptom.line, symptom.kind) == (line, kind) {
             symptom.grade = Grade::Failure;
         } else if symptom.line > line && is_seen(kind, symptom.kind) {
-            symptom.grade = symptom.grade.min(Grade::Secondary);
+            symptom.follows_another();
         }
     }
 }
@@ -351,7 +351,7 @@ fn yield_to_target(symptoms: &mut [Symptom]) {
     let refused =
         |symptom: &&mut Symptom| is_short && symptom.kind == K::ResourceLimit && is_of_full_target(symptom);
     for symptom in symptoms.iter_mut().filter(refused) {
-        symptom.grade = symptom.grade.min(Grade::Secondary);
+        symptom.follows_another();
     }
 }
 
@@ -442,7 +442,7 @@ fn end_without_provider(symptoms: &mut [Symptom]) {
         if is_without(symptom) {
             symptom.grade = Grade::Failure;
         } else if follows(symptom) {
-            symptom.grade = symptom.grade.min(Grade::Secondary);
+            symptom.follows_another();
         }
     }
 }
@@ -457,7 +457,7 @@ fn follow_report(symptoms: &mut [Symptom]) {
         .min();
     for symptom in symptoms.iter_mut().filter(|symptom| is_repeated(symptom)) {
         if reported.is_some() && symptom.line > reported {
-            symptom.grade = symptom.grade.min(Grade::Secondary);
+            symptom.follows_another();
         }
     }
 }
@@ -480,7 +480,7 @@ fn end_opening(symptoms: &mut [Symptom]) {
         let is_opening = symptom.kind == K::OpenFailed && is_of_psm(symptom) && symptom.line > Some(line)
             || symptom.kind == K::GpuDoorbellFailed && symptom.text.contains("_uar");
         if is_opening {
-            symptom.grade = symptom.grade.min(Grade::Secondary);
+            symptom.follows_another();
         }
     }
 }
@@ -496,7 +496,7 @@ fn go_on_without(symptoms: &mut [Symptom]) {
     for symptom in symptoms {
         let is_before = symptom.line.is_some() && symptom.line <= Some(line);
         if is_before && is_without_device(symptom.kind) && symptom.kind != K::SocketFallback {
-            symptom.grade = symptom.grade.min(Grade::Secondary);
+            symptom.follows_another();
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::short;
+use super::{problem_key, short};
 
 /// Maximum number of findings at a time.
 const MAX_OPEN: usize = 512;
@@ -101,7 +101,7 @@ pub struct Current<'a> {
 impl Open {
     /// Its key among problems.
     pub fn key(&self) -> String {
-        format!("{} {}", self.rule, self.subject)
+        problem_key(&self.rule, &self.subject)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{infiniband::Hca, iommu::DomainType};
 pub use changes::Changes;
 pub use clock::Clock;
 pub use series::{Sample, Series};
-pub use since::{Missing, Observed, Since};
+pub use since::{Missing, Observed, Since, problem_key};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
 
 /// Version of the JSON form.

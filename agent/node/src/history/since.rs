@@ -1,6 +1,9 @@
 //! Since when the problems of a node have been observed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +37,11 @@ pub struct Since {
     pub time: u64,
     /// Whether a reading shortly before did not show it. Otherwise the problem may be older.
     pub exact: bool,
+}
+
+/// The key of what a rule found of a subject: the same for as long as one problem lasts, however its severity changes.
+pub fn problem_key(rule: &str, subject: impl Display) -> String {
+    format!("{rule} {subject}")
 }
 
 /// How to treat problems that a reading does not show.

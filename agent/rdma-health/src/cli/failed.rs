@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use clap::ArgMatches;
-use rdma_health_node::words::{printable, write_json};
+use rdma_health_node::words::write_json;
 use rdma_health_report as report;
 use rdma_health_rules::Status;
+use rdma_health_time::now;
 
 use super::UNKNOWN;
 
@@ -13,19 +14,20 @@ use super::UNKNOWN;
 pub(super) fn answer(matches: &ArgMatches, error: &str) -> u8 {
     let mut out = anstream::stdout().lock();
     // The reader may be gone, and the error is on standard error, too.
-    let _ = match format(matches).as_deref() {
+    let format = format(matches);
+    let _ = match format.as_deref() {
         Some("json") => write_json(&mut out, &Failed { schema: 1, error }),
-        Some("line") => writeln!(out, "this-node  UNKNOWN  {}", printable(error)),
+        Some("line") => report::quiet_failed(&mut out, error),
         Some("nagios") => report::nagios_failed(&mut out, error),
-        Some("npd") => {
-            let _ = report::npd_failed(&mut out, error);
-            return report::npd_exit_code(Status::Unknown);
-        }
-        Some("junit") => report::junit_failed(&mut out, error),
-        _ => return UNKNOWN,
+        Some("npd") => report::npd_failed(&mut out, error),
+        Some("junit") => report::junit_failed(&mut out, error, now()),
+        _ => Ok(()),
     };
     let _ = out.flush();
-    UNKNOWN
+    match format.as_deref() {
+        Some("npd") => report::npd_exit_code(Status::Unknown),
+        _ => UNKNOWN,
+    }
 }
 
 #[derive(serde::Serialize)]

@@ -11,10 +11,6 @@ fn first(symptoms: &[Symptom], is_one: fn(&Symptom) -> bool) -> Option<u64> {
     ones.filter_map(|symptom| symptom.line).min()
 }
 
-fn lower(symptom: &mut Symptom) {
-    symptom.grade = symptom.grade.min(Grade::Secondary);
-}
-
 /// Intel MPI finds no fabric where PSM did not open the adapter.
 pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     let opened = first(symptoms, |symptom| {
@@ -23,7 +19,7 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     for symptom in symptoms {
         let is_after = opened.is_some() && symptom.line > opened;
         if is_after && symptom.kind == K::NoDevice && is_of_psm(symptom) {
-            lower(symptom);
+            symptom.follows_another();
         }
     }
 }
@@ -43,7 +39,7 @@ pub(super) fn pass_over(symptoms: &mut [Symptom]) {
         let is_warning =
             symptom.kind == K::BackendMissing && symptom.text.contains("' is not available, please use");
         if is_before && is_warning {
-            lower(symptom);
+            symptom.follows_another();
         }
     }
 }

@@ -29,6 +29,6 @@ pub(super) fn end_start(symptoms: &mut [Symptom]) {
         .iter_mut()
         .filter(|symptom| is_end(symptom) && symptom.line > Some(line))
     {
-        symptom.grade = symptom.grade.min(Grade::Secondary);
+        symptom.follows_another();
     }
 }
