@@ -126,12 +126,7 @@ test-kubernetes: ## Test against a real API server; builds it first (four minute
 
 .PHONY: test-pod
 test-pod: build static ## Test the DaemonSet under a real kubelet in a virtual node (root; 15 minutes, and at first five to build Kubernetes)
-	@tests/setup tests/packages-pod.txt
-	tests/kubernetes/prepare node >/dev/null
-	cargo build --locked --package rdma-health
-	tests/pod/images $(RELEASE) $(abspath $(RELEASE))/pod >/dev/null
-	POD_IMAGES=$(abspath $(RELEASE))/pod \
-		cargo test --locked --package rdma-health-tests --test pod -- --include-ignored --nocapture
+	@tests/pod/run $(RELEASE)
 
 .PHONY: simulate-cluster
 simulate-cluster: ## Simulate the agents of 5000 nodes (NODES=…) against a real API server (ten minutes)
