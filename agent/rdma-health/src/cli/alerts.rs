@@ -14,6 +14,15 @@ const OTHERS: &str = include_str!("alerts/others.yaml");
 /// Rules whose problems have another alert.
 const ELSEWHERE: &str = "helper-.*";
 
+/// The devices and ports of a problem that has several: those of the findings of its domain, because a finding does not name its cause.
+/// A message has no room for more than eight.
+const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"max by (device, port) (rdma_finding{cluster=%q,namespace=%q,\
+    job=%q,node=%q,domain=%q,severity=~'critical|warning',device!=''} or rdma_finding{cluster=%q,namespace=%q,job=%q,node='',\
+    instance=%q,domain=%q,severity=~'critical|warning',device!=''})\" $labels.cluster $labels.namespace $labels.job $labels.node \
+    $labels.domain $labels.cluster $labels.namespace $labels.job $labels.node $labels.domain | query | sortByLabel \"device\" }}\
+    Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
+    {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
+
 /// An alert about problems of nodes. Node conditions have the same names.
 struct ProblemAlert {
     name: &'static str,
@@ -135,6 +144,7 @@ fn write_alert(
     if severity == Severity::Critical.name() {
         let title = titles(|of| alert.domains.contains(&of));
         let subject = "{{ $labels.node }}{{ with $labels.device }}, {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }}";
+        let step = steps(|of| alert.domains.contains(&of));
         let count = "{{ $value }} finding{{ if ne $value 1.0 }}s{{ end }}";
         let since = "{{ with printf \"node:rdma_cause_since:min{cluster=%q,namespace=%q,job=%q,node=%q,cause=%q}\" \
             $labels.cluster $labels.namespace $labels.job $labels.node $labels.cause | query }} since {{ . | first | value | \
@@ -145,8 +155,8 @@ fn write_alert(
           summary: >-
             {title} ({{{{ $labels.cause }}}}) on {subject}
           description: >-
-            {count} of cause {{{{ $labels.cause }}}}{since}. {value}Next step: run rdma-health check on the node, which prints
-            evidence and commands. `rdma-health explain {{{{ $labels.cause }}}}` explains the cause.
+            {count} of cause {{{{ $labels.cause }}}}{since}. {DEVICES}{value}Next step: {step} `rdma-health check` on the node
+            prints evidence and commands, and `rdma-health explain {{{{ $labels.cause }}}}` explains the cause.
           runbook_url: {RUNBOOKS}/{name}.md
 "
         );
@@ -155,27 +165,59 @@ fn write_alert(
     }
 }
 
-/// A template that writes the title of the cause in the label `cause`. Any rule may be a cause if no known cause claims it.
+/// A template that writes the title of the cause in the label `cause`.
 fn titles(is_here: impl Fn(Domain) -> bool) -> String {
-    let mut text = String::new();
-    let causes = CAUSES
-        .iter()
-        .map(|cause| (cause.id, cause.title, domain_of(cause.id)));
-    let rules = CATALOGUE
-        .iter()
-        .map(|rule| (rule.id, rule.title, Some(rule.domain)));
+    by_cause(is_here, |text| text.title, "Problem")
+}
+
+/// A template that writes what to do about that cause.
+fn steps(is_here: impl Fn(Domain) -> bool) -> String {
+    by_cause(is_here, |text| text.step, "Read the findings of the node.")
+}
+
+/// What an alert says about a cause.
+struct CauseText {
+    title: &'static str,
+    step: &'static str,
+}
+
+/// A template that writes a text of the cause in the label `cause`. Any rule may be a cause if no known cause claims it.
+fn by_cause(
+    is_here: impl Fn(Domain) -> bool,
+    of: impl Fn(&CauseText) -> &'static str,
+    unknown: &str,
+) -> String {
+    let mut template = String::new();
+    let causes = CAUSES.iter().map(|cause| {
+        let text = CauseText {
+            title: cause.title,
+            step: cause.next_step,
+        };
+        (cause.id, text, domain_of(cause.id))
+    });
+    let rules = CATALOGUE.iter().map(|rule| {
+        let text = CauseText {
+            title: rule.title,
+            step: rule.remedy.any,
+        };
+        (rule.id, text, Some(rule.domain))
+    });
     let mut seen: Vec<&str> = Vec::new();
-    for (id, title, domain) in causes.chain(rules) {
+    for (id, text, domain) in causes.chain(rules) {
         // A cause without rules explains what probes measure.
         if !is_here(domain.unwrap_or(Domain::Probe)) || seen.contains(&id) {
             continue;
         }
         let otherwise = if seen.is_empty() { "" } else { "else " };
-        let _ = write!(text, "{{{{ {otherwise}if eq $labels.cause \"{id}\" }}}}{title}");
+        let _ = write!(
+            template,
+            "{{{{ {otherwise}if eq $labels.cause \"{id}\" }}}}{}",
+            of(&text)
+        );
         seen.push(id);
     }
-    text.push_str("{{ else }}Problem{{ end }}");
-    text
+    let _ = write!(template, "{{{{ else }}}}{unknown}{{{{ end }}}}");
+    template
 }
 
 #[cfg(test)]
