@@ -181,6 +181,16 @@ mod tests {
             ("12", "ENOMEM"),
             ("PortDown", "rule  port-down"),
             ("RDMALinkProblem", "docs/runbooks/RDMALinkProblem.md"),
+            ("alertname=RDMALinkProblem", "docs/runbooks/RDMALinkProblem.md"),
+            ("\"port-down\",", "rule  port-down"),
+            (
+                "rdma_finding{rule=\"port-down\",device=\"mlx5_0\"} 1",
+                "rule  port-down",
+            ),
+            (
+                "RDMALinkProblem  True  Thu, 26 Nov 2026 09:00:00 +0000  PortDown  mlx5_0 port 1: DOWN",
+                "rule  port-down",
+            ),
             (
                 "NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19, on dev mlx5_3:1",
                 "mlx5_3 port 1",

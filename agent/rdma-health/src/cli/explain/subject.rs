@@ -29,17 +29,51 @@ pub(super) enum Subject {
     Published(Published),
 }
 
-/// All that a text stands for: a cause and a rule may share a name, and 12 is a status and an error number.
-pub(super) fn subjects(text: &str) -> Vec<Subject> {
-    let name = text.trim();
+/// What has a name that this program gives: a cause and a rule may share one.
+fn named(name: &str) -> Vec<Subject> {
     let reason = CATALOGUE.iter().find(|rule| rule.reason() == name).copied();
-    let rule = rule(name).or(reason).map(Subject::Rule);
     let named = [
-        rule,
+        rule(name).or(reason).map(Subject::Rule),
         cause(name).map(Subject::Cause),
         published(name).map(Subject::Published),
     ];
-    let mut found: Vec<_> = named.into_iter().flatten().collect();
+    named.into_iter().flatten().collect()
+}
+
+/// The same for the names within a text that was published, such as `rule="port-down"`, or a condition as kubectl shows it. Names of rules
+/// and causes say more than those of alerts, conditions and metrics.
+fn named_within(text: &str) -> Vec<Subject> {
+    // Other names are words that any program may use.
+    let is_distinct = |word: &&str| {
+        word.contains(['-', '_']) || word.chars().filter(char::is_ascii_uppercase).nth(1).is_some()
+    };
+    let mut words: Vec<&str> = Vec::new();
+    for word in text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '/' | '.')))
+        .map(|word| word.trim_matches(['.', '/', '-']))
+        .filter(is_distinct)
+    {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    let (published, ids): (Vec<_>, Vec<_>) = words
+        .into_iter()
+        .flat_map(named)
+        .partition(|subject| matches!(subject, Subject::Published(_)));
+    if ids.is_empty() { published } else { ids }
+}
+
+/// All that a text stands for: a name of this program, those within it, or what a log says; 12 is a status and an error number.
+pub(super) fn subjects(text: &str) -> Vec<Subject> {
+    let name = text.trim();
+    let mut found = named(name);
+    if found.is_empty() {
+        found = named_within(name);
+        if !found.is_empty() {
+            return found;
+        }
+    }
     let is_id = !found.is_empty();
     for meaning in lookup(name) {
         found.push(match meaning {
