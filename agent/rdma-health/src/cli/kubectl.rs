@@ -77,13 +77,16 @@ struct ClusterArguments {
     /// Number of agents asked at the same time
     #[arg(long, value_name = "NUMBER", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: u16,
-    /// How long one agent may take to answer
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration)]
-    timeout: Duration,
+    /// How long one agent may take to answer [default: 5s; 15s for a snapshot, for which the agent reads the node]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    timeout: Option<Duration>,
     /// Format of the report
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Output,
 }
+
+/// How long one agent may take to answer what it has at hand.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl ClusterArguments {
     fn options(&self) -> FleetOptions {
@@ -96,7 +99,7 @@ impl ClusterArguments {
             pods: self.agents.clone(),
             tls: self.tls,
             concurrency: self.concurrency.into(),
-            timeout: self.timeout,
+            timeout: self.timeout.unwrap_or(PATIENCE),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `make bench`: what the product costs and how well it measures, compared with the tools that its users have, in one run.
 //!
-//! `bench [scrape] [probe] [load] [hung]`: only these parts; all of them where none is named. Nothing fails because a
+//! `bench [scrape] [sources] [probe] [load] [hung]`: only these parts; all of them where none is named. Nothing fails because a
 //! figure is bad: a busy machine is not a defect. `docs/performance.md` describes what is measured and how.
 //!
 //! `bench tree DIRECTORY` only writes the tree of `scrape`.
@@ -8,6 +8,7 @@
 mod client;
 mod guest;
 mod scrape;
+mod sources;
 mod table;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use rdma_health_tests::fleet::{self, Layout};
 
-const PARTS: [&str; 4] = ["scrape", "probe", "load", "hung"];
+const PARTS: [&str; 5] = ["scrape", "sources", "probe", "load", "hung"];
 
 fn main() -> Result<()> {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +32,9 @@ fn main() -> Result<()> {
     table::machine();
     if wanted("scrape") {
         scrape::measure()?;
+    }
+    if wanted("sources") {
+        sources::measure()?;
     }
     if wanted("load") {
         table::load();

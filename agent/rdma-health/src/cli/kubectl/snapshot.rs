@@ -4,6 +4,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::bail;
@@ -15,6 +16,9 @@ use crate::cli::snapshot::{may_write, save};
 
 /// What every Zstandard file begins with (RFC 8878).
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The agent reads the node for it, and gives up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The agent replaces the names of the node and all addresses, GUIDs and GIDs in the file; equal values stay equal
 #[derive(Debug, Args)]
@@ -32,7 +36,8 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(mut arguments: Arguments) -> anyhow::Result<ExitCode> {
+    arguments.cluster.timeout.get_or_insert(PATIENCE);
     let node = &arguments.node;
     let path = arguments
         .out
