@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use rdma_health_node::{Port, SourceStatus, node::Probe};
 use rdma_health_protocol::ProbeFailure;
-use rdma_health_rules::{Finding, Severity};
+use rdma_health_rules::{Domain, Finding, Severity, unread_of};
 use rdma_health_view::View;
 
 use super::{
@@ -216,6 +216,12 @@ fn unknown(kind: ConditionKind, view: &View, context: &ConditionContext) -> Opti
     }
     if let Some(unread) = unread {
         return Some(Unknown::Some("FactsUnread", unread.to_string()));
+    }
+    let mut domains = Domain::ALL
+        .into_iter()
+        .filter(|domain| ConditionKind::from(*domain) == kind);
+    if let Some(why) = domains.find_map(|domain| unread_of(node, domain)) {
+        return Some(Unknown::Some("FactsUnread", why));
     }
     match kind {
         ConditionKind::Probe => probe_unknown(view, context),

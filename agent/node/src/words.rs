@@ -1,5 +1,7 @@
 //! Formats numbers and names for people.
 
+use std::time::{Duration, SystemTime};
+
 pub use rdma_health_protocol::text::{excerpt, printable, printable_json, write_json};
 
 /// A name with the number at its end, as an order in which `mlx5_2` comes before `mlx5_10`.
@@ -31,6 +33,13 @@ pub fn count(number: usize, noun: &str) -> String {
 /// [`count`] for `u64`.
 pub fn count_of(number: u64, noun: &str) -> String {
     count(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
+/// A time as a date: `2026-01-31T12:00:00Z`. Seconds since 1970; after the year 9999, which a wrong clock may show, that year's end.
+pub fn date(seconds: u64) -> String {
+    const LATEST: u64 = 253_402_300_799;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST));
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// A duration in a suitable unit: `90 s`, `5 min`, `3 h`, `4 days`.

@@ -1,12 +1,8 @@
 //! The verdict as a `JUnit` report, for CI and acceptance tests of new nodes: each rule is a test case of its domain.
 
-use std::{
-    fmt::Write as _,
-    io::Write,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{fmt::Write as _, io::Write};
 
-use rdma_health_node::words::printable;
+use rdma_health_node::words::{date, printable};
 use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity};
 
 use super::{Report, markup::escaped};
@@ -174,8 +170,5 @@ fn token(text: &str) -> String {
 
 /// `2026-01-31T12:00:00`, in UTC; the schema allows no time zone.
 fn timestamp(seconds: u64) -> String {
-    // After the year 9999, which a wrong clock may show, there is no such form.
-    let time = UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799));
-    let text = humantime::format_rfc3339_seconds(time).to_string();
-    text.trim_end_matches('Z').to_owned()
+    date(seconds).trim_end_matches('Z').to_owned()
 }

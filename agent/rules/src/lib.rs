@@ -13,6 +13,7 @@ mod inputs;
 mod policy;
 mod remedy;
 mod repair;
+mod required;
 mod verdict;
 
 pub mod domain {
@@ -64,4 +65,5 @@ pub use inputs::Writer;
 pub use policy::{Exception, Policy, Severities};
 pub use remedy::Remedy;
 pub use repair::Repair;
+pub use required::unread_of;
 pub use verdict::{Status, Verdict, judge};

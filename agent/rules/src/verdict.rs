@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     CATALOGUE, Domain, Expectations, Finding, Profile, Severity, domain::iommu, finding::MAX_PODS,
-    remedy::resolve::Resolver,
+    remedy::resolve::Resolver, required,
 };
 
 /// The state of a node, in the words of monitoring plugins.
@@ -129,8 +129,8 @@ fn words_not_recognised(node: &Node) -> Option<String> {
 }
 
 /// Why the node cannot be judged: an empty directory, a foreign tree, a kernel that does not answer, a node without RDMA
-/// devices or without an ACTIVE port, which has nothing to judge, an expectation for which facts are missing, or a kernel that does not report IOMMU
-/// modes.
+/// devices or without an ACTIVE port, which has nothing to judge, an expectation or a domain for which facts are missing, or a kernel that
+/// does not report IOMMU modes.
 fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
     if let Some(unread) = node.hcas.unread() {
         return Some(format!("the RDMA devices could not be read: {unread}"));
@@ -157,6 +157,7 @@ fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
     }
     expectations
         .not_judged(node)
+        .or_else(|| required::unread(node))
         .or_else(|| iommu::type_not_reported(node))
         .or_else(|| iommu::mode_not_recognised(node))
         .or_else(|| words_not_recognised(node))

@@ -56,6 +56,29 @@ fn a_source_that_hangs_does_not_affect_others() {
 }
 
 #[test]
+fn what_is_unread_of_a_device_stays_so_until_it_is_read_again() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let firmware = tree.path().join("sys/class/infiniband/mlx5_0/fw_ver");
+    std::fs::write(firmware, b"\xff\xfe\n").unwrap();
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    let unread = |collector: &Collector| {
+        let facts = collector.facts();
+        let unread = &facts.sources["infiniband/mlx5_0"].unread;
+        unread
+            .iter()
+            .map(|unread| unread.source.clone())
+            .collect::<Vec<_>>()
+    };
+    collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+    let first = unread(&collector);
+    assert!(first.iter().any(|source| source.ends_with("fw_ver")), "{first:?}");
+    for what in [Refresh::Ports, Refresh::Ports, Refresh::All, Refresh::Ports] {
+        collector.refresh(what, Instant::now() + PATIENCE);
+        assert_eq!(unread(&collector), first, "{what:?}");
+    }
+}
+
+#[test]
 fn an_excluded_device_is_not_read_again_when_its_last_reading_ends() {
     let tree = tree::fixture("connectx7-gpu").unwrap();
     let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());

@@ -18,10 +18,11 @@ const MAX_ENTRIES: usize = 1024;
 /// The error of some drivers for an empty entry.
 const EMPTY: UnreadKind = UnreadKind::Errno(Errno::INVAL);
 
-/// The entries in use, in order of index. An entry that cannot be read is reported and left out.
+/// The entries in use, in order of index. An entry that cannot be read is reported and left out; if no other is left, the table is unread.
 pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer>) -> Fact<Vec<Gid>> {
     let directory = format!("{port}/gids");
-    scope.entries(&directory).map(|names| {
+    let mut failed = None;
+    let table = scope.entries(&directory).map(|names| {
         let mut indices: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         indices.sort_unstable();
         let used = indices.into_iter().take(MAX_ENTRIES).filter_map(|index| {
@@ -30,6 +31,7 @@ pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer
             let path = format!("{directory}/{index}");
             let gid = match aside.parsed(&path, "a GID", |text| text.parse::<Ipv6Addr>().ok()) {
                 Fact::Unread { unread } if unread.kind != EMPTY => {
+                    failed.get_or_insert_with(|| unread.clone());
                     let _: Fact<()> = scope.fail(*unread);
                     return None;
                 }
@@ -40,6 +42,7 @@ pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer
                 // The address of the entry was removed meanwhile.
                 Fact::Unread { unread } if unread.kind == EMPTY => return None,
                 Fact::Unread { unread } => {
+                    failed.get_or_insert_with(|| unread.clone());
                     let _: Fact<()> = scope.fail(*unread);
                     return None;
                 }
@@ -53,8 +56,12 @@ pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer
                 netdev: netdev(&aside, &format!("{port}/gid_attrs/ndevs/{index}")),
             })
         });
-        used.collect()
-    })
+        used.collect::<Vec<_>>()
+    });
+    match failed {
+        Some(unread) if table.known().is_some_and(Vec::is_empty) => Fact::Unread { unread },
+        _ => table,
+    }
 }
 
 /// The network device of an entry. InfiniBand has none (`EINVAL`), and it may have been removed meanwhile.

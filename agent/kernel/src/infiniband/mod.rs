@@ -24,7 +24,7 @@ pub use rdma_health_protocol::LinkLayer;
 pub use state::{PortCode, Rate};
 
 use crate::{
-    fact::Fact,
+    fact::{Fact, Unread},
     pci::{address_in, numa_node},
     root::Scope,
 };
@@ -182,6 +182,8 @@ pub(crate) struct HcaReader {
     /// The device without its ports.
     identity: Hca,
     ports: BTreeMap<u8, Box<PortReader>>,
+    /// What could not be read of all that rarely changes, until it is read again.
+    unread: Vec<Unread>,
     /// The last two readings since the identity was read. The older one is usually no longer in use, so its memory is
     /// reused: allocating a new list of counters for each port and scrape would cost as much as many reads.
     last: Option<Arc<Hca>>,
@@ -194,10 +196,12 @@ impl HcaReader {
         let mut reader = Self {
             identity: identity(scope, name),
             ports: BTreeMap::new(),
+            unread: Vec::new(),
             last: None,
             spare: None,
         };
         reader.list_ports(scope);
+        reader.unread = scope.unread();
         reader
     }
 
@@ -205,6 +209,7 @@ impl HcaReader {
     pub(crate) fn identify(&mut self, scope: &Scope<'_>) {
         self.identity = identity(scope, &self.identity.name);
         self.list_ports(scope);
+        self.unread = scope.unread();
         (self.last, self.spare) = (None, None);
     }
 
@@ -229,6 +234,12 @@ impl HcaReader {
 
     /// Reads facts that change often: state, rate and counters of every port.
     pub(crate) fn read(&mut self, scope: &Scope<'_>) -> Arc<Hca> {
+        // The first reading is in the same pass as that of the rest.
+        if self.last.is_some() {
+            for unread in &self.unread {
+                let _: Fact<()> = scope.remembered(unread.clone());
+            }
+        }
         let mut hca = self
             .spare
             .take()

@@ -50,6 +50,15 @@ impl<'a> Scope<'a> {
         self.misses.into_inner()
     }
 
+    /// What could not be read so far in this pass.
+    pub(crate) fn unread(&self) -> Vec<Unread> {
+        self.misses
+            .borrow()
+            .iter()
+            .map(|miss| miss.unread.clone())
+            .collect()
+    }
+
     /// Records a failure and turns it into a fact.
     pub fn fail<T>(&self, unread: Unread) -> Fact<T> {
         self.record(&unread, true);

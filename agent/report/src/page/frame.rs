@@ -1,14 +1,9 @@
 //! What every page has: head, icon, foot, and the words for times.
 
-use std::time::{Duration, SystemTime};
-
-use rdma_health_node::words::duration;
+use rdma_health_node::words::{date, duration};
 
 use super::style::STYLE;
 use crate::markup::Markup;
-
-/// The last second whose year has four digits; a time beyond it is not shown as a date.
-const LATEST: u64 = 253_402_300_799;
 
 /// Begins a page. `status` colours its icon; `refresh` is the interval in seconds at which the browser loads it again.
 pub(super) fn head(page: &mut Markup, title: &str, status: &str, refresh: Option<u32>) {
@@ -67,8 +62,7 @@ pub(super) fn badge(page: &mut Markup, colour: &str, word: &str) {
 
 /// A time as a date in UTC, and how long before `now` it was. Seconds since 1970.
 pub(super) fn moment(page: &mut Markup, time: u64, now: u64) {
-    let date = SystemTime::UNIX_EPOCH + Duration::from_secs(time.min(LATEST));
-    let date = humantime::format_rfc3339_seconds(date).to_string();
+    let date = date(time);
     page.html("<time datetime=\"").text(&date).html("\">");
     page.text(date.replace('T', " ").replace('Z', " UTC"));
     if let Some(age) = now.checked_sub(time).filter(|age| *age > 0) {

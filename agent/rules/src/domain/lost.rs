@@ -7,7 +7,7 @@ use rdma_health_node::{
     history::{Boot, Seen},
     pci::Role,
     peers::exceptions,
-    words::duration,
+    words::{date, duration},
 };
 
 use crate::{
@@ -24,16 +24,18 @@ pub static DEVICE_LOST: Rule = Rule {
     explanation: "A function that left the bus still has its directory in sysfs, but every read of its registers returns ones: \
         the link width is 63. Programs that use it hang or fail. In addition, the agent remembers the physical RDMA devices of this boot and of earlier ones. A device is gone together \
         with its PCI function: it fell off the bus, its slot lost power, it did not come back after a reboot, or it was \
-        removed.",
+        removed. Or, in this boot, its driver still holds the function and its RDMA device has disappeared.",
     remedy: Remedy {
         any: "Read the kernel log of the time when the device was last present (AER, 'Device unreachable', 'health \
             compromised'), rescan the bus, and if the device does not come back, power-cycle the node. If it was removed on \
-            purpose, delete the state file of the agent.",
-        host: "lspci; journalctl -k -b -1 | grep ADDRESS; echo 1 > /sys/bus/pci/rescan",
+            purpose, this is reported for a week; to end it at once, delete the state file of the agent, which also forgets the rest of \
+            the history.",
+        host: "lspci; journalctl -k -b BOOT | grep ADDRESS; echo 1 > /sys/bus/pci/rescan",
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions and software devices come and go by design. A device is not gone if the configuration \
-        excludes it, if its PCI function is still present, or if there are as many physical devices as at that time, because \
+        excludes it, if its PCI function is still present since an earlier boot, was lent (vfio-pci, a pod) or belongs to a bond that has an \
+        RDMA device, or if there are as many physical devices as at that time, because \
         then it moved to another slot. A device that was last seen more than a week ago is not reported.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
     judge: device_lost,
@@ -45,6 +47,23 @@ const WEEK: u64 = 7 * 86_400;
 fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut findings = unreachable(node);
     findings.extend(gone(node));
+    findings.extend(detached(node).map(|(function, seen, boot)| {
+        let message = format!(
+            "{} is gone, last seen in this boot, {} ago; {} still holds the PCI function",
+            place(function.address, seen, boot),
+            duration(node.time.saturating_sub(seen.last)),
+            function.driver.unwrap_or("a driver")
+        );
+        Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
+            .remedy(DETACHED)
+            .fill("ADDRESS", function.address)
+            .case(FindingCase::AdapterLost)
+            .evidence(
+                format!("/sys/bus/pci/devices/{}/infiniband", function.address),
+                "no RDMA device",
+            )
+            .evidence("history, last seen", date(seen.last))
+    }));
     findings
 }
 
@@ -61,10 +80,6 @@ fn gone(node: &Node) -> Vec<Draft> {
         .hcas()
         .filter(|hca| !hca.is_software() && !hca.is_virtual())
         .count();
-    let is_physical = |seen: &Seen| {
-        let driver = seen.driver.as_deref();
-        !seen.is_virtual && driver.is_some_and(|driver| !matches!(driver, "rdma_rxe" | "siw"))
-    };
     let mut lost: BTreeMap<&str, (&Seen, &Boot)> = BTreeMap::new();
     for boot in history.boots.iter().rev() {
         let physical_then = boot.hcas.values().filter(|seen| is_physical(seen)).count();
@@ -84,30 +99,75 @@ fn gone(node: &Node) -> Vec<Draft> {
     }
     let found = lost.into_iter().map(|(identity, (seen, boot))| {
         let ago = duration(node.time.saturating_sub(seen.last));
-        let when = if Some(&boot.id) == node.host.boot_id.known() {
-            "in this boot"
+        let (when, journal) = if Some(&boot.id) == node.host.boot_id.known() {
+            ("in this boot", "0")
         } else {
-            "in an earlier boot"
+            ("in an earlier boot", "-1")
         };
-        let mut place = vec![identity.to_owned()];
-        place.extend(
-            seen.netdev
-                .iter()
-                .map(|netdev| format!("network device {netdev}")),
-        );
-        place.extend(rail(boot, identity, is_physical).map(|rail| format!("rail {rail}")));
-        place.extend(seen.slot.iter().map(|slot| format!("slot {slot}")));
         let message = format!(
-            "{} ({}) is gone, last seen {when}, {ago} ago",
-            seen.name,
-            place.join(", ")
+            "{} is gone, last seen {when}, {ago} ago",
+            place(identity, seen, boot)
         );
         Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
+            .fill("ADDRESS", identity)
+            .fill("BOOT", journal)
             .case(FindingCase::AdapterLost)
             .evidence(format!("/sys/bus/pci/devices/{identity}"), "no such function")
-            .evidence("history, last seen", format!("{} s after 1970", seen.last))
+            .evidence("history, last seen", date(seen.last))
     });
     found.collect()
+}
+
+/// Functions that their driver holds and whose RDMA device was there in this boot, with what the agent saw of it.
+pub(super) fn detached(node: &Node) -> impl Iterator<Item = (Function<'_>, &Seen, &Boot)> {
+    let this_boot = node.history.as_ref().and_then(|history| {
+        let id = node.host.boot_id.known()?;
+        history.boots.iter().find(|boot| boot.id == *id)
+    });
+    // A device without a name in this list may have been renamed.
+    let is_read = node.hcas.unread().is_none();
+    this_boot.filter(|_| is_read).into_iter().flat_map(move |boot| {
+        node.functions().into_iter().filter_map(move |function| {
+            let seen = boot.hcas.get(function.address).filter(|seen| is_physical(seen))?;
+            let is_loaded = function
+                .driver
+                .and_then(modules::module_of)
+                .is_some_and(|module| node.modules.has(module) == Some(true));
+            let is_lost = function.role == Role::Capable
+                && function.lent_to.is_none()
+                && is_loaded
+                && !modules::is_bonded(node, function.address)
+                && !modules::may_be_elsewhere(node, &function);
+            is_lost.then_some((function, seen, boot))
+        })
+    })
+}
+
+/// What to do about an RDMA device that disappeared while its function stayed.
+const DETACHED: Remedy = Remedy {
+    any: "Read what the driver logged when the device disappeared. If it was not removed on purpose (devlink dev param show: enable_rdma), \
+        let the driver probe the function again, which also restarts its network device.",
+    host: "journalctl -k -b | grep ADDRESS; devlink dev reload pci/ADDRESS",
+    ..Remedy::all("")
+};
+
+/// Whether a device was neither a virtual function nor in software.
+fn is_physical(seen: &Seen) -> bool {
+    let driver = seen.driver.as_deref();
+    !seen.is_virtual && driver.is_some_and(|driver| !matches!(driver, "rdma_rxe" | "siw"))
+}
+
+/// A device that was seen before: name, address, network device, rail and slot.
+fn place(identity: &str, seen: &Seen, boot: &Boot) -> String {
+    let mut place = vec![identity.to_owned()];
+    place.extend(
+        seen.netdev
+            .iter()
+            .map(|netdev| format!("network device {netdev}")),
+    );
+    place.extend(rail(boot, identity).map(|rail| format!("rail {rail}")));
+    place.extend(seen.slot.iter().map(|slot| format!("slot {slot}")));
+    format!("{} ({})", seen.name, place.join(", "))
 }
 
 /// Functions whose registers read as ones.
@@ -145,7 +205,7 @@ const UNREACHABLE: Remedy = Remedy {
 };
 
 /// The position of a device among the physical devices with its driver, from 0, in order of PCI address.
-fn rail(boot: &Boot, identity: &str, is_physical: impl Fn(&Seen) -> bool) -> Option<usize> {
+fn rail(boot: &Boot, identity: &str) -> Option<usize> {
     let driver = &boot.hcas.get(identity)?.driver;
     let mut equal = boot
         .hcas

@@ -14,7 +14,11 @@ mod no_rdma_device;
 
 pub use self::devices::{DRIVER_UNEXPECTED, FIRMWARE_MIXED, HCAS_MISSING, SOFTROCE_IN_USE};
 use self::kernel_module::{allow, configured_off, places};
-pub(super) use self::{devices::SET_ASIDE, kernel_module::blacklisted};
+pub(super) use self::{
+    devices::SET_ASIDE,
+    kernel_module::{blacklisted, module_of},
+    no_rdma_device::{is_bonded, may_be_elsewhere},
+};
 
 /// `rdma-modules-missing`.
 pub static RDMA_MODULES_MISSING: Rule = Rule {
@@ -23,6 +27,7 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
     policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[
         &GPUS_WITHOUT_RDMA,
         &EQUALS_HAVE_ONE,
+        &NEXT_TO_GPU,
         &WANTED,
         &ETHERNET,
     ]),
@@ -77,6 +82,12 @@ static GPUS_WITHOUT_RDMA: Exception = Exception {
 
 static EQUALS_HAVE_ONE: Exception = Exception {
     condition: "if equal adapters have an RDMA device, or only rdma_ucm is missing",
+    severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
+static NEXT_TO_GPU: Exception = Exception {
+    condition: "if the adapter shares a PCIe switch with a GPU, the module that makes its RDMA device is loaded, and other adapters have \
+        an RDMA device",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 

@@ -8,7 +8,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
-    draft::Draft, policy::Exception,
+    draft::Draft, policy::Exception, required,
 };
 
 /// The number of failures shown as evidence.
@@ -35,8 +35,9 @@ pub static FACTS_UNREADABLE: Rule = Rule {
 };
 
 static WHOLE_SOURCES: Exception = Exception {
-    condition: "if a whole source is missing or stale (a kernel that does not answer, a device that cannot be opened), because \
-        problems may hide behind it",
+    condition: "if a whole source is missing or stale (a kernel that does not answer, a device that cannot be opened), or the \
+        mode of an IOMMU group, all GIDs of an active port or the memlock limit of a container runtime, because problems may hide \
+        behind it",
     severities: Severities::always(Severity::Warning),
 };
 
@@ -81,7 +82,7 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Draft> {
         (_, None) => return Vec::new(),
     };
     let mut finding = Draft::new(&FACTS_UNREADABLE, Subject::node(), message)
-        .exception((whole_sources > 0).then_some(&WHOLE_SOURCES));
+        .exception((whole_sources > 0 || required::unread(node).is_some()).then_some(&WHOLE_SOURCES));
     for (unread, _) in failures.iter().take(SHOWN) {
         finding = finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind));
     }

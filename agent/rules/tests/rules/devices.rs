@@ -328,6 +328,12 @@ fn a_device_that_fell_off_the_bus_is_found_from_history() {
         assert!(tree.remove("sys/class/infiniband/mlx5_1"));
     });
     excluded.time = 1600;
+    let pci = Arc::make_mut(&mut excluded.pci);
+    pci.left_out.push("0000:41:00.0".into());
+    let Fact::Known(functions) = &mut pci.functions else {
+        panic!("no functions")
+    };
+    functions.remove("0000:41:00.0");
     excluded.history = Some(Arc::new(history.clone()));
     assert_eq!(of(&excluded, &auto(), "device-lost"), [""; 0]);
     // It did not come back after a reboot.
@@ -344,6 +350,54 @@ fn a_device_that_fell_off_the_bus_is_found_from_history() {
     boot.hcas.insert("0000:99:00.0".into(), seen);
     moved.history = Some(Arc::new(elsewhere));
     assert_eq!(of(&moved, &auto(), "device-lost"), [""; 0]);
+}
+
+#[test]
+fn a_device_that_disappears_while_its_driver_holds_the_function_is_lost() {
+    let mut history = History::default();
+    history.record(&node("h100-connectx7", |_| {}), 1000);
+    // Most of the rails: equal adapters no longer show what is missing.
+    let lost: Vec<String> = (0..6).map(|n| format!("mlx5_{n}")).collect();
+    let mut without = node("h100-connectx7", |tree| {
+        for name in &lost {
+            assert!(take_device(tree, name).is_some());
+        }
+    });
+    without.time = 1600;
+    assert_eq!(
+        of(&without, &auto(), "rdma-modules-missing"),
+        [
+            "0000:13:00.0 warning",
+            "0000:14:00.0 warning",
+            "0000:33:00.0 warning",
+            "0000:34:00.0 warning",
+            "0000:53:00.0 warning",
+            "0000:54:00.0 warning"
+        ],
+        "without history, the GPUs next to them tell"
+    );
+    without.history = Some(Arc::new(history));
+    let found = findings(&without, &auto(), "device-lost");
+    assert_eq!(found.len(), lost.len());
+    let first = &found[0];
+    assert!(
+        first.message.contains("last seen in this boot")
+            && first.remedy.contains("devlink dev reload pci/0000:13:00.0"),
+        "{first:?}"
+    );
+    assert_eq!(
+        of(&without, &auto(), "rdma-modules-missing"),
+        [""; 0],
+        "it is one fault"
+    );
+    // Its module was unloaded: that says more.
+    let mut unloaded = node("h100-connectx7", |tree| {
+        take_device(tree, "mlx5_0");
+        without_module(tree, "mlx5_ib");
+    });
+    unloaded.time = 1600;
+    unloaded.history = without.history.clone();
+    assert_eq!(of(&unloaded, &auto(), "device-lost"), [""; 0]);
 }
 
 #[test]

@@ -208,3 +208,44 @@ fn an_old_kernel_that_reports_no_type_translates_unless_it_says_otherwise() {
     let mapped = lines.join("\n") + "\n";
     assert_eq!(of(&old("intel_iommu=on", &mapped), &auto(), rule), [""; 0]);
 }
+
+#[test]
+fn facts_that_a_domain_requires_leave_the_verdict_unknown_if_unread() {
+    let unreadable = |end: &str, fixture: &str| {
+        node(fixture, |tree| {
+            let paths: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+            let mut some = false;
+            for path in paths.iter().filter(|path| ends_so(path, end)) {
+                some = true;
+                tree.remove(path);
+                tree.insert(path, Entry::Directory { mode: 0o755 }).unwrap();
+            }
+            assert!(some, "{end}");
+        })
+    };
+    for (fixture, end, expected) in [
+        (
+            "virtual-node-translated",
+            "iommu_groups/*/type",
+            "the IOMMU mode of",
+        ),
+        ("h100-connectx7", "ports/1/gids/*", "the GIDs of"),
+        ("connectx7-gpu-mended", "proc/*/limits", "the memlock limit of"),
+    ] {
+        let verdict = rdma_health_rules::judge(&unreadable(end, fixture), &auto());
+        let why = verdict.unknown_because.unwrap_or_default();
+        assert!(why.starts_with(expected), "{fixture}: {why}");
+        assert_eq!(
+            of(&unreadable(end, fixture), &auto(), "facts-unreadable"),
+            ["node warning"],
+            "{fixture}"
+        );
+    }
+}
+
+/// Whether a path ends so; `*` stands for one name.
+fn ends_so(path: &str, end: &str) -> bool {
+    let mut names = path.rsplit('/');
+    end.rsplit('/')
+        .all(|wanted| names.next().is_some_and(|name| wanted == "*" || wanted == name))
+}

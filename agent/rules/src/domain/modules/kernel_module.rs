@@ -3,7 +3,7 @@
 use rdma_health_node::{Node, modprobe::Line};
 
 /// The module that creates the RDMA device of a function with this driver.
-pub(super) fn module_of(driver: &str) -> Option<&'static str> {
+pub(in super::super) fn module_of(driver: &str) -> Option<&'static str> {
     Some(match driver {
         "mlx5_core" => "mlx5_ib",
         "mlx4_core" => "mlx4_ib",

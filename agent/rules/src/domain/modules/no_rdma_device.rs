@@ -1,13 +1,13 @@
 //! Functions that support RDMA and have no RDMA device: whether that matters, and why it is so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{Function, Node, kmsg::EventKind, pci::Role, peers::exceptions};
 
-use crate::{FindingCase, Subject, draft::Draft};
+use crate::{FindingCase, Subject, domain::lost, draft::Draft};
 
 use super::{
-    EQUALS_HAVE_ONE, ETHERNET, GPUS_WITHOUT_RDMA, RDMA_MODULES_MISSING, WANTED,
+    EQUALS_HAVE_ONE, ETHERNET, GPUS_WITHOUT_RDMA, NEXT_TO_GPU, RDMA_MODULES_MISSING, WANTED,
     kernel_module::{module_of, places},
     needed::Module,
 };
@@ -20,9 +20,13 @@ pub(super) fn functions(node: &Node) -> Vec<Draft> {
         gpus_without_rdma: adapters_serve_gpus(node, &functions),
         behind: behind_equals(node),
         is_wanted: is_rdma_wanted(node),
+        lost: lost::detached(node)
+            .map(|(function, ..)| function.address)
+            .collect(),
     };
     let found = functions
         .iter()
+        .filter(|function| !context.lost.contains(function.address))
         .filter_map(|function| without_device(&context, function));
     found.collect()
 }
@@ -36,6 +40,8 @@ struct Context<'a> {
     behind: BTreeMap<String, String>,
     /// Whether something on the node needs an RDMA device and there is none in hardware.
     is_wanted: bool,
+    /// Functions whose RDMA device disappeared, which `device-lost` reports.
+    lost: BTreeSet<&'a str>,
 }
 
 /// Whether the node has software for RDMA that no one loads without a need for it, and no RDMA device in hardware: modules for storage that no
@@ -153,15 +159,24 @@ fn is_of_nvidia(function: &Function<'_>) -> bool {
 }
 
 /// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
-fn is_bonded(node: &Node, address: &str) -> bool {
+pub(in super::super) fn is_bonded(node: &Node, address: &str) -> bool {
     let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
     let hardware = node.hcas().filter(|hca| !hca.is_software());
     let mut hcas = hardware.filter_map(|hca| hca.pci_address.known());
     hcas.any(|other| card(other) == card(address))
 }
 
+/// Whether a function shares a PCIe switch with a GPU, and the node has RDMA devices in hardware.
+fn is_next_to_gpu(node: &Node, function: &Function<'_>) -> bool {
+    // Below a root port alone there is no switch.
+    let [root, _, ..] = function.bridges() else {
+        return false;
+    };
+    node.hcas().any(|hca| !hca.is_software()) && node.gpus().any(|gpu| gpu.bridges().first() == Some(root))
+}
+
 /// Whether its RDMA device may be in the network namespace of a pod, where this process does not see it.
-fn may_be_elsewhere(node: &Node, function: &Function<'_>) -> bool {
+pub(in super::super) fn may_be_elsewhere(node: &Node, function: &Function<'_>) -> bool {
     let loaded = function
         .driver
         .and_then(module_of)
@@ -197,6 +212,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         _ if context.gpus_without_rdma => Some(&GPUS_WITHOUT_RDMA),
         Some(_) => Some(&EQUALS_HAVE_ONE),
         None if is_fabric => None,
+        None if module.loaded == Some(true) && is_next_to_gpu(node, function) => Some(&NEXT_TO_GPU),
         None => Some(if context.is_wanted { &WANTED } else { &ETHERNET }),
     };
     let driver = function.driver.unwrap_or("no driver");

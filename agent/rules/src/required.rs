@@ -1,0 +1,57 @@
+//! Facts without which a domain cannot be judged: that no finding mentions them means nothing.
+
+use rdma_health_node::Node;
+
+use crate::Domain;
+
+/// Why a domain cannot be judged completely, if a fact that it requires could not be read.
+pub fn unread_of(node: &Node, domain: Domain) -> Option<String> {
+    match domain {
+        Domain::Iommu => iommu_mode(node),
+        Domain::Gids => gids(node),
+        Domain::Limits => memlock(node),
+        Domain::Kernel
+        | Domain::Pci
+        | Domain::Modules
+        | Domain::Sriov
+        | Domain::GpuDirect
+        | Domain::Link
+        | Domain::Network
+        | Domain::Probe
+        | Domain::Reading => None,
+    }
+}
+
+/// The first domain that cannot be judged completely.
+pub(crate) fn unread(node: &Node) -> Option<String> {
+    Domain::ALL.into_iter().find_map(|domain| unread_of(node, domain))
+}
+
+fn iommu_mode(node: &Node) -> Option<String> {
+    let groups = node.iommu.groups.known()?;
+    node.dma_functions().find_map(|function| {
+        let unread = groups.get(&function.group?)?.domain.unread()?;
+        Some(format!(
+            "the IOMMU mode of {} could not be read: {unread}",
+            function.title()
+        ))
+    })
+}
+
+fn gids(node: &Node) -> Option<String> {
+    let mut ports = node.active_ports().filter(|port| port.gids().is_none());
+    ports.find_map(|port| {
+        let unread = port.kernel.gids.unread()?;
+        Some(format!("the GIDs of {port} could not be read: {unread}"))
+    })
+}
+
+fn memlock(node: &Node) -> Option<String> {
+    node.limits.runtimes.known()?.iter().find_map(|runtime| {
+        let unread = runtime.memlock.unread()?;
+        Some(format!(
+            "the memlock limit of {} could not be read: {unread}",
+            runtime.name
+        ))
+    })
+}
