@@ -41,6 +41,42 @@ fn messages_of_each_library_show_their_failure() {
             K::BackendMissing,
         ),
         (
+            "ip-10-0-0-1:1:2 [0] init_endpoint:64 NCCL WARN NET/OFI Couldn't set FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES. RC: -92, ERROR: Protocol not available",
+            K::BackendMissing,
+        ),
+        (
+            "ip-10-0-0-1:1:2 [0] init_endpoint:64 NCCL WARN NET/OFI CM: Unable to bind MR to EP. RC: -22, Error: Invalid argument",
+            K::RegMrFailed,
+        ),
+        (
+            "ip-10-0-0-1:1:2 [0] init_endpoint:64 NCCL WARN NET/OFI Network does not support CUDA buffers. Dev: 3",
+            K::GdrDisabled,
+        ),
+        (
+            "[1700000000.000001] [n1:123:0]   ib_iface.c:1234 UCX  ERROR uct_iface_open(rc_verbs/mlx5_bond_0:1) failed: Address not valid",
+            K::NoGid,
+        ),
+        (
+            "[1700000000.000001] [n1:123:0]   ib_mlx5.c:735  UCX  ERROR mlx5_0: both WC and NC_DEDICATED UAR allocation types are not supported",
+            K::CreateRefused,
+        ),
+        (
+            "E0901 10:10:10.111 200 rdma_topology.cpp:125] mlx5_0/1 has no GID table entries",
+            K::NoGid,
+        ),
+        (
+            "/x/transport/ibdevx/ibdevx.cpp:853: Unable to set qp to state INIT with errno 22.",
+            K::InitRefused,
+        ),
+        (
+            "/x/transport/ibdevx/ibdevx.cpp:1853: Unable to dlopen libibverbs. Skipping devx transport.",
+            K::NoLibrary,
+        ),
+        (
+            "/x/transport/ibgda/ibgda.cpp:3853: cound not find user specified HCA name: mlx5_0 port: 1, skipping",
+            K::SettingUnmatched,
+        ),
+        (
             "[application] [error] IONIC device detected but libionic.so not available at runtime",
             K::NoProvider,
         ),
@@ -262,4 +298,14 @@ fn what_a_plugin_of_nccl_tries_is_no_fault_and_its_transports_over_tcp_are_none_
     let over_tcp = "g:1:2 [0] NCCL WARN NET/FasTrak plugin.cc:310 : INVALID_ARGUMENT: Buffer registration request does not have a valid fd set.\n";
     assert_eq!(all(over_tcp), [K::TcpError]);
     assert_eq!(primary(over_tcp), []);
+}
+
+#[test]
+fn an_option_that_libfabric_does_not_have_is_a_fault_only_where_the_plugin_fails() {
+    for quiet in [
+        "i:1:2 [0] NCCL INFO NET/OFI Setting FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES not supported.\n",
+        "i:1:2 [0] NCCL INFO NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR\n",
+    ] {
+        assert_eq!(primary(quiet), [], "{quiet}");
+    }
 }

@@ -43,6 +43,7 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
         ("[0,1,6][btl_openib_component.c:587:progress] error polling HP CQ with status 12 for wr_id 47003 opcode 0\n".into(), "fabric-or-peer", ""),
         ("error polling HP CQ with status 1 for wr_id 270995584 opcode -1286736\n".into(), "application-memory", ""),
         ("hfi_wait_for_device: The /dev/hfi1_0 device failed to appear after 15.0 seconds: Connection timed out\n".into(), "device-not-given", "FI_PROVIDER"),
+        ("n1:1:2 [0] NCCL WARN NET/OFI Couldn't set FI_OPT_CUDA_API_PERMITTED. RC: -92, ERROR: Protocol not available\n".into(), "communication-library", "fi_info -p efa"),
         ("n1.7384PSM Could not find an InfiniPath Unit on device /dev/ipath (30s elapsed) (err=21)\n".into(), "device-not-given", "FI_PROVIDER"),
         ("[0,1,0]: OpenIB on host n1 was unable to find any HCAs.\n".into(), "device-not-given", ""),
         ("140628 [F0D43740] 0x01 -> umad_receiver: ERR 5404: recv error on MAD sized umad (Input/output error)\n".into(), "devices-missing", ""),

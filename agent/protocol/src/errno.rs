@@ -67,6 +67,7 @@ names! {
     EPROTO = 71,
     EOVERFLOW = 75,
     EMSGSIZE = 90,
+    ENOPROTOOPT = 92,
     EPROTONOSUPPORT = 93,
     EOPNOTSUPP = 95,
     EAFNOSUPPORT = 97,

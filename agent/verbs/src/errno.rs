@@ -45,6 +45,7 @@ mod tests {
             (System::OVERFLOW, "EOVERFLOW"),
             (System::REMOTEIO, "EREMOTEIO"),
             (System::MSGSIZE, "EMSGSIZE"),
+            (System::NOPROTOOPT, "ENOPROTOOPT"),
             (System::PROTONOSUPPORT, "EPROTONOSUPPORT"),
             (System::OPNOTSUPP, "EOPNOTSUPP"),
             (System::AFNOSUPPORT, "EAFNOSUPPORT"),

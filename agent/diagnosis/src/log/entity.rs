@@ -121,13 +121,16 @@ fn function(text: &str) -> Option<String> {
 /// The transition of a queue pair that a line in lower case names: NCCL's `curr state RESET, next state INIT`, `to RTR`, the commands
 /// of mlx5.
 fn transition(lower: &str) -> Option<Transition> {
-    const WORDS: [(&str, Transition); 17] = [
+    const WORDS: [(&str, Transition); 20] = [
         ("next state init", Transition::Init),
         ("next state rtr", Transition::Rtr),
         ("next state rts", Transition::Rts),
         ("rst2init", Transition::Init),
         ("init2rtr", Transition::Rtr),
         ("rtr2rts", Transition::Rts),
+        ("to state init", Transition::Init),
+        ("to state rtr", Transition::Rtr),
+        ("to state rts", Transition::Rts),
         ("to init", Transition::Init),
         ("to rtr", Transition::Rtr),
         ("to rts", Transition::Rts),

@@ -43,6 +43,7 @@ const TEXTS: &[(&str, Errno)] = &[
     ("protocol error", Errno::EPROTO),
     ("value too large for defined data type", Errno::EOVERFLOW),
     ("message too long", Errno::EMSGSIZE),
+    ("protocol not available", Errno::ENOPROTOOPT),
     ("protocol not supported", Errno::EPROTONOSUPPORT),
     ("operation not supported", Errno::EOPNOTSUPP),
     ("address family not supported by protocol", Errno::EAFNOSUPPORT),

@@ -69,6 +69,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "unhandled cuda",
     "not registered",
     "cuda failure",
+    IFACE_OPEN,
 ];
 
 /// Reads one form of message from a line in lower case: what it shows, and where.
@@ -76,7 +77,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 24] = [
+    let readers: [Reader; 25] = [
         no_device,
         asserted,
         only_tcp,
@@ -101,6 +102,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         gpu_path::find,
         sockets::unreachable,
         unregistered,
+        without_gid,
     ];
     readers.iter().find_map(|read| read(lower))
 }
@@ -118,6 +120,19 @@ fn only_tcp(lower: &str) -> Option<(K, usize)> {
 
 /// What begins UCX's choice of transports for the peers on other nodes.
 pub(super) const INTER_NODE: &str = "inter-node cfg";
+
+/// UCX opens each device that it sees. One whose GIDs are all of another network namespace, or that has none, has no valid address:
+/// `uct_iface_open(rc_verbs/mlx5_bond_0:1) failed: Address not valid`.
+fn without_gid(lower: &str) -> Option<(K, usize)> {
+    const RDMA: [&str; 5] = ["rc_", "dc_", "ud_", "srd_", "gga_"];
+    let at = lower.find(IFACE_OPEN)?;
+    let rest = &lower[at + IFACE_OPEN.len()..];
+    let is_rdma = RDMA.iter().any(|name| rest.starts_with(name));
+    (is_rdma && rest.contains("address not valid")).then_some((K::NoGid, at))
+}
+
+/// How UCX begins to report a device that it could not use.
+const IFACE_OPEN: &str = "uct_iface_open(";
 
 /// The timeouts of `DeepEP`'s kernels name a rank or a channel. Those of the part over RDMA say so; the others may wait for `NVLink`.
 fn gpu_timeout(lower: &str) -> Option<(K, usize)> {

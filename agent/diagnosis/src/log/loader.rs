@@ -15,6 +15,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "/plugin: could not find",
     "requires at least",
     "java.library.path",
+    "dlopen lib",
+    "load lib",
 ];
 
 /// Libraries that carry a job's communication, their plugins and what is built on them, in lower case.
@@ -91,7 +93,47 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| plugin(lower))
         .or_else(|| too_old(lower))
         .or_else(|| of_java(lower))
+        .or_else(|| unloaded(lower))
         .or_else(|| built_without(lower))
+}
+
+/// `Unable to dlopen libibverbs`, `failed to load libibverbs.so`: a program that loads the library by itself, and does not repeat what the loader
+/// says.
+fn unloaded(lower: &str) -> Option<(K, usize)> {
+    const VERBS: [&str; 2] = ["dlopen lib", "load lib"];
+    const FAILED: [&str; 7] = [
+        "unable to ",
+        "failed to ",
+        "could not ",
+        "couldn't ",
+        "cannot ",
+        "can't ",
+        "not ",
+    ];
+    let (verb, at) = VERBS.iter().find_map(|verb| Some((verb, lower.find(verb)?)))?;
+    let failed = FAILED.iter().any(|words| lower[..at].ends_with(words));
+    // The program goes on without a feature.
+    let goes_on = ["disabling", "disabled", "optional"]
+        .iter()
+        .any(|word| lower[at..].contains(word));
+    let name = &lower[at + verb.len() - "lib".len()..];
+    if !failed || goes_on || OPTIONAL.iter().any(|optional| name.starts_with(optional)) {
+        return None;
+    }
+    let ends = |library: &str| {
+        let base = library.trim_end_matches(".so");
+        let rest = name.strip_prefix(base);
+        rest.is_some_and(|rest| {
+            rest.bytes()
+                .next()
+                .is_none_or(|byte| !byte.is_ascii_alphanumeric())
+        })
+    };
+    if self::VERBS.iter().any(|library| ends(library)) {
+        return Some((K::NoLibrary, at));
+    }
+    let name = name.split([' ', ',', ':', '\'', '"']).next()?;
+    is_communication(name).then_some((K::BackendMissing, at))
 }
 
 /// The native part of a library of Java: `libdisni not found! It must be installed within the java.library.path`, `no jucx in
@@ -283,6 +325,22 @@ mod tests {
                 "libibverbs: warning: couldn't load driver 'libefa-rdmav34.so': libefa-rdmav34.so: cannot open shared object file",
                 None,
             ),
+            (
+                "x/ibgda.cpp:4611: unable to dlopen libibverbs. skipping ibgda transport.",
+                Some(K::NoLibrary),
+            ),
+            (
+                "uccl p2p: failed to load libibverbs.so: no such file",
+                Some(K::NoLibrary),
+            ),
+            (
+                "uccl p2p: failed to load libfabric.so: no such file",
+                Some(K::BackendMissing),
+            ),
+            ("unable to dlopen libgdrapi.so, disabling gdrcopy", None),
+            ("failed to load libibverbs.so, optional", None),
+            ("failed to load libibverbsx.so", None),
+            ("will dlopen libibverbs", None),
             (
                 "importerror: /x/deep_ep_cpp.so: undefined symbol: nvshmemi_init_thread",
                 Some(K::BackendMissing),

@@ -145,6 +145,11 @@ const PHRASES: &[(&str, Operation)] = {
         ("memoryregion failed", Register),
         ("registerrdma", Register),
         ("fi_mr_", Register),
+        // libfabric binds a region to an endpoint and enables it, where a provider asks for it.
+        ("bind mr", Register),
+        ("binding mr", Register),
+        ("enable mr", Register),
+        ("enabling mr", Register),
         // Connection of a queue pair.
         ("modify_qp", Connect),
         ("modifyqp", Connect),
@@ -153,6 +158,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("modify qp", Connect),
         ("modify the qp", Connect),
         ("modify queue pair", Connect),
+        ("qp to state", Connect),
         ("modifying qp", Connect),
         ("attributes of a queue pair", Connect),
         ("create_ah", Connect),
@@ -241,6 +247,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("enable ep", Create),
         ("enable endpoint", Create),
         ("bind ep", Create),
+        ("bind endpoint", Create),
+        ("binding endpoint", Create),
         ("address vector", Create),
         ("fi_endpoint", Create),
         ("fi_scalable_ep", Create),
@@ -293,6 +301,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("gid_index", Gid),
         ("find gid", Gid),
         ("rocegetversionnum", Gid),
+        ("roce_get_version_num", Gid),
         // Devices.
         ("open_device", Open),
         ("open device", Open),

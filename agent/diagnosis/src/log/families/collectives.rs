@@ -14,6 +14,22 @@ pub(super) const ROWS: &[Row] = &[
     (&["async event", "port error"], K::PortError),
     (&["failed to load rdma transport"], K::NoDevice),
     (&["ibv.h:", "operation not supported"], K::UnsupportedAdapter),
+    // An option of libfabric that the plugin knows from its headers, and the library that it loaded does not have.
+    (&["net/ofi", "protocol not available"], K::BackendMissing),
+    (&["fi_setopt", "protocol not available"], K::BackendMissing),
+    (&["fi_opt_", "protocol not available"], K::BackendMissing),
+    (&["couldn't set fi_opt_"], K::BackendMissing),
+    (&["could not set fi_opt_"], K::BackendMissing),
+    (&["failed to set fi_opt_"], K::BackendMissing),
+    (&["couldn't get fi_opt_"], K::BackendMissing),
+    (&["fi_opt_", "not declared"], K::BackendMissing),
+    (&["net/ofi", "gdr disabled on gdr-supported"], K::GdrDisabled),
+    (&["gdr support reported to nccl"], K::GdrDisabled),
+    (&["network does not support", "cuda buffers"], K::GdrDisabled),
+    // NVSHMEM_HCA_LIST and NVSHMEM_HCA_PE_MAPPING.
+    (&["user specified hca name", "skipping"], K::SettingUnmatched),
+    // UCX has two kinds of doorbell pages, and the adapter, or its driver, offers neither.
+    (&["uar allocation types", "not supported"], K::CreateRefused),
     // NVML, and the assertions of NVIDIA's driver.
     (&["gpu is lost"], K::GpuStopped),
     // nvidia-smi, with what its library answers.

@@ -119,7 +119,7 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
                 };
                 let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
                 let rest = || words().skip(noun + 1).take(2);
-                is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected"))
+                is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected" | "table"))
             })
             .map(|at| (K::NoGid, at))
     })

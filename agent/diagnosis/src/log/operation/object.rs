@@ -13,6 +13,8 @@ enum Verb {
     Resolve,
     Post,
     Remove,
+    /// Ask for one that is there.
+    Query,
 }
 
 /// What an operation acts on.
@@ -28,6 +30,7 @@ enum Object {
     /// What `rdma_cm` reports events through.
     EventChannel,
     Request,
+    Gid,
 }
 
 /// Words in lower case by what they do.
@@ -86,11 +89,29 @@ const VERBS: &[(Verb, &[&str])] = &[
             "release",
         ],
     ),
+    (
+        Verb::Query,
+        &[
+            "query",
+            "querying",
+            "get",
+            "getting",
+            "read",
+            "reading",
+            "detect",
+            "detecting",
+            "select",
+            "selecting",
+            "obtain",
+            "retrieve",
+            "determine",
+        ],
+    ),
 ];
 
 /// The words of an object, in lower case. Longer ones come first.
 const OBJECTS: &[(Object, &[&str])] = {
-    use Object::{Address, Device, EventChannel, Memory, Queue, QueuePair, Request};
+    use Object::{Address, Device, EventChannel, Gid, Memory, Queue, QueuePair, Request};
     &[
         (EventChannel, &["rdma", "event", "channel"]),
         (EventChannel, &["cm", "event", "channel"]),
@@ -118,6 +139,8 @@ const OBJECTS: &[(Object, &[&str])] = {
         (Memory, &["mrs"]),
         (Memory, &["buffer"]),
         (Memory, &["buffers"]),
+        (Memory, &["buf"]),
+        (Memory, &["bufs"]),
         // The memory of a virtual machine, in QEMU's words.
         (Memory, &["ram", "block"]),
         (Memory, &["ram", "blocks"]),
@@ -139,6 +162,8 @@ const OBJECTS: &[(Object, &[&str])] = {
         (Request, &["wr"]),
         (Request, &["wrs"]),
         (Request, &["wqe"]),
+        (Gid, &["gid"]),
+        (Gid, &["gids"]),
     ]
 };
 
@@ -187,6 +212,25 @@ const BETWEEN: &[&str] = &[
     "tx",
     "hw",
     "shadow",
+    "dummy",
+    "internal",
+    "notification",
+    "ack",
+    "ctrl",
+    "credit",
+    "umr",
+    "tm",
+    "doca",
+    "cq",
+    "wq",
+    "dbr",
+    "doorbell",
+    "atomic",
+    "valid",
+    "suitable",
+    "usable",
+    "specified",
+    "best",
 ];
 
 /// The most words between a verb and its object.
@@ -199,7 +243,9 @@ const JOINED: usize = 9;
 pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
     let words = words(lower);
     words.iter().enumerate().find_map(|(place, (word, at))| {
-        let (object, length) = object(&words[place..]).or_else(|| Some((joined(word)?, 1)))?;
+        let (object, length) = object(&words[place..])
+            .or_else(|| Some((joined(word)?, 1)))
+            .or_else(|| Some((of_libfabric(word, lower)?, 1)))?;
         let before = (0..=WITHIN)
             .map_while(|distance| words.get(place.checked_sub(distance + 1)?))
             .scan(false, |is_over, (word, at)| {
@@ -268,6 +314,13 @@ fn joined(word: &str) -> Option<Object> {
         .find_map(|(object, name)| name_in(name).then_some(*object))
 }
 
+/// The domain of libfabric opens a device. Programs use the word for much else, so the line must name the library.
+fn of_libfabric(word: &str, lower: &str) -> Option<Object> {
+    const LIBRARY: [&str; 3] = ["net/ofi", "libfabric", "fi_domain"];
+    let is_one = word == "domain" && LIBRARY.iter().any(|name| lower.contains(name));
+    is_one.then_some(Object::Device)
+}
+
 /// What a word does.
 fn verb(word: &str) -> Option<Verb> {
     VERBS
@@ -287,13 +340,14 @@ fn of_beginning(word: &str) -> Option<Verb> {
 /// The operation of a verb on an object.
 fn meaning(verb: Verb, object: Object) -> Option<Operation> {
     Some(match (verb, object) {
-        (Verb::Create, Object::Queue | Object::QueuePair) => Operation::Create,
+        (Verb::Create | Verb::Open, Object::Queue | Object::QueuePair) => Operation::Create,
         (Verb::Modify, Object::QueuePair) => Operation::Connect,
         (Verb::Register, Object::Memory) => Operation::Register,
         (Verb::Open | Verb::Create, Object::Device) => Operation::Open,
         (Verb::Create | Verb::Open, Object::EventChannel) => Operation::CmOpen,
         (Verb::Resolve, Object::Address) => Operation::CmAddress,
         (Verb::Post, Object::Request) => Operation::Post,
+        (Verb::Query, Object::Gid) => Operation::Gid,
         (Verb::Remove, Object::Queue | Object::QueuePair) => Operation::Harmless,
         _ => return None,
     })
@@ -320,6 +374,13 @@ mod tests {
             ("port 0 rx queue 3 cq creation failure", Some(Operation::Create)),
             ("ocrdma: qp create failed status 0x3", Some(Operation::Create)),
             ("unable to allocate shadow qp", Some(Operation::Create)),
+            ("failed to open completion queue", Some(Operation::Create)),
+            ("failed to create ack qp", Some(Operation::Create)),
+            ("cannot register wq buf.", Some(Operation::Register)),
+            ("failed to query user-specified gid index 5", Some(Operation::Gid)),
+            ("failed to auto-detect a valid gid", Some(Operation::Gid)),
+            ("net/ofi couldn't create domain", Some(Operation::Open)),
+            ("couldn't create domain", None),
             ("failed to create thread for the cq", None),
             ("failed to allocate memory of the qp", None),
             ("create failed: qp 0x17", None),
