@@ -80,7 +80,7 @@ pub(crate) use compile::is_of_build;
 pub(crate) use entity::is_named_by_driver;
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
-pub(crate) use foreign::names_no_address;
+pub(crate) use foreign::{names_no_address, of_bridge};
 pub(crate) use gid::is_of_mac;
 pub(crate) use grammar::is_of_socket;
 pub(crate) use kernel::ethernet_driver;
@@ -407,7 +407,12 @@ impl LogReader {
                 self.awaiting = Some((operation, symptom, ERROR_WITHIN));
             }
             Some(Found::Recovered(device)) => self.recover(&device),
-            Some(Found::Reconnected(name)) => self.reconnect(&name),
+            Some(Found::Reconnected(name, client)) => {
+                self.reconnect(&name);
+                if let Some(client) = client {
+                    self.reconnect(&client);
+                }
+            }
             None => {}
         }
         is_symptom
@@ -449,7 +454,7 @@ impl LogReader {
             None => false,
             Some(Found::Symptom(other)) => other.kind != SymptomKind::Unrecognised,
             Some(Found::Incomplete(..)) => !is_repeated,
-            Some(Found::Fact(_) | Found::Recovered(_) | Found::Reconnected(_)) => true,
+            Some(Found::Fact(_) | Found::Recovered(_) | Found::Reconnected(..)) => true,
         };
         if is_repeated && *left > 0 {
             symptom.count += 1;

@@ -45,6 +45,9 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
         ("hfi_wait_for_device: The /dev/hfi1_0 device failed to appear after 15.0 seconds: Connection timed out\n".into(), "device-not-given", "FI_PROVIDER"),
         ("n1:1:2 [0] NCCL WARN NET/OFI Couldn't set FI_OPT_CUDA_API_PERMITTED. RC: -92, ERROR: Protocol not available\n".into(), "communication-library", "fi_info -p efa"),
         ("n1.7384PSM Could not find an InfiniPath Unit on device /dev/ipath (30s elapsed) (err=21)\n".into(), "device-not-given", "FI_PROVIDER"),
+        ("[1.0] [n1:1:0]            sock.c:260  UCX  ERROR   connect(fd=41, dest_addr=172.17.0.1:45031) failed: Connection refused\npml_ucx.c:419  Error: ucp_ep_create(proc=0) failed: Destination is unreachable\n".into(), "addressing", "docker0"),
+        ("  what():  fabric_runtime_error (61) \"No data available\" at fabric.cpp:111 fi_info: verbs\n".into(), "device-not-given", "fi_info -p verbs"),
+        ("# na_ofi_cq_process_retries(): retry operation of 3 failed, rc: -113 (No route to host)\n".into(), "addressing", ""),
         ("[0,1,0]: OpenIB on host n1 was unable to find any HCAs.\n".into(), "device-not-given", ""),
         ("140628 [F0D43740] 0x01 -> umad_receiver: ERR 5404: recv error on MAD sized umad (Input/output error)\n".into(), "devices-missing", ""),
     ];

@@ -288,3 +288,19 @@ fn lnet_without_its_interface_gets_the_step_for_its_options() {
     assert_eq!((first.id, first.confidence), ("addressing", Confidence::Likely));
     assert!(first.next_step.contains("lustre_rmmod"), "{}", first.next_step);
 }
+
+#[test]
+fn a_client_of_lustre_that_goes_on_with_the_other_server_of_a_pair_is_no_alarm() {
+    let lost = "[9.1] Lustre: s-OST0001-osc-ffff8fe2: Connection to s-OST0001 (at 10.1.0.12@o2ib) was lost; in progress operations using this service \
+                will wait for recovery to complete\n";
+    let node = node();
+    assert_eq!(causes(&node, lost).remove(0).id, "peer-failed");
+    let other =
+        "[9.9] Lustre: s-OST0002-osc-ffff8fe2: Connection restored to 10.1.0.13@o2ib (at 10.1.0.13@o2ib)\n";
+    assert_eq!(
+        causes(&node, &format!("{lost}{other}")).remove(0).id,
+        "peer-failed"
+    );
+    let same = other.replace("OST0002", "OST0001");
+    assert!(causes(&node, &format!("{lost}{same}")).is_empty());
+}

@@ -183,7 +183,7 @@ fn what_a_target_or_a_firmware_answers_is_no_fault_of_the_network() {
             "15:35:48.149 /opt/nvshmem/src/modules/transport/ibgda/ibgda.cpp:1393: non-zero status: 121 Error in mlx5dv_devx_obj_modify for \
              INIT2RTR_QP with syndrome 764216",
             "driver-firmware",
-            "",
+            "NVSHMEM_IB_TRAFFIC_CLASS",
         ),
         (
             "n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_3:1/IB [1]mlx5_2:1/RoCE ; OOB eth0:10.100.72.18<0>\n\

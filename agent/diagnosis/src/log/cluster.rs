@@ -2,7 +2,7 @@
 //!
 //! The forms are those of kubelet and scheduler (events), Kueue and quotas (names of resources), and the start script of driver containers.
 
-use super::{attach, line::is_word, registration};
+use super::{attach, grade::fails, line::is_word, registration};
 use crate::symptom::SymptomKind::{self as K};
 
 /// What the lines so far show of a cluster that runs the job.
@@ -314,7 +314,17 @@ fn driver(lower: &str) -> Option<(K, usize)> {
 /// Virtual functions that could not be made: the firmware does not permit them, or not as many.
 fn functions(lower: &str) -> Option<(K, usize)> {
     const FORMS: [&str; 2] = ["sr-iov is not enabled", "failed to configure vf"];
+    // Also of an adapter that needs none.
+    const STATES: [&str; 4] = ["is disabled", "is not enabled", "not enabled", "disabled"];
     if let Some(at) = FORMS.iter().find_map(|form| lower.find(form)) {
+        return Some((K::FunctionUnconfigured, at));
+    }
+    let state = ["sriov ", "sr-iov "].iter().find_map(|name| {
+        let at = lower.find(name)?;
+        let rest = &lower[at + name.len()..];
+        STATES.iter().any(|state| rest.starts_with(state)).then_some(at)
+    });
+    if let Some(at) = state.filter(|_| fails(lower)) {
         return Some((K::FunctionUnconfigured, at));
     }
     let at = lower.find("sriov_numvfs")?;
@@ -322,7 +332,7 @@ fn functions(lower: &str) -> Option<(K, usize)> {
         .bytes()
         .next()
         .is_none_or(|byte| !is_word(byte));
-    let fails = [
+    let is_refused = [
         "error",
         "out of range",
         "failed",
@@ -335,7 +345,7 @@ fn functions(lower: &str) -> Option<(K, usize)> {
     ]
     .iter()
     .any(|word| lower.contains(word));
-    (follows && fails).then_some((K::FunctionUnconfigured, at))
+    (follows && is_refused).then_some((K::FunctionUnconfigured, at))
 }
 
 #[cfg(test)]
@@ -382,6 +392,11 @@ mod tests {
                 "unloading hca driver:                       [failed]",
                 Some(K::ModuleInUse),
             ),
+            (
+                "error response from daemon: networkdriver.createnetwork: sriov is disabled [ ibo1 ].",
+                Some(K::FunctionUnconfigured),
+            ),
+            ("info: sr-iov is disabled on 0000:03:00.0", None),
             ("unloading kernel module fuse [failed]", None),
             (
                 "rmmod: error: module ib_core is in use by: rdma_cm ib_cm",

@@ -12,6 +12,9 @@ pub(super) const ANCHORS: &[&str] = &[
     ESTABLISHED,
 ];
 
+/// What a client of Lustre reports once it is connected again.
+const RESTORED: &str = ": connection restored to ";
+
 /// What the client of SMB reports once it is connected over RDMA.
 const ESTABLISHED: &str = "rdma transport established";
 /// What begins the lines of the client of SMB. It names no server there.
@@ -23,7 +26,7 @@ pub(super) fn restored(lower: &str) -> Option<&str> {
     if lower.contains(OF_SMB) && lower.contains(ESTABLISHED) {
         return Some(OF_SMB);
     }
-    if let Some((_, rest)) = lower.split_once(": connection restored to ") {
+    if let Some((_, rest)) = lower.split_once(RESTORED) {
         let (_, peer) = rest.split_once("(at ")?;
         return peer.split_once(')').map(|(peer, _)| peer);
     }
@@ -33,6 +36,12 @@ pub(super) fn restored(lower: &str) -> Option<&str> {
     }
     let (before, _) = lower.split_once(": successfully reconnected")?;
     before.rsplit(' ').next().filter(|name| name.starts_with("nvme"))
+}
+
+/// The client of Lustre whose connection is there again, perhaps with the other server of a pair: `scratch-OST0001-osc-ffff8fe2c5b4e000`.
+pub(super) fn client(lower: &str) -> Option<&str> {
+    let (before, _) = lower.split_once(RESTORED)?;
+    before.rsplit(' ').next().filter(|name| name.contains('-'))
 }
 
 /// Whether the kernel ends a connection because it was asked to: `nvme nvme0: Removing ctrl: NQN "…"`.
@@ -59,6 +68,16 @@ mod tests {
         assert_eq!(
             restored("lustre: s-ost0007-osc-ffff9a11: connection restored to s-ost0007 (at 10.10.1.7@o2ib)"),
             Some("10.10.1.7@o2ib")
+        );
+        assert_eq!(
+            client(
+                "lustre: s-ost0007-osc-ffff9a11: connection restored to 10.10.1.8@o2ib (at 10.10.1.8@o2ib)"
+            ),
+            Some("s-ost0007-osc-ffff9a11")
+        );
+        assert_eq!(
+            client("lustre: s-ost0007-osc-ffff9a11: connection to x was lost"),
+            None
         );
         assert!(is_ended(
             "nvme nvme0: removing ctrl: nqn \"nqn.2014-08.org.nvmexpress.discovery\""

@@ -33,6 +33,7 @@ const NCCL: &[Row] = &[
     (&["fi_getinfo", "-61"], K::NoDevice),
     (&["fi_getinfo", "no data available"], K::NoDevice),
     (&["fi_getinfo", "enodata"], K::NoDevice),
+    (&["fi_info", "no data available"], K::NoDevice),
     (&["fi_getinfo", "providers 0"], K::NoDevice),
     (&["ofi addrinfo", "no data available"], K::NoDevice),
     // Error codes of HCCL, the library of Huawei's Ascend.

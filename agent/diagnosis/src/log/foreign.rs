@@ -152,6 +152,29 @@ pub(super) fn is_of_tcp(lower: &str) -> bool {
     (TCP.iter().any(|source| lower.contains(source)) || of_ucx()) && !lower.contains("rdma")
 }
 
+/// The address in a line in lower case that a bridge for containers or virtual machines has on every host by default, and the bridge.
+pub(crate) fn of_bridge(lower: &str) -> Option<(&'static str, &'static str)> {
+    const BRIDGES: [(&str, &str); 3] = [
+        ("172.17.0.1", "docker0"),
+        ("192.168.122.1", "virbr0"),
+        ("10.88.0.1", "podman0"),
+    ];
+    BRIDGES.into_iter().find(|(address, _)| {
+        lower.match_indices(address).any(|(at, _)| {
+            let is_inside =
+                |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.');
+            let bytes = lower.as_bytes();
+            !is_inside(at.checked_sub(1).and_then(|before| bytes.get(before)))
+                && !is_inside(bytes.get(at + address.len()))
+        })
+    })
+}
+
+/// Whether a line in lower case reports that a connection to the address of such a bridge failed: the peer gave it as its own, and it leads to this host.
+pub(super) fn connects_to_bridge(lower: &str) -> bool {
+    lower.contains("connect") && of_bridge(lower).is_some()
+}
+
 /// Whether a line in lower case reports a failure of another layer, whatever names stand in it: of an image, or of the space of a store. The
 /// image of what provides RDMA is none.
 pub(super) fn is_of_other_layer(lower: &str) -> bool {
@@ -241,6 +264,13 @@ mod tests {
         assert!(is_of_tcp(
             "[1575430973.9] [n1:70612:0]           sock.c:212  ucx  error send(fd=-1) failed: bad file descriptor"
         ));
+        assert!(connects_to_bridge(
+            "sock.c:260  ucx  error   connect(fd=41, dest_addr=172.17.0.1:45031) failed: connection refused"
+        ));
+        assert!(!connects_to_bridge(
+            "connect(fd=41, dest_addr=172.17.0.12:45031) failed: connection refused"
+        ));
+        assert!(!connects_to_bridge("connect() to 10.172.17.0.1 failed"));
         assert!(!is_of_tcp(
             "ib_mlx5_log.c:171 ucx  error transport retry count exceeded"
         ));

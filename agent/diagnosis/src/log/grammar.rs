@@ -5,6 +5,7 @@
 mod asserted;
 mod devices;
 mod gpu_path;
+mod opcode;
 mod sockets;
 mod unregistered;
 
@@ -68,6 +69,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "end of file",
     "unhandled cuda",
     "not registered",
+    "opcode",
     "cuda failure",
     IFACE_OPEN,
 ];
@@ -101,6 +103,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         fabric::umad,
         gpu_path::find,
         sockets::unreachable,
+        opcode::unsupported,
         unregistered,
         without_gid,
     ];

@@ -67,8 +67,8 @@ pub(super) enum Found {
     Fact(Fact),
     /// The kernel reports that the link of this device is up.
     Recovered(Device),
-    /// A connection to this peer, or of this controller, is there again.
-    Reconnected(String),
+    /// A connection to this peer, or of this controller, is there again; for Lustre also the client that has it.
+    Reconnected(String, Option<String>),
 }
 
 /// A failure of this kind, in a text that says of several lines what they show together.
@@ -277,7 +277,8 @@ impl Recogniser {
             return None;
         }
         if let Some(name) = connection::restored(&line.lower) {
-            return Some(Found::Reconnected(name.to_owned()));
+            let client = connection::client(&line.lower);
+            return Some(Found::Reconnected(name.to_owned(), client.map(str::to_owned)));
         }
         if self.nearby.add(&line.lower, number) {
             return None;

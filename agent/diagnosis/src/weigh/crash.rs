@@ -54,7 +54,14 @@ fn of_bond(case: &Case<'_>, scales: &mut Scales) {
 
 /// What to do where the words of a message say more than its kind.
 fn of_message(case: &Case<'_>, scales: &mut Scales) {
-    const STEPS: [(&str, &str); 2] = [
+    const STEPS: [(&str, &str); 3] = [
+        // What moves a queue pair has attributes that settings choose.
+        (
+            "for init2rtr_qp",
+            "The firmware refused an attribute of the connection. First unset what the job sets of it: service level and traffic class (NVSHMEM_IB_SL, \
+            NVSHMEM_IB_TRAFFIC_CLASS, UCX_IB_SL), GID index and MTU; a traffic class, for example, is of RoCE only. Then compare firmware, driver and library of all nodes with those \
+            that the vendor releases together: ibv_devinfo | grep fw_ver, ofed_info -s.",
+        ),
         (
             "upgrade to later fw",
             "Update the firmware of the adapter, which is too old for this driver: mlxfwmanager --query shows the present version, mlxfwmanager --online -u (or flint -d \

@@ -115,7 +115,7 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
 fn without_provider(case: &Case<'_>) -> Option<&'static str> {
     let is_one = |symptom: &Symptom| {
         symptom.kind == SymptomKind::NoDevice
-            && symptom.text.contains("fi_getinfo")
+            && (symptom.text.contains("fi_getinfo") || symptom.text.contains("fi_info"))
             && symptom.named.errno == Some(Errno::ENODATA)
     };
     if !case.symptoms.iter().any(|symptom| is_one(symptom)) {

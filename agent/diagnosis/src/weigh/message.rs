@@ -94,6 +94,12 @@ fn without(text: &str) -> Option<&'static str> {
                 and requests: nvmf_create_transport with a lower -q (queue depth) and -m (queue pairs), nvme connect with fewer queues (-i) and a \
                 lower queue size (-Q). Or use an adapter of RoCE or InfiniBand.",
         )
+    } else if text.contains("opcode") {
+        Some(
+            "The driver of this adapter does not have a kind of request that the program posts, such as a send that invalidates a key, a memory window or an \
+                atomic operation: iWARP and old adapters have fewer. Update rdma-core and the driver. If it stays, switch the feature off in the program, or use an \
+                adapter that has it (ibv_devinfo -v lists what it can).",
+        )
     } else if text.contains("_sge") {
         Some(
             "SMB Direct needs more entries in a request than this adapter has (ibv_devinfo -v | grep max_sge). A newer kernel asks for fewer: update \

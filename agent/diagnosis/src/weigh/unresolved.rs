@@ -5,7 +5,7 @@ use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, network::layers};
 use crate::{
-    log::names_no_address,
+    log::{names_no_address, of_bridge},
     symptom::{Software, Symptom, SymptomKind},
 };
 
@@ -41,18 +41,44 @@ fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
     })
 }
 
-/// Weighs what the log shows of the address. Returns whether that decides.
-pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
-    let unnamed = case
+/// Weighs a peer with the address of a bridge that each host has. Returns whether there is one.
+fn to_bridge(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let found = case.seen(&[SymptomKind::AddressUnresolved]).find_map(|symptom| {
+        let (address, bridge) = of_bridge(&symptom.text.to_ascii_lowercase())?;
+        Some((symptom, address, bridge))
+    });
+    let Some((symptom, address, bridge)) = found else {
+        return false;
+    };
+    scales.insisted_step = Some(format!(
+        "{address} is the address of {bridge} on each host that has this bridge, so a connection to it leads back to the host itself. Let the program use only the interfaces \
+        that connect the nodes (ip -brief address): UCX_NET_DEVICES=mlx5_0:1 or an interface such as ib0, NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, with Open MPI \
+        --mca btl_tcp_if_include and oob_tcp_if_include."
+    ));
+    scales.shows(&symptom.source, format!("{address} as the address of a peer"));
+    true
+}
+
+/// Weighs the name of a host without an address. Returns whether there is one.
+fn unnamed(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let found = case
         .seen(&[SymptomKind::AddressUnresolved])
         .find(|symptom| names_no_address(&symptom.text.to_ascii_lowercase()));
-    if let Some(symptom) = unnamed {
-        scales.next_step = Some(
-            "A host name in the log has no address where the job runs: getent hosts NAME. Correct DNS or /etc/hosts, or let the program use \
-            addresses, of the family (IPv4 or IPv6) that it is set to use. In Kubernetes, the names of pods need a headless service."
-                .into(),
-        );
-        scales.fits(&symptom.source, &symptom.text);
+    let Some(symptom) = found else {
+        return false;
+    };
+    scales.next_step = Some(
+        "A host name in the log has no address where the job runs: getent hosts NAME. Correct DNS or /etc/hosts, or let the program use \
+        addresses, of the family (IPv4 or IPv6) that it is set to use. In Kubernetes, the names of pods need a headless service."
+            .into(),
+    );
+    scales.fits(&symptom.source, &symptom.text);
+    true
+}
+
+/// Weighs what the log shows of the address. Returns whether that decides.
+pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
+    if unnamed(case, scales) || to_bridge(case, scales) {
         return true;
     }
     // Whatever the link layer is, the address is that of an interface without RDMA.

@@ -93,6 +93,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["nvme nvme", "starting error recovery"], K::Unrecognised),
     (&["nvmet: ctrl", "fatal error occurred"], K::Unrecognised),
     (&["cq transport error"], K::PeerClosed),
+    // The client of VMware's ESXi.
+    (&["nvmerdma:", "queue not connected"], K::PeerClosed),
     (&["device fatal event"], K::DeviceFatal),
     (&["connection reset by remote peer"], K::PeerClosed),
     (&["exceeds device max_"], K::ResourceLimit),
@@ -151,7 +153,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
     (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
     (&["nvme_keep_alive_end_io"], K::PeerUnreachable),
-    (&["cq resize failed"], K::CreateFailed),
+    (&["cq resize failed", "cannot allocate memory"], K::CreateFailed),
+    // The number that SPDK prints here is that of an earlier call: drivers without this operation set none.
+    (&["cq resize failed"], K::UnsupportedAdapter),
     (&["nvme", "address resolution error"], K::AddressUnresolved),
     (&["nvme", "route resolution error"], K::RouteUnresolved),
     (&["protocol: tcp", "fallback route"], K::SocketFallback),

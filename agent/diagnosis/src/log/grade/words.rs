@@ -132,6 +132,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "dapl",
     "infiniband/",
     "mercury->",
+    "na_ofi",
+    "na_ucx",
     "livefish",
     "rxe",
     "siw",

@@ -89,7 +89,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         return None;
     }
     if foreign::is_of_tcp(lower) {
-        return grade.is_failure().then(|| Reading::of(SymptomKind::TcpError, 0));
+        return grade.is_failure().then(|| over_tcp(lower));
     }
     if !(grade.about_rdma || row.is_some()) {
         return None;
@@ -171,6 +171,16 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         Some((Operation::Create, at)) => not_created(line, at),
         _ => unknown(lower, number),
     }
+}
+
+/// What a failure of a transport over TCP shows.
+fn over_tcp(lower: &str) -> Reading {
+    let kind = if foreign::connects_to_bridge(lower) {
+        SymptomKind::AddressUnresolved
+    } else {
+        SymptomKind::TcpError
+    };
+    Reading::of(kind, 0)
 }
 
 /// What a failed operation in a line in lower case shows, whose name begins at `at`.
@@ -356,6 +366,11 @@ fn refined(kind: SymptomKind, errno: Option<Errno>) -> SymptomKind {
             other => other,
         },
         (SymptomKind::RegMrFailed, Some(Errno::ENOMEM)) => SymptomKind::RegMrNoMemory,
+        // A row assumes that memory is missing; the error number says what else it is.
+        (
+            SymptomKind::CreateFailed,
+            errno @ Some(Errno::EAGAIN | Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS),
+        ) => Operation::Create.failed(errno).unwrap_or(kind),
         // The device is there: there was no memory for what a program needs of it.
         (SymptomKind::OpenFailed, Some(Errno::ENOMEM)) => SymptomKind::NoMemory,
         // A device that is there refused a question.
