@@ -16,11 +16,22 @@ use super::{
 use crate::log;
 use crate::symptom::{GENERAL_GID_STEP, Software, Symptom, SymptomKind};
 
+/// Why no GID matters on ports of iWARP, and where that stands.
+const IWARP: &str = "4: RNIC (iWARP): its connections are of TCP, and no GID is chosen for them";
+const NODE_TYPE: &str = "/sys/class/infiniband/*/node_type";
+
 /// The active RoCE ports of the devices to consider, with the GID table entries in use. Empty if no table could be read.
 fn tables<'a>(case: &Case<'a>) -> Vec<(Port<'a>, &'a [Gid])> {
-    let roce = |port: &Port<'_>| port.is_ethernet() && port.is_active() != Some(false);
+    let roce = |port: &Port<'_>| port.is_ethernet() && !port.is_iwarp() && port.is_active() != Some(false);
     let ports = case.ports().into_iter().filter(roce);
     ports.filter_map(|port| Some((port, port.gids()?))).collect()
+}
+
+/// Whether all ports of Ethernet are of iWARP, whose connections are of TCP: no GID is chosen for them.
+fn is_only_iwarp(case: &Case<'_>) -> bool {
+    let ports = case.ports();
+    let mut ethernet = ports.iter().filter(|port| port.is_ethernet()).peekable();
+    ethernet.peek().is_some() && ethernet.all(Port::is_iwarp)
 }
 
 /// Whether a GID serves connections of a port: one of a routed address of the family that the ports of its kind use.
@@ -168,6 +179,9 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
     }
+    if is_only_iwarp(case) {
+        return scales.against(NODE_TYPE, IWARP);
+    }
     if case.logs_infiniband() {
         return scales.against("log", INFINIBAND);
     }
@@ -241,6 +255,9 @@ fn gid_step(case: &Case<'_>) -> Option<String> {
 pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
+    }
+    if is_only_iwarp(case) {
+        return scales.against(NODE_TYPE, IWARP);
     }
     scales.insisted_step = gid_step(case);
     let shown = case
@@ -343,6 +360,9 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
 pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
+    }
+    if is_only_iwarp(case) {
+        return scales.against(NODE_TYPE, IWARP);
     }
     if let Some(symptom) = only_probed(case) {
         return scales.against(&symptom.source, "the probe runs in the host's network namespace");
