@@ -176,3 +176,18 @@ fn a_remedy_that_a_reply_conjectures_was_not_applied() {
     let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(text)));
     assert_eq!(diagnosis.causes[0].id, "memlock-limit");
 }
+
+#[test]
+fn memory_that_libfabric_cannot_register_is_that_of_a_gpu_only_where_one_is_named() {
+    let line = "libfabric:21:1:fabrics:efa:mr:efa_mr_reg_impl():1021<warn> Unable to register MR of 4194304 bytes: Bad address, total mr reg size 0\n";
+    let confidence = |log: &str| {
+        let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(log)));
+        let mut causes = diagnosis.causes.iter();
+        causes
+            .find(|cause| cause.id == "peer-memory-path")
+            .map(|cause| cause.confidence)
+    };
+    assert_eq!(confidence(line), Some(Confidence::Possible));
+    let of_gpu = format!("{line}libfabric: registered CUDA memory before\n");
+    assert_eq!(confidence(&of_gpu), Some(Confidence::Likely));
+}

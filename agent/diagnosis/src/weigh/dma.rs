@@ -167,10 +167,14 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
         .find(|symptom| is_refused_gpu_memory(symptom))
     {
         let text = match symptom.named.errno {
-            Some(Errno::EFAULT) => "Bad address: the memory is not host memory",
+            Some(Errno::EFAULT) => "Bad address: the memory is not host memory that the adapter may write",
             _ => &symptom.text,
         };
-        scales.fits(&symptom.source, text);
+        // Memory that is mapped for reading only, and a file's without a cache, fail so, too. Programs of libfabric register much of it.
+        let names_gpu = symptom.named.gpu.is_some() || case.log.is_none_or(|log| log.names_gpu);
+        if names_gpu || symptom.software != Some(Software::Libfabric) {
+            scales.fits(&symptom.source, text);
+        }
         scales.next_step = step_of_registration(case, symptom);
     }
     if let Some(symptom) = case.seen(&[SymptomKind::DmaBufUnsupported]).next() {
