@@ -79,7 +79,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 25] = [
+    let readers: [Reader; 26] = [
         no_device,
         asserted,
         only_tcp,
