@@ -9,7 +9,7 @@ use rdma_health_view::View;
 
 use super::{
     kind::{ConditionKind, ConditionType},
-    text::{shorten, single_line},
+    text::{remedy_in_line, shorten, single_line},
 };
 
 /// Maximum length of a message in characters: one less than the documented 256.
@@ -153,7 +153,7 @@ pub(super) fn message(worst: &Finding, others: usize) -> String {
     if others > 0 {
         let _ = write!(text, " (and {others} more)");
     }
-    format!("{text}. {}", single_line(&worst.remedy))
+    format!("{text}. {}", remedy_in_line(&worst.remedy))
 }
 
 /// Why the status is unknown, with reason and message.

@@ -15,6 +15,22 @@ pub(super) fn single_line(text: &str) -> String {
     line
 }
 
+/// A remedy in one line. Its lines are sentences or commands; a semicolon ends a command, so that the line can be pasted.
+pub(super) fn remedy_in_line(remedy: &str) -> String {
+    let mut line = String::new();
+    for step in remedy.lines().map(single_line).filter(|step| !step.is_empty()) {
+        if !line.is_empty() {
+            line.push_str(if line.ends_with(['.', ':', ';']) {
+                " "
+            } else {
+                "; "
+            });
+        }
+        line.push_str(&step);
+    }
+    line
+}
+
 /// The text with at most `most` characters; a longer text is cut after a word and gets an ellipsis.
 pub(super) fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -52,6 +68,15 @@ mod tests {
     #[test]
     fn control_characters_become_spaces() {
         assert_eq!(single_line(" a\u{1b}[31m\nb\t\u{7} c"), "a [31m b c");
+    }
+
+    #[test]
+    fn commands_of_a_remedy_do_not_run_into_each_other() {
+        assert_eq!(
+            remedy_in_line("Boot with iommu=pt:\n  grubby --args=iommu=pt\nkubectl drain a"),
+            "Boot with iommu=pt: grubby --args=iommu=pt; kubectl drain a"
+        );
+        assert_eq!(remedy_in_line("Load it.\n\nmodprobe a"), "Load it. modprobe a");
     }
 
     proptest! {

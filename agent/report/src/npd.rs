@@ -38,14 +38,21 @@ pub fn exit_code(status: Status) -> u8 {
 /// The status and the cause to look at first. Without a cause, the rules.
 fn line(report: &Report<'_>) -> String {
     let status = report.status();
-    let mut rules: Vec<&str> = Vec::new();
+    let (mut rules, mut notes): (Vec<&str>, Vec<&str>) = Default::default();
     for finding in &report.verdict.findings {
-        if finding.severity > Severity::Info && !rules.contains(&finding.rule.id) {
-            rules.push(finding.rule.id);
+        let list = if finding.severity > Severity::Info {
+            &mut rules
+        } else {
+            &mut notes
+        };
+        if !list.contains(&finding.rule.id) {
+            list.push(finding.rule.id);
         }
     }
     let what = match (status, report.diagnosis.first(), &report.verdict.unknown_because) {
-        (Status::Ok, ..) => "no problem found".to_owned(),
+        (Status::Ok, ..) if notes.is_empty() => "no problem found".to_owned(),
+        // With --fail-on info, these are the reason of the exit status.
+        (Status::Ok, ..) => format!("no problem found; info: {}", notes.join(", ")),
         (Status::Unknown, _, Some(why)) => why.clone(),
         (_, Some(cause), _) if rules.contains(&cause.id) || rules.is_empty() => {
             format!("{}: {}", cause.id, cause.title)

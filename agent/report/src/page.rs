@@ -54,7 +54,7 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
         diagnosis,
     };
     let past = Past::of(node);
-    let hostname = node.host.hostname.known().map_or("unknown", String::as_str);
+    let hostname = node.host.hostname.known().map_or("this node", String::as_str);
     let status = report.status().name();
     head(
         page,

@@ -19,7 +19,7 @@ pub(super) static IOMMU_TRANSLATION: KnownCause = KnownCause {
     explanation: "In translation mode, a peer's physical address is not a valid DMA address for the adapter, or the IOMMU \
     blocks the transfer: RDMA on GPU memory fails with IBV_WC_LOC_PROT_ERR. RDMA on host memory works but is slower.",
     next_step: "Check the group types: grep . /sys/kernel/iommu_groups/*/type. Only identity is passthrough. Boot with \
-    iommu=pt (on arm64 with iommu.passthrough=1).",
+    iommu=pt (on arm64 with iommu.passthrough=1); if the command line has it, find what overrides it.",
     rules: &[
         &iommu_events::MEMORY_ENCRYPTION,
         // Before the rule whose remedy is to configure passthrough, because here it is already configured.

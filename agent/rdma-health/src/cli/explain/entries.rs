@@ -88,7 +88,7 @@ pub(super) fn write_line(out: &mut impl Write, symptom: &Symptom, style: Style) 
         ("remote GID", named.remote_gid.clone()),
         ("errno", named.errno.map(|errno| errno.to_string())),
         (
-            "vendor error",
+            "vendor",
             named.vendor_error.map(|code| format!("{code:#x} ({code})")),
         ),
     ];

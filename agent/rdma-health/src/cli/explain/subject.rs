@@ -32,9 +32,10 @@ pub(super) enum Subject {
 /// What has a name that this program gives: a cause and a rule may share one.
 fn named(name: &str) -> Vec<Subject> {
     let reason = CATALOGUE.iter().find(|rule| rule.reason() == name).copied();
+    let id = name.to_ascii_lowercase();
     let named = [
-        rule(name).or(reason).map(Subject::Rule),
-        cause(name).map(Subject::Cause),
+        rule(&id).or(reason).map(Subject::Rule),
+        cause(&id).map(Subject::Cause),
         published(name).map(Subject::Published),
     ];
     named.into_iter().flatten().collect()
