@@ -26,6 +26,19 @@ fn metrics(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
+/// The rules without the prose of templates, which names kernel modules such as `rdma_cm`.
+fn without_prose(rules: &str) -> String {
+    let actions = |line: &str| -> String {
+        let mut inside = line.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+        let first = inside.next().map(|(action, _)| action.to_owned());
+        first.map_or_else(
+            || line.to_owned(),
+            |first| inside.fold(first, |all, (action, _)| all + "\n" + action),
+        )
+    };
+    rules.lines().map(actions).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn every_metric_of_rules_and_dashboards_is_in_the_catalogue() {
     let catalogue = read("docs/metrics.md");
@@ -39,7 +52,10 @@ fn every_metric_of_rules_and_dashboards_is_in_the_catalogue() {
     let boards =
         ["fleet", "node", "ports", "agent"].map(|name| format!("dashboards/rdma-health-{name}.json"));
     for file in [&["dashboards/rules.yaml".to_owned()][..], &boards].concat() {
-        let text = read(&file);
+        let mut text = read(&file);
+        if file.ends_with("rules.yaml") {
+            text = without_prose(&text);
+        }
         let used = metrics(&text);
         assert!(used.len() > 5, "{file}: {used:?}");
         let missing: Vec<_> = used.difference(&known).collect();
