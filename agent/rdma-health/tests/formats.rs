@@ -401,9 +401,10 @@ fn junit_has_what_its_common_schema_requires() {
         suites.map(value).sum()
     };
     assert_eq!(
-        (count("testcase"), count("failure")),
-        (sum("tests"), sum("failures"))
+        (count("testcase"), count("failure"), count("skipped")),
+        (sum("tests"), sum("failures"), sum("skipped"))
     );
+    assert!(xml.contains("<skipped message=\"no probe has run\"/>"), "{xml}");
     let only_critical = out(&check(
         tree.path(),
         &["--output", "junit", "--fail-on", "critical"],

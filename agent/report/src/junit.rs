@@ -2,8 +2,11 @@
 
 use std::{fmt::Write as _, io::Write};
 
-use rdma_health_node::words::{date, printable};
-use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity};
+use rdma_health_node::{
+    Node,
+    words::{date, printable},
+};
+use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity, unread_of};
 
 use super::{Report, markup::escaped};
 
@@ -29,6 +32,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             .iter()
             .map(|rule| Case::new(rule, report, fail_on))
             .collect();
+        let not_judged = not_judged(report.node, domain);
         let failures = cases.iter().filter(|case| !case.failed.is_empty()).count();
         // What could not be judged is an error of the suite about reading, not a test that passed.
         let error = report
@@ -37,11 +41,16 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             .as_deref()
             .filter(|_| domain == Domain::Reading);
         let errors = usize::from(error.is_some());
-        let counts = [cases.len() + errors, failures, errors];
+        let skipped = if not_judged.is_some() {
+            cases.iter().filter(|case| case.is_silent()).count()
+        } else {
+            0
+        };
+        let counts = [cases.len() + errors, failures, errors, skipped];
         begin_suite(out, domain, id, host, report.node.time, counts)?;
         let mut notes = String::new();
         for case in cases {
-            case.write(out)?;
+            case.write(out, not_judged.as_deref())?;
             for finding in case.passed {
                 // Writing to a string cannot fail.
                 let _ = writeln!(
@@ -71,7 +80,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
 /// If writing fails.
 pub fn failed(out: &mut impl Write, error: &str, time: u64) -> std::io::Result<()> {
     writeln!(out, "{BEGIN}")?;
-    begin_suite(out, Domain::Reading, 0, LOCAL, time, [1, 0, 1])?;
+    begin_suite(out, Domain::Reading, 0, LOCAL, time, [1, 0, 1, 0])?;
     writeln!(
         out,
         "{}    <system-out/>\n    <system-err/>\n  </testsuite>\n</testsuites>",
@@ -79,19 +88,19 @@ pub fn failed(out: &mut impl Write, error: &str, time: u64) -> std::io::Result<(
     )
 }
 
-/// Begins a suite of so many test cases, failures and errors.
+/// Begins a suite of so many test cases, failures, errors and skipped test cases.
 fn begin_suite(
     out: &mut impl Write,
     domain: Domain,
     id: usize,
     host: &str,
     time: u64,
-    [tests, failures, errors]: [usize; 3],
+    [tests, failures, errors, skipped]: [usize; 4],
 ) -> std::io::Result<()> {
     writeln!(
         out,
         "  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"{id}\" hostname=\"{host}\" timestamp=\"{time}\" \
-         tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"0\">\n    <properties/>",
+         tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"0\">\n    <properties/>",
         name = domain.name(),
         host = token(host),
         time = timestamp(time),
@@ -105,6 +114,14 @@ fn unjudged(why: &str) -> String {
         "    <testcase classname=\"rdma-health.reading\" name=\"judged-completely\" time=\"0\">\n      \
          <error type=\"unknown\" message=\"{why}\"/>\n    </testcase>\n"
     )
+}
+
+/// Why the rules of a domain that found nothing may have missed something: a test that was skipped, not one that passed.
+fn not_judged(node: &Node, domain: Domain) -> Option<String> {
+    match domain {
+        Domain::Probe if node.loopbacks().next().is_none() => Some("no probe has run".to_owned()),
+        _ => unread_of(node, domain),
+    }
 }
 
 /// One rule with its findings.
@@ -126,14 +143,26 @@ impl<'a> Case<'a> {
         Self { rule, failed, passed }
     }
 
-    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+    /// Whether the rule has found nothing.
+    fn is_silent(&self) -> bool {
+        self.failed.is_empty() && self.passed.is_empty()
+    }
+
+    fn write(&self, out: &mut impl Write, not_judged: Option<&str>) -> std::io::Result<()> {
         let (domain, id) = (self.rule.domain.name(), self.rule.id);
         write!(
             out,
             "    <testcase classname=\"rdma-health.{domain}\" name=\"{id}\" time=\"0\""
         )?;
         let Some(first) = self.failed.first() else {
-            return writeln!(out, "/>");
+            return match not_judged.filter(|_| self.is_silent()) {
+                Some(why) => writeln!(
+                    out,
+                    ">\n      <skipped message=\"{}\"/>\n    </testcase>",
+                    escaped(why)
+                ),
+                None => writeln!(out, "/>"),
+            };
         };
         let mut text = String::new();
         for finding in &self.failed {
