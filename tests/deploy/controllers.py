@@ -18,7 +18,8 @@ EXAMPLES = ROOT / "deploy/examples/controllers"
 CHART = ROOT / "deploy/helm/rdma-health"
 READY = "rdma-health.io/RDMAReady"
 schemas = yaml.safe_load((pathlib.Path(__file__).parent / "controllers/schemas.yaml").read_text())["files"]
-reasons = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/reasons.md").read_text(), re.M))
+helping = dict(re.findall(r"^\| `(\w+)`.*\| (.+) \|$", (ROOT / "docs/reasons.md").read_text(), re.M))
+reasons = set(helping)
 own = set(re.findall(r"^\| `(\w+Problem)`", (ROOT / "docs/conditions.md").read_text(), re.M)) | {READY}
 
 
@@ -79,6 +80,9 @@ def check(path):
         policies = value["kubernetes-object-monitor"]["policies"]
         cases = [("True", "PortsReady", 9999, []), ("Unknown", "NotProbed", 9999, []), ("False", "AdapterFailed", 60, []),
                  ("False", "AdapterFailed", 9999, ["rdma-reboot"]), ("False", "IommuGroupTranslated", 9999, ["rdma-person"])]
+        # docs/reasons.md says which faults a reboot may help with.
+        cases += [("False", reason, 9999, ["rdma-reboot" if helps == "reboot, once" else "rdma-person"])
+                  for reason, helps in helping.items()]
         for *given, expected in cases:
             if matching(policies, *given) != expected:
                 sys.exit(f"{path.name}: {given}: expected {expected}, got {matching(policies, *given)}")
