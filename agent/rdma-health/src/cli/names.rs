@@ -27,6 +27,14 @@ const ALERTS: &[(&str, &str)] = &[
     ),
     ("RDMAHealthAgentDown", "Prometheus cannot reach the agent."),
     (
+        "RDMAHealthAgentRestarts",
+        "The agent is restarted, or stops to answer, again and again: more than four times in an hour, and in the last 15 minutes.",
+    ),
+    (
+        "RDMAHealthFleetProblem",
+        "Many agents have the same fault at once: at least ten, and more than one in a hundred.",
+    ),
+    (
         "RDMAHealthAgentMissing",
         "A node was scraped within the last hour and is not a target of Prometheus any more.",
     ),
@@ -61,7 +69,7 @@ const ALERTS: &[(&str, &str)] = &[
     ),
     (
         "RDMAHealthNoAgents",
-        "Prometheus has no target whose job contains `rdma-health`.",
+        "Prometheus has no target whose job contains `rdma-health`, or no such target of the cluster in the label `cluster`.",
     ),
     (
         "RDMAHealthProbesStopped",
@@ -181,7 +189,7 @@ fn reason(name: &str) -> Option<Published> {
 fn alert(name: &str) -> Option<Published> {
     let (name, title) = ALERTS.iter().find(|(alert, _)| *alert == name)?;
     // The alerts about the agent and the fleet are not about findings of one node.
-    let check = if name.ends_with("Problem") && *name != "RDMAFleetProblem" {
+    let check = if name.ends_with("Problem") && !name.ends_with("FleetProblem") {
         "Run rdma-health check on the node: it lists the findings behind the alert or the condition of this name. "
     } else {
         ""
