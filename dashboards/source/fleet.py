@@ -53,10 +53,11 @@ BOARD = dashboard(
                            "devices": f'count by (cause, severity, domain) (node:rdma_problem:max{{device!="", {FLEET}}})'},
                           ["cause", "severity", "domain"], sort="nodes", links=[TO_CAUSES], no_value="no problem")),
             (12, 9, table("New in the last hour",
-                          "Problems that began less than an hour ago, on nodes that have been watched for longer.",
-                          f"""1000 * (max by ({NODE}, cause) (rdma_cause_since_timestamp_seconds{{{FLEET}}}) > time() - 3600)
-                              and on ({NODE}, cause) rdma_problem{{{FLEET}}}
-                              and on ({NODE}) (rdma_health_observed_since_timestamp_seconds{{{FLEET}}} < time() - 3600)""",
+                          """Problems that began less than an hour ago. What an agent saw in the first minute of its history may be older and is
+                          left out.""",
+                          of_fleet(f"""1000 * ((max by ({NODE}, cause) (rdma_cause_since_timestamp_seconds{{{FLEET}}}) > time() - 3600)
+                              > on ({NODE}) group_left () (60 + max by ({NODE}) (rdma_health_observed_since_timestamp_seconds{{{FLEET}}})))
+                              and on ({NODE}, cause) rdma_problem{{{FLEET}}}"""),
                           ["node", "cause", "cluster", "instance"], value="since", unit="dateTimeFromNow", sort="since",
                           links=[TO_NODE, TO_CAUSE, TO_PAGE], no_value="nothing new")),
             (24, 10, table("Nodes with a problem", "The number of problems of each severity, the worst node first; of an agent that does not answer the last ones.",

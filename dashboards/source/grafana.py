@@ -1,11 +1,14 @@
 """Panels and dashboards of Grafana with the project's colours, units and value mappings. See https://grafana.com/docs/."""
 
+import re
+
 # The data source, and the labels that every series of one node has. Without the monitors' label `node`, `instance` is the name.
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 NODE = "cluster, node, instance"
 # What the variables select. A label that a series does not have matches ".*", which is what "All" stands for.
 FLEET = 'cluster=~"$cluster", job=~"$job"'
-NODES = f'{FLEET}, node=~"$node"'
+OF_NODES, OF_INSTANCES = 'node=~"$node"', 'node="", instance=~"$node"'
+NODES = f"{FLEET}, {OF_NODES}"
 PORTS = f'{NODES}, device=~"$device", port=~"$port"'
 
 GREEN, YELLOW, ORANGE, RED, BLUE, GREY = "green", "#d99a00", "orange", "#d0342c", "blue", "#8b949e"
@@ -43,8 +46,31 @@ def steps(*pairs):
             "steps": [{"color": first, "value": None}] + [{"color": colour, "value": value} for value, colour in others]}
 
 
+def named(labelled, unlabelled):
+    """Joins an expression of series with the label `node` and one of series without it, whose node is then their `instance`."""
+    return f'{labelled} or label_replace({unlabelled}, "node", "$1", "instance", "(.+)")'
+
+
+def of_fleet(expr):
+    """An expression of all nodes, each with the label `node`."""
+    return named(expr.replace(FLEET, f'{FLEET}, node!=""'), expr.replace(FLEET, f'{FLEET}, node=""'))
+
+
+def for_nodes(expr):
+    """Adds series without the label `node`: the recording rules, and so the variable Node, name such a node by its `instance`."""
+    expr = " ".join(expr.split())
+    if OF_NODES not in expr:
+        return expr
+    value = expr.removesuffix(" or vector(0)")
+    unlabelled = value.replace(OF_NODES, OF_INSTANCES)
+    # A number of many nodes: both halves would count the nodes without the label if all are chosen, and then the first one counts.
+    if re.match(r"(count|min|max|sum|group)( by \((?!cluster, node)[^)]*\))? ?\(", value):
+        return f"{value} or {unlabelled}{expr[len(value):]}"
+    return named(value.replace(OF_NODES, f'{OF_NODES}, node!=""'), unlabelled)
+
+
 def query(expr, legend="", instant=False, table=False, ref=None):
-    target = {"refId": ref or "A", "datasource": SOURCE, "expr": " ".join(expr.split()), "legendFormat": legend or "__auto",
+    target = {"refId": ref or "A", "datasource": SOURCE, "expr": for_nodes(expr), "legendFormat": legend or "__auto",
               "editorMode": "code"}
     if instant or table:
         target |= {"instant": True, "range": False}
@@ -190,7 +216,7 @@ JOB = variable("job", "Job", "label_values(rdma_verdict, job)")
 
 
 def node_variable(multi, all_nodes=True):
-    names = variable("node", "Node", f"label_values(rdma_node_info{{{FLEET}}}, node)", multi and all_nodes)
+    names = variable("node", "Node", f"label_values(node:rdma_kernel:info{{{FLEET}}}, node)", multi and all_nodes)
     return names | {"multi": multi}
 
 

@@ -34,19 +34,19 @@ BOARD = dashboard(
                           unit="percentunit", min=0, max=1.1, no_value="no rail, or no probe has run",
                           thresholds=steps(RED, (0.5, YELLOW), (0.8, GREEN)))),
             (12, 9, table("Slowest probes", "The ports whose probe measured the least, relative to their rate.",
-                          f"bottomk(20, port:rdma_probe_bandwidth_ratio:bottom20{{{FLEET}}})", ["node", "device", "port", "cluster", "instance"], value="bandwidth of the rate",
+                          of_fleet(f"bottomk(20, port:rdma_probe_bandwidth_ratio:bottom20{{{FLEET}}})"), ["node", "device", "port", "cluster", "instance"], value="bandwidth of the rate",
                           unit="percentunit", links=[TO_NODE, TO_PAGE], no_value="no probe has run",
                           overrides=[override("bandwidth of the rate", thresholds=steps(RED, (0.5, YELLOW), (0.8, GREEN)),
                                               custom_cellOptions={"type": "color-background", "mode": "basic"})])),
             (12, 9, table("Findings about ports and devices", "Warnings and critical findings.",
-                          f"max by ({BY}, rule, severity) "
                           # Processes have findings, too, and theirs are about limits.
-                          f'(rdma_finding{{severity=~"warning|critical", {FLEET}, device!="", domain!="limits"}})',
+                          of_fleet(f"max by ({BY}, rule, severity) "
+                                   f'(rdma_finding{{severity=~"warning|critical", {FLEET}, device!="", domain!="limits"}})'),
                           ["node", "device", "port", "severity", "rule", "instance"], links=[TO_NODE, TO_RULE],
                           no_value="no finding of warning or above")),
             (24, 9, table("Busiest ports", """The ports that received and sent the most in the last five minutes, relative to their rate. 200 % is
                           the most: the rate applies to each direction.""",
-                          f"topk(20, port:rdma_load_ratio:top20{{{FLEET}}})", ["node", "device", "port", "cluster", "instance"],
+                          of_fleet(f"topk(20, port:rdma_load_ratio:top20{{{FLEET}}})"), ["node", "device", "port", "cluster", "instance"],
                           value="load", sort="load", unit="percentunit", links=[TO_PORTS, TO_NODE, TO_PAGE],
                           no_value="the drivers have no byte counters")),
         ]),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)] // in a test, a failure is a panic
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     net::SocketAddr,
@@ -33,13 +34,17 @@ const NODES: [(&str, &str); 3] = [
 ];
 const BOARDS: [&str; 4] = ["fleet", "node", "ports", "agent"];
 
+/// The fixture of a node without the label `node`, whose agent leaves out the fixed metrics.
+const UNLABELLED: &str = "connectx7-gpu";
+
 /// An agent of a captured node.
-fn agent(tree: &Path) -> (Running, SocketAddr) {
+fn agent(tree: &Path, arguments: &[&str]) -> (Running, SocketAddr) {
     let address = free_address().unwrap();
     let mut agent = Command::new(built("rdma-health").unwrap());
     agent
         .args(["agent", "--no-probe", "--listen", &address.to_string(), "--root"])
         .arg(tree)
+        .args(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     (Running::start(&mut agent).unwrap(), address)
@@ -53,7 +58,7 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
     for (node, address) in agents {
         let _ = write!(
             config,
-            "  - targets: ['{address}']\n    labels: {{node: {node}, cluster: test}}\n"
+            "  - targets: ['{address}']\n    labels: {{node: '{node}', cluster: test}}\n"
         );
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards/rules.yaml");
@@ -82,6 +87,8 @@ fn prometheus(directory: &Path, agents: &[(&str, SocketAddr)]) -> (Running, Sock
 
 struct Stage {
     prometheus: SocketAddr,
+    /// The instance of the node without the label `node`.
+    unlabelled: String,
     _processes: Vec<Running>,
     _trees: Vec<TempDir>,
     directory: TempDir,
@@ -91,20 +98,27 @@ impl Stage {
     /// Starts everything, and waits until each agent was scraped often enough for a rate.
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let trees: Vec<_> = NODES
+        let mut trees: Vec<_> = NODES
             .iter()
             .map(|(_, name)| tree::fixture(name).unwrap())
             .collect();
         let (mut processes, mut agents) = (Vec::new(), Vec::new());
         for ((node, _), tree) in NODES.iter().zip(&trees) {
-            let (process, address) = agent(tree.path());
+            let (process, address) = agent(tree.path(), &[]);
             processes.push(process);
             agents.push((*node, address));
         }
+        let tree = tree::fixture(UNLABELLED).unwrap();
+        let (process, unlabelled) = agent(tree.path(), &["--no-fixed-metrics"]);
+        trees.push(tree);
+        processes.push(process);
+        // An empty label is no label.
+        agents.push(("", unlabelled));
         let (process, prometheus) = prometheus(directory.path(), &agents);
         processes.push(process);
         let stage = Self {
             prometheus,
+            unlabelled: unlabelled.to_string(),
             _processes: processes,
             _trees: trees,
             directory,
@@ -113,12 +127,12 @@ impl Stage {
         let scraped = "count(count_over_time(rdma_verdict{status=\"ok\"}[1m]) > 3) and on () rail:rdma_ports_active:count";
         while !stage
             .rows(scraped)
-            .is_ok_and(|rows| value(&rows) == Some("3".into()))
+            .is_ok_and(|rows| value(&rows) == Some("4".into()))
         {
             let log = || fs::read_to_string(stage.directory.path().join("log")).unwrap_or_default();
             assert!(
                 Instant::now() < end,
-                "Prometheus did not scrape three agents:\n{}",
+                "Prometheus did not scrape all agents:\n{}",
                 log()
             );
             sleep(Duration::from_millis(250));
@@ -262,6 +276,18 @@ fn every_panel_works_on_a_prometheus_that_scraped_agents() {
         label(&devices, "device").contains(&"mlx5_0".to_owned()),
         "{devices:?}"
     );
+
+    // A node without the label `node` has its instance as its name, and one without fixed metrics its mode and devices.
+    assert!(label(&bad, "node").contains(&stage.unlabelled), "{bad:?}");
+    for title in ["Verdict", "Causes", "Findings", "RDMA devices", "Port states"] {
+        let found = rows("node", &stage.unlabelled, title);
+        assert!(!found.is_empty(), "{title} of a node without the label");
+    }
+    let mode = rows("node", &stage.unlabelled, "IOMMU");
+    assert_eq!(label(&mode, "mode"), ["translated"], "{mode:?}");
+    let found = rows("ports", ".*", "Findings about ports and devices");
+    let names: BTreeSet<_> = label(&found, "node").into_iter().collect();
+    assert!(names.contains(&stage.unlabelled), "{found:?}");
 
     // A healthy node shows nothing red. On a machine without RDMA in its kernel, the verbs helper cannot answer.
     for found in rows("node", HEALTHY, "Findings") {
