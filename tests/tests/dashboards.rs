@@ -112,7 +112,7 @@ impl Stage {
         let (process, unlabelled) = agent(tree.path(), &["--no-fixed-metrics"]);
         trees.push(tree);
         processes.push(process);
-        // An empty label is no label.
+        // Prometheus drops an empty label.
         agents.push(("", unlabelled));
         let (process, prometheus) = prometheus(directory.path(), &agents);
         processes.push(process);

@@ -28,7 +28,7 @@ const ALERTS: &[(&str, &str)] = &[
     ("RDMAHealthAgentDown", "Prometheus cannot reach the agent."),
     (
         "RDMAHealthAgentRestarts",
-        "The agent is restarted, or stops to answer, again and again: more than four times in an hour, and in the last 15 minutes.",
+        "The agent is restarted, or stops answering, again and again: more than four times in an hour, and in the last 15 minutes.",
     ),
     (
         "RDMAHealthFleetProblem",
