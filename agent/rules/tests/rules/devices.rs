@@ -374,7 +374,7 @@ fn a_device_that_disappears_while_its_driver_holds_the_function_is_lost() {
             "0000:53:00.0 warning",
             "0000:54:00.0 warning"
         ],
-        "without history, the GPUs next to them tell"
+        "without history, the GPUs next to them show it"
     );
     without.history = Some(Arc::new(history));
     let found = findings(&without, &auto(), "device-lost");
