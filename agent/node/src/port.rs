@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt, ops::Deref};
 
 use rdma_health_kernel::{
+    fact::Unread,
     infiniband::{self, CLASS, Hca},
     netlink::ethtool::Link,
 };
@@ -119,6 +120,14 @@ impl<'a> Port<'a> {
     pub fn gids(&self) -> Option<&'a [Gid]> {
         let verbs = self.verbs.map(|port| port.gids.as_slice());
         verbs.or_else(|| self.kernel.gids.known().map(Vec::as_slice))
+    }
+
+    /// Why [`Port::gids`] is `None`.
+    pub fn gids_unread(&self) -> Option<&'a Unread> {
+        match self.gids() {
+            Some(_) => None,
+            None => self.kernel.gids.unread(),
+        }
     }
 
     /// The GID that a RoCE connection over this port should use, and that the loopback probe uses. `None` on InfiniBand,

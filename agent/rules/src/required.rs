@@ -39,9 +39,8 @@ fn iommu_mode(node: &Node) -> Option<String> {
 }
 
 fn gids(node: &Node) -> Option<String> {
-    let mut ports = node.active_ports().filter(|port| port.gids().is_none());
-    ports.find_map(|port| {
-        let unread = port.kernel.gids.unread()?;
+    node.active_ports().find_map(|port| {
+        let unread = port.gids_unread()?;
         Some(format!("the GIDs of {port} could not be read: {unread}"))
     })
 }
