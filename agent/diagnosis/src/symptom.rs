@@ -49,7 +49,7 @@ impl Symptom {
         self.line == Some(Self::OF_PROCESS)
     }
 
-    /// Takes note that it follows from another failure: it is no more than secondary.
+    /// Grades it as secondary at most, because another failure leads to it.
     pub(crate) fn follows_another(&mut self) {
         self.grade = self.grade.min(Grade::Secondary);
     }

@@ -267,6 +267,12 @@ impl Node {
         self.dma_functions().filter(|function| function.role == Role::Gpu)
     }
 
+    /// A GPU below the same PCIe root port as a function.
+    pub fn gpu_below_root_of(&self, function: &Function<'_>) -> Option<Function<'_>> {
+        let root = function.bridges().first()?;
+        self.gpus().find(|gpu| gpu.bridges().first() == Some(root))
+    }
+
     /// Whether the adapters are soldered to the board of a GB10, whose firmware announces less power for them than a slot has.
     pub fn is_gb10(&self) -> bool {
         const GB10: u16 = 0x2e12;

@@ -41,11 +41,8 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             .as_deref()
             .filter(|_| domain == Domain::Reading);
         let errors = usize::from(error.is_some());
-        let skipped = if not_judged.is_some() {
-            cases.iter().filter(|case| case.is_silent()).count()
-        } else {
-            0
-        };
+        let is_skipped = |case: &&Case<'_>| not_judged.is_some() && case.is_silent();
+        let skipped = cases.iter().filter(is_skipped).count();
         let counts = [cases.len() + errors, failures, errors, skipped];
         begin_suite(out, domain, id, host, report.node.time, counts)?;
         let mut notes = String::new();

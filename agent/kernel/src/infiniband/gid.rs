@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use rdma_health_protocol::{Gid, GidType, LinkLayer};
 
 use crate::{
-    fact::{Errno, Fact, UnreadKind},
+    fact::{Errno, Fact, Unread, UnreadKind},
     root::Scope,
 };
 
@@ -22,6 +22,11 @@ const EMPTY: UnreadKind = UnreadKind::Errno(Errno::INVAL);
 pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer>) -> Fact<Vec<Gid>> {
     let directory = format!("{port}/gids");
     let mut failed = None;
+    let mut leave_out = |unread: Box<Unread>| {
+        failed.get_or_insert_with(|| unread.clone());
+        let _: Fact<()> = scope.fail(*unread);
+        None
+    };
     let table = scope.entries(&directory).map(|names| {
         let mut indices: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         indices.sort_unstable();
@@ -31,9 +36,7 @@ pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer
             let path = format!("{directory}/{index}");
             let gid = match aside.parsed(&path, "a GID", |text| text.parse::<Ipv6Addr>().ok()) {
                 Fact::Unread { unread } if unread.kind != EMPTY => {
-                    failed.get_or_insert_with(|| unread.clone());
-                    let _: Fact<()> = scope.fail(*unread);
-                    return None;
+                    return leave_out(unread);
                 }
                 fact => fact.known().copied().filter(|gid| !gid.is_unspecified())?,
             };
@@ -42,9 +45,7 @@ pub(crate) fn table(scope: &Scope<'_>, port: &str, link_layer: Option<&LinkLayer
                 // The address of the entry was removed meanwhile.
                 Fact::Unread { unread } if unread.kind == EMPTY => return None,
                 Fact::Unread { unread } => {
-                    failed.get_or_insert_with(|| unread.clone());
-                    let _: Fact<()> = scope.fail(*unread);
-                    return None;
+                    return leave_out(unread);
                 }
                 fact => fact.known().copied()?,
             };

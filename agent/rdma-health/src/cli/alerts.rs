@@ -177,42 +177,38 @@ fn steps(is_here: impl Fn(Domain) -> bool) -> String {
 
 /// What an alert says about a cause.
 struct CauseText {
+    id: &'static str,
     title: &'static str,
     step: &'static str,
+    domain: Option<Domain>,
 }
 
 /// A template that writes a text of the cause in the label `cause`. Any rule may be a cause if no known cause claims it.
-fn by_cause(
-    is_here: impl Fn(Domain) -> bool,
-    of: impl Fn(&CauseText) -> &'static str,
-    unknown: &str,
-) -> String {
+fn by_cause(is_here: impl Fn(Domain) -> bool, of: fn(&CauseText) -> &'static str, unknown: &str) -> String {
+    let causes = CAUSES.iter().map(|cause| CauseText {
+        id: cause.id,
+        title: cause.title,
+        step: cause.next_step,
+        domain: domain_of(cause.id),
+    });
+    let rules = CATALOGUE.iter().map(|rule| CauseText {
+        id: rule.id,
+        title: rule.title,
+        step: rule.remedy.any,
+        domain: Some(rule.domain),
+    });
     let mut template = String::new();
-    let causes = CAUSES.iter().map(|cause| {
-        let text = CauseText {
-            title: cause.title,
-            step: cause.next_step,
-        };
-        (cause.id, text, domain_of(cause.id))
-    });
-    let rules = CATALOGUE.iter().map(|rule| {
-        let text = CauseText {
-            title: rule.title,
-            step: rule.remedy.any,
-        };
-        (rule.id, text, Some(rule.domain))
-    });
     let mut seen: Vec<&str> = Vec::new();
-    for (id, text, domain) in causes.chain(rules) {
+    for text in causes.chain(rules) {
         // A cause without rules explains what probes measure.
-        if !is_here(domain.unwrap_or(Domain::Probe)) || seen.contains(&id) {
+        if !is_here(text.domain.unwrap_or(Domain::Probe)) || seen.contains(&text.id) {
             continue;
         }
         let otherwise = if seen.is_empty() { "" } else { "else " };
+        let (id, text_of) = (text.id, of(&text));
         let _ = write!(
             template,
-            "{{{{ {otherwise}if eq $labels.cause \"{id}\" }}}}{}",
-            of(&text)
+            "{{{{ {otherwise}if eq $labels.cause \"{id}\" }}}}{text_of}"
         );
         seen.push(id);
     }

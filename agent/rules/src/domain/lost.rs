@@ -47,7 +47,7 @@ const WEEK: u64 = 7 * 86_400;
 fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut findings = unreachable(node);
     findings.extend(gone(node));
-    findings.extend(detached(node).map(|(function, seen, boot)| {
+    findings.extend(detached(node).into_iter().map(|(function, seen, boot)| {
         let message = format!(
             "{} is gone, last seen in this boot, {} ago; {} still holds the PCI function",
             place(function.address, seen, boot),
@@ -119,28 +119,32 @@ fn gone(node: &Node) -> Vec<Draft> {
 }
 
 /// Functions that their driver holds and whose RDMA device was there in this boot, with what the agent saw of it.
-pub(super) fn detached(node: &Node) -> impl Iterator<Item = (Function<'_>, &Seen, &Boot)> {
-    let this_boot = node.history.as_ref().and_then(|history| {
-        let id = node.host.boot_id.known()?;
-        history.boots.iter().find(|boot| boot.id == *id)
+pub(super) fn detached(node: &Node) -> Vec<(Function<'_>, &Seen, &Boot)> {
+    let (Some(history), Some(id)) = (&node.history, node.host.boot_id.known()) else {
+        return Vec::new();
+    };
+    // Without the list of devices, it is not known which are gone.
+    if node.hcas.unread().is_some() {
+        return Vec::new();
+    }
+    let Some(boot) = history.boots.iter().find(|boot| boot.id == *id) else {
+        return Vec::new();
+    };
+    let functions = node.functions().into_iter();
+    let lost = functions.filter_map(|function| {
+        let seen = boot.hcas.get(function.address).filter(|seen| is_physical(seen))?;
+        let is_loaded = function
+            .driver
+            .and_then(modules::module_of)
+            .is_some_and(|module| node.modules.has(module) == Some(true));
+        let is_lost = function.role == Role::Capable
+            && function.lent_to.is_none()
+            && is_loaded
+            && !modules::is_bonded(node, function.address)
+            && !modules::may_be_elsewhere(node, &function);
+        is_lost.then_some((function, seen, boot))
     });
-    // A device without a name in this list may have been renamed.
-    let is_read = node.hcas.unread().is_none();
-    this_boot.filter(|_| is_read).into_iter().flat_map(move |boot| {
-        node.functions().into_iter().filter_map(move |function| {
-            let seen = boot.hcas.get(function.address).filter(|seen| is_physical(seen))?;
-            let is_loaded = function
-                .driver
-                .and_then(modules::module_of)
-                .is_some_and(|module| node.modules.has(module) == Some(true));
-            let is_lost = function.role == Role::Capable
-                && function.lent_to.is_none()
-                && is_loaded
-                && !modules::is_bonded(node, function.address)
-                && !modules::may_be_elsewhere(node, &function);
-            is_lost.then_some((function, seen, boot))
-        })
-    })
+    lost.collect()
 }
 
 /// What to do about an RDMA device that disappeared while its function stayed.
@@ -265,8 +269,7 @@ fn lent_rails(node: &Node) -> Vec<Draft> {
     };
     let lent: Vec<_> = functions.iter().filter(is_lent).collect();
     let found = lent.iter().filter_map(|function| {
-        let root = function.bridges().first()?;
-        let gpu = node.gpus().find(|gpu| gpu.bridges().first() == Some(root))?;
+        let gpu = node.gpu_below_root_of(function)?;
         let of_its_kind = |group: &&Vec<Function<'_>>| group.iter().any(|one| one.ids() == function.ids());
         let equals = groups.iter().filter(of_its_kind).flatten();
         let with = equals.filter(|one| one.role == Role::Rdma).count();

@@ -21,6 +21,7 @@ pub(super) fn functions(node: &Node) -> Vec<Draft> {
         behind: behind_equals(node),
         is_wanted: is_rdma_wanted(node),
         lost: lost::detached(node)
+            .into_iter()
             .map(|(function, ..)| function.address)
             .collect(),
     };
@@ -168,11 +169,9 @@ pub(in super::super) fn is_bonded(node: &Node, address: &str) -> bool {
 
 /// Whether a function shares a PCIe switch with a GPU, and the node has RDMA devices in hardware.
 fn is_next_to_gpu(node: &Node, function: &Function<'_>) -> bool {
-    // Below a root port alone there is no switch.
-    let [root, _, ..] = function.bridges() else {
-        return false;
-    };
-    node.hcas().any(|hca| !hca.is_software()) && node.gpus().any(|gpu| gpu.bridges().first() == Some(root))
+    // A function that is directly below a root port has no switch above it.
+    let has_switch = function.bridges().len() > 1;
+    has_switch && node.hcas().any(|hca| !hca.is_software()) && node.gpu_below_root_of(function).is_some()
 }
 
 /// Whether its RDMA device may be in the network namespace of a pod, where this process does not see it.
