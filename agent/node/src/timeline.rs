@@ -1,4 +1,5 @@
-//! What happened on the node, in the order of time: messages of the kernel about adapters, link downs and boots.
+//! What happened on the node, in the order of time: messages of the kernel about adapters, link downs, boots, and findings that came
+//! and went.
 
 use serde::Serialize;
 
@@ -8,17 +9,24 @@ use crate::Node;
 const MAX_ENTRIES: usize = 256;
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Happened {
     /// When, in seconds since 1970; of several equal messages the last. `None` if it is not known.
     pub time: Option<u64>,
-    /// What: the kind of a message of the kernel log (`link-down`), `port-down`, or `boot`.
+    /// What: the kind of a message of the kernel log (`link-down`), `port-down`, `boot`, or what happened to a finding (`found`,
+    /// `severity-changed`, `resolved`).
     pub kind: &'static str,
+    /// The rule of the finding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// How severe the finding is, or was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<String>,
     /// The device or port, or the id of the boot.
     pub subject: String,
     /// The number of equal messages.
     pub count: u64,
-    /// The text of the last message, or the kernel release of a boot.
+    /// The text of the last message or of the finding, or the kernel release of a boot.
     pub message: String,
     /// Where it is known from.
     pub source: &'static str,
@@ -42,6 +50,8 @@ impl Node {
                     .zip(found.event.last)
                     .map(|(booted, last)| booted.saturating_add(last)),
                 kind: found.event.kind.name(),
+                rule: None,
+                severity: None,
                 subject: found.subject(),
                 count: found.event.count,
                 message: found.event.message.clone(),
@@ -53,12 +63,25 @@ impl Node {
             all.extend(downs.iter().map(|time| Happened {
                 time: Some(*time),
                 kind: "port-down",
+                rule: None,
+                severity: None,
                 subject: port.to_string(),
                 count: 1,
                 message: format!("{port} went down"),
                 source: "history",
             }));
         }
+        let changes = self.history.as_ref().map_or(&[][..], |history| &history.changes.events);
+        all.extend(changes.iter().map(|event| Happened {
+            time: Some(event.time),
+            kind: event.change.name(),
+            rule: Some(event.rule.clone()),
+            severity: Some(event.severity.clone()),
+            subject: event.subject.clone(),
+            count: 1,
+            message: event.message.clone(),
+            source: "history",
+        }));
         let boots = self.history.as_ref().map_or(&[][..], |history| &history.boots);
         for (n, boot) in boots.iter().enumerate() {
             // The first reading comes soon after a boot, except in the boot in which the agent was installed.
@@ -70,13 +93,16 @@ impl Node {
             all.push(Happened {
                 time,
                 kind: "boot",
+                rule: None,
+                severity: None,
                 subject: boot.id.clone(),
                 count: 1,
                 message: boot.kernel.clone().unwrap_or_default(),
                 source: "history",
             });
         }
-        all.sort();
+        // Stable: findings of one reading stay in order.
+        all.sort_by_key(|one| one.time);
         let surplus = all.len().saturating_sub(MAX_ENTRIES);
         all.drain(..surplus);
         all

@@ -13,7 +13,11 @@ use rdma_health_kernel::{
     collector::{Collector, Refresh},
 };
 use rdma_health_node::{
-    DmaMode, Fact, Node, function::Borrower, history::History, node::VerbsDevice, topology::Distance,
+    DmaMode, Fact, Node,
+    function::Borrower,
+    history::{History, changes},
+    node::VerbsDevice,
+    topology::Distance,
 };
 use rdma_health_protocol::{Device, Gid, GidType, Port as VerbsPort};
 use rdma_health_tests::tree::{GidFile, Tree};
@@ -273,6 +277,35 @@ fn a_boot_is_as_old_as_the_uptime_says_and_not_as_the_first_reading() {
     history.record(&now, now.time);
     now.history = Some(Arc::new(history));
     assert_eq!(boots(&now), [None, Some(now.time - 500)]);
+}
+
+#[test]
+fn what_happened_has_the_findings_that_came_and_went_in_the_order_of_time() {
+    let mut node = node("h100-connectx7", |_| {});
+    let mut history = History::default();
+    history.record(&node, 1000);
+    let down = changes::Current {
+        rule: "port-down",
+        subject: "mlx5_0:1".into(),
+        severity: "critical",
+        message: "mlx5_0 port 1 is down",
+    };
+    history.changes.see("critical", &[down], 2000, |_| false);
+    history.changes.see("ok", &[], 3000, |_| false);
+    node.history = Some(Arc::new(history));
+    let all = node.timeline();
+    let findings: Vec<_> = all
+        .iter()
+        .filter_map(|one| Some((one.time?, one.kind, one.rule.as_deref()?, one.subject.as_str())))
+        .collect();
+    assert_eq!(
+        findings,
+        [
+            (2000, "found", "port-down", "mlx5_0:1"),
+            (3000, "resolved", "port-down", "mlx5_0:1")
+        ]
+    );
+    assert!(all.is_sorted_by_key(|one| one.time));
 }
 
 #[test]

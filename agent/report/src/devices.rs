@@ -1,6 +1,10 @@
 //! Every port of the RDMA devices, one line for each.
 
-use std::{collections::BTreeSet, io::Write, net::Ipv6Addr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    net::Ipv6Addr,
+};
 
 use rdma_health_node::{
     Fact, Function, Node, Port,
@@ -52,6 +56,8 @@ pub(super) struct Row<'a> {
     /// The GID that a connection should use; `None` on InfiniBand and if there is none.
     pub(super) gid: Option<Chosen>,
     pub(super) numa_node: &'a Fact<u32>,
+    /// Its number among the adapters that serve the GPUs, from 0; `None` for others.
+    pub(super) rail: Option<usize>,
     /// The switch port that it is connected to, if a daemon saves LLDP announcements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) neighbour: Option<&'a Neighbour>,
@@ -92,6 +98,7 @@ impl<'a> Row<'a> {
         hca: &'a Hca,
         port: Option<Port<'a>>,
         functions: &[Function<'a>],
+        rails: &BTreeMap<&str, usize>,
         allocations: &[Allocation<'a>],
     ) -> Self {
         let kernel = port.map(|port| port.kernel);
@@ -127,6 +134,9 @@ impl<'a> Row<'a> {
                 kind: gid.kind,
             }),
             numa_node: &hca.numa_node,
+            rail: node
+                .link_of(hca)
+                .and_then(|(address, _)| rails.get(address).copied()),
             neighbour: kernel.and_then(|port| node.lldp_neighbour(port)),
             iommu: function.and_then(|function| function.dma.map(DomainType::as_str)),
             physical_function: &hca.physical_function,
@@ -213,6 +223,7 @@ fn address(gid: Ipv6Addr) -> String {
 /// One row for each port and for each device without ports, in order of device and number.
 pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
     let functions = node.functions();
+    let rails = node.rails();
     let allocations = node.allocations();
     let mut hcas: Vec<&Hca> = node.hcas().map(|hca| &**hca).collect();
     hcas.sort_by_key(|hca| numbered(&hca.name));
@@ -224,7 +235,7 @@ pub(super) fn rows(node: &Node) -> Vec<Row<'_>> {
             }
             ports.into_iter().map(move |port| (hca, port))
         })
-        .map(|(hca, port)| Row::new(node, hca, port, &functions, &allocations))
+        .map(|(hca, port)| Row::new(node, hca, port, &functions, &rails, &allocations))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 mod details;
 mod drawing;
 
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 use rdma_health_node::{
     Function, Node,
@@ -31,10 +31,12 @@ struct End<'a> {
     netdevs: Vec<&'a str>,
     /// For a GPU, the name of its best NIC.
     best: Option<&'a str>,
+    /// For a NIC, its number among those that serve the GPUs.
+    rail: Option<usize>,
 }
 
 impl<'a> End<'a> {
-    fn nic(node: &'a Node, function: &'a Function<'a>) -> Self {
+    fn nic(node: &'a Node, function: &'a Function<'a>, rails: &BTreeMap<&str, usize>) -> Self {
         let ports = ports(node, function);
         let states = ports
             .iter()
@@ -45,6 +47,7 @@ impl<'a> End<'a> {
             link: states.collect::<Vec<_>>().join(","),
             netdevs: netdevs(&ports),
             best: None,
+            rail: rails.get(function.address).copied(),
         }
     }
 }
@@ -58,8 +61,10 @@ fn ends<'a>(node: &'a Node, topology: &'a Topology<'a>) -> Vec<End<'a>> {
         link: String::new(),
         netdevs: Vec::new(),
         best: gpu.best_nic.and_then(nic_at).map(Function::subject),
+        rail: None,
     });
-    let nics = topology.nics.iter().map(|nic| End::nic(node, nic));
+    let rails = node.rails();
+    let nics = topology.nics.iter().map(|nic| End::nic(node, nic, &rails));
     gpus.chain(nics).collect()
 }
 
@@ -97,8 +102,9 @@ fn list_virtual_functions(out: &mut impl Write, node: &Node, all: &[Function<'_>
         "\nVirtual functions. Their paths are those of the physical function:"
     )?;
     let head = ["DEVICE", "OF", "NUMA", "IOMMU", "LINK", "NETDEV", "PCI"].map(str::to_owned);
+    let rails = node.rails();
     let row = |function: &Function<'_>| {
-        let end = End::nic(node, function);
+        let end = End::nic(node, function, &rails);
         let physical = function.physical_function().unwrap_or(DASH);
         vec![
             or_dash(&end.name),

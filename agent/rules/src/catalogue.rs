@@ -244,6 +244,11 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
     CATALOGUE.iter().find(|rule| rule.id == id).copied()
 }
 
+/// The rule whose reason in a Kubernetes condition this is: `PortDown`.
+pub fn rule_with_reason(reason: &str) -> Option<&'static Rule> {
+    CATALOGUE.iter().find(|rule| rule.reason() == reason).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -58,7 +58,7 @@ pub mod domain {
     pub mod trend;
 }
 
-pub use catalogue::{CATALOGUE, Domain, Rule, rule};
+pub use catalogue::{CATALOGUE, Domain, Rule, rule, rule_with_reason};
 pub use expectations::{Expectations, LABEL_PREFIX, LabelError, Profile, Thresholds, unnameable_ports};
 pub use finding::{Evidence, Finding, FindingCase, Severity, Subject};
 pub use inputs::Writer;

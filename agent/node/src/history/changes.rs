@@ -79,7 +79,7 @@ impl Change {
     pub fn name(self) -> &'static str {
         match self {
             Self::Found => "found",
-            Self::Severity => "severity changed",
+            Self::Severity => "severity-changed",
             Self::Resolved => "resolved",
         }
     }

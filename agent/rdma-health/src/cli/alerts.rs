@@ -15,11 +15,13 @@ const OTHERS: &str = include_str!("alerts/others.yaml");
 const ELSEWHERE: &str = "helper-.*";
 
 /// The devices and ports of a problem that has several: those of the findings of its domain, because a finding does not name its cause.
-/// A message has no room for more than eight.
-const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"max by (device, port) (rdma_finding{cluster=%q,namespace=%q,\
-    job=%q,node=%q,domain=%q,severity=~'critical|warning',device!=''} or rdma_finding{cluster=%q,namespace=%q,job=%q,node='',\
-    instance=%q,domain=%q,severity=~'critical|warning',device!=''})\" $labels.cluster $labels.namespace $labels.job $labels.node \
-    $labels.domain $labels.cluster $labels.namespace $labels.job $labels.node $labels.domain | query | sortByLabel \"device\" }}\
+/// A message has no room for more than eight. RDMA devices come before the PCI addresses of other functions.
+const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"label_replace(label_replace(max by (device, port) \
+    (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,domain=%q,severity=~'critical|warning',device!=''} or \
+    rdma_finding{cluster=%q,namespace=%q,job=%q,node='',instance=%q,domain=%q,severity=~'critical|warning',device!=''}), \
+    'order', 'a $1', 'device', '(.*)'), 'order', 'b $1', 'device', '([0-9a-f]+:.*)')\" $labels.cluster $labels.namespace \
+    $labels.job $labels.node $labels.domain $labels.cluster $labels.namespace $labels.job $labels.node $labels.domain | query | \
+    sortByLabel \"order\" }}\
     Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
     {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
 

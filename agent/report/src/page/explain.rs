@@ -1,13 +1,14 @@
 //! `/explain/NAME`: why a rule matters, when it is a false alarm, and what to do on each platform.
 
 use rdma_health_diagnosis::{CAUSES, KnownCause, cause};
-use rdma_health_rules::{Rule, rule};
+use rdma_health_rules::{Rule, rule, rule_with_reason};
 
 use super::frame::{badge, foot, head};
 use crate::markup::Markup;
 
-/// The page about a rule or cause with this id; `None` if nothing has it.
-pub fn explanation(id: &str) -> Option<String> {
+/// The page about a rule or cause with this id, or about a rule by its reason in conditions (`PortDown`); `None` if nothing has it.
+pub fn explanation(name: &str) -> Option<String> {
+    let id = rule_with_reason(name).map_or(name, |rule| rule.id);
     let (rule, cause) = (rule(id), cause(id));
     let title = rule.map(|rule| rule.title).or(cause.map(|cause| cause.title))?;
     let mut page = Markup::default();

@@ -5,7 +5,7 @@ use rdma_health_node::{
     Node,
     history::{
         Changes, Since,
-        changes::{Change, Event},
+        changes::Change,
     },
     timeline::Happened,
     words::count_of,
@@ -23,12 +23,6 @@ const EVENTS: usize = 24;
 pub(super) struct Past<'a> {
     node: &'a Node,
     changes: Option<&'a Changes>,
-}
-
-/// One entry of the list of events.
-enum Entry<'a> {
-    Finding(&'a Event),
-    Happened(Happened),
 }
 
 impl<'a> Past<'a> {
@@ -62,54 +56,41 @@ impl<'a> Past<'a> {
 
     /// What happened, newest first. What has no time is left out.
     pub(super) fn events(self, page: &mut Markup, now: u64) {
-        let findings = self.changes.map_or(&[][..], |changes| &changes.events).iter();
-        let happened = self.node.timeline();
-        let happened = happened
-            .into_iter()
-            .filter_map(|one| Some((one.time?, Entry::Happened(one))));
-        let mut all: Vec<_> = findings
-            .map(|event| (event.time, Entry::Finding(event)))
-            .chain(happened)
-            .collect();
-        // Stable: findings of one reading stay in order.
-        all.sort_by_key(|(time, _)| *time);
+        let mut all = self.node.timeline();
+        all.retain(|one| one.time.is_some());
         page.html("<section aria-labelledby=events><h2 id=events>Events</h2>");
         if all.is_empty() {
             page.html("<p class=dim>Nothing happened since the agent has a history of this node.</section>");
             return;
         }
         page.html("<ol reversed>");
-        for (time, entry) in all.iter().rev().take(EVENTS) {
+        for one in all.iter().rev().take(EVENTS) {
             page.html("<li>");
-            match entry {
-                Entry::Finding(event) => finding(page, event),
-                Entry::Happened(happened) => other(page, happened),
+            match &one.rule {
+                Some(rule) => finding(page, one, rule),
+                None => other(page, one),
             }
-            moment(page, *time, now);
-            let message = match entry {
-                Entry::Finding(event) => &event.message,
-                Entry::Happened(happened) => &happened.message,
-            };
-            if !message.is_empty() {
-                page.html("<br><small>").prose(message).html("</small>");
+            if let Some(time) = one.time {
+                moment(page, time, now);
+            }
+            if !one.message.is_empty() {
+                page.html("<br><small>").prose(&one.message).html("</small>");
             }
         }
         page.html("</ol></section>");
     }
 }
 
-fn finding(page: &mut Markup, event: &Event) {
-    let colour = match event.change {
-        Change::Resolved => "ok",
-        Change::Found | Change::Severity => &event.severity,
-    };
-    badge(page, colour, event.change.name());
+fn finding(page: &mut Markup, change: &Happened, rule: &str) {
+    let severity = change.severity.as_deref().unwrap_or_default();
+    let resolved = change.kind == Change::Resolved.name();
+    badge(page, if resolved { "ok" } else { severity }, change.kind);
     page.html("<a href=\"/explain/")
-        .text(&event.rule)
+        .text(rule)
         .html("\"><code>");
-    page.text(&event.rule)
+    page.text(rule)
         .html("</code></a> ")
-        .text(&event.subject)
+        .text(&change.subject)
         .html(" ");
 }
 

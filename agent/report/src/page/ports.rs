@@ -131,6 +131,7 @@ fn facts(page: &mut Markup, row: &Row<'_>) {
         page.html("<small>GID ").text(chosen.words()).html("</small>");
     }
     cell(page, row.pci_address.known().map(String::as_str));
+    small(page, "rail ", row.rail);
     small(page, "NUMA node ", row.numa_node.known());
     small(page, "IOMMU ", row.iommu.as_ref());
 }

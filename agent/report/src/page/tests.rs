@@ -297,6 +297,7 @@ fn every_rule_and_cause_has_a_page_with_its_remedy() {
             "{}",
             rule.id
         );
+        assert_eq!(explanation(&rule.reason()), Some(page), "as in a condition");
     }
     for cause in rdma_health_diagnosis::CAUSES {
         assert!(

@@ -5,7 +5,7 @@ use rdma_health_node::{
     history::Boot,
     iommu::{DomainType, type_path},
     kmsg::EventKind,
-    words::{and_more, count, count_of, duration},
+    words::{and_more, count, count_of, date},
 };
 
 use crate::{
@@ -265,10 +265,10 @@ fn regressed(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         return Vec::new();
     };
     let message = format!(
-        "{}{}: IOMMU passthrough until the boot last seen {} ago, translated now; {}",
+        "{}{}: IOMMU passthrough until the boot last seen at {}, translated now; {}",
         function.title(),
         and_more(changed.count()),
-        duration(node.time.saturating_sub(earlier.last)),
+        date(earlier.last),
         differences(node, earlier)
     );
     let (file, domain) = group_type(&function).unwrap_or_default();

@@ -7,7 +7,7 @@ use rdma_health_node::{
     history::{Boot, Seen},
     pci::Role,
     peers::exceptions,
-    words::{date, duration},
+    words::date,
 };
 
 use crate::{
@@ -49,9 +49,9 @@ fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
     findings.extend(gone(node));
     findings.extend(detached(node).into_iter().map(|(function, seen, boot)| {
         let message = format!(
-            "{} is gone, last seen in this boot, {} ago; {} still holds the PCI function",
+            "{} is gone, last seen in this boot at {}; {} still holds the PCI function",
             place(function.address, seen, boot),
-            duration(node.time.saturating_sub(seen.last)),
+            date(seen.last),
             function.driver.unwrap_or("a driver")
         );
         Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
@@ -98,15 +98,15 @@ fn gone(node: &Node) -> Vec<Draft> {
         }
     }
     let found = lost.into_iter().map(|(identity, (seen, boot))| {
-        let ago = duration(node.time.saturating_sub(seen.last));
         let (when, journal) = if Some(&boot.id) == node.host.boot_id.known() {
             ("in this boot", "0")
         } else {
             ("in an earlier boot", "-1")
         };
         let message = format!(
-            "{} is gone, last seen {when}, {ago} ago",
-            place(identity, seen, boot)
+            "{} is gone, last seen {when} at {}",
+            place(identity, seen, boot),
+            date(seen.last)
         );
         Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
             .fill("ADDRESS", identity)

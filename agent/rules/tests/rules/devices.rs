@@ -320,7 +320,7 @@ fn a_device_that_fell_off_the_bus_is_found_from_history() {
     assert_eq!(of(&gone, &auto(), "device-lost"), ["mlx5_1 critical"]);
     let shown = message(&gone, &auto(), "device-lost");
     assert!(
-        shown.contains("10 min ago") && shown.contains("rail 1"),
+        shown.contains("at 1970-01-01T00:16:40Z") && shown.contains("rail 1"),
         "{shown}"
     );
     // One that the configuration leaves out is still on the bus.

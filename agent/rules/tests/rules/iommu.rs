@@ -101,7 +101,7 @@ fn a_device_that_was_in_passthrough_at_an_earlier_boot_has_regressed() {
     now.history = Some(Arc::new(history.clone()));
     assert_eq!(of(&now, &auto(), "iommu-regressed"), ["mlx5_0 warning"]);
     let message = message(&now, &auto(), "iommu-regressed");
-    assert!(message.contains("3 days ago"), "{message}");
+    assert!(message.contains("last seen at 1970-01-01T00:16:40Z"), "{message}");
     assert!(
         message.contains("5.14.0-503.el9 now") && message.contains("iommu=pt then"),
         "{message}"

@@ -7,7 +7,7 @@ use rdma_health_diagnosis::{
 };
 use rdma_health_node::words::printable;
 use rdma_health_protocol::{Errno, WcStatus};
-use rdma_health_rules::{CATALOGUE, Rule, rule};
+use rdma_health_rules::{Rule, rule, rule_with_reason};
 
 use super::REPEATED;
 use crate::cli::names::{Published, published};
@@ -31,10 +31,9 @@ pub(super) enum Subject {
 
 /// What has a name that this program gives: a cause and a rule may share one.
 fn named(name: &str) -> Vec<Subject> {
-    let reason = CATALOGUE.iter().find(|rule| rule.reason() == name).copied();
     let id = name.to_ascii_lowercase();
     let named = [
-        rule(&id).or(reason).map(Subject::Rule),
+        rule(&id).or_else(|| rule_with_reason(name)).map(Subject::Rule),
         cause(&id).map(Subject::Cause),
         published(name).map(Subject::Published),
     ];
