@@ -74,6 +74,14 @@ impl<T> Default for Worker<T> {
 }
 
 impl<T> Worker<T> {
+    /// Waits until this deadline and not until [`DEADLINE`]: for work that is more than one file.
+    pub fn with_deadline(deadline: Duration) -> Self {
+        Self {
+            deadline,
+            ..Self::default()
+        }
+    }
+
     /// Tries again in another thread while earlier work hangs: after longer and longer times, and after
     /// [`Worker::changed`]. So a path that was repaired is read, although the kernel never answers an earlier reading. For
     /// work that only reads: the order in which the threads end is not known.
@@ -103,7 +111,7 @@ impl<T> Worker<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Does the work in a thread, and waits for it until [`DEADLINE`]. While earlier work hangs, no other is begun, except as
+    /// Does the work in a thread, and waits for it until the deadline. While earlier work hangs, no other is begun, except as
     /// described for [`Worker::retrying`].
     ///
     /// # Errors

@@ -256,10 +256,17 @@ enum Outcome {
     Failed(String),
 }
 
+/// What the proxy of the API server says, also as text, if it cannot reach a pod.
+const NOT_REACHED: &str = "trying to reach service";
+
 /// An error status in words. The API server's has a body of kind `Status`; an agent's is text.
 fn refusal(status: u16, body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = value["message"].as_str().unwrap_or_default();
+    let text = String::from_utf8_lossy(&body[..body.len().min(REASON)]);
+    let text = text.trim();
+    let said = if message.is_empty() { text } else { message };
+    let is_of_agent = value["kind"] != "Status" && !text.contains(NOT_REACHED);
     match status {
         401 if value["kind"] != "Status" => {
             "the agent requires a password (401), which the API server does not forward".into()
@@ -267,11 +274,9 @@ fn refusal(status: u16, body: &[u8]) -> String {
         403 if value["kind"] == "Status" => {
             "you may not get pods/proxy (403): grant verb \"get\" on resource \"pods/proxy\" in the agents' namespace".into()
         }
-        502..=504 | 500 if message.is_empty() => format!("the API server cannot reach the agent ({status})"),
-        _ if message.is_empty() => {
-            let text = String::from_utf8_lossy(&body[..body.len().min(REASON)]).into_owned();
-            format!("the agent answered with status {status}: {text}")
-        }
+        500 | 502..=504 if said.is_empty() => format!("the API server cannot reach the agent ({status})"),
+        502..=504 if !is_of_agent => format!("the API server cannot reach the agent ({status}): {said}"),
+        _ if message.is_empty() => format!("the agent answered with status {status}: {text}"),
         _ => format!("{message} ({status})"),
     }
 }

@@ -71,7 +71,10 @@ impl Node {
                 source: "history",
             }));
         }
-        let changes = self.history.as_ref().map_or(&[][..], |history| &history.changes.events);
+        let changes = self
+            .history
+            .as_ref()
+            .map_or(&[][..], |history| &history.changes.events);
         all.extend(changes.iter().map(|event| Happened {
             time: Some(event.time),
             kind: event.change.name(),

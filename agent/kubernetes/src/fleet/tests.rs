@@ -188,7 +188,7 @@ async fn each_missing_answer_has_its_reason_and_the_others_arrive() {
     assert!(why(2).contains("requires a password"), "{}", why(2));
     assert!(why(3).contains("more than 65536 bytes"), "{}", why(3));
     assert!(
-        why(4).contains("error trying to reach service (503)"),
+        why(4).contains("cannot reach the agent (503): error trying to reach service"),
         "{}",
         why(4)
     );
@@ -222,7 +222,21 @@ fn a_refusal_of_the_api_server_differs_from_one_of_the_agent() {
     assert!(refusal(403, server.as_bytes()).contains("pods/proxy"));
     assert!(refusal(401, b"no").contains("requires a password"));
     assert!(refusal(403, b"no certificate").contains("status 403: no certificate"));
-    assert!(refusal(502, b"").contains("cannot reach the agent"));
+    assert_eq!(refusal(502, b""), "the API server cannot reach the agent (502)");
+    let proxy = "Error trying to reach service: 'dial tcp 10.0.0.1:14791: connect: connection refused'";
+    assert_eq!(
+        refusal(503, proxy.as_bytes()),
+        format!("the API server cannot reach the agent (503): {proxy}")
+    );
+    let server = json!({"kind": "Status", "message": "error dialing backend"}).to_string();
+    assert_eq!(
+        refusal(502, server.as_bytes()),
+        "the API server cannot reach the agent (502): error dialing backend"
+    );
+    assert_eq!(
+        refusal(503, b"no snapshot: too slow\n"),
+        "the agent answered with status 503: no snapshot: too slow"
+    );
 }
 
 #[test]

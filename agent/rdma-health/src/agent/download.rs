@@ -9,7 +9,7 @@ use std::{
 };
 
 use rdma_health_config::Config;
-use rdma_health_file::Worker;
+use rdma_health_file::{Unanswered, Worker};
 use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
@@ -19,20 +19,22 @@ use rdma_health_view::View;
 use rdma_health_web::{Answer, StatusCode};
 use tokio::sync::Mutex;
 
-/// How long the reading of a snapshot waits for the kernel. The server waits ten seconds for the whole answer.
+/// How long the reading of a snapshot waits for the kernel.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long making a snapshot may take. The server waits ten seconds for the whole answer.
+const DEADLINE: Duration = Duration::from_secs(9);
 /// How long a snapshot is served again.
 const FRESH_FOR: Duration = Duration::from_secs(60);
 /// The same if a source did not answer.
 const FRESH_FOR_IF_HUNG: Duration = Duration::from_secs(600);
 
 /// Makes snapshots and keeps the last one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Downloads {
     made: Mutex<Made>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Made {
     worker: Worker<Result<Taken, String>>,
     last: Option<(Instant, Taken)>,
@@ -44,6 +46,15 @@ struct Taken {
     full: Arc<Vec<u8>>,
     anonymous: Arc<Vec<u8>>,
     is_hung: bool,
+}
+
+impl Default for Downloads {
+    fn default() -> Self {
+        let worker = Worker::with_deadline(DEADLINE);
+        Self {
+            made: Mutex::new(Made { worker, last: None }),
+        }
+    }
 }
 
 impl Downloads {
@@ -71,8 +82,11 @@ impl Downloads {
                         &format!("no snapshot: {error}"),
                     );
                 }
-                Err(error) => {
-                    return Answer::text(StatusCode::SERVICE_UNAVAILABLE, &format!("no snapshot: {error}"));
+                Err(Unanswered) => {
+                    return Answer::text(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        &format!("no snapshot: reading the node took longer than {DEADLINE:?}"),
+                    );
                 }
             },
         };

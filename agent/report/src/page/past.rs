@@ -3,10 +3,7 @@
 use rdma_health_diagnosis::Cause;
 use rdma_health_node::{
     Node,
-    history::{
-        Changes, Since,
-        changes::Change,
-    },
+    history::{Changes, Since, changes::Change},
     timeline::Happened,
     words::count_of,
 };
@@ -85,9 +82,7 @@ fn finding(page: &mut Markup, change: &Happened, rule: &str) {
     let severity = change.severity.as_deref().unwrap_or_default();
     let resolved = change.kind == Change::Resolved.name();
     badge(page, if resolved { "ok" } else { severity }, change.kind);
-    page.html("<a href=\"/explain/")
-        .text(rule)
-        .html("\"><code>");
+    page.html("<a href=\"/explain/").text(rule).html("\"><code>");
     page.text(rule)
         .html("</code></a> ")
         .text(&change.subject)

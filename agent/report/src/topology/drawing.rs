@@ -176,10 +176,7 @@ impl<'a> Place<'a> {
         let model = end.function.pci.and_then(model::of).unwrap_or_default();
         let dma = end.function.dma.map_or("", DomainType::as_str);
         let best = end.best.map(|nic| format!("near {nic}")).unwrap_or_default();
-        let rail = end
-            .rail
-            .map(|rail| format!(", rail {rail}"))
-            .unwrap_or_default();
+        let rail = end.rail.map(|rail| format!(", rail {rail}")).unwrap_or_default();
         let state = [end.link.as_str(), dma, &best]
             .into_iter()
             .filter(|text| !text.is_empty());
