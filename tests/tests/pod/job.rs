@@ -100,7 +100,7 @@ pub fn a_job_waits_for_its_device_and_gets_its_settings(stage: &mut Stage) {
     }
 
     // The device is there, but its addresses belong to the node's network namespace.
-    let (phase, [waited, trained]) = run(stage, &pod("job-elsewhere", &address, false, "10s"));
+    let (phase, [waited, trained]) = run(stage, &pod("job-elsewhere", &address, false, "30s"));
     assert_eq!(phase, "Failed", "{waited}\n{trained}");
     assert!(
         waited.contains("RDMA is not ready") && waited.contains("network namespace"),

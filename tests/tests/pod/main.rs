@@ -259,17 +259,20 @@ fn a_link_that_goes_down_becomes_a_condition(stage: &mut Stage) {
 const GRACE: Duration = Duration::from_secs(10);
 
 fn a_killed_helper_changes_nothing(stage: &mut Stage) {
+    let times_up = || {
+        let (_, log) = stage.kubectl(&["-n", NAMESPACE, "logs", &stage.name(), "-c", "agent"]);
+        log.matches("verbs helper up").count()
+    };
     stage.nothing_flips_if_in_time(|| {
+        // More than one on a machine so slow that the helper once did not answer in time.
+        let before = times_up();
         let killed = Instant::now();
         stage.run("pkill -KILL -o -f '^/usr/bin/rdma-health-verbs serve'");
         stage.within("the helper runs again", || {
             (stage.restarts()["verbs"] == 1).then_some(())
         });
         stage.within("the agent uses the new helper", || {
-            let log = stage
-                .kubectl(&["-n", NAMESPACE, "logs", &stage.name(), "-c", "agent"])
-                .1;
-            (log.matches("verbs helper up").count() == 2).then_some(())
+            (times_up() > before).then_some(())
         });
         println!("helper killed: used again after {:.1?}", killed.elapsed());
         killed.elapsed() < GRACE
