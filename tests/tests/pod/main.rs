@@ -200,25 +200,27 @@ fn security_contexts_are_in_force(stage: &mut Stage) {
     );
 }
 
+/// What `check` says in a container: the status, and rule, severity and subject of each finding.
+fn verdict(stage: &Stage, container: &str) -> (Value, Vec<String>) {
+    let report = stage.check(container);
+    let findings = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| {
+            format!(
+                "{} {} {}",
+                finding["rule"], finding["severity"], finding["subject"]
+            )
+        })
+        .collect();
+    (report["status"].clone(), findings)
+}
+
 fn check_in_either_container_gives_the_same_verdict(stage: &mut Stage) {
-    let verdict = |container: &str| {
-        let report = stage.check(container);
-        let findings: Vec<_> = report["findings"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|finding| {
-                format!(
-                    "{} {} {}",
-                    finding["rule"], finding["severity"], finding["subject"]
-                )
-            })
-            .collect();
-        (report["status"].clone(), findings)
-    };
-    let agent = verdict("agent");
+    let agent = verdict(stage, "agent");
     println!("check: {agent:?}");
-    assert_eq!(agent, verdict("verbs"));
+    assert_eq!(agent, verdict(stage, "verbs"));
 }
 
 fn logs_are_readable(stage: &mut Stage) {
@@ -347,6 +349,16 @@ fn a_reboot_with_another_iommu_mode_is_a_regression(stage: &mut Stage) {
             .then_some(())
     });
     stage.running("");
+    // Either container knows the history.
+    for container in ["agent", "verbs"] {
+        stage.within("check names the regression", || {
+            let (_, findings) = verdict(stage, container);
+            findings
+                .iter()
+                .any(|finding| finding.contains("iommu-regressed"))
+                .then_some(())
+        });
+    }
 }
 
 fn uninstalling_leaves_nothing(stage: &mut Stage) {

@@ -75,10 +75,16 @@ impl Firmware {
     /// Versions that the next reset changes: name, running and stored version.
     pub fn pending(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.stored.iter().filter_map(|(name, stored)| {
-            let running = self.running.get(name)?;
-            (running != stored).then_some((name.as_str(), running.as_str(), stored.as_str()))
+            let (running, stored) = (self.running.get(name)?.trim(), stored.trim());
+            let differ = running != stored && is_version(running) && is_version(stored);
+            differ.then_some((name.as_str(), running, stored))
         })
     }
+}
+
+/// Whether it is a version: neither a name (`fw.psid`) nor what drivers write for none (`N/A`, `0.0.0`, nothing).
+fn is_version(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit()) && text.contains(|c: char| matches!(c, '1'..='9'))
 }
 
 impl Source for Devlink {
@@ -273,5 +279,12 @@ mod tests {
         };
         let pending: Vec<_> = firmware.pending().collect();
         assert_eq!(pending, [("fw", "28.39.1002", "28.41.1000")]);
+        for none in ["", "N/A", "0.0.0", " 28.39.1002 "] {
+            let firmware = Firmware {
+                running: versions(&[("fw", "28.39.1002"), ("fw.psid", "MT_0")]),
+                stored: versions(&[("fw", none), ("fw.psid", "MT_1")]),
+            };
+            assert_eq!(firmware.pending().count(), 0, "{none:?}");
+        }
     }
 }

@@ -16,7 +16,11 @@ use rdma_health_report::{self as report, table};
 use rdma_health_rules::Severity;
 use serde::Serialize;
 
-use super::{Output, UNKNOWN, gather::progress, probe::Arguments};
+use super::{
+    Output, UNKNOWN,
+    gather::progress,
+    probe::{Arguments, SOFTWARE},
+};
 use crate::helper::{probe_request, rate_of};
 
 /// Version of the JSON format. New fields do not change it.
@@ -43,6 +47,8 @@ struct Row {
     cells: Vec<Cell>,
     /// What is slow, in words.
     findings: Vec<String>,
+    /// Why nothing is said about its speed.
+    not_judged: Option<&'static str>,
     /// Whether its speed is that of an adapter, which can be judged.
     #[serde(skip)]
     is_hardware: bool,
@@ -132,6 +138,7 @@ fn row(node: &Node, device: &str, number: u8) -> Row {
         numa_node: port.as_ref().and_then(|port| port.hca.numa_node.known().copied()),
         cells: Vec::new(),
         findings: Vec::new(),
+        not_judged: None,
         is_hardware: port.is_some_and(|port| !port.hca.is_software()),
         equals: equals.into_iter().filter(|other| *other != own).collect(),
     }
@@ -164,11 +171,23 @@ fn judge(rows: &mut [Row]) {
         .iter()
         .map(|row| ((row.device.clone(), row.port), row.local()))
         .collect();
-    for row in rows.iter_mut().filter(|row| row.is_hardware) {
-        let Some((own, local)) = row.local() else { continue };
+    for row in rows.iter_mut() {
+        if !row.is_hardware {
+            row.not_judged = Some(SOFTWARE);
+            continue;
+        }
+        let Some((own, local)) = row.local() else {
+            row.not_judged = Some(if row.numa_node.is_some() {
+                "there is no result with the memory of its own NUMA node"
+            } else {
+                "the firmware reports no NUMA node for the device"
+            });
+            continue;
+        };
         let others = row.cells.iter().filter(|cell| cell.memory_node != own);
         let others = others.filter_map(|cell| Some((cell.memory_node, cell.bytes_per_second?)));
-        if let Some((other, best)) = others.max_by(|a, b| a.1.total_cmp(&b.1))
+        let best = others.max_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((other, best)) = best
             && local < SHARE * best
         {
             row.findings.push(format!(
@@ -180,6 +199,9 @@ fn judge(rows: &mut [Row]) {
         let equals = all.iter().filter(|(key, _)| row.equals.contains(key));
         let mut equals: Vec<f64> = equals.filter_map(|(_, local)| Some((*local)?.1)).collect();
         equals.sort_by(f64::total_cmp);
+        if best.is_none() && equals.len() < 2 {
+            row.not_judged = Some("there is no other NUMA node and no two equal ports to compare it with");
+        }
         if equals.len() >= 2
             && let usual = equals[equals.len() / 2]
             && local < SHARE * usual
@@ -250,6 +272,9 @@ fn text(out: &mut impl Write, matrix: &Matrix) -> std::io::Result<()> {
             let paint = report::colour(Severity::Warning);
             writeln!(out, "{paint}slow{paint:#}: {port} has {finding}")?;
         }
+        if let Some(why) = row.not_judged {
+            writeln!(out, "not judged: {port}: {why}")?;
+        }
     }
     Ok(())
 }
@@ -274,6 +299,7 @@ mod tests {
                 })
                 .collect(),
             findings: Vec::new(),
+            not_judged: None,
             is_hardware: true,
             equals: keys.iter().filter(|key| **key != keys[n]).cloned().collect(),
         };
@@ -317,6 +343,8 @@ mod tests {
         software[0].is_hardware = false;
         judge(&mut software);
         assert_eq!(findings(&software), []);
+        assert_eq!(software[0].not_judged, Some(SOFTWARE));
+        assert!(healthy.iter().all(|row| row.not_judged.is_none()));
     }
 
     #[test]

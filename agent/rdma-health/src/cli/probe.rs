@@ -12,9 +12,13 @@ use rdma_health_node::{
     node::Probe,
     words::{printable, write_json},
 };
-use rdma_health_protocol::{Device, HelperError, PortKey, ProbeFailure, ProbeReport, ProbeRequest};
+use rdma_health_protocol::{
+    Device, HelperError, PortKey, ProbeFailure, ProbeReport, ProbeRequest, queue_pairs_for,
+};
 use rdma_health_report as report;
-use rdma_health_rules::{Domain, Finding, Severity, Subject, domain::measured::capacity, judge};
+use rdma_health_rules::{
+    Domain, Expectations, Finding, Severity, Subject, domain::measured::capacity, judge,
+};
 use rdma_health_time::now;
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -27,6 +31,8 @@ use super::{
 };
 use crate::helper::{place, probe_request, rate_of, verbs_fact};
 
+/// Why a device that is implemented in software is not judged.
+pub(super) const SOFTWARE: &str = "a device in software is as fast as the CPU";
 /// `ibv_port_state` of a port that carries traffic.
 const ACTIVE: u8 = 4;
 
@@ -156,6 +162,12 @@ async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyh
     if arguments.output == Output::Json {
         write_json(&mut out, &judged)?;
     } else {
+        for judged in &judged {
+            if let Some(why) = judged.not_judged {
+                let port = printable(&judged.report.path.to_string());
+                writeln!(out, "not judged: {port}: {why}")?;
+            }
+        }
         for finding in judged.iter().flat_map(|judged| &judged.findings) {
             let paint = report::colour(finding.severity);
             let line = format!("{} ({})", finding.message, finding.rule.id);
@@ -176,6 +188,23 @@ fn limit(node: &Node, report: &ProbeReport) -> Option<(u64, &'static str)> {
     (!port.hca.is_software()).then(|| capacity(node, &port))?
 }
 
+/// Why the speed of a port that passed is not judged.
+fn not_judged(node: &Node, report: &ProbeReport, expectations: &Expectations) -> Option<&'static str> {
+    let is_software = node
+        .port(&report.path.from.device, report.path.from.port)
+        .is_some_and(|port| port.hca.is_software());
+    match limit(node, report) {
+        _ if report.failure.is_some() || expectations.bandwidth_gbps.is_some() => None,
+        None if is_software => Some(SOFTWARE),
+        None => Some("the rate of the port could not be read"),
+        Some((capacity, _)) => {
+            let used = report.bandwidth.as_ref()?.queue_pairs;
+            (used < queue_pairs_for(capacity))
+                .then_some("more queue pairs are needed to fill the port (--queue-pairs)")
+        }
+    }
+}
+
 /// A result and what the rules say about it.
 #[derive(Debug, Serialize)]
 struct Judged {
@@ -185,6 +214,8 @@ struct Judged {
     capacity: Option<u64>,
     /// What limits it.
     limited_by: Option<&'static str>,
+    /// Why nothing is said about its speed; `null` if it was judged, or failed.
+    not_judged: Option<&'static str>,
     /// That it is slow. A failure is in the report itself.
     findings: Vec<Finding>,
 }
@@ -204,6 +235,7 @@ impl Judged {
                     Some(_) => Vec::new(),
                     None => findings.iter().filter(is_its).cloned().collect(),
                 },
+                not_judged: not_judged(node, &probe.report, &config.expect),
                 report: probe.report.clone(),
                 capacity,
                 limited_by,

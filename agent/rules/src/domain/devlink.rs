@@ -83,10 +83,14 @@ pub static FIRMWARE_PENDING: Rule = Rule {
 fn firmware_pending(node: &Node, _: &Expectations) -> Vec<Draft> {
     let found = node.physical_devlink_devices().filter_map(|(address, device)| {
         let pending: Vec<_> = device.firmware.known()?.pending().collect();
-        let (_, running, stored) = pending.first()?;
+        let (name, running, stored) = pending.first()?;
         let subject = Subject::device(node.name_of_function(address));
-        let message =
-            format!("{subject} ({address}) runs firmware {running}; the next reset starts {stored}");
+        let what = if matches!(*name, "fw" | "fw.version") {
+            "firmware".to_owned()
+        } else {
+            format!("firmware of {name}")
+        };
+        let message = format!("{subject} ({address}) runs {what} {running}; the next reset starts {stored}");
         let finding = Draft::new(&FIRMWARE_PENDING, subject, message);
         Some(
             pending

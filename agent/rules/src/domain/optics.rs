@@ -2,7 +2,7 @@
 
 use rdma_health_node::{
     Node, Port,
-    transceiver::{Measure, Module},
+    transceiver::{Lane, Measure, Module},
 };
 
 use crate::{
@@ -12,6 +12,10 @@ use crate::{
 
 /// The limit of a module that reports none, in thousandths of a degree: the critical one of sichek for the ports of jobs.
 const HOT: i64 = 75_000;
+/// The lowest alarm that a module can mean, in thousandths of a degree: in a switch or server, every module is warmer than 25 °C.
+const LEAST_ALARM: i64 = 45_000;
+/// A received power at which nothing sends to the lane, in nanowatts: -30 dBm.
+const DARK: i64 = 1_000;
 
 /// `module-hot`.
 pub static MODULE_HOT: Rule = Rule {
@@ -19,8 +23,8 @@ pub static MODULE_HOT: Rule = Rule {
     domain: Domain::Link,
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
     title: "A transceiver is too hot",
-    explanation: "The transceiver has reached its own high-temperature alarm, or 75 °C if it reports no limit (the critical limit that \
-        sichek uses for ports of jobs). Bit errors rise with temperature. At its shutdown limit the module turns off its lasers and the \
+    explanation: "The transceiver has reached its own high-temperature alarm, or 75 °C if it reports none of 45 °C or more (75 °C is the critical \
+        limit that sichek uses for ports of jobs). Bit errors rise with temperature. At its shutdown limit the module turns off its lasers and the \
         link goes down.",
     remedy: Remedy {
         any: "Check fans, air flow and blanking panels at this module, compare it with its neighbours, and clean and reseat it.",
@@ -44,6 +48,7 @@ fn modules(node: &Node) -> impl Iterator<Item = (Port<'_>, &str, &Module)> {
 fn module_hot(node: &Node, _: &Expectations) -> Vec<Draft> {
     let found = modules(node).filter_map(|(port, netdev, module)| {
         let Measure { value, high, .. } = module.temperature?;
+        let high = high.filter(|high| *high >= LEAST_ALARM);
         let limit = high.unwrap_or(HOT);
         if value < limit {
             return None;
@@ -61,7 +66,7 @@ fn module_hot(node: &Node, _: &Expectations) -> Vec<Draft> {
         let whose = if high.is_some() {
             "high alarm of the module"
         } else {
-            "limit, the module has none"
+            "limit, the module has no plausible one"
         };
         Some(identified(finding, module).evidence(whose, degrees(limit)))
     });
@@ -104,7 +109,7 @@ pub static MODULE_LIGHT_LOW: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Only lanes of ACTIVE ports whose module measures light and has limits of its own are judged: a spare port without a \
-        fibre is dark. Copper cables measure nothing.",
+        fibre is dark, and so are the lanes that an Ethernet link of fewer lanes does not use. Copper cables measure nothing.",
     inputs: &[Writer::Hardware, Writer::Fabric],
     judge: module_light_low,
 };
@@ -117,7 +122,10 @@ static NEAR_THE_LIMIT: Exception = Exception {
 fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
     let active = modules(node).filter(|(port, ..)| port.is_active() == Some(true));
     let found = active.filter_map(|(port, netdev, module)| {
-        let lanes = (1..).zip(&module.lanes);
+        let unused = unused_lanes(&port, module);
+        let lanes = (1..)
+            .zip(&module.lanes)
+            .filter(|(_, lane)| !(unused && is_dark(lane)));
         let powers = lanes.flat_map(|(lane, of)| {
             [("receives", of.rx_power), ("sends", of.tx_power)]
                 .map(|(what, power)| Some((lane, what, power?.value, power?.low?)))
@@ -158,6 +166,18 @@ fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(identified(finding, module))
     });
     found.collect()
+}
+
+/// Whether the dark lanes of a module are those that the link does not use: an Ethernet port runs with as many lanes as its speed needs, on
+/// a cable that is split, for example. An InfiniBand port that lost lanes runs with the rest.
+fn unused_lanes(port: &Port<'_>, module: &Module) -> bool {
+    let used = port.rate.known().and_then(|rate| rate.lanes);
+    let dark = module.lanes.iter().filter(|lane| is_dark(lane)).count();
+    port.is_ethernet() && used.is_some_and(|used| used as usize + dark <= module.lanes.len())
+}
+
+fn is_dark(lane: &Lane) -> bool {
+    lane.rx_power.is_some_and(|power| power.value <= DARK)
 }
 
 /// `-3.0 dBm`; `no light` for zero.

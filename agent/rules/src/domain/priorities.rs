@@ -15,15 +15,16 @@ pub static PFC_UNREACHABLE: Rule = Rule {
     title: "Priority flow control is on a priority that no DSCP leads to",
     explanation: "The adapter sorts packets by DSCP (trust dscp), and no DSCP value maps to a priority with priority flow control. RoCE traffic \
         then travels on a priority that drops packets under congestion, whatever traffic class the job sets (NCCL_IB_TC is four times the \
-        DSCP), although flow control looks configured.",
+        DSCP), although flow control looks configured. The same holds for one port without flow control whose equals have it, and for the traffic \
+        class of the job that `check --pid` was given, if another priority has flow control.",
     remedy: Remedy {
         any: "Map the DSCP of RoCE to the lossless priority, or enable flow control on the priority that it maps to, as on the switch.",
         host: "dcb app show dev NETDEV; dcb pfc show dev NETDEV; dcb app add dev NETDEV dscp-prio 26:3; dcb pfc set dev NETDEV prio-pfc all:off 3:on",
         ..Remedy::all("")
     },
-    false_alarms: "Only ACTIVE RoCE ports are judged whose driver reports both tables, with flow control on some priority and DSCP values \
-        mapped. An adapter that sorts by VLAN priority (trust pcp) maps no DSCP values.",
-    inputs: &[Writer::HostRoot, Writer::Fabric],
+    false_alarms: "Only ACTIVE RoCE ports are judged whose driver reports both tables, with DSCP values mapped, and with flow control on some \
+        priority of this port or of most of its equals. An adapter that sorts by VLAN priority (trust pcp) maps no DSCP values.",
+    inputs: &[Writer::HostRoot, Writer::Fabric, Writer::Job],
     judge: pfc_unreachable,
 };
 
@@ -32,12 +33,27 @@ static DIFFERS: Exception = Exception {
     severities: Severities::INFO,
 };
 
-/// The DSCP values that lead to a priority with flow control; `None` if the settings do not say so.
+/// The DSCP values that lead to a priority with flow control; `None` if the adapter does not sort by DSCP, or does not say.
 fn lossless(bridging: &Bridging) -> Option<Vec<u8>> {
     let on = &bridging.pfc.as_ref()?.on;
-    let values = || bridging.dscp.iter().filter(|(_, priority)| on.contains(priority));
-    let decided = !on.is_empty() && !bridging.dscp.is_empty();
-    decided.then(|| values().map(|(value, _)| *value).collect())
+    let values = bridging.dscp.iter().filter(|(_, priority)| on.contains(priority));
+    (!bridging.dscp.is_empty()).then(|| values.map(|(value, _)| *value).collect())
+}
+
+fn has_flow_control(bridging: &Bridging) -> bool {
+    bridging.pfc.as_ref().is_some_and(|pfc| !pfc.on.is_empty())
+}
+
+/// The variables by which a job sets its traffic class.
+const CLASSES: [&str; 3] = ["NCCL_IB_TC", "NVSHMEM_IB_TRAFFIC_CLASS", "UCX_IB_TRAFFIC_CLASS"];
+
+/// The DSCP of the job's RoCE packets, with the setting that says so: the upper six bits of the traffic class.
+fn job_dscp(node: &Node) -> Option<(u8, String)> {
+    let environment = node.job.as_ref()?.environment.known()?;
+    CLASSES.into_iter().find_map(|name| {
+        let class: u8 = environment.get(name)?.trim().parse().ok()?;
+        Some((class >> 2, format!("{name}={class}")))
+    })
 }
 
 fn pfc_unreachable(node: &Node, _: &Expectations) -> Vec<Draft> {
@@ -46,18 +62,29 @@ fn pfc_unreachable(node: &Node, _: &Expectations) -> Vec<Draft> {
         let bridging = node.bridging(port.kernel).filter(|_| is_judged)?;
         Some((bridging, lossless(bridging)?))
     };
+    let job = job_dscp(node);
     let mut found: Vec<_> = node
         .ports()
         .filter_map(|port| {
             let (bridging, values) = settings(&port)?;
-            values.is_empty().then(|| {
-                let message = format!(
-                    "no DSCP of {} leads to a priority with flow control ({})",
-                    Subject::of_port(&port),
-                    numbers(bridging.pfc.as_ref().map_or(&[], |pfc| &pfc.on))
-                );
-                draft(&port, bridging, message)
-            })
+            if !has_flow_control(bridging) {
+                return None;
+            }
+            let on = numbers(bridging.pfc.as_ref().map_or(&[], |pfc| &pfc.on));
+            let subject = Subject::of_port(&port);
+            let message = match &job {
+                _ if values.is_empty() => {
+                    format!("no DSCP of {subject} leads to a priority with flow control ({on})")
+                }
+                Some((dscp, setting)) if !values.contains(dscp) => {
+                    let priority = bridging.dscp.get(dscp).copied().unwrap_or_default();
+                    format!(
+                        "the job sends DSCP {dscp} ({setting}), which leads to priority {priority} on {subject}; flow control is on for {on}"
+                    )
+                }
+                _ => return None,
+            };
+            Some(draft(&port, bridging, message))
         })
         .collect();
     // Finding the equal ports is costly, and most nodes have no such settings.
@@ -76,14 +103,21 @@ fn pfc_unreachable(node: &Node, _: &Expectations) -> Vec<Draft> {
             };
             let differing = other.without.iter().filter_map(|port| {
                 let (bridging, values) = settings(port)?;
+                let own = if values.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    format!("DSCP {}", numbers(&values))
+                };
                 let message = format!(
-                    "{} sends DSCP {} with flow control, {} equal ports DSCP {}",
+                    "{} sends {own} with flow control, {} equal ports DSCP {}",
                     Subject::of_port(port),
-                    numbers(&values),
                     other.share(),
                     numbers(&usual)
                 );
-                (!values.is_empty()).then(|| draft(port, bridging, message).exception(Some(&DIFFERS)))
+                // That flow control is on and leads nowhere is reported already.
+                let is_reported = values.is_empty() && has_flow_control(bridging);
+                let exception = (!values.is_empty()).then_some(&DIFFERS);
+                (!is_reported).then(|| draft(port, bridging, message).exception(exception))
             });
             found.extend(differing);
         }

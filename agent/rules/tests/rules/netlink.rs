@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rdma_health_kernel::recording::{Answer, Question};
-use rdma_health_node::history::History;
+use rdma_health_node::{history::History, process::Process};
 use serde_json::{Value, json};
 
 use super::*;
@@ -124,6 +124,56 @@ fn flow_control_that_no_dscp_reaches_is_reported() {
     assert_eq!(finding.evidence[1].value, "26:4");
     let other = priorities(|n| if n == 2 { entry(24, 3) } else { entry(26, 3) });
     assert_eq!(of(&other, &auto(), "pfc-unreachable"), ["mlx5_2:1 info"]);
+}
+
+#[test]
+fn one_port_without_flow_control_among_equals_that_have_it_is_reported() {
+    let with = |on: &dyn Fn(usize) -> u8| {
+        let app = json!([{"selector": 5, "protocol": 26, "priority": 3}]);
+        let bridging = |n| json!({"ieee": {"pfc": {"pfc-en": on(n)}, "app-table": {"app": app}}});
+        answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {})
+    };
+    let one = with(&|n| if n == 2 { 0 } else { 8 });
+    assert_eq!(of(&one, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
+    let shown = message(&one, &auto(), "pfc-unreachable");
+    assert!(shown.contains("sends nothing with flow control"), "{shown}");
+    assert_eq!(of(&with(&|_| 0), &auto(), "pfc-unreachable"), [""; 0]);
+}
+
+#[test]
+fn the_traffic_class_of_the_named_job_is_compared_with_the_priorities() {
+    let mut node = priorities(|_| json!([{"selector": 5, "protocol": 26, "priority": 3}]));
+    let mut job = |class: &str| {
+        let variables = [("NCCL_IB_TC".to_owned(), class.to_owned())];
+        node.job = Some(Arc::new(Process {
+            pid: 77,
+            name: Fact::Absent,
+            memlock: Fact::Absent,
+            ipc_lock: Fact::Absent,
+            host_network: Fact::Absent,
+            netdevs: Fact::Absent,
+            addresses: Fact::Absent,
+            device_files: Fact::Absent,
+            gids: Fact::Absent,
+            environment: Fact::Known(variables.into()),
+            libraries: Fact::Absent,
+        }));
+        findings(&node, &auto(), "pfc-unreachable")
+    };
+    assert!(
+        job("106").is_empty(),
+        "DSCP 26 and two bits of congestion notification"
+    );
+    let other = job("96");
+    assert!(!other.is_empty());
+    assert!(
+        other[0]
+            .message
+            .contains("the job sends DSCP 24 (NCCL_IB_TC=96), which leads to priority 0"),
+        "{}",
+        other[0].message
+    );
+    assert!(job("no number").is_empty());
 }
 
 const BEGIN: u64 = 1_790_000_000;
