@@ -199,7 +199,8 @@ fn judge(rows: &mut [Row]) {
         let equals = all.iter().filter(|(key, _)| row.equals.contains(key));
         let mut equals: Vec<f64> = equals.filter_map(|(_, local)| Some((*local)?.1)).collect();
         equals.sort_by(f64::total_cmp);
-        if best.is_none() && equals.len() < 2 {
+        let is_measured = row.cells.iter().all(|cell| cell.failure.is_none());
+        if is_measured && best.is_none() && equals.len() < 2 {
             row.not_judged = Some("there is no other NUMA node and no two equal ports to compare it with");
         }
         if equals.len() >= 2
