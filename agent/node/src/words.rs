@@ -21,7 +21,12 @@ pub fn gigabits(bits_per_second: u64) -> String {
 
 /// A measured bandwidth in Gb/s with two decimals, as perftest prints it.
 pub fn bandwidth(bytes_per_second: f64) -> String {
-    format!("{:.2} Gb/s", bytes_per_second * 8e-9)
+    let bits = bytes_per_second * 8.0;
+    if bits >= 1e7 {
+        format!("{:.2} Gb/s", bits / 1e9)
+    } else {
+        format!("{:.2} Mb/s", bits / 1e6)
+    }
 }
 
 /// `1 port`, `3 ports`.

@@ -33,7 +33,7 @@ pub fn write(
     if let Some(bandwidth) = &report.bandwidth {
         write!(
             out,
-            "  {} ({}{}, {} of {} bytes in {})",
+            "  {} ({}{}, {} messages of {} bytes in {})",
             words::bandwidth(bandwidth.bytes_per_second),
             share(bandwidth, capacity),
             words::count_of(u64::from(bandwidth.queue_pairs), "queue pair"),

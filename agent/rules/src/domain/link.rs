@@ -1,5 +1,6 @@
 //! Ports and their links.
 
+mod down_reason;
 mod expected_up;
 mod port_down;
 mod subnet_manager;

@@ -127,6 +127,35 @@ fn flow_control_that_no_dscp_reaches_is_reported() {
 }
 
 #[test]
+fn the_remedy_of_a_port_that_is_down_fits_the_reason_that_its_driver_gives() {
+    let down = |reason: u8| {
+        let state = json!([{"link": 0, "ext-state": reason}]);
+        let node = answering(
+            RAILS,
+            &[("ethtool", "linkstate-get", NETDEVS[2], state)],
+            |tree| {
+                set(tree, "/mlx5_2/ports/1/state", "1: DOWN");
+                set(tree, "/mlx5_2/ports/1/phys_state", "3: Disabled");
+            },
+        );
+        findings(&node, &auto(), "port-down").remove(0)
+    };
+    let without_cable = down(4);
+    assert!(
+        without_cable.message.contains("reason: No cable"),
+        "{}",
+        without_cable.message
+    );
+    assert!(
+        without_cable.remedy.contains("sees no cable"),
+        "{}",
+        without_cable.remedy
+    );
+    assert!(down(9).remedy.contains("too hot"));
+    assert!(!down(77).remedy.contains("too hot"));
+}
+
+#[test]
 fn one_port_without_flow_control_among_equals_that_have_it_is_reported() {
     let with = |on: &dyn Fn(usize) -> u8| {
         let app = json!([{"selector": 5, "protocol": 26, "priority": 3}]);

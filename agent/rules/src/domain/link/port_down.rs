@@ -2,6 +2,7 @@
 
 use rdma_health_node::{
     Node, Port,
+    ethtool::DownReason,
     infiniband::{CLASS, PortCode},
 };
 
@@ -11,6 +12,7 @@ use crate::{
 };
 
 use super::{
+    down_reason,
     expected_up::{ExpectedUp, Why, is_down_with_link},
     subnet_manager::awaits_subnet_manager,
 };
@@ -144,7 +146,7 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             } else if why == Why::OfBothKinds {
                 OF_BOTH_KINDS
             } else {
-                remedy_of(node, &port)
+                remedy_of(node, &port, reason)
             })
             .fill("MLX4_PORT", format!("mlx4_port{}", port.number))
             .fill("LINK_TYPE", format!("LINK_TYPE_P{}", port.number))
@@ -229,13 +231,16 @@ fn missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
 }
 
 /// What to do about a port that is down, by its link layer and driver.
-fn remedy_of(node: &Node, port: &Port<'_>) -> Remedy {
+fn remedy_of(node: &Node, port: &Port<'_>, reason: Option<&DownReason>) -> Remedy {
     const DISABLED: u8 = 3;
     if is_administratively_down(port) {
         return ADMINISTRATIVELY_DOWN;
     }
     if node.is_virtual_machine() && !port.hca.is_software() && is_part_of_adapter(node, port) {
         return OF_THE_PLATFORM;
+    }
+    if let Some(remedy) = reason.and_then(|reason| down_reason::remedy(&reason.reason)) {
+        return remedy;
     }
     // The drivers of Ethernet ports report Disabled for every port without a link.
     let is_switched_off =
