@@ -19,7 +19,7 @@ pub fn gigabits(bits_per_second: u64) -> String {
     }
 }
 
-/// A measured bandwidth in Gb/s with two decimals, as perftest prints it.
+/// A measured bandwidth in Gb/s with two decimals, as perftest prints it; below 10 Mb/s in Mb/s.
 pub fn bandwidth(bytes_per_second: f64) -> String {
     let bits = bytes_per_second * 8.0;
     if bits >= 1e7 {
