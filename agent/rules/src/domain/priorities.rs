@@ -47,7 +47,7 @@ fn has_flow_control(bridging: &Bridging) -> bool {
 /// The variables by which a job sets its traffic class.
 const CLASSES: [&str; 3] = ["NCCL_IB_TC", "NVSHMEM_IB_TRAFFIC_CLASS", "UCX_IB_TRAFFIC_CLASS"];
 
-/// The DSCP of the job's RoCE packets, with the setting that says so: the upper six bits of the traffic class.
+/// The DSCP of the job's RoCE packets, and the setting: the upper six bits of the traffic class.
 fn job_dscp(node: &Node) -> Option<(u8, String)> {
     let environment = node.job.as_ref()?.environment.known()?;
     CLASSES.into_iter().find_map(|name| {
