@@ -275,7 +275,7 @@ fn a_program_names_the_state_of_a_port_that_it_cannot_use() {
     };
     assert_eq!(kinds(&ceph("down")), [K::PortNotActive]);
     assert_eq!(kinds(&ceph("init")), [K::PortInitializing]);
-    // A switch is no port of RDMA.
+    // Of a container, and not of an adapter.
     assert_eq!(kinds("container port 1 is not what we want. state: down"), []);
 }
 
