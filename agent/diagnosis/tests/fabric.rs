@@ -255,3 +255,38 @@ fn the_status_of_a_completion_counts_in_the_line_of_its_heading_too() {
         assert_eq!(kinds(&line), [K::Completion(WcStatus::RetryExcErr)], "{line}");
     }
 }
+
+#[test]
+fn a_subnet_manager_without_a_link_says_so_in_the_log_of_the_system_until_it_has_one() {
+    const DOWN: &str = "Sep 20 18:10:40 ts2 OpenSM[3527]: Entering DISCOVERING state#012\nSep 20 18:10:40 ts2 OpenSM[3527]: SM port is down#012\n";
+    assert_eq!(kinds(DOWN), [K::PortNotActive]);
+    for up in ["SM port is up", "Entering MASTER state", "SUBNET UP"] {
+        let text = format!("{DOWN}Sep 20 18:38:50 ts2 OpenSM[3527]: {up}#012\n");
+        assert_eq!(kinds(&text), [], "{up}");
+    }
+}
+
+#[test]
+fn a_program_names_the_state_of_a_port_that_it_cannot_use() {
+    let ceph = |state: &str| {
+        format!(
+            "2018-03-19 11:02:33.1 7f9d3a4d0e00 -1 Infiniband binding_port  port 1 is not what we want. state: {state})"
+        )
+    };
+    assert_eq!(kinds(&ceph("down")), [K::PortNotActive]);
+    assert_eq!(kinds(&ceph("init")), [K::PortInitializing]);
+    // Of a container, and not of an adapter.
+    assert_eq!(kinds("container port 1 is not what we want. state: down"), []);
+}
+
+#[test]
+fn a_directory_of_devices_that_is_not_there_is_no_device() {
+    for line in [
+        "ERR `/sys/class/infiniband` not found",
+        "error: /dev/infiniband does not exist",
+        "no matching RDMA port for interface eth0",
+    ] {
+        assert_eq!(kinds(line), [K::NoDevice], "{line}");
+    }
+    assert_eq!(kinds("reading /sys/class/infiniband: 8 devices, 0 not found"), []);
+}

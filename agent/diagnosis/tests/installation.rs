@@ -127,3 +127,44 @@ fn a_failure_that_names_nothing_of_rdma_is_not_recognised_unless_work_goes_on() 
         [K::MemlockWarning]
     );
 }
+
+#[test]
+fn a_package_that_dkms_does_not_build_is_a_matter_of_the_host() {
+    const PACKAGE: &str =
+        "Setting up nvidia-peer-memory-dkms (1.2-0) ...\nLoading new nv_peer_mem-1.2 DKMS files...\n";
+    // The peer-memory module, which needs no build any more, whatever stops its build.
+    for end in [
+        "Error! Bad return status for module build on kernel: 5.15.0-88-generic (x86_64)",
+        "Error! Your kernel headers for kernel 5.15.0-88-generic cannot be found at /lib/modules/5.15.0-88-generic/build",
+        "/var/lib/dkms/nv_peer_mem/1.3/build/nv_peer_mem.c:477:15: error: unknown field 'client' specified in initializer",
+        "Error! The directory /var/lib/dkms/nv_peer_mem/1.1/source/ does not appear to have module source located within it. Build halted.",
+    ] {
+        let text = format!("{PACKAGE}{end}");
+        each_is(&[(
+            &text,
+            "kernel-module-build",
+            "load nvidia_peermem, which comes with the driver",
+        )]);
+        assert!(!kinds(&text).contains(&K::PeerMemoryError), "{text}");
+    }
+    each_is(&[
+        (
+            "DKMS make.log for nvidia-peer-memory-1.1 for kernel 4.2.0-27-generic (x86_64)\ncp -rf /Module.symvers .\n\
+             cp: cannot stat '/Module.symvers': No such file or directory",
+            "kernel-module-build",
+            "dkms autoinstall",
+        ),
+        (
+            "make[2]: *** [scripts/Makefile.build:243: /var/lib/dkms/irdma/1.14.33/build/src/main.o] Error 1",
+            "kernel-module-build",
+            "dkms autoinstall",
+        ),
+    ]);
+    // A module of something else.
+    assert_eq!(
+        kinds(
+            "make[2]: *** [scripts/Makefile.build:243: /var/lib/dkms/v4l2loopback/0.12/build/v4l2loopback.o] Error 1"
+        ),
+        [K::Unrecognised]
+    );
+}

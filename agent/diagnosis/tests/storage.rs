@@ -304,3 +304,25 @@ fn a_client_of_lustre_that_goes_on_with_the_other_server_of_a_pair_is_no_alarm()
     let same = other.replace("OST0002", "OST0001");
     assert!(causes(&node, &format!("{lost}{same}")).is_empty());
 }
+
+#[test]
+fn smb_direct_names_the_status_of_a_completion_with_and_without_its_module() {
+    let node = node();
+    for (line, cause) in [
+        (
+            "smb_direct: Recv error. status='local length error (1)' opcode=128",
+            "application-memory",
+        ),
+        (
+            "ksmbd: smb_direct: Recv error. status='local length error (1)' opcode=128",
+            "application-memory",
+        ),
+        // A connection that ended before.
+        ("[  424.1] ksmbd: Failed to send message: -107", "peer-failed"),
+    ] {
+        let found = causes(&node, line);
+        assert_eq!(found.first().map(|cause| cause.id), Some(cause), "{line}");
+    }
+    let sent = "ksmbd: smb_direct: Send completed. status='success (0)', opcode=0";
+    assert!(causes(&node, sent).is_empty());
+}

@@ -126,3 +126,20 @@ fn a_mount_over_rdma_that_is_refused_names_what_is_missing() {
         format!("{mount}$ sudo mount -t nfs -o tcp srv:/a /mnt/a\nmount.nfs: Connection timed out");
     assert!(causes(&node, &over_tcp).is_empty());
 }
+
+#[test]
+fn a_hypervisor_that_cannot_open_vfio_gives_no_function_to_its_guest() {
+    let node = node();
+    for line in [
+        "00:00:01.128000 VFIO: Could not open VFIO Container",
+        "qemu-kvm: failed to open /dev/vfio/12: No such file or directory",
+    ] {
+        let found = causes(&node, line);
+        assert_eq!(
+            found.first().map(|cause| cause.id),
+            Some("device-assignment"),
+            "{line}"
+        );
+    }
+    assert!(causes(&node, "VFIO: opened VFIO container").is_empty());
+}

@@ -213,6 +213,9 @@ const ADAPTER: &[Row] = {
         (&["set_hca_cap", "failed"], Some(ProbeFailed)),
         (&["set_hca_ctrl", "failed"], Some(ProbeFailed)),
         (&["failed to load the driver"], Some(ProbeFailed)),
+        // mlx4 and mthca say so at the end of what stops their start.
+        (&["returned status 0x", ", aborting"], Some(ProbeFailed)),
+        (&["sys_en ddr error"], Some(ProbeFailed)),
         (&["failed to register", "device"], Some(ProbeFailed)),
         (&["failed to add interface"], Some(ProbeFailed)),
         // What an adapter offers no more or not yet.

@@ -2,7 +2,10 @@
 //!
 //! Each driver has its own words for few things: a reset that failed, firmware that does not answer, memory with an error.
 
+mod start;
+
 use crate::event::EventKind;
+use start::has_no_channel;
 
 /// What a driver calls the firmware of its adapter, and the processor that it runs on.
 const FIRMWARE: [&str; 7] = ["fw", "firmware", "mfw", "mcp", "uc", "imp", "heartbeat"];
@@ -127,7 +130,10 @@ pub(super) fn state(lower: &str) -> Option<Option<EventKind>> {
         .filter(|word| !word.is_empty())
         .collect();
     of_memory(&words)
-        .or_else(|| is_unreachable(&words).then_some(Some(EventKind::FirmwareInit)))
+        .or_else(|| {
+            let is_closed = is_unreachable(&words) || has_no_channel(&words);
+            is_closed.then_some(Some(EventKind::FirmwareInit))
+        })
         .or_else(|| (is_failed_attempt(&words) || is_dead(&words)).then_some(Some(EventKind::AdapterHealth)))
         .or_else(|| is_back(&words).then_some(Some(EventKind::Started)))
 }
@@ -269,7 +275,7 @@ fn is_dead(words: &[&str]) -> bool {
         let rest = &words[at + 1..words.len().min(at + 4)];
         let is_silent = rest.windows(2).any(|pair| {
             (pair[0] == "not" || pair[0] == "longer" || pair[0] == "stopped") && ANSWERS.contains(&pair[1])
-        });
+        }) || matches!(rest, ["failed" | "fails", "to", answers] if ANSWERS.contains(answers));
         let is_down = is_fw && matches!(rest, ["down", ..] | ["is", "down", ..]);
         let reports = is_fw
             && any(rest, &["reports", "reported"])
@@ -331,6 +337,7 @@ mod tests {
             "6,1,1,-;ionic 0000:8c:00.0: FW Down: Stopping LIFs",
             "qede 0000:3b:00.0: The MFW is unresponsive",
             "mana 7870:00:00.0: device is dead",
+            "[qed_mcp_cmd_and_union:612(eth0)]MFW failed to respond [cmd 0x0200, param 0x0].",
             "erdma 0000:00:07.0: no response from the firmware",
             "mlx5_core 0000:14:00.0: mlx5_unload_one:1435:(pid 7): firmware does not respond",
         ] {
@@ -339,6 +346,13 @@ mod tests {
         for line in [
             "cxgb4 0000:3b:00.4: could not connect to FW, error -6",
             "be2net 0000:3b:00.0: Failed to communicate with the adapter",
+            "vmw_pvrdma 0000:03:00.1: could not allocate device",
+            "usnic_verbs 0000:0b:00.2: Failed to alloc vnic 0000:0b:00.2 with err -12",
+            "i40iw 0000:3d:00.0: initialization failed for port 1",
+            "hns3 0000:fd:00.1: firmware version query failed -11",
+            "hns3 0000:fd:00.1: Cmd queue init failed",
+            "ionic 0000:8c:00.0: Failed to initialize admin queue: -110",
+            "erdma 0000:00:07.0: failed to create cmdq, ret -12",
         ] {
             assert_eq!(kind(line), EventKind::FirmwareInit.name(), "{line}");
         }
@@ -372,6 +386,14 @@ mod tests {
             "mlx4_core 0000:82:00.0: device was reset successfully",
             "mlx5_core 0000:14:00.0: mlx5_sync_reset_abort_event:437:(pid 8): PCI Sync FW Update Reset Aborted.",
             "cxgb4 0000:3b:00.4: firmware version 1.27.0.0",
+            "bnxt_en 0000:74:00.0: failed to get rom version of the flash",
+            "hns3 0000:7d:00.0: failed to allocate device memory",
+            "ice 0000:18:00.0: failed to init hw stats",
+            "mlx5_core 0000:14:00.0: Failed to start port counters",
+            "bnxt_en 0000:74:00.0 eth0: Failed to initialize hwmon device",
+            "mlx5_core 0000:14:00.0: mlx5e_init_nic_tx: failed to init tc device",
+            "ice 0000:18:00.0: Failed to initialize PTP",
+            "hns3 0000:7d:00.0: port 3 did not start in time",
         ] {
             let kind = kind(line);
             assert!(

@@ -7,7 +7,7 @@
 use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 45] = [
+const ADAPTERS: [&str; 46] = [
     "cxi_core",
     "cxi_ss1",
     "mlx5_core",
@@ -43,6 +43,7 @@ const ADAPTERS: [&str; 45] = [
     "ocrdma",
     "be2net",
     "vmw_pvrdma",
+    "usnic_verbs",
     "ib_core",
     "hns",
     "ib_ipoib",

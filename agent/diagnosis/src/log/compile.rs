@@ -13,6 +13,9 @@ pub(super) const ANCHORS: &[&str] = &[
     "not found",
 ];
 
+/// The header of the GPU's driver: without it, the sources of that driver are not there.
+pub(super) const GPU_HEADER: &str = "nv-p2p.h";
+
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = objects(lower) {
@@ -98,7 +101,9 @@ fn is_of_kernel(lower: &str) -> bool {
         "rdma/ib_cm.h",
         "mlx5/driver.h",
     ];
-    PLACES.iter().any(|place| lower.contains(place)) || has_word_from(lower, "ib_")
+    // DKMS builds modules only, in `/var/lib/dkms/NAME/VERSION/build`.
+    let of_dkms = || lower.contains("/dkms/") && names_package(lower) && !lower.contains(GPU_HEADER);
+    PLACES.iter().any(|place| lower.contains(place)) || has_word_from(lower, "ib_") || of_dkms()
 }
 
 /// Whether a message is about the libraries: their headers, names and functions.
@@ -146,6 +151,10 @@ mod tests {
             ),
             (
                 "/usr/src/ofa_kernel/include/rdma/ib_addr.h:40: error: expected identifier",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "/var/lib/dkms/nv_peer_mem/1.3/build/nv_peer_mem.c:477:15: error: unknown field 'client' specified in initializer",
                 Some(K::DriverNotBuilt),
             ),
             ("/usr/bin/ld: cannot find -libverbs", Some(K::NoLibrary)),

@@ -8,6 +8,14 @@ const WITHIN: u64 = 16;
 /// Modules outside the RDMA stack whose builds use its functions.
 const USERS: [&str; 5] = ["drbd", "lustre", "beegfs", "ksmbd", "nvidia-fs"];
 
+/// What DKMS calls an error although the module is there.
+const IN_PLACE: [&str; 4] = [
+    "is not newer than",
+    "already installed",
+    "already been added",
+    "already exists",
+];
+
 /// The module that the last lines are about.
 #[derive(Debug, Default)]
 pub(super) struct Build {
@@ -42,8 +50,9 @@ impl Build {
             self.skipped = None;
             return None;
         }
-        if row.starts_with("Error! Bad return status for module build") {
-            return Some(format!("{module}: {row}"));
+        if row.starts_with("Error! ") && !IN_PLACE.iter().any(|words| row.contains(words)) {
+            // "kernel:" would be taken for the writer of the line.
+            return Some(format!("{module}: {}", row.replace("kernel: ", "kernel ")));
         }
         if row.starts_with("Module build for kernel") && row.contains("was skipped") && !self.is_built {
             self.skipped = Some((line, format!("{module}: {row}")));
@@ -99,9 +108,15 @@ mod tests {
         assert_eq!(
             read(&failed).0,
             [
-                "drbd-9.2.14-1ppa1~noble1: Error! Bad return status for module build on kernel: 6.14.0-28-generic (x86_64)"
+                "drbd-9.2.14-1ppa1~noble1: Error! Bad return status for module build on kernel 6.14.0-28-generic (x86_64)"
             ]
         );
+        // Whatever DKMS says.
+        let without_headers = [
+            "Loading new nv_peer_mem-1.2 DKMS files...",
+            "Error! Your kernel headers for kernel 6.8.0-40-generic cannot be found at /lib/modules/6.8.0-40-generic/build",
+        ];
+        assert_eq!(read(&without_headers).0.len(), 1);
         let skipped = [
             "Setting up mlnx-ofed-kernel-dkms (24.10.OFED.24.10.1.1.4.1-1) ...",
             "Module build for kernel 6.5.0-41-generic was skipped since the",
@@ -117,6 +132,11 @@ mod tests {
                 "Loading new v4l2loopback-0.12 DKMS files...",
                 "Error! Bad return status for module build on kernel: 6.14.0-28-generic (x86_64)",
             ][..],
+            // It is installed already.
+            &[
+                "Loading new irdma-1.14.33 DKMS files...",
+                "Error! Module version 1.14.33 for irdma.ko is not newer than what is already found in kernel",
+            ],
             // Headers are installed for the kernel that runs.
             &[
                 "Loading new mlnx-ofed-kernel-24.10 DKMS files...",

@@ -3,6 +3,10 @@
 //!
 //! Sources: `OSM_LOG` of opensm, `IBWARN` of libibmad and infiniband-diags in rdma-core.
 
+mod opensm;
+
+pub(super) use self::opensm::is_of_opensm;
+use self::opensm::{is_opensm, opensm};
 use super::{grade, line::number};
 use crate::symptom::SymptomKind::{self as K};
 
@@ -25,6 +29,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "madrpc",
     "umad",
     "do not share",
+    "opensm[",
+    "not what we want",
     "-e- ",
     "-w- ",
 ];
@@ -34,7 +40,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 8] = [
+    let readers: [Reader; 9] = [
         opensm,
         management,
         ibdiagnet,
@@ -43,18 +49,9 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         below_maximum,
         port_state,
         named_state,
+        passed_over,
     ];
     readers.iter().find_map(|read| read(lower))
-}
-
-/// Whether a line is of opensm's log: `Nov 12 09:31:02 112233 [6B7FE700] 0x01 -> umad_receiver: ERR 5411: …`.
-fn is_opensm(lower: &str) -> bool {
-    lower.find("] 0x").is_some_and(|at| {
-        let rest = &lower.as_bytes()[at + 4..];
-        rest.get(..2)
-            .is_some_and(|level| level.iter().all(u8::is_ascii_hexdigit))
-            && rest.get(2..6) == Some(b" -> ")
-    })
 }
 
 /// Whether a line is of a tool that sends management packets.
@@ -70,54 +67,6 @@ pub(crate) fn is_of_tools(lower: &str) -> bool {
         "query sa failed",
     ];
     is_opensm(lower) || TOOLS.iter().any(|tool| lower.contains(tool))
-}
-
-/// opensm's errors by what they are about; their numbers differ between its versions.
-fn opensm(lower: &str) -> Option<(K, usize)> {
-    if !is_opensm(lower) {
-        return None;
-    }
-    let at = lower.find(" -> ")? + " -> ".len();
-    let text = &lower[at..];
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let kind = if has(&["duplicate", "zero node guid", "zero port guid"]) && text.contains("guid") {
-        K::GuidDuplicated
-    } else if text.contains("sm port is down") {
-        K::PortNotActive
-    } else if has(&[
-        "do not share",
-        "do not have any shared pkeys",
-        "p_key base mismatch",
-    ]) || has(&["not in partition", "both limited p_keys"])
-        || has(&["bad p_key"])
-    {
-        K::PkeyMissing
-    } else if has(&[
-        "link integrity threshold reached",
-        "buffer overrun threshold reached",
-        "flow control update watchdog",
-    ]) {
-        // Traps of switches and adapters.
-        K::LinkDegraded
-    } else if has(&["mcmr_", "mgid", "multicast group", "mgrp"]) && text.contains("err ") {
-        K::JoinRefused
-    } else if has(&[
-        "unable to register class",
-        "bind failed",
-        "unable to open port",
-        "failed to bind",
-    ]) || has(&["umad_open_port", "error exit"])
-    {
-        K::ManagerNotStarted
-    } else if text.contains("recv error on mad") && text.contains("input/output error") {
-        // The management device of an adapter that was removed, or reset.
-        K::DeviceGone
-    } else if has(&["timeout", "completed in error", "completed with error"]) && text.contains("err ") {
-        K::PeerUnreachable
-    } else {
-        return None;
-    };
-    Some((kind, at))
 }
 
 /// What libibmad and the tools above it report of management packets: no node answers, or they cannot be sent from here.
@@ -320,6 +269,33 @@ fn named_state(lower: &str) -> Option<(K, usize)> {
     // A port that a program leaves out has not failed.
     let is_left_out = ["skip", "ignor"].iter().any(|word| lower.contains(word));
     (!is_left_out && lower[..at].contains("state ") && grade::fails(&lower[..at])).then_some((kind, at))
+}
+
+/// A port that a program looked at and cannot use, by its state in the words of `ibv_port_state_str`: ceph's `port 1 is not what we want. state: down`.
+fn passed_over(lower: &str) -> Option<(K, usize)> {
+    const UNUSABLE: [&str; 6] = [
+        "not what we want",
+        "cannot be used",
+        "can't be used",
+        "not usable",
+        "is not ready",
+        "expected active",
+    ];
+    const NAMES: [&str; 7] = ["infiniband", "rdma", "verbs", "roce", "mlx5", "mlx4", "bnxt_re"];
+    let is_unusable = || UNUSABLE.iter().any(|words| lower.contains(words));
+    let begin = lower.find("port ").filter(|_| is_unusable())?;
+    if !NAMES.iter().any(|name| lower.contains(name)) {
+        return None;
+    }
+    let at = begin + lower[begin..].find("state")?;
+    let word = lower[at + "state".len()..]
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .find(|word| !matches!(*word, "" | "is"))?;
+    match word {
+        "down" | "disabled" | "polling" => Some((K::PortNotActive, begin)),
+        "init" | "initializing" | "armed" => Some((K::PortInitializing, begin)),
+        _ => None,
+    }
 }
 
 fn port_state(lower: &str) -> Option<(K, usize)> {

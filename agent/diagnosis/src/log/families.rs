@@ -14,7 +14,7 @@ mod tools;
 use std::sync::LazyLock;
 
 use super::{
-    attach, cluster, codes, compile, components, fabric, grammar,
+    attach, cluster, codes, compile, components, fabric, grammar, install,
     line::number,
     operator,
     phrases::{Occurrence, Phrases},
@@ -302,6 +302,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| codes::find(lower))
         .or_else(|| cluster::unload(lower))
         .or_else(|| compile::find(lower))
+        // What is not built has reported nothing yet.
+        .or_else(|| built_by_dkms(lower))
         .or_else(|| services::find(lower))
         // The failed attachment says more than what a plugin did not find for it.
         .or_else(|| attach::find(lower))
@@ -331,6 +333,12 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| components::find(lower))
         .or_else(|| operator::find(lower))
         .or_else(|| pods::find(lower))
+}
+
+/// A module of the RDMA stack that DKMS does not build, by its path.
+fn built_by_dkms(lower: &str) -> Option<(K, usize)> {
+    let is_path = lower.contains("/dkms/") && !lower.contains(compile::GPU_HEADER);
+    is_path.then(|| install::build(lower)).flatten()
 }
 
 /// Whether a phrase is in a line. A short one must not be a part of a longer word: `no sm` is not in `no SMC devices`.

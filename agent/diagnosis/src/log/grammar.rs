@@ -12,7 +12,7 @@ mod unregistered;
 pub(crate) use self::sockets::is_of_socket;
 use self::{
     asserted::asserted,
-    devices::{no_device, no_gid, not_found},
+    devices::{no_device, no_directory, no_gid, not_found},
     unregistered::unregistered,
 };
 pub(super) use self::{
@@ -79,8 +79,9 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 26] = [
+    let readers: [Reader; 27] = [
         no_device,
+        no_directory,
         asserted,
         only_tcp,
         no_gid,

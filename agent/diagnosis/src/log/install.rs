@@ -144,8 +144,11 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
         "mlnx_add_kernel_support",
         "mlnxofedinstall",
     ];
-    const FAILS: [&str; 10] = [
+    const FAILS: [&str; 12] = [
         "make.log",
+        // make and DKMS's own files.
+        "] error ",
+        "dkms.conf does not exist",
         "undefined!",
         "error:",
         "bad return status",

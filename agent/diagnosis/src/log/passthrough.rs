@@ -115,6 +115,9 @@ fn of_vfio(lower: &str) -> Option<usize> {
     if lower.contains("devicemanager(vfio") {
         return Some(at);
     }
+    if is_not_opened(lower) {
+        return Some(at);
+    }
     let written = lower.contains("drivers/vfio-pci/") && FAILURES.iter().any(|word| lower.contains(word));
     if written {
         return Some(at);
@@ -127,6 +130,27 @@ fn of_vfio(lower: &str) -> Option<usize> {
         .iter()
         .find_map(|label| after(&lower[at..], label).filter(|rest| is_function(rest)))?;
     FAILURES.iter().any(|word| of_device.contains(word)).then_some(at)
+}
+
+/// A hypervisor got no container or group of VFIO at all: `VFIO: Could not open VFIO Container`, `failed to open /dev/vfio/42: …`.
+fn is_not_opened(lower: &str) -> bool {
+    const OBJECTS: [&str; 3] = ["vfio container", "vfio group", "/dev/vfio/"];
+    const FAILS: [&str; 6] = [
+        "could not open",
+        "failed to open",
+        "cannot open",
+        "unable to open",
+        "failed to get",
+        "error opening",
+    ];
+    OBJECTS.iter().any(|object| {
+        let before = lower.find(object).map(|at| &lower[..at]);
+        before.is_some_and(|before| {
+            let before = before.trim_end_matches([' ', '\'', '"']);
+            let before = before.strip_suffix(" the").unwrap_or(before);
+            FAILS.iter().any(|words| before.ends_with(words))
+        })
+    })
 }
 
 /// What libvirt and Xen say of a device by its address: `PCI device 0000:3b:00.2 is in use by driver QEMU, domain vm2`, `Failed to add driver
@@ -238,6 +262,8 @@ mod tests {
             "failed to add driver 'vfio-pci' to driver_override interface of pci device '0000:1b:10.6': permission denied",
             "failed to bind pci device '0000:3b:00.2' to vfio-pci: no such device",
             "libxl__device_pci_assignable_add: pci device 3b:00.2 does not exist",
+            "vfio: could not open vfio container",
+            "error: failed to open /dev/vfio/42: permission denied",
             "cannot bind 0000:81:00.2 to vfio",
             "task error: cannot prepare pci pass-through, iommu not present",
             "server_error(network_sriov_insufficient_capacity, [ opaqueref:cb14 ])",

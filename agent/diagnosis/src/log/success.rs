@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use self::ports::Ports;
 use super::{
-    components,
+    components, fabric,
     grade::{Level, level},
     line::number,
     phrases::Phrases,
@@ -35,6 +35,8 @@ enum Success {
     Transport,
     /// Open MPI goes on without datagrams outside of MPI, for which it has other ways.
     NoDatagrams,
+    /// opensm has an active port, and may have configured the fabric.
+    Subnet,
     /// The program is set up and does its work.
     Served,
     /// perftest goes on with the MTU of the port.
@@ -81,6 +83,9 @@ const WORDS: &[(&str, Success)] = &[
     // NCCL.
     ("net/ib : using [", Success::Transport),
     ("using network ib", Success::Transport),
+    ("sm port is up", Success::Subnet),
+    ("entering master state", Success::Subnet),
+    ("subnet up", Success::Subnet),
     ("will ignore the \"ud\" oob component", Success::NoDatagrams),
     ("changing to active mtu", Success::LowerMtu),
     ("hello world", Success::Started),
@@ -137,6 +142,8 @@ pub(super) struct Successes {
     finished: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
+    /// The subnet manager has an active port.
+    subnet: Option<u64>,
     /// A tool listed an active port.
     pub(super) active_port: bool,
     ports: Ports,
@@ -173,6 +180,8 @@ impl Successes {
                 Some((_, Success::GpuMemory)) => self.gpu_memory = Some(line),
                 Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
                 Some((_, Success::Transport)) => self.transport = Some(line),
+                Some((_, Success::Subnet)) if fabric::is_of_opensm(lower) => self.subnet = Some(line),
+                Some((_, Success::Subnet)) => {}
                 Some((_, Success::NoDatagrams)) => self.no_datagrams = Some(line),
                 Some((_, Success::Served)) => self.served = Some(line),
                 Some((_, Success::LowerMtu)) => self.lower_mtu = Some(line),
@@ -259,6 +268,8 @@ impl Successes {
             {
                 true
             }
+            // The subnet manager waited for the link.
+            K::PortNotActive if symptom.text.contains("SM port is down") => before(self.subnet),
             K::PortNotActive => {
                 self.active_port && self.ports.are_unused() && symptom.grade == Grade::Degraded
             }

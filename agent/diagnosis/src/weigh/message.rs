@@ -467,8 +467,25 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     ]
     .iter()
     .any(|words| text.contains(words));
-    let is_container = case.containers && !text.contains("dkms") && !of_installer;
-    scales.next_step = Some(if is_of_build(&text) {
+    // DKMS builds on a host; a container installs modules that its image has, or builds them with the installer.
+    let of_host = ["dkms", "status for module build", "module.symvers"]
+        .iter()
+        .any(|words| text.contains(words));
+    let of_peer_memory = [
+        "nv_peer_mem",
+        "nvidia-peer-memory",
+        "nv-peer-mem",
+        "peer_memory_client",
+    ]
+    .iter()
+    .any(|name| text.contains(name));
+    let is_container = case.containers && !of_host && !of_installer;
+    scales.next_step = Some(if of_peer_memory {
+        "nv_peer_mem is built against the sources of the NVIDIA driver and of MLNX_OFED or DOCA-OFED: install both for the kernel that runs first, then build it again \
+        (dkms autoinstall) and read the first error in its make.log. From driver 470 on, nothing has to be built: remove the package and load \
+        nvidia_peermem, which comes with the driver (modprobe nvidia_peermem)."
+            .into()
+    } else if is_of_build(&text) {
         "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
         missing or has other arguments. Build against the headers of the stack that is loaded (the kernel's, or /usr/src/ofa_kernel/default of MLNX_OFED and DOCA), with a \
         release of the module that supports it; the release notes of the module name the kernels and stacks."

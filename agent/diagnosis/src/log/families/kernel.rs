@@ -101,6 +101,18 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["unable to find a match: kernel-"], K::DriverNotBuilt),
     (&["cannot stat", "module.symvers"], K::DriverNotBuilt),
+    // mana: the firmware of the host did not accept a message.
+    (&["failed to send mana message"], K::CommandRefused),
+    (&["hwc: failed hw_channel"], K::CommandRefused),
+    // DPDK's drivers of other makers: `ice_dev_init(): Failed to initialize HW`, `eth_ena_dev_init(): Failed to init ENA device`.
+    (&["dev_init(): failed to init"], K::AdapterNotStarted),
+    // The driver gave sysfs a name twice: it does not fit this kernel.
+    (
+        &["cannot create duplicate filename", "/infiniband"],
+        K::AdapterNotStarted,
+    ),
+    (&["skipping linkcontrol sysfs info"], K::AdapterNotStarted),
+    (&["failed to create /sys/class/infiniband"], K::AdapterNotStarted),
     (&["failed loading kernel module"], K::ModuleMissing),
     (&["could not unload nvidia driver kernel modules"], K::ModuleInUse),
     (&["storage modules are loaded", "reload"], K::ModuleInUse),

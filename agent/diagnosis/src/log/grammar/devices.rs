@@ -7,7 +7,9 @@ use crate::{
 
 /// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.
 pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
-    const NOUNS: [&str; 12] = [
+    const NOUNS: [&str; 14] = [
+        "port",
+        "ports",
         "device",
         "devices",
         "hca",
@@ -54,9 +56,12 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         let of_rdma = words().take(noun + 1).any(|word| OF_RDMA.contains(&word));
         let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
         // `no active RDMA device`, `Found 0 HCAs`.
-        let is_usable = words()
-            .take(noun)
-            .any(|word| matches!(word, "active" | "usable" | "available" | "suitable"));
+        let is_usable = words().take(noun).any(|word| {
+            matches!(
+                word,
+                "active" | "usable" | "available" | "suitable" | "matching" | "compatible" | "eligible"
+            )
+        });
         let is_counted = lower[..found].trim_end().ends_with("found");
         // `0 HCAs found:` is all that ibv_devinfo prints.
         let is_list = is_there && lower[found..].starts_with("0 hca");
@@ -65,7 +70,10 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         } else {
             is_there || is_usable
         };
-        if of_rdma && is_none {
+        // That a port is not active says that it is there.
+        let is_port = words().nth(noun).is_some_and(|word| word.starts_with("port"));
+        let is_inactive = is_port && lower[found..].contains("active");
+        if of_rdma && is_none && !is_inactive {
             return Some((K::NoDevice, found));
         }
     }
@@ -146,6 +154,30 @@ fn places<'a>(lower: &'a str, words: &'a [&str]) -> impl Iterator<Item = usize> 
             .match_indices(*word)
             .map(|(at, _)| at)
             .filter(|at| *at == 0 || !is_word(lower.as_bytes()[at - 1]))
+    })
+}
+
+/// A directory of RDMA devices that does not exist: "`/sys/class/infiniband` not found", `/dev/infiniband does not exist`.
+pub(super) fn no_directory(lower: &str) -> Option<(K, usize)> {
+    const DIRECTORIES: [&str; 4] = [
+        "/sys/class/infiniband_verbs",
+        "/sys/class/infiniband",
+        "/dev/infiniband",
+        "/sys/class/infiniband_mad",
+    ];
+    const MISSING: [&str; 6] = [
+        "not found",
+        "is not found",
+        "does not exist",
+        "doesn't exist",
+        "is missing",
+        "not present",
+    ];
+    DIRECTORIES.iter().find_map(|directory| {
+        let at = lower.find(directory)?;
+        let rest = lower[at + directory.len()..].trim_start_matches(['/', '`', '\'', '"', ' ', ':']);
+        let is_missing = MISSING.iter().any(|words| rest.starts_with(words));
+        is_missing.then_some((K::NoDevice, at))
     })
 }
 

@@ -249,6 +249,9 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
         SymptomKind::ModuleMissing
     } else if foreign::binds_to_no_device(lower, errno) {
         SymptomKind::AddressUnresolved
+    } else if errno == Some(Errno::ENOTCONN) && ["send", "write"].iter().any(|word| lower.contains(word)) {
+        // The connection had ended before.
+        SymptomKind::PeerClosed
     } else {
         errno.map_or(SymptomKind::Unrecognised, SymptomKind::of_call)
     };
