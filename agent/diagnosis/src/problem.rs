@@ -103,13 +103,19 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
     devices.into_iter().map(of).collect()
 }
 
-/// The domain of a cause: that of the rule with its name, otherwise of its most fundamental rule. It does not depend on the
-/// findings of the moment. `None` for a cause without rules, whose problems have the domain of their findings.
+/// The domain of a cause: that of the rule with its name, otherwise of most of its rules, and of the most fundamental one if that is undecided.
+/// It does not depend on the findings of the moment. `None` for a cause without rules, whose problems have the domain of their findings.
 pub fn domain_of(id: &str) -> Option<Domain> {
     match cause(id) {
         Some(known) => {
             let named = known.rules.iter().find(|rule| rule.id == id);
-            named.or(known.rules.first()).map(|rule| rule.domain)
+            let domains = known.rules.iter().map(|rule| rule.domain);
+            // The last of the greatest, so that the first rule wins.
+            let most = domains
+                .clone()
+                .rev()
+                .max_by_key(|domain| domains.clone().filter(|other| other == domain).count());
+            named.map(|rule| rule.domain).or(most)
         }
         None => rule(id).map(|rule| rule.domain),
     }

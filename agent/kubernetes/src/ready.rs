@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rdma_health_config::{Alias, Config};
 use rdma_health_node::{Port, node::Probe, pattern, words::count};
-use rdma_health_rules::{Expectations, Finding, Profile, Severity};
+use rdma_health_rules::{Expectations, Finding, Profile, Severity, Subject, domain::gids::GID_MISSING};
 use rdma_health_view::View;
 
 use super::{
@@ -200,24 +200,29 @@ fn needed<'a>(view: &'a View, expected: &[String]) -> Result<Vec<Port<'a>>, Read
     Ok(needed)
 }
 
-/// Why a port cannot be addressed, if so.
+/// Why a port cannot be addressed, if so. Which GIDs a port needs depends on the others (IPv6 only, a frontend, virtual functions that do
+/// the work), and the rule knows it: without a finding there is no fault.
 fn no_gid(port: &Port<'_>, view: &View) -> Option<Readiness> {
-    let Some(gids) = port.gids() else {
-        let message = format!("the GIDs of {port} could not be read");
-        return Some(Readiness::Unknown("FactsUnread", message));
+    let subject = Subject::of_port(port);
+    let is_missing = |finding: &&Finding| {
+        finding.rule.id == GID_MISSING.id
+            && finding.severity >= Severity::Warning
+            && finding.subject == subject
     };
-    let addressed = if port.is_ethernet() && !port.is_iwarp() {
-        port.routable_gid().is_some()
-    } else {
-        !gids.is_empty()
-    };
-    (!addressed).then(|| {
-        Readiness::Fault(Fault {
-            reason: "GidMissing".into(),
-            message: format!("{port} has no GID that a connection could use"),
-            since: since_of(port, view),
-        })
-    })
+    if let Some(finding) = view.verdict.findings.iter().find(is_missing) {
+        return Some(Readiness::Fault(Fault::of(finding, 0, view)));
+    }
+    match port.gids() {
+        None => {
+            let message = format!("the GIDs of {port} could not be read");
+            Some(Readiness::Unknown("FactsUnread", message))
+        }
+        Some([]) => {
+            let message = format!("{port} has no GID");
+            Some(Readiness::Unknown("GidMissing", message))
+        }
+        Some(_) => None,
+    }
 }
 
 /// Since when something has been wrong with a port.

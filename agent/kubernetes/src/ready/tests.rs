@@ -118,10 +118,34 @@ fn true_needs_a_gid_and_a_successful_probe_of_every_active_port() {
     let (status, reason, _) = ready(&view, &later, &aggregate()).unwrap();
     assert_eq!((status, reason.as_str()), (Status::Unknown, "ProbesStale"));
 
-    // A port without a usable GID.
+    // A port without a GID is a fault if the rule finds one.
     let mut without = view.clone();
     gids(&mut without, &Fact::Known(Vec::new()));
+    assert_eq!(
+        says(&without, &aggregate()),
+        (Status::Unknown, "GidMissing".into())
+    );
+    let mut finding = judge(&without.node, &Expectations::default()).findings.remove(0);
+    finding.rule = &GID_MISSING;
+    finding.severity = Severity::Warning;
+    finding.subject = Subject::of_port(&without.node.active_ports().next().unwrap());
+    Arc::make_mut(&mut without.verdict).findings.push(finding);
     assert_eq!(says(&without, &aggregate()), (Status::False, "GidMissing".into()));
+}
+
+#[test]
+fn a_gid_that_no_rule_objects_to_is_no_fault() {
+    let mut view = healthy();
+    let mut gid = view
+        .node
+        .active_ports()
+        .find_map(|port| port.routable_gid().cloned())
+        .unwrap();
+    for address in ["fd00::1", "fe80::1"] {
+        gid.gid = address.parse().unwrap();
+        gids(&mut view, &Fact::Known(vec![gid.clone()]));
+        assert_eq!(says(&view, &aggregate()).0, Status::True, "{address}");
+    }
 }
 
 #[test]
