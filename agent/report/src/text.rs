@@ -167,7 +167,7 @@ pub fn headline(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()
     )
 }
 
-/// The numbers of findings and the first cause, without a line end.
+/// The numbers of problems, as people count them, and the first cause, without a line end.
 pub(crate) fn outcome(report: &Report<'_>) -> String {
     let Report {
         verdict, diagnosis, ..
@@ -183,7 +183,7 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
     let unrecognised = diagnosis.log.as_ref().map_or(0, |log| log.unrecognised);
     let mut parts = Vec::new();
     if critical > 0 {
-        parts.push(count(critical, "critical finding"));
+        parts.push(count(critical, "critical problem"));
     } else if let Some(why) = &verdict.unknown_because {
         parts.push(printable(why));
     }

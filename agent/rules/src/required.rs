@@ -10,12 +10,12 @@ pub fn unread_of(node: &Node, domain: Domain) -> Option<String> {
         Domain::Iommu => iommu_mode(node),
         Domain::Gids => gids(node),
         Domain::Limits => memlock(node),
+        Domain::Link => port_state(node),
         Domain::Kernel
         | Domain::Pci
         | Domain::Modules
         | Domain::Sriov
         | Domain::GpuDirect
-        | Domain::Link
         | Domain::Network
         | Domain::Probe
         | Domain::Reading => None,
@@ -36,6 +36,16 @@ fn iommu_mode(node: &Node) -> Option<String> {
             function.title()
         ))
     })
+}
+
+/// Every kernel has the state of each port.
+fn port_state(node: &Node) -> Option<String> {
+    let port = node.ports().find(|port| port.state.known().is_none())?;
+    let why = port.state.unread().map_or_else(
+        || format!("{} is missing", port.file("state")),
+        ToString::to_string,
+    );
+    Some(format!("the state of {port} could not be read: {why}"))
 }
 
 fn gids(node: &Node) -> Option<String> {

@@ -356,3 +356,15 @@ fn what_controls_nvswitches_is_not_for_jobs() {
     assert_eq!(of(&of_efa, &auto(), "port-down"), [""; 0]);
     assert_eq!(of(&of_efa, &auto(), "rdma-modules-missing"), [""; 0]);
 }
+
+#[test]
+fn a_port_whose_state_is_unknown_leaves_the_node_unjudged() {
+    let verdict = |change: &dyn Fn(&mut Tree)| judge(&node("h100-connectx7", change), &auto());
+    assert_eq!(verdict(&|_| ()).unknown_because, None);
+    let unread = verdict(&|tree| {
+        let file = path(tree, "/mlx5_3/ports/1/state");
+        assert!(tree.remove(&file));
+    });
+    let why = unread.unknown_because.unwrap();
+    assert!(why.contains("the state of mlx5_3"), "{why}");
+}
