@@ -254,6 +254,7 @@ impl LogReader {
                 }
             }
         }
+        settings::settle(&mut self.log);
         let kind = self.style.kind();
         if self.source.is_source() {
             self.log.document = true;

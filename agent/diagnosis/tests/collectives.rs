@@ -30,8 +30,79 @@ fn all(text: &str) -> Vec<K> {
 }
 
 #[test]
+fn the_source_file_of_a_message_says_that_it_is_about_rdma() {
+    for (line, expected) in [
+        (
+            "RuntimeError: In operator() at tensorpipe/common/ibv.h:172 \"\": Cannot allocate memory",
+            Some(K::NoMemory),
+        ),
+        (
+            "  what():  [enforce fail at gloo/transport/ibverbs/device.cc:118] devices->size() > 0. 0 vs 0. No devices found",
+            Some(K::NoDevice),
+        ),
+        (
+            "W0417 03:25:46.8 102786 42 src/brpc/rdma/rdma_endpoint.cpp:571] Fail to read Hello Message from client: Got EOF",
+            Some(K::PeerClosed),
+        ),
+        (
+            "pyverbs.pyverbs_error.PyverbsUserError: Failed to find device mlx5_9",
+            Some(K::NoDevice),
+        ),
+        (
+            "[enforce fail at gloo/transport/tcp/device.cc:118] No devices found",
+            None,
+        ),
+        (
+            "W0417 03:25:46.8 102786 42 src/brpc/input_messenger.cpp:571] Fail to read: Got EOF",
+            None,
+        ),
+        ("camera.Error: Failed to find device video_9", None),
+    ] {
+        let kinds = all(line);
+        assert_eq!(
+            kinds.first().copied().filter(|kind| *kind != K::Unrecognised),
+            expected,
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_help_text_is_read_below_the_rank_of_each_line() {
+    const TEXT: [&str; 3] = [
+        "The InfiniBand retry count between two MPI processes has been",
+        "exceeded.  \"Retry count\" is defined in the InfiniBand spec 1.2",
+        "(section 12.7.38):",
+    ];
+    for tag in ["", "[1,3]<stderr>:", "[prterun-n1-7@1,3]<stderr>: "] {
+        let log = TEXT.map(|line| format!("{tag}{line}\n")).concat();
+        assert_eq!(primary(&log), [K::Completion(WcStatus::RetryExcErr)], "{log}");
+    }
+}
+
+#[test]
+fn a_library_that_old_versions_of_nccl_do_without_is_no_failure() {
+    let log = read("n1:890:890 [0] misc/ibvwrap.cu:60 WARN Failed to open libibverbs.so[.1]\n");
+    assert!(
+        log.symptoms
+            .iter()
+            .all(|symptom| symptom.grade <= Grade::Degraded)
+    );
+}
+
+#[test]
+fn what_a_call_should_have_returned_is_no_success() {
+    let log = read("  PML add procs failed\n  --> Returned \"Not found\" (-13) instead of \"Success\" (0)\n");
+    assert!(log.others > 0, "{log:?}");
+}
+
+#[test]
 fn messages_of_each_library_show_their_failure() {
     for (line, kind) in [
+        (
+            "Warning: no habanalabs network interfaces were detected",
+            K::NoDevice,
+        ),
         (
             "n1:4:5 [0] gin/gin_host.cc:91 NCCL WARN Unable to use GIN: Peermem is not supported, and device 0 does not support DMA-BUF.",
             K::GdrDisabled,

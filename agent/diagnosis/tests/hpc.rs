@@ -23,6 +23,11 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
     let rows = [
         (format!("7: PE 7: {OVERFLOW}").repeat(4), "hca-resources", "FI_CXI_DEFAULT_CQ_SIZE="),
         (OVERFLOW.repeat(3), "hca-resources", "FI_CXI_DEFAULT_CQ_SIZE="),
+        ("UCX_TLS=self,sm,cuda_copy\n[n1:3581] pml_ucx.c:383  Error: ucp_ep_create(proc=0) failed: Destination is unreachable\n".into(), "job-settings", "Unset UCX_TLS"),
+        ("UCX_TLS=self,sm,tcp\n[n1:3581] pml_ucx.c:383  Error: ucp_ep_create(proc=0) failed: Destination is unreachable\n".into(), "fabric-or-peer", ""),
+        ("slurmstepd: error: pyxis:     [ERROR] Unknown MELLANOX device id: 12\nslurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/99-mellanox.sh exited with return code 1\n".into(), "device-not-given", "MELLANOX_VISIBLE_DEVICES of the job"),
+        ("ibv_open_device(mlx5_0) failed: Operation not permitted\n".into(), "device-permission", "ConstrainDevices"),
+        ("ibv_open_device(mlx5_0) failed: Permission denied\n".into(), "device-permission", "ls -lZ"),
         ("libfabric:4:1::cxi:core:cxip_eq():531<warn> x1: Cassini Event Queue overflow detected.\n".into(), "hca-resources", "FI_CXI_CQ_FILL_PERCENT"),
         ("psm2:core:psmx2_getinfo():536<info> no PSM2 device is active.\nopap3s0:1\n   PortState:     Active\n".into(), "communication-library", "hfi1_0"),
         ("Switch ibb Port 11: Linkwidth (1X) not at maximum width supported (1XOR4X)\n".into(), "link-quality", "ibqueryerrors -k"),

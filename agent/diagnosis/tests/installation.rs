@@ -90,6 +90,12 @@ fn a_tool_or_hypervisor_that_is_refused_gets_its_own_step() {
             "ls -lZ /dev/vfio",
         ),
         (
+            "qemu-kvm: vfio 0000:41:00.0: failed to setup container for group 61: memory listener\ninitialization failed: Region ram-node0: \
+             vfio_container_dma_map(0x55d6, 0x0, 0x180000000, 0x7f2e) = -12\n(Cannot allocate memory)",
+            "memlock-limit",
+            "hard_limit",
+        ),
+        (
             "[ 812.3] ice 0000:16:00.0: Only 0 MSI-X interrupts available for SR-IOV. Not enough to support minimum of 2 MSI-X interrupts per VF for 8 VFs",
             "virtual-functions",
             "",

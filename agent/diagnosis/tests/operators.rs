@@ -91,6 +91,21 @@ fn the_line_before_a_general_failure_decides() {
             "",
         ),
         (
+            "ImportError: /x/mooncake/engine.so: /lib/libibverbs.so.1: version `IBVERBS_1.14' not found (required by /x/mooncake/engine.so)",
+            "userspace-libraries",
+            "Update rdma-core",
+        ),
+        (
+            "E0417 3:25:46.1 1 src/brpc/rdma/rdma_helper.cpp:512] Fail to ibv_fork_init: Invalid argument",
+            "job-settings",
+            "RDMAV_FORK_SAFE=1 (IBV",
+        ),
+        (
+            "E1 12:01:09.1 1 gpunetio_backend.cpp:1105] Can't register memory for unknown device 3",
+            "job-settings",
+            "gpu_devices",
+        ),
+        (
             "As a result, the Libfabric EFA provider is operating in\na condition that could result in memory corruption or\n",
             "job-settings",
             "FORK_SAFE",

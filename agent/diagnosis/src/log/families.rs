@@ -166,6 +166,7 @@ const GPU_LIBRARIES: &[Row] = &[
     // The hook of enroot that gives a container its adapters.
     (&["hooks.d/99-mellanox", "unbound variable"], K::NoDevice),
     (&["hooks.d/99-mellanox", "exited with"], K::NoDevice),
+    (&["unknown mellanox device id"], K::NoDevice),
     (&["client switching from rdmacm to tcp"], K::SocketFallback),
     (&["no available rnic"], K::NoDevice),
     (&["no matched device found"], K::NoDevice),

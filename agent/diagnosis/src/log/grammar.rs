@@ -67,6 +67,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "device available",
     "devices available",
     "end of file",
+    "got eof",
     "unhandled cuda",
     "not registered",
     "opcode",
@@ -212,9 +213,10 @@ fn transfer_status(lower: &str) -> Option<(K, usize)> {
     (library && MISSING.iter().any(|word| lower.contains(word))).then_some((K::BackendMissing, at))
 }
 
-/// A connection that ended while the two ends exchanged what they need: `init qp failed: End of file`.
+/// A connection that ended while the two ends exchanged what they need: `init qp failed: End of file`, `rdma_endpoint.cpp:571] Fail to read Hello
+/// Message from client: Got EOF`.
 fn ended(lower: &str) -> Option<(K, usize)> {
-    let at = lower.find("end of file")?;
+    let at = lower.find("end of file").or_else(|| lower.find("got eof"))?;
     let about = ["qp", "rdma", "ibverbs", "handshake"]
         .iter()
         .any(|word| lower[..at].contains(word));

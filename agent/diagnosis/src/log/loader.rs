@@ -209,8 +209,8 @@ fn misfit(lower: &str) -> Option<(K, usize)> {
         }
         (at, &lower[..at])
     };
-    // The provider is of another rdma-core than the library.
-    if names.contains("`ibverbs_private_") {
+    // The provider is of another rdma-core than the library, or the program was built with a newer libibverbs.
+    if names.contains("version `ibverbs_") {
         return Some((K::LibraryMismatch, at));
     }
     let versions = ["`ibverbs_", "`mlx5_", "`efa_", "`rdmacm_"];

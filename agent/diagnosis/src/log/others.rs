@@ -46,6 +46,11 @@ const PROGRESS: [&str; 28] = [
 
 static WORKS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(PROGRESS));
 
+/// Whether a text shows that work goes on. Open MPI names what a call should have returned: `--> Returned "Not found" (-13) instead of "Success" (0)`.
+fn works(text: &str) -> bool {
+    WORKS.occur(text) && !text.contains("instead of \"Success\"") && !text.contains("instead of \"success\"")
+}
+
 /// The failures since the last line that shows that work goes on.
 #[derive(Debug, Default)]
 pub(super) struct Others {
@@ -67,7 +72,7 @@ impl Others {
             // The kernel complains of many parts of a computer that have nothing to do with a job.
             && !is_of_kernel(line.text)
             && named(line).function.is_none();
-        if !is_one || WORKS.occur(&line.lower) {
+        if !is_one || works(&line.lower) {
             return;
         }
         self.keep(line, number);
@@ -84,7 +89,7 @@ impl Others {
 
     /// Forgets what came before a line in lower case that shows that work goes on.
     pub(super) fn went_on(&mut self, text: &str) {
-        if self.count > 0 && WORKS.occur(text) {
+        if self.count > 0 && works(text) {
             *self = Self::default();
         }
     }

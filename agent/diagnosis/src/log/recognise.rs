@@ -207,7 +207,7 @@ impl Recogniser {
         let found = self.wrapped(&text, number).or_else(|| self.read(&text, number));
         let found = match found {
             Some(Found::Symptom(symptom)) if symptom.kind == SymptomKind::Unrecognised => {
-                let whole = self.previous.completed(&text).map(|(line, kind)| {
+                let whole = self.previous.completed(untagged(&text)).map(|(line, kind)| {
                     let line = Lower::of(&line);
                     Found::Symptom(Box::new(reading::symptom(&line, Reading::of(kind, 0), number)))
                 });
@@ -215,7 +215,7 @@ impl Recogniser {
             }
             found => found,
         };
-        self.previous.add(&text);
+        self.previous.add(untagged(&text));
         found
     }
 
@@ -395,7 +395,7 @@ impl Recogniser {
             let outside = !self.frame.is_open();
             let joined = || {
                 self.previous
-                    .sentence(text)
+                    .sentence(untagged(text))
                     .or_else(|| self.previous.checked(text))
             };
             outside.then(joined).flatten()
@@ -443,6 +443,18 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// A line without the rank that a launcher writes before it: `[1,3]<stderr>:exceeded.`
+fn untagged(text: &str) -> &str {
+    /// The most bytes of it.
+    const LONGEST: usize = 64;
+    let is_tagged = text.trim_start().starts_with('[');
+    let rest = ["<stderr>:", "<stdout>:"].iter().find_map(|tag| {
+        let at = text.find(tag).filter(|at| is_tagged && *at < LONGEST)?;
+        Some(&text[at + tag.len()..])
+    });
+    rest.unwrap_or(text)
 }
 
 /// What a line shows of the settings.

@@ -1,10 +1,12 @@
 //! Settings and facts of a job that its log shows: what it is configured to use, and on how many nodes it runs.
 
 use super::{
+    Log,
     entity::gid_index,
     fabric::lists_active_port,
     line::{Lower, after, number},
 };
+use crate::symptom::{Software, SymptomKind};
 
 /// Words of lines with settings or facts.
 pub(super) const ANCHORS: &[&str] = &[
@@ -108,6 +110,42 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
             || line.grade().failing
     };
     gid_index(lower).filter(|_| !fails()).map(Fact::GidIndex)
+}
+
+impl Log {
+    /// The transports that `UCX_TLS` selects, where none of them leaves the node.
+    pub(crate) fn within_node(&self) -> Option<&str> {
+        const OF_NETWORK: [&str; 12] = [
+            "all", "rc", "dc", "ud", "ib", "tcp", "srd", "gga", "ugni", "efa", "mad", "cuda_ipc",
+        ];
+        let transports = self.settings.get("UCX_TLS")?;
+        let leaves = |name: &str| {
+            OF_NETWORK
+                .iter()
+                .any(|of| name.trim_start_matches('\\').starts_with(of))
+        };
+        let is_list = !transports.starts_with(['^', '$', '<']);
+        (is_list && !transports.split(',').any(leaves)).then_some(transports.as_str())
+    }
+}
+
+/// A peer that UCX does not reach because its settings leave out all networks is not silent.
+pub(super) fn settle(log: &mut Log) {
+    if log.within_node().is_none() {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        let is_of_ucx = matches!(symptom.software, Some(Software::Ucx | Software::Mpi))
+            || symptom.text.contains("ucp_ep_create");
+        let is_one = symptom.kind == SymptomKind::PeerUnreachable
+            && symptom
+                .text
+                .to_ascii_lowercase()
+                .contains("destination is unreachable");
+        if is_one && is_of_ucx {
+            symptom.kind = SymptomKind::SettingUnmatched;
+        }
+    }
 }
 
 /// The version in `NCCL version 2.22.3+cuda12.5`.

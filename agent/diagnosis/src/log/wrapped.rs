@@ -241,6 +241,10 @@ const TOPICS: &[(&str, K)] = &[
 /// not.
 const SENTENCES: &[(&str, Option<K>)] = &[
     (
+        "infiniband retry count between two mpi processes has been exceeded",
+        Some(K::Completion(WcStatus::RetryExcErr)),
+    ),
+    (
         "\"receiver not ready\" retry count",
         Some(K::Completion(WcStatus::RnrRetryExcErr)),
     ),
@@ -296,6 +300,7 @@ const SENTENCES: &[(&str, Option<K>)] = &[
 /// The first letters of sentences that a line outside a frame can hold whole.
 pub(super) const WHOLE: &[&str] = &[
     "not ready\" retry",
+    "infiniband retry count",
     "intent is to use ucx",
     "btl_openib",
     "openib",

@@ -130,6 +130,13 @@ pub(super) fn library_step(symptom: &Symptom) -> Option<&'static str> {
             vendor's with its ofed_uninstall.sh and install rdma-core. Software such as UCX needs the build for that release.",
         );
     }
+    if text.contains("version `ibverbs_") && !text.contains("`ibverbs_private_") {
+        return Some(
+            "The program was built with a newer libibverbs than the one that the loader found, whose path stands before its version in the message. Update rdma-core in the image \
+            (libibverbs1 and ibverbs-providers) to the release that the program was built with, or a newer one; if there is one already, remove the older copy from \
+            LD_LIBRARY_PATH. Or install the build of the program for this distribution.",
+        );
+    }
     (symptom.kind == SymptomKind::LibraryMismatch).then_some(
         "The libraries are of different releases of rdma-core or MLNX_OFED. Show which ones the program loads: ldd PROGRAM, and the packages \
         that they come from (dpkg -S, rpm -qf). Install libibverbs, librdmacm and the providers from one release, and remove old copies \

@@ -11,6 +11,18 @@ const OF_TRANSITION: &str = "Let the job use another library or provider, to see
     for which FI_PROVIDER=psm3 was chosen). The device is open by then: EPERM at INIT refuses a privileged Q_Key or a raw queue pair, not a partition key. Update the library \
     (PSM3 chose such a Q_Key in some releases); rdma system set privileged-qkey on allows it to all (Linux 6.7 and later), the capability NET_RAW to one process.";
 
+/// What to do where the kernel answers with EPERM at the opening of a device file, which is not what modes of files and security modules answer with.
+const OF_CGROUP: &str = "Operation not permitted is the answer of the device cgroup, not of the file's mode: the device is not in the list of the container or job. \
+    Give it to them: --device=/dev/infiniband for Docker and Podman (a bind mount of the directory is not enough), the resource of the device plugin for a pod, and for Slurm \
+    ConstrainDevices of cgroup.conf or the GRES that owns it. If the file cannot be opened on the host either, ls -lZ /dev/infiniband and id show why.";
+
+/// Whether the kernel refused to open a device file with EPERM.
+fn is_of_cgroup(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    symptom.named.errno == Some(Errno::EPERM)
+        && ["open", "/dev/infiniband"].iter().any(|word| text.contains(word))
+}
+
 pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
     let denied = |errno: Option<Errno>| matches!(errno, Some(Errno::EPERM | Errno::EACCES));
     let by_policy = |symptom: &&&Symptom| {
@@ -61,6 +73,9 @@ pub(crate) fn permission(case: &Case<'_>, scales: &mut Scales) {
         .filter(of_device)
         .find(|symptom| denied(symptom.named.errno));
     if let Some(symptom) = symptom {
+        if is_of_cgroup(symptom) {
+            scales.next_step = Some(OF_CGROUP.to_owned());
+        }
         return scales.shows(&symptom.source, &symptom.text);
     }
     // DEVX needs a capability that containers do not have by themselves (CAP_NET_RAW, or privileged).

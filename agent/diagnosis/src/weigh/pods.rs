@@ -208,6 +208,11 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
 pub(super) fn start(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
         (
+            &["unknown mellanox device"],
+            "MELLANOX_VISIBLE_DEVICES of the job or of the image names an adapter that this node does not have: the number counts those of ls /sys/class/infiniband, from 0. \
+            Correct it or leave it out (env | grep MELLANOX, srun --export); all gives every adapter, none starts the container without RDMA.",
+        ),
+        (
             &["99-mellanox.sh: line"],
             "Name the adapters for the container: MELLANOX_VISIBLE_DEVICES=0,1 (those of ibv_devices), or none to start without RDMA. The hook of enroot \
             found a PCI function that has a verbs file but no device in this namespace: compare ls /sys/class/infiniband with ls /sys/class/infiniband_verbs.",

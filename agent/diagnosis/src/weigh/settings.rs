@@ -4,7 +4,13 @@ use super::{Case, Scales, library, message::renamed, view};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
-const REFUSED: [(&str, &str); 3] = [
+const REFUSED: [(&str, &str); 4] = [
+    (
+        "unknown device",
+        "The backend knows only the GPUs that its parameters name, and the program registers memory of another one. Give it all that the process uses (gpu_devices of NIXL's \
+        GPUNETIO backend), or let each process use the GPU that its backend was started with: the number in the message counts those that the process sees \
+        (CUDA_VISIBLE_DEVICES).",
+    ),
     (
         "max-buffers at least",
         "DRBD over RDMA keeps the whole receive buffer posted: raise max-buffers in the section net of the resource to the number in the message, or lower \
@@ -36,10 +42,22 @@ fn refused(case: &Case<'_>, scales: &mut Scales) -> bool {
     true
 }
 
+/// What to do where a program of verbs calls `fork`.
+const FORK: &str = "Set RDMAV_FORK_SAFE=1 (IBV_FORK_SAFE=1 does the same) in the environment before the program starts, or let it call ibv_fork_init() before it registers memory or \
+    calls any library that does: afterwards the call is refused. On kernels from 5.13 on with a \
+    current rdma-core neither is needed. Or keep the program from calling fork() (workers: start method spawn).";
+
 /// The program calls `fork` without the setting for it. Returns whether it does.
 fn forks(case: &Case<'_>, scales: &mut Scales) -> bool {
     let unsafe_fork = case.seen(&[SymptomKind::ForkUnsafe]).next();
     let Some(symptom) = unsafe_fork else { return false };
+    let text = symptom.text.to_ascii_lowercase();
+    let is_of_libfabric = ["libfabric", "efa", "fi_"].iter().any(|name| text.contains(name));
+    if !is_of_libfabric {
+        scales.next_step = Some(FORK.to_owned());
+        scales.shows(&symptom.source, &symptom.text);
+        return true;
+    }
     scales.next_step = Some(
         "Set FI_EFA_FORK_SAFE=1, or RDMAV_FORK_SAFE=1 with libfabric before 1.13, where the job runs: the library then protects registered \
         memory at a fork(), which slows registration down. On kernels from 5.13 on with a current rdma-core, neither is needed: update \
@@ -108,23 +126,8 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.shows("NCCL_NET in the log", "Socket");
     }
-    if let Some((symptom, devices)) = without_port(case) {
-        scales.next_step = Some(format!(
-            "Name the port, too: UCX_NET_DEVICES={devices}:1. Without it, UCX finds no device of this name."
-        ));
-        return scales.shows(
-            "UCX_NET_DEVICES in the log",
-            format!("{devices} has no port: {}", symptom.source),
-        );
-    }
-    if let Some((symptom, transports)) = left_out(case) {
-        scales.next_step = Some(format!(
-            "Unset UCX_TLS, which is {transports}, or add the transports of RDMA and of the GPUs: UCX_TLS=rc,cuda (with AMD's GPUs rocm)."
-        ));
-        return scales.shows(
-            "UCX_TLS in the log",
-            format!("{transports} leaves out GPU memory and RDMA: {}", symptom.source),
-        );
+    if of_ucx(case, scales) {
+        return;
     }
     let interface = log.settings.get("NCCL_SOCKET_IFNAME");
     if let (Some(interface), Some(symptom)) = (interface, case.seen(&[SymptomKind::NoSocketInterface]).next())
@@ -160,6 +163,45 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     } else {
         scales.shows(source, format!("{wanted}, but the node has {}", names.join(", ")));
     }
+}
+
+/// Devices or transports that the settings of UCX leave out. Returns whether they do.
+fn of_ucx(case: &Case<'_>, scales: &mut Scales) -> bool {
+    if let Some((symptom, devices)) = without_port(case) {
+        scales.next_step = Some(format!(
+            "Name the port, too: UCX_NET_DEVICES={devices}:1. Without it, UCX finds no device of this name."
+        ));
+        scales.shows(
+            "UCX_NET_DEVICES in the log",
+            format!("{devices} has no port: {}", symptom.source),
+        );
+        return true;
+    }
+    if let Some((symptom, transports)) = within_node(case) {
+        scales.next_step = Some(format!(
+            "Unset UCX_TLS, which is {transports}, or add a transport that leaves the node: UCX_TLS=rc,{transports} with RDMA, tcp,{transports} without. \
+            Look where it is set, too: env | grep UCX_, the module file of the MPI, and ucx.conf in the installation."
+        ));
+        scales.shows(
+            "UCX_TLS in the log",
+            format!(
+                "{transports} has only transports within a node: {}",
+                symptom.source
+            ),
+        );
+        return true;
+    }
+    if let Some((symptom, transports)) = left_out(case) {
+        scales.next_step = Some(format!(
+            "Unset UCX_TLS, which is {transports}, or add the transports of RDMA and of the GPUs: UCX_TLS=rc,cuda (with AMD's GPUs rocm)."
+        ));
+        scales.shows(
+            "UCX_TLS in the log",
+            format!("{transports} leaves out GPU memory and RDMA: {}", symptom.source),
+        );
+        return true;
+    }
+    false
 }
 
 /// A setting names what does not exist where the job runs.
@@ -237,6 +279,19 @@ fn left_out<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
         .copied()
         .find(|symptom| symptom.kind == SymptomKind::BackendMissing)?;
     (!has_needed && !transports.starts_with('^')).then_some((missed, transports.as_str()))
+}
+
+/// The transports of UCX that a setting selects, all of them within a node, where UCX then finds no way to a peer.
+fn within_node<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
+    let transports = case.log?.within_node()?;
+    let missed = case.symptoms.iter().copied().find(|symptom| {
+        let of_peer = matches!(
+            symptom.kind,
+            SymptomKind::SettingUnmatched | SymptomKind::NoDevice
+        );
+        of_peer && symptom.text.to_ascii_lowercase().contains("unreachable")
+    })?;
+    Some((missed, transports))
 }
 
 /// The settings that become attributes of a queue pair in the transition that failed.

@@ -28,6 +28,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["network does not support", "cuda buffers"], K::GdrDisabled),
     // NVSHMEM_HCA_LIST and NVSHMEM_HCA_PE_MAPPING.
     (&["user specified hca name", "skipping"], K::SettingUnmatched),
+    // NIXL's backends know only the GPUs that their parameters name.
+    (&["register memory for unknown device"], K::SettingUnmatched),
+    // The script of Intel Gaudi that sets its ports up.
+    (&["no habanalabs network interfaces"], K::NoDevice),
     // UCX has two kinds of doorbell pages, and the adapter, or its driver, offers neither.
     (&["uar allocation types", "not supported"], K::CreateRefused),
     // NVML, and the assertions of NVIDIA's driver.

@@ -140,6 +140,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing mandatory ops"], K::ModuleMismatch),
     (&["module '", "' is unsupported"], K::ModuleUnsigned),
     // Virtual machines.
+    // QEMU names the call with its result; what it could not do follows from it.
+    (&["vfio", "dma_map(", "= -12"], K::RegMrNoMemory),
     (&["is not viable", "group"], K::AssignRefused),
     (&["ineligible for iommu domain attach"], K::AssignRefused),
     (&["vfio_dma_map(", "cannot allocate memory"], K::RegMrNoMemory),

@@ -7,6 +7,8 @@ use super::super::{errors, phrases::Phrases};
 /// Words of RDMA, in lower case. Those of the first list may begin a longer word (`mlx5_0`, `rdmacm`), the others stand alone.
 pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "ibv_",
+    // A source file that calls verbs: `tensorpipe/common/ibv.h:172`.
+    "ibv.",
     "rdma",
     "infiniband",
     "mlx4",

@@ -1,11 +1,11 @@
 //! What programs say that count or look for devices, GIDs and transports, and find none.
 
 use crate::{
-    log::line::is_word,
+    log::{entity::is_rdma_name, line::is_word},
     symptom::SymptomKind::{self as K},
 };
 
-/// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, and none is there.
+/// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, or its source file is, and none is there.
 pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
     const NOUNS: [&str; 14] = [
         "port",
@@ -53,7 +53,8 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         let Some(noun) = words().take(BETWEEN + 1).position(|word| NOUNS.contains(&word)) else {
             continue;
         };
-        let of_rdma = words().take(noun + 1).any(|word| OF_RDMA.contains(&word));
+        let of_rdma =
+            words().take(noun + 1).any(|word| OF_RDMA.contains(&word)) || has_source(&lower[..found]);
         let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
         // `no active RDMA device`, `Found 0 HCAs`.
         let is_usable = words().take(noun).any(|word| {
@@ -78,6 +79,20 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         }
     }
     None
+}
+
+/// Whether a text in lower case names a source file that calls verbs: `gloo/transport/ibverbs/device.cc:118]`.
+fn has_source(lower: &str) -> bool {
+    let is_one = |word: &str| {
+        let Some((path, _)) = word.split_once(':') else {
+            return false;
+        };
+        let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".hpp"]
+            .iter()
+            .any(|end| path.ends_with(end));
+        is_file && ["verbs", "rdma", "infiniband"].iter().any(|of| path.contains(of))
+    };
+    lower.split_whitespace().any(is_one)
 }
 
 /// `No suitable GID found on mlx5_1/1`, `no usable RoCE v2 GIDs available`.
@@ -181,7 +196,8 @@ pub(super) fn no_directory(lower: &str) -> Option<(K, usize)> {
     })
 }
 
-/// `Fail to find available RDMA device mlx5_7`, `could not find an RDMA GID`: what was looked for stands after the verb.
+/// `Fail to find available RDMA device mlx5_7`, `could not find an RDMA GID`, `Failed to find device mlx5_9`: what was looked for stands after the
+/// verb.
 pub(super) fn not_found(lower: &str) -> Option<(K, usize)> {
     const VERBS: [&str; 5] = ["fail", "failed", "unable", "could", "cannot"];
     /// The most words between the verb and what is looked for.
@@ -204,6 +220,10 @@ pub(super) fn not_found(lower: &str) -> Option<(K, usize)> {
             "rdma" | "ib" | "infiniband" | "roce" | "gid" | "libfabric" | "ofi"
         )
     });
+    let is_named = || {
+        let mut names = lower[at..].split_whitespace().take(WITHIN);
+        names.any(|name| is_rdma_name(name.trim_matches(|c: char| !c.is_ascii_alphanumeric())))
+    };
     let kind = words().find_map(|word| match word {
         "device" | "devices" | "hca" | "nic" | "provider" | "providers" => Some(K::NoDevice),
         // UCX_IB_ROCE_SUBNET_LIST and its like select by the address.
@@ -211,7 +231,7 @@ pub(super) fn not_found(lower: &str) -> Option<(K, usize)> {
         "gid" => Some(K::NoGid),
         _ => None,
     })?;
-    (failed && of_rdma).then_some((kind, at))
+    (failed && (of_rdma || is_named())).then_some((kind, at))
 }
 
 /// UCX's `no active messages transport to NODE: rc_mlx5/mlx5_0:1 - Destination is unreachable, …`: it lists the transports that it has, and why

@@ -403,9 +403,9 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
             kind,
             SymptomKind::NoDevice | SymptomKind::BackendMissing | SymptomKind::LibraryMismatch
         ) && line.lower.contains("nccl info ")
-        // Intel MPI tries its transports one after the other.
+        // Intel MPI tries its transports one after the other. Old versions of NCCL name themselves only in their source file.
         || kind == SymptomKind::NoLibrary
-            && [" nccl ", "mpi startup()"]
+            && [" nccl ", "misc/ibvwrap.", "mpi startup()"]
                 .iter()
                 .any(|program| line.lower.contains(program));
     Symptom {
