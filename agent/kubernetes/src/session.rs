@@ -297,6 +297,8 @@ impl Session {
                 .config
                 .types
                 .iter()
+                // One that was left out already cannot be the reason: then the write is retried later and later, like any other.
+                .filter(|kind| !self.schedule.contested().any(|other| other == *kind))
                 .filter(|kind| {
                     // `.status.conditions[type="RDMALinkProblem"].reason`; the form depends on the server.
                     let quoted = format!("\"{kind}\"");

@@ -163,6 +163,9 @@ fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> V
 
 fn text(out: &mut impl Write, differences: &[Difference], compared: usize) -> std::io::Result<()> {
     let differing: BTreeSet<_> = differences.iter().map(|one| &one.node).collect();
+    if compared == 0 {
+        return writeln!(out, "No node answered: nothing is compared.");
+    }
     if differing.is_empty() {
         return writeln!(out, "{} compared: no difference", count(compared, "node"));
     }
