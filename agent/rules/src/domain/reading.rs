@@ -37,8 +37,9 @@ pub static FACTS_UNREADABLE: Rule = Rule {
 
 /// What to do if the kernel has no such question: more privilege changes nothing.
 const OLD_KERNEL: Remedy = Remedy::all(
-    "The kernel does not have this family, command or protocol; more privilege changes nothing. The evidence names it. Install a later kernel of the distribution, or load the module that provides it (devlink comes with the driver of the adapter, \
-     the RDMA netlink with ib_core). The rest of the verdict does not need these facts.",
+    "The kernel does not have this family, command or protocol; more privilege changes nothing. The evidence names it. \
+     Install a later kernel of the distribution, or load the module that provides it (devlink comes with the driver of the \
+     adapter, the RDMA netlink with ib_core). The rest of the verdict does not need these facts.",
 );
 
 /// Whether a failure means that the kernel does not have the family, the command or the protocol.
