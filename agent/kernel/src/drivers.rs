@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     fact::{self, Errno, Fact, Unread, UnreadKind},
     infiniband::CLASS,
+    netlink::of_bond,
     recording::Question,
     root::Scope,
     source::{Known, Source},
@@ -73,21 +74,29 @@ pub fn of_priority(name: &str) -> Option<(&'static str, u8, &'static str)> {
     })
 }
 
-/// The network devices of RDMA devices, without those of virtual functions whose physical function this machine has: that one counts
-/// for all. At most `most`.
+/// The network devices of RDMA devices, with the other members of their bonds, and without those of virtual functions whose physical
+/// function this machine has: that one counts for all. At most `most`.
 pub fn netdevs(scope: &Scope<'_>, most: usize) -> Vec<String> {
     let devices = scope.entries(CLASS).known().cloned().unwrap_or_default();
     let physical = devices.iter().filter(|device| {
         let physfn = scope.link(&format!("{CLASS}/{device}/device/physfn"));
         physfn.known().is_none()
     });
-    let mut found = Vec::new();
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |netdev: String| {
+        // Two devices may be functions of one PCI device.
+        if found.len() < most && !found.contains(&netdev) {
+            found.push(netdev);
+        }
+    };
     for device in physical {
         let netdevs = scope.entries(&format!("{CLASS}/{device}/device/net"));
         for netdev in netdevs.known().into_iter().flatten() {
-            // Two devices may be functions of one PCI device.
-            if found.len() < most && !found.contains(netdev) {
-                found.push(netdev.clone());
+            add(netdev.clone());
+            // The RDMA device of a bond is one function; the other ports of the adapter are members of the same bond.
+            let master = scope.link_name(&format!("/sys/class/net/{netdev}/master"));
+            for member in master.known().into_iter().flat_map(|bond| of_bond(scope, bond)) {
+                add(member);
             }
         }
     }
@@ -130,7 +139,9 @@ fn statistics(scope: &Scope<'_>, driver: DriverStatistics) -> Option<(String, BT
     };
     match errno {
         None => {
-            let used = statistics.into_iter().filter(|found| is_used(&found.name));
+            let used = statistics
+                .into_iter()
+                .filter(|found| is_used(&found.name) && found.value != u64::MAX);
             let used: BTreeMap<_, _> = used.map(|found| (found.name, found.value)).collect();
             (!used.is_empty()).then_some((netdev, used))
         }
@@ -207,6 +218,8 @@ mod tests {
         ] {
             let (number, misses) = read(garbage);
             assert!(number.unread().is_some() && misses.len() == 1, "{garbage}");
+            let words = "driver statistics: the answer does not have the expected content (";
+            assert!(misses[0].starts_with(words), "{misses:?}");
         }
     }
 
@@ -215,5 +228,24 @@ mod tests {
         let root = Root::replay(Arc::default(), true);
         let drivers = Drivers::read(&Scope::new(&root), &Known::default());
         assert_eq!(drivers, Drivers::default());
+    }
+
+    /// The RDMA device of a bond (RoCE LAG) is that of its first member's function.
+    #[test]
+    fn the_other_members_of_a_bond_are_read_once() {
+        let tree = tempfile::tempdir().unwrap();
+        let at = |path: &str| tree.path().join("sys/class").join(path);
+        for directory in [
+            "infiniband/mlx5_bond_0/device/net/eth8",
+            "net/eth8",
+            "net/bond0/bonding",
+        ] {
+            std::fs::create_dir_all(at(directory)).unwrap();
+        }
+        std::os::unix::fs::symlink("../bond0", at("net/eth8/master")).unwrap();
+        std::fs::write(at("net/bond0/bonding/slaves"), "eth8 eth9 ../x\n").unwrap();
+        let root = Root::open(tree.path()).unwrap();
+        assert_eq!(netdevs(&Scope::new(&root), 8), ["eth8", "eth9"]);
+        assert_eq!(netdevs(&Scope::new(&root), 1), ["eth8"]);
     }
 }

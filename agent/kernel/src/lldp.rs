@@ -1,10 +1,10 @@
 //! The switch and switch port that a network device is connected to, as LLDP announced them (IEEE 802.1AB).
 //!
 //! Source: `/run/systemd/netif/lldp/IFINDEX`, which systemd-networkd writes for every user to read (`networkctl lldp`): for each neighbour
-//! the length of a frame in eight bytes, the lowest first, and the frame. Other daemons keep no file: lldpd answers only root, on a
-//! socket. Without such a file, the neighbour is absent. A container has no such directory; there, a privileged helper answers for it.
+//! the length of a frame in eight bytes, the lowest first, and the frame. Other daemons keep no file: lldpd has its neighbours in its own
+//! memory and answers only root, on a socket. Without such a file, the neighbour is absent. A container has no such directory; there, a privileged helper answers for it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use rdma_health_protocol::text::excerpt;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::{
 pub const DIRECTORY: &str = "/run/systemd/netif/lldp";
 /// Maximum length of a frame, as systemd has it.
 const MAX_FRAME: usize = 4096;
-/// Maximum number of neighbours of a network device.
+/// Maximum number of neighbours of a network device that are read. systemd-networkd keeps at most 128.
 const MAX_NEIGHBOURS: usize = 16;
 /// Maximum number of characters of a name. A neighbour may announce 255.
 const MAX_NAME: usize = 80;
@@ -45,9 +45,38 @@ pub struct Neighbour {
     /// What an administrator wrote about the port; `None` if it announces nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Number of other neighbours on the same link: a switch that passes the announcements of others on, or a hub. At most 15, more are
+    /// not counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others: usize,
     /// Whether it is no longer announced: the link is down, or the announcement has expired.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_past: bool,
+}
+
+/// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl fmt::Display for Neighbour {
+    /// `port Ethernet12/1 of leaf-3`, and how many others there are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {} of {}", self.port, self.switch)?;
+        match self.others {
+            0 => Ok(()),
+            1 => f.write_str(" (and 1 other LLDP neighbour)"),
+            others => {
+                let more = if others + 1 >= MAX_NEIGHBOURS {
+                    " or more"
+                } else {
+                    ""
+                };
+                write!(f, " (and {others}{more} other LLDP neighbours)")
+            }
+        }
+    }
 }
 
 impl Source for Lldp {
@@ -74,7 +103,7 @@ impl Source for Lldp {
             let path = format!("{DIRECTORY}/{index}");
             let bytes = scope.optional_bytes(&path);
             let Some(bytes) = bytes.known() else { continue };
-            match frames(bytes).map(|frames| frames.iter().find_map(|frame| neighbour(frame))) {
+            match frames(bytes).map(|frames| first(&frames)) {
                 Some(Some(neighbour)) => {
                     netdevs.insert(netdev.clone(), neighbour);
                 }
@@ -122,31 +151,45 @@ pub fn saved(scope: &Scope<'_>) -> Fact<Vec<u32>> {
     })
 }
 
-/// The file about the network device with an index, with no more than the reader uses: the names of the first neighbour. Of a damaged
-/// file, the beginning.
+/// The file about the network device with an index, with no more than the reader uses: the names of the first neighbour, and how many
+/// others there are. Of a damaged file, the beginning.
 pub fn nearest(scope: &Scope<'_>, index: u32) -> Fact<Vec<u8>> {
     let bytes = scope.optional_bytes(&format!("{DIRECTORY}/{index}"));
     bytes.map(|bytes| match frames(&bytes) {
         Some(frames) => {
-            let first = frames.into_iter().find_map(neighbour);
-            first
-                .map(|first| saved_as(&first, str::to_owned))
-                .unwrap_or_default()
+            let Some(first) = first(&frames) else {
+                return Vec::new();
+            };
+            // The others are only counted.
+            let other = saved_as(&first, |_| "-".to_owned()).repeat(first.others);
+            [saved_as(&first, str::to_owned), other].concat()
         }
         None => bytes.into_iter().take(DAMAGED).collect(),
     })
 }
 
-/// The frames of a file; `None` if it is cut off or no such file.
+/// The first neighbour, with the number of others.
+fn first(frames: &[&[u8]]) -> Option<Neighbour> {
+    let mut neighbours = frames.iter().filter_map(|frame| neighbour(frame));
+    let first = neighbours.next()?;
+    Some(Neighbour {
+        others: neighbours.count(),
+        ..first
+    })
+}
+
+/// The first frames of a file, at most [`MAX_NEIGHBOURS`]; `None` if it is cut off or no such file.
 fn frames(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        if length >= MAX_FRAME || found.len() >= MAX_NEIGHBOURS {
+        if length >= MAX_FRAME {
             return None;
         }
         let (frame, rest) = rest.split_at_checked(length)?;
-        found.push(frame);
+        if found.len() < MAX_NEIGHBOURS {
+            found.push(frame);
+        }
         bytes = rest;
     }
     (bytes.is_empty() && !found.is_empty()).then_some(found)
@@ -191,6 +234,7 @@ fn neighbour(frame: &[u8]) -> Option<Neighbour> {
         switch: system.or(chassis)?,
         port: port?,
         description,
+        others: 0,
         is_past: false,
     })
 }

@@ -202,11 +202,22 @@ impl Node {
             .filter(move |(address, _)| !is_virtual(address))
     }
 
-    /// The name of a function in findings: its first RDMA device, otherwise its address.
+    /// The name of a function in findings: its first RDMA device, that of the bond of which its network device is a member, otherwise its
+    /// address.
     pub fn name_of_function<'a>(&'a self, address: &'a str) -> &'a str {
         let mut hcas = self.hcas();
         let hca = hcas.find(|hca| hca.pci_address.known().is_some_and(|own| own == address));
-        hca.map_or(address, |hca| &hca.name)
+        let of_bond = || {
+            let function = self.pci.functions.known()?.get(address)?;
+            let netdevs = function.netdevs.known().filter(|netdevs| !netdevs.is_empty())?;
+            let is_ours = |port: &rdma_health_kernel::infiniband::Port| {
+                let members = self.members(port);
+                netdevs.iter().any(|netdev| members.contains(&netdev.as_str()))
+            };
+            self.hcas()
+                .find(|hca| hca.ports.values().any(|port| is_ours(port)))
+        };
+        hca.or_else(of_bond).map_or(address, |hca| &hca.name)
     }
 
     /// Every relevant PCI function: those with RDMA devices, then GPUs, bridges and network functions that support RDMA,

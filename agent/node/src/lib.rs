@@ -7,6 +7,7 @@
 
 pub mod adapters;
 pub mod bond;
+pub mod cable;
 pub mod events;
 pub mod failure;
 pub mod function;
@@ -24,6 +25,7 @@ pub mod timeline;
 pub mod topology;
 pub mod words;
 
+pub use cable::Cable;
 pub use events::DeviceEvent;
 pub use function::{DmaMode, Function};
 pub use node::Node;

@@ -49,7 +49,7 @@ impl Node {
 
     /// The transceiver of a port, if it has one that could be read.
     pub fn transceiver(&self, port: &infiniband::Port) -> Option<&Module> {
-        self.transceivers.netdevs.known()?.get(&port.netdev.known()?.name)
+        self.module_of_netdev(&port.netdev.known()?.name)
     }
 
     /// What rtnetlink reports of a port's network device.
@@ -71,14 +71,14 @@ impl Node {
         })
     }
 
-    /// The counters of a port that no file holds and whose rise is evaluated, by [`counters`].
-    pub fn link_counters(&self, port: &infiniband::Port) -> Vec<(&'static str, u64)> {
-        let link = self.ethernet_link(port);
+    /// The counters of a network device that no file holds and whose rise is evaluated, by [`counters`].
+    pub fn link_counters(&self, netdev: &str) -> Vec<(&'static str, u64)> {
+        let link = self.link_of_netdev(netdev);
         let fec = link.and_then(|link| link.fec.known());
         let pause = link.and_then(|link| link.pause.known());
-        let pfc = self.bridging(port).and_then(|bridging| bridging.pfc.as_ref());
-        let driver = self.driver_statistics(port);
-        let of_driver = |name| driver.and_then(|statistics| statistics.get(name)).copied();
+        let bridging = self.dcb.netdevs.known().and_then(|all| all.get(netdev));
+        let pfc = bridging.and_then(|bridging| bridging.pfc.as_ref());
+        let of_driver = |name| self.statistic_of_netdev(netdev, name);
         // One sort of pause frames is in use; a driver that counts the other one reports zeros.
         let frames = |of_link: Option<u64>, of_priorities: Option<&Vec<u64>>| {
             let priorities =
@@ -115,4 +115,24 @@ impl Node {
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
     }
+
+    /// The counters of a port that no file holds as the history records them: those of its network device by their names, those of
+    /// the members of a bond by [`name_of_member`].
+    pub(crate) fn recorded_counters(&self, port: &infiniband::Port) -> Vec<(String, u64)> {
+        let Some(netdev) = port.netdev.known() else {
+            return Vec::new();
+        };
+        let own = self.link_counters(&netdev.name).into_iter();
+        let own = own.map(|(name, count)| (name.to_owned(), count));
+        let members = self.members(port).into_iter().flat_map(|member| {
+            let counters = self.link_counters(member).into_iter();
+            counters.map(move |(name, count)| (name_of_member(name, member), count))
+        });
+        own.chain(members).collect()
+    }
+}
+
+/// The name of a counter of a member in the history of the port: `fec_corrected_bits ens9f1np1`.
+pub fn name_of_member(counter: &str, member: &str) -> String {
+    format!("{counter} {member}")
 }

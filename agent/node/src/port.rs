@@ -177,7 +177,7 @@ impl Node {
 
     /// What ethtool reports of the link of a port with a network device, if it is known.
     pub fn ethernet_link(&self, port: &infiniband::Port) -> Option<&Link> {
-        self.links.netdevs.known()?.get(&port.netdev.known()?.name)
+        self.link_of_netdev(&port.netdev.known()?.name)
     }
 
     /// Whether a port's network device is up (`IFF_UP`), in the network of this node, and has an IPv4 address that a configuration gave it. An

@@ -206,7 +206,11 @@ fn cell<T>(fact: &Fact<T>, text: impl Fn(&T) -> String) -> String {
 
 /// `leaf-3 Ethernet12/1`, in brackets if it is no longer announced.
 fn switch_port(neighbour: &Neighbour) -> String {
-    let words = format!("{} {}", neighbour.switch, neighbour.port);
+    let others = match neighbour.others {
+        0 => String::new(),
+        others => format!(" +{others}"),
+    };
+    let words = format!("{} {}{others}", neighbour.switch, neighbour.port);
     if neighbour.is_past {
         format!("({words})")
     } else {

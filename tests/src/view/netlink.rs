@@ -96,6 +96,7 @@ fn devlink_device() -> devlink::Device {
         in_error: name == "tx",
         errors: 3,
         recoveries: 2,
+        last_dump: Some(1_790_000_000),
     };
     let versions = |version: &str| BTreeMap::from([("fw".to_owned(), version.to_owned())]);
     devlink::Device {

@@ -254,7 +254,7 @@ pub fn errno_name(errno: Errno) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-const ERRNO_NAMES: [(Errno, &str); 24] = [
+const ERRNO_NAMES: [(Errno, &str); 36] = [
     (Errno::PERM, "EPERM"),
     (Errno::NOENT, "ENOENT"),
     (Errno::INTR, "EINTR"),
@@ -279,6 +279,18 @@ const ERRNO_NAMES: [(Errno, &str); 24] = [
     (Errno::STALE, "ESTALE"),
     (Errno::NOSYS, "ENOSYS"),
     (Errno::XDEV, "EXDEV"),
+    (Errno::PROTONOSUPPORT, "EPROTONOSUPPORT"),
+    (Errno::AFNOSUPPORT, "EAFNOSUPPORT"),
+    (Errno::PROTO, "EPROTO"),
+    (Errno::NOBUFS, "ENOBUFS"),
+    (Errno::MSGSIZE, "EMSGSIZE"),
+    (Errno::PIPE, "EPIPE"),
+    (Errno::NOTCONN, "ENOTCONN"),
+    (Errno::CONNRESET, "ECONNRESET"),
+    (Errno::RANGE, "ERANGE"),
+    (Errno::REMOTEIO, "EREMOTEIO"),
+    (Errno::NOSPC, "ENOSPC"),
+    (Errno::EXIST, "EEXIST"),
 ];
 
 #[cfg(test)]
@@ -300,6 +312,13 @@ mod tests {
             let name = UnreadKind::Helper(trouble).name().into_owned();
             assert!(names.contains(&name), "{name} has no meaning in ALL");
             assert_eq!(format!("helper_{}", trouble.reason()), name);
+        }
+    }
+
+    #[test]
+    fn what_a_socket_answers_without_a_protocol_has_a_name() {
+        for (number, name) in [(93, "EPROTONOSUPPORT"), (97, "EAFNOSUPPORT"), (105, "ENOBUFS")] {
+            assert_eq!(UnreadKind::Errno(errno(number).unwrap()).name(), name);
         }
     }
 

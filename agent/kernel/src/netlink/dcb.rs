@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Netlink, Question, Route, ask_each, only,
+    Asked, Call, Netlink, Question, Route, ask_each, only,
     wire::{Field, Kind, Layout, Schema, text},
 };
 use crate::{
@@ -28,7 +28,7 @@ const NOT_SUPPORTED: [Errno; 1] = [Errno::OPNOTSUPP];
 /// What data center bridging shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dcb {
-    /// The network devices of RDMA ports whose driver supports it; absent in a tree of files.
+    /// The network devices of RDMA ports, and the members of bonds among them, whose driver supports it; absent in a tree of files.
     pub netdevs: Fact<BTreeMap<String, Bridging>>,
 }
 
@@ -95,7 +95,7 @@ impl Source for Dcb {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         Self {
-            netdevs: ask_each(scope, known, FAMILY, |netlink, netdev| {
+            netdevs: ask_each(scope, known, FAMILY, Asked::Cables, |netlink, netdev| {
                 ask(netlink, netdev).map(Bridging::from)
             }),
         }

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Netlink, Question, obstacle,
+    Call, Netlink, Question, driver_name, members, obstacle,
     wire::{Kind, Schema, text},
 };
 use crate::{
     fact::{Errno, Fact, Unread, UnreadKind},
+    pci::is_address,
     root::Scope,
     source::{After, Known, Source},
 };
@@ -20,7 +21,7 @@ use crate::{
 /// Maximum number of functions that are asked for their firmware.
 const MAX_FUNCTIONS: usize = 64;
 /// Maximum number of reporters of a function.
-const MAX_REPORTERS: usize = 256;
+const MAX_REPORTERS: usize = 64;
 /// Maximum number of versions of a function.
 const MAX_VERSIONS: usize = 64;
 
@@ -30,7 +31,7 @@ const NOT_SUPPORTED: [Errno; 2] = [Errno::NODEV, Errno::OPNOTSUPP];
 const BUS_NAME: u16 = 1;
 const DEV_NAME: u16 = 2;
 
-/// What devlink shows of the PCI functions of RDMA devices.
+/// What devlink shows of the PCI functions of RDMA devices, and of the other functions of a bond (RoCE LAG).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Devlink {
     /// By PCI address; absent in a tree of files. A function whose driver does not support devlink is left out.
@@ -60,6 +61,9 @@ pub struct Reporter {
     pub errors: u64,
     /// Number of errors that the driver recovered from.
     pub recoveries: u64,
+    /// When the driver last recorded the state of the part, in seconds since 1970; `None` if no dump is saved, and before Linux 5.7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_dump: Option<u64>,
 }
 
 /// The versions of a function's firmware, by the names that devlink-info.rst lists (`fw`, `fw.version`).
@@ -102,6 +106,7 @@ impl Source for Devlink {
             };
         }
         let netlink = Netlink::new(scope);
+        let functions = with_bonds(scope, known);
         let reporters =
             netlink.ask::<ReporterMessage>("health-reporter-get", "", &NOT_SUPPORTED, || Question {
                 family: FAMILY,
@@ -111,7 +116,7 @@ impl Source for Devlink {
                 schema: REPORTER,
             });
         let mut devices: BTreeMap<String, Device> = match reporters {
-            Fact::Known(messages) => grouped(messages, &known.functions),
+            Fact::Known(messages) => grouped(scope, messages, &functions),
             Fact::Absent => BTreeMap::new(),
             Fact::Unread { unread } => {
                 return Self {
@@ -126,7 +131,7 @@ impl Source for Devlink {
                 .known()
                 .is_none()
         };
-        let physical: Vec<_> = known.functions.iter().filter(is_physical).collect();
+        let physical: Vec<_> = functions.iter().filter(is_physical).collect();
         if physical.len() > MAX_FUNCTIONS {
             let _: Fact<()> = scope.fail(Unread {
                 source: "netlink devlink info-get".into(),
@@ -162,22 +167,48 @@ impl Source for Devlink {
     }
 }
 
-/// The reporters of these functions.
-fn grouped(messages: Vec<ReporterMessage>, functions: &BTreeSet<String>) -> BTreeMap<String, Device> {
+/// The functions of RDMA devices, and those of the members of their bonds: the RDMA device of a bond is one function of several.
+fn with_bonds(scope: &Scope<'_>, known: &Known) -> BTreeSet<String> {
+    let mut functions = known.functions.clone();
+    for member in members(scope, known) {
+        let device = scope.link_name(&format!("/sys/class/net/{member}/device"));
+        functions.extend(device.known().filter(|address| is_address(address)).cloned());
+    }
+    functions
+}
+
+/// The reporters of these functions. What is left out is reported once.
+fn grouped(
+    scope: &Scope<'_>,
+    messages: Vec<ReporterMessage>,
+    functions: &BTreeSet<String>,
+) -> BTreeMap<String, Device> {
     let mut devices: BTreeMap<String, Device> = BTreeMap::new();
+    let mut left_out = 0_usize;
     let ours = |message: &ReporterMessage| message.bus_name == "pci" && functions.contains(&message.dev_name);
     for message in messages.into_iter().filter(ours) {
         let device = devices.entry(message.dev_name).or_default();
-        if device.reporters.len() < MAX_REPORTERS {
-            let reporter = message.health_reporter;
-            device.reporters.push(Reporter {
-                name: reporter.name,
+        let reporter = message.health_reporter;
+        match driver_name(&reporter.name).filter(|_| device.reporters.len() < MAX_REPORTERS) {
+            Some(name) => device.reporters.push(Reporter {
+                name,
                 port: message.port_index,
                 in_error: reporter.state != 0,
                 errors: reporter.errors,
                 recoveries: reporter.recoveries,
-            });
+                last_dump: reporter.last_dump.map(|nanoseconds| nanoseconds / 1_000_000_000),
+            }),
+            None => left_out += 1,
         }
+    }
+    if left_out > 0 {
+        let _: Fact<()> = scope.fail(Unread {
+            source: "netlink devlink health-reporter-get".into(),
+            kind: UnreadKind::TooLong,
+            detail: format!(
+                "{left_out} health reporters are left out: at most {MAX_REPORTERS} of a device are used, and none without a name"
+            ),
+        });
     }
     for device in devices.values_mut() {
         device
@@ -199,6 +230,7 @@ const REPORTER: Schema = &[
             (116, "health-reporter-state", Kind::Number),
             (117, "health-reporter-err-count", Kind::Number),
             (118, "health-reporter-recover-count", Kind::Number),
+            (137, "health-reporter-dump-ts-ns", Kind::Number),
         ]),
     ),
 ];
@@ -222,6 +254,9 @@ struct ReporterNest {
     errors: u64,
     #[serde(default, rename = "health-reporter-recover-count")]
     recoveries: u64,
+    /// In nanoseconds since 1970. The attribute 119 is in milliseconds of a clock that begins with the boot.
+    #[serde(rename = "health-reporter-dump-ts-ns")]
+    last_dump: Option<u64>,
 }
 
 const VERSION: Schema = &[
@@ -253,7 +288,9 @@ impl From<InfoMessage> for Firmware {
     fn from(message: InfoMessage) -> Self {
         let versions = |versions: Vec<Version>| {
             let versions = versions.into_iter().take(MAX_VERSIONS);
-            versions.map(|version| (version.name, version.value)).collect()
+            versions
+                .filter_map(|version| Some((driver_name(&version.name)?, driver_name(&version.value)?)))
+                .collect()
         };
         Self {
             running: versions(message.running),
@@ -264,7 +301,57 @@ impl From<InfoMessage> for Firmware {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::root::Root;
+
+    fn message(name: &str) -> ReporterMessage {
+        ReporterMessage {
+            bus_name: "pci".into(),
+            dev_name: "0000:18:00.0".into(),
+            port_index: None,
+            health_reporter: ReporterNest {
+                name: name.into(),
+                state: 1,
+                errors: 1,
+                recoveries: 0,
+                last_dump: Some(1_700_000_000_999_999_999),
+            },
+        }
+    }
+
+    fn read(names: &[String]) -> (Vec<Reporter>, Vec<String>) {
+        let root = Root::replay(Arc::default(), true);
+        let scope = Scope::new(&root);
+        let functions = BTreeSet::from(["0000:18:00.0".to_owned()]);
+        let messages = names.iter().map(|name| message(name)).collect();
+        let mut devices = grouped(&scope, messages, &functions);
+        let reporters = devices.remove("0000:18:00.0").unwrap().reporters;
+        let misses = scope.finish().into_iter().map(|miss| miss.unread.to_string());
+        (reporters, misses.collect())
+    }
+
+    #[test]
+    fn reporters_and_their_names_are_bounded_and_what_is_left_out_is_reported_once() {
+        let (reporters, misses) = read(&["fw".into()]);
+        assert_eq!(reporters[0].last_dump, Some(1_700_000_000));
+        assert_eq!(misses, [""; 0]);
+        let many: Vec<_> = (0..400).map(|n| format!("r{n}")).collect();
+        let (reporters, misses) = read(&many);
+        assert_eq!((reporters.len(), misses.len()), (64, 1));
+        assert!(
+            misses[0].contains("336 health reporters are left out"),
+            "{misses:?}"
+        );
+        let (reporters, misses) = read(&[String::new(), "a\n\u{1b}[31m".into(), "x".repeat(3000)]);
+        let names: Vec<_> = reporters
+            .iter()
+            .map(|reporter| reporter.name.chars().count())
+            .collect();
+        assert_eq!((names, misses.len()), (vec![5, 64], 1));
+        assert_eq!(reporters[0].name, "a[31m");
+    }
 
     #[test]
     fn only_a_version_that_the_next_reset_changes_is_pending() {

@@ -14,7 +14,7 @@ use netlink_packet_core::DefaultNla;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Netlink, Question, ask_each, is_for_all, only,
+    Asked, Call, Netlink, Question, ask_each, is_for_all, only,
     wire::{Schema, nest, number, text},
 };
 use crate::{
@@ -36,7 +36,7 @@ const FLAG_STATS: u32 = 1 << 2;
 /// Links by network device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
-    /// The network devices of RDMA ports; absent in a tree of files.
+    /// The network devices of RDMA ports, and the members of bonds among them; absent in a tree of files.
     pub netdevs: Fact<BTreeMap<String, Link>>,
 }
 
@@ -62,7 +62,7 @@ impl Source for Links {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         Self {
-            netdevs: ask_each(scope, known, FAMILY, |netlink, netdev| {
+            netdevs: ask_each(scope, known, FAMILY, Asked::Cables, |netlink, netdev| {
                 let state = state(netlink, netdev);
                 match state.unread().filter(|unread| is_for_all(unread)) {
                     Some(unread) => unread.clone().into(),

@@ -17,7 +17,7 @@ pub use self::{
     virtual_function::{VfLink, VfSettings},
 };
 use super::{
-    Call, Netlink, Question, Route, ask_each, only,
+    Asked, Call, Netlink, Question, Route, ask_each, only,
     wire::{Field, Kind, Schema, number, text},
 };
 use crate::{
@@ -58,7 +58,7 @@ impl Source for Interfaces {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         Self {
-            netdevs: ask_each(scope, known, FAMILY, |netlink, netdev| {
+            netdevs: ask_each(scope, known, FAMILY, Asked::Ports, |netlink, netdev| {
                 let link = link(netlink, netdev);
                 link.map(|link| Interface::read(netlink, netdev, link))
             }),

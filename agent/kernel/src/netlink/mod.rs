@@ -5,9 +5,12 @@
 
 pub mod dcb;
 pub mod devlink;
+mod each;
 mod eeprom;
 pub mod ethtool;
 pub mod interfaces;
+mod kernel;
+mod layout;
 pub mod neighbours;
 pub mod rdma;
 mod socket;
@@ -16,23 +19,26 @@ mod wire;
 
 use std::{cell::RefCell, collections::BTreeMap};
 
-use serde::{
-    Serialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
+use serde::{Serialize, de::DeserializeOwned};
+
+use rdma_health_protocol::text::excerpt;
 
 use crate::{
-    fact::{Errno, Fact, Unread, UnreadKind},
+    fact::{Errno, Fact, Unread},
     recording::{self, Failure},
     root::Scope,
-    source::Known,
 };
+pub(crate) use each::of_bond;
+use each::{Asked, ask_each, members, obstacle};
+use kernel::{is_for_all, is_of_kernel};
 use socket::{Call, Client, Question, Route};
 
 /// Asks questions of one family, and takes recorded answers where there are any.
 struct Netlink<'a, 'root> {
     scope: &'a Scope<'root>,
     client: RefCell<Client>,
+    /// Commands that this kernel does not have: family, command, and what was reported the first time.
+    without: RefCell<BTreeMap<(String, String), Box<Unread>>>,
 }
 
 impl<'a, 'root> Netlink<'a, 'root> {
@@ -40,6 +46,7 @@ impl<'a, 'root> Netlink<'a, 'root> {
         Self {
             scope,
             client: RefCell::default(),
+            without: RefCell::default(),
         }
     }
 
@@ -66,69 +73,28 @@ impl<'a, 'root> Netlink<'a, 'root> {
         absent: &[Errno],
         ask: impl Fn(&mut Client, &str) -> Result<Vec<A>, Failure>,
     ) -> Fact<Vec<T>> {
+        let command = (family.to_owned(), name.to_owned());
+        // That the kernel has no such command is reported once, not for each device.
+        if let Some(unread) = self.without.borrow().get(&command) {
+            return (**unread).clone().into();
+        }
         let recorded = recording::Question::Netlink {
             family: family.to_owned(),
             command: name.to_owned(),
             object: object.to_owned(),
         };
         let source = recorded.to_string();
-        self.scope.netlink(recorded, absent, || {
+        let answer = self.scope.netlink(recorded, absent, || {
             let messages = ask(&mut self.client.borrow_mut(), &source)?;
             // Fails only for maps with keys that are not text.
             Ok(serde_json::to_vec(&messages).unwrap_or_default())
-        })
-    }
-}
-
-/// Maximum number of network devices that are asked about.
-const MAX_NETDEVS: usize = 256;
-
-/// Asks about each network device of an RDMA port; absent answers are left out. A failure that is not about the first device alone is
-/// that of the whole source.
-fn ask_each<T>(
-    scope: &Scope<'_>,
-    known: &Known,
-    family: &str,
-    ask: impl Fn(&Netlink<'_, '_>, &str) -> Fact<T>,
-) -> Fact<BTreeMap<String, T>> {
-    if let Some(obstacle) = obstacle(scope, known) {
-        return obstacle.map(|()| BTreeMap::new());
-    }
-    if known.netdevs.len() > MAX_NETDEVS {
-        let _: Fact<()> = scope.fail(Unread {
-            source: format!("netlink {family}"),
-            kind: UnreadKind::TooLong,
-            detail: format!("only the first {MAX_NETDEVS} network devices are asked about"),
         });
-    }
-    let netlink = Netlink::new(scope);
-    let mut found = BTreeMap::new();
-    for netdev in known.netdevs.iter().take(MAX_NETDEVS) {
-        match ask(&netlink, netdev) {
-            Fact::Known(answer) => {
-                found.insert(netdev.clone(), answer);
-            }
-            Fact::Unread { unread } if found.is_empty() && is_for_all(&unread) => return (*unread).into(),
-            // The failure is listed with its source.
-            Fact::Absent | Fact::Unread { .. } => {}
+        if let Some(unread) = answer.unread().filter(|unread| is_of_kernel(unread)) {
+            self.without
+                .borrow_mut()
+                .insert(command, Box::new(unread.clone()));
         }
-    }
-    Fact::Known(found)
-}
-
-/// Whether a failure is not about one device: the kernel has no such family, the socket is refused, or nothing was recorded.
-fn is_for_all(unread: &Unread) -> bool {
-    match &unread.kind {
-        UnreadKind::NotCollected => true,
-        UnreadKind::Errno(errno) => [
-            Errno::OPNOTSUPP,
-            Errno::PERM,
-            Errno::ACCESS,
-            Errno::PROTONOSUPPORT,
-            Errno::AFNOSUPPORT,
-        ]
-        .contains(errno),
-        _ => false,
+        answer
     }
 }
 
@@ -137,25 +103,24 @@ fn only<T>(messages: Vec<T>) -> Fact<T> {
     messages.into_iter().next().into()
 }
 
-/// Why netlink cannot be asked here; `None` if it can. A tree of files has no sockets, and says nothing.
-fn obstacle(scope: &Scope<'_>, known: &Known) -> Option<Fact<()>> {
-    if !scope.root().answers_netlink() {
-        return Some(Fact::Absent);
-    }
-    // The kernel answers about the network namespace of this process, and sysfs shows that of the process which mounted it.
-    let netdev = known.netdevs.first()?;
-    let aside = Scope::new(scope.root());
-    let state: Fact<Vec<IgnoredAny>> = ethtool::state(&Netlink::new(&aside), netdev);
-    let elsewhere = state
-        .unread()
-        .is_some_and(|unread| unread.kind == UnreadKind::Errno(Errno::NODEV));
-    elsewhere.then(|| {
-        scope.fail(Unread {
-            source: "netlink".into(),
-            kind: UnreadKind::NotCollected,
-            detail: format!("this process is not in the network namespace of {netdev}"),
-        })
-    })
+/// A number that is not the kernel's sign for "not counted" (`ETHTOOL_STAT_NOT_SET`, all bits set).
+fn given(count: u64) -> Option<u64> {
+    (count != u64::MAX).then_some(count)
+}
+
+/// Maximum number of characters of a name that a driver chooses.
+const MAX_NAME: usize = 64;
+
+/// A name that a driver chooses, without control characters and not too long; `None` if nothing is left of it.
+fn driver_name(name: &str) -> Option<String> {
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    let name = name.trim();
+    let shown = match name.char_indices().nth(MAX_NAME) {
+        // With an ellipsis.
+        Some(_) => excerpt(name, MAX_NAME - 1),
+        None => name.to_owned(),
+    };
+    (!shown.is_empty()).then_some(shown)
 }
 
 #[cfg(test)]
@@ -164,9 +129,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        fact::UnreadKind,
         recording::{Answer, Failure, Recording},
         root::Root,
-        source::Source,
+        source::{Known, Source},
     };
 
     /// The sources as they read a recording in which `linkstate-get` of eth0 has this answer.
@@ -237,5 +203,62 @@ mod tests {
         let (links, _, misses) = read(Answer::Failed(Failure::Unread(Box::new(unread.clone()))));
         assert_eq!(links.unread(), Some(&unread));
         assert_eq!(misses, 1);
+    }
+
+    /// A kernel that has the family and not all of its commands, and two network devices.
+    #[test]
+    fn a_command_that_the_kernel_does_not_have_is_reported_once() {
+        let mut recording = Recording::default();
+        for netdev in ["eth0", "eth1"] {
+            for (command, is_old) in [
+                ("linkstate-get", false),
+                ("pause-get", false),
+                ("fec-get", true),
+                ("stats-get", true),
+                ("module-eeprom-get", true),
+            ] {
+                let question = recording::Question::Netlink {
+                    family: "ethtool".into(),
+                    command: command.into(),
+                    object: netdev.into(),
+                };
+                let source = question.to_string();
+                let answer = if is_old {
+                    Answer::Failed(kernel::no_command(&source, "ethtool"))
+                } else {
+                    Answer::Bytes(b"[{}]".as_slice().into())
+                };
+                recording.insert(question, answer);
+            }
+        }
+        let root = Root::replay(Arc::new(recording), true);
+        let known = Known {
+            netdevs: ["eth0", "eth1"].map(str::to_owned).into(),
+            ..Known::default()
+        };
+        let misses = |scope: Scope<'_>| {
+            let misses = scope.finish().into_iter().map(|miss| miss.unread);
+            let netlink = misses.filter(|unread| unread.source.starts_with("netlink"));
+            netlink.map(|unread| unread.to_string()).collect::<Vec<_>>()
+        };
+        let old = |command: &str| {
+            format!(
+                "netlink ethtool {command} eth0: this kernel is too old: its netlink family ethtool does not have this command (EOPNOTSUPP)"
+            )
+        };
+        let scope = Scope::new(&root);
+        let links = ethtool::Links::read(&scope, &known).netdevs;
+        let links = links.known().unwrap();
+        assert!(
+            links.len() == 2
+                && links
+                    .values()
+                    .all(|link| link.fec.unread().is_some() && !link.pause.is_absent())
+        );
+        assert_eq!(misses(scope), ["fec-get", "stats-get"].map(old));
+        let scope = Scope::new(&root);
+        let modules = transceiver::Transceivers::read(&scope, &known).netdevs;
+        assert!(modules.unread().is_some());
+        assert_eq!(misses(scope), [old("module-eeprom-get")]);
     }
 }

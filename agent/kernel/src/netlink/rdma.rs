@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Netlink, Question, only,
+    Call, Netlink, Question, driver_name, given, only,
     wire::{Kind, Schema, number},
 };
 use crate::{
@@ -266,7 +266,7 @@ impl Status {
     fn optional(self) -> BTreeMap<String, bool> {
         let counters = self.hwcounters.entry.into_iter();
         counters
-            .filter_map(|counter| Some((counter.name, counter.dynamic? != 0)))
+            .filter_map(|counter| Some((driver_name(&counter.name)?, counter.dynamic? != 0)))
             .take(MAX_COUNTERS)
             .collect()
     }
@@ -328,7 +328,9 @@ struct Entry {
 impl Summary {
     fn counts(self) -> BTreeMap<String, u64> {
         let entries = self.entry.into_iter().take(MAX_KINDS);
-        entries.map(|entry| (entry.name, entry.curr)).collect()
+        entries
+            .filter_map(|entry| Some((driver_name(&entry.name)?, given(entry.curr)?)))
+            .collect()
     }
 }
 
@@ -357,6 +359,15 @@ mod tests {
         let messages = [entries(&[4711, 31337, 4711]), kernel, entries(&[4711])];
         assert_eq!(by_process(&messages), [3, 1]);
         assert_eq!(by_process(&[json!([]), json!({"objects": 7})]), [0_u64; 0]);
+    }
+
+    #[test]
+    fn a_kind_without_a_name_or_a_number_is_left_out() {
+        let summary = json!({"entry": [{"name": "", "curr": 2}, {"name": "cq", "curr": u64::MAX},
+            {"name": "q\np", "curr": 1}, {"name": "x".repeat(500), "curr": 3}]});
+        let counts = serde_json::from_value::<Summary>(summary).unwrap().counts();
+        let names: Vec<_> = counts.into_iter().collect();
+        assert_eq!(names, [("qp".to_owned(), 1), (format!("{}…", "x".repeat(63)), 3)]);
     }
 
     #[test]

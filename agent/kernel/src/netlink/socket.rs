@@ -17,7 +17,10 @@ use rustix::{
 };
 use serde_json::Value;
 
-use super::wire::{Form, Kind, Layout, Reply, Request, Schema, text};
+use super::{
+    kernel::{no_command, no_family},
+    wire::{Form, Kind, Layout, Reply, Request, Schema, text},
+};
 use crate::{
     fact::{Unread, UnreadKind},
     recording::Failure,
@@ -73,7 +76,16 @@ pub(super) struct Route {
 pub(super) struct Client {
     sockets: BTreeMap<u32, OwnedFd>,
     sequence: u32,
-    families: BTreeMap<&'static str, u16>,
+    families: BTreeMap<&'static str, Family>,
+}
+
+/// A family of generic netlink in this kernel.
+#[derive(Debug)]
+struct Family {
+    /// Its number, which the kernel chooses.
+    number: u16,
+    /// Its commands; empty if the kernel does not list them.
+    commands: Vec<u64>,
 }
 
 impl Client {
@@ -88,9 +100,15 @@ impl Client {
             attributes,
             schema,
         } = question;
+        let is_rdma = matches!(call, Call::Rdma(_));
         let (protocol, kind, header, form) = match call {
             Call::Generic(request, reply) => {
-                let kind = self.family(source, family)?;
+                let known = self.family(source, family)?;
+                // Otherwise the kernel answers the same as for a driver that does not support the command.
+                if !known.commands.is_empty() && !known.commands.contains(&request.into()) {
+                    return Err(no_command(source, family));
+                }
+                let kind = known.number;
                 let form = generic(kind, reply, schema);
                 (Some(netlink::GENERIC), kind, generic_header(request), form)
             }
@@ -124,18 +142,26 @@ impl Client {
             dump,
             attributes,
         };
-        self.exchange(source, protocol, &request, form)
+        let is_plain = is_rdma && request.attributes.is_empty();
+        match self.exchange(source, protocol, &request, form) {
+            // A question without attributes cannot be wrong.
+            Err(Failure::Errno(Errno::INVAL)) if is_plain => Err(no_command(source, family)),
+            answer => answer,
+        }
     }
 
-    /// The number of a family, which the kernel chooses.
-    fn family(&mut self, source: &str, name: &'static str) -> Result<u16, Failure> {
+    /// A family as this kernel has it.
+    fn family(&mut self, source: &str, name: &'static str) -> Result<&Family, Failure> {
         const CONTROLLER: u16 = 16;
         const GET_FAMILY: u8 = 3;
         const NEW_FAMILY: u8 = 1;
         const FAMILY_NAME: u16 = 2;
-        const FAMILY: Schema = &[(1, "family-id", Kind::Number)];
-        if let Some(family) = self.families.get(name) {
-            return Ok(*family);
+        const FAMILY: Schema = &[
+            (1, "family-id", Kind::Number),
+            (6, "ops", Kind::Entries(&[(1, "id", Kind::Number)])),
+        ];
+        if self.families.contains_key(name) {
+            return Ok(&self.families[name]);
         }
         let request = Request {
             kind: CONTROLLER,
@@ -144,30 +170,23 @@ impl Client {
             attributes: vec![text(FAMILY_NAME, name)],
         };
         let form = generic(CONTROLLER, NEW_FAMILY, FAMILY);
-        let unread = |kind, detail| {
-            Failure::Unread(Box::new(Unread {
-                source: source.to_owned(),
-                kind,
-                detail,
-            }))
-        };
         let messages = match self.exchange(source, Some(netlink::GENERIC), &request, form) {
-            Err(Failure::Errno(Errno::NOENT)) => {
-                let detail = format!("this kernel has no netlink family {name}");
-                return Err(unread(UnreadKind::Errno(Errno::OPNOTSUPP), detail));
-            }
+            Err(Failure::Errno(Errno::NOENT)) => return Err(no_family(source, name)),
             other => other?,
         };
-        let number = messages.first().and_then(|message| message["family-id"].as_u64());
-        let number = number.and_then(|number| u16::try_from(number).ok());
+        let message = messages.first();
+        let number = message.and_then(|message| u16::try_from(message["family-id"].as_u64()?).ok());
         let number = number.ok_or_else(|| {
-            unread(
-                UnreadKind::Malformed,
-                format!("the kernel reports no number of the family {name}"),
-            )
+            Failure::Unread(Box::new(Unread {
+                source: source.to_owned(),
+                kind: UnreadKind::Malformed,
+                detail: format!("the kernel reports no number of the family {name}"),
+            }))
         })?;
-        self.families.insert(name, number);
-        Ok(number)
+        let commands = message.and_then(|message| message["ops"].as_array());
+        let commands = commands.into_iter().flatten();
+        let commands = commands.filter_map(|command| command["id"].as_u64()).collect();
+        Ok(self.families.entry(name).or_insert(Family { number, commands }))
     }
 
     fn exchange(
@@ -177,6 +196,16 @@ impl Client {
         request: &Request,
         form: Form,
     ) -> Result<Vec<Value>, Failure> {
+        twice(|| self.exchange_once(source, protocol, request, form))
+    }
+
+    fn exchange_once<'a>(
+        &mut self,
+        source: &'a str,
+        protocol: Option<Protocol>,
+        request: &Request,
+        form: Form,
+    ) -> Result<Reply<'a>, Failure> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut reply = Reply::new(source, self.sequence, form);
         // The routing family has number 0.
@@ -191,8 +220,18 @@ impl Client {
             // The rest of a reply must not be taken for the next one.
             self.sockets.remove(&number);
         }
-        messages.map(|()| reply.into_messages())
+        messages.map(|()| reply)
     }
+}
+
+/// The messages of a reply, which is requested again if the kernel says that what it listed changed meanwhile: then some may be missing.
+fn twice<'a>(mut ask: impl FnMut() -> Result<Reply<'a>, Failure>) -> Result<Vec<Value>, Failure> {
+    let first = ask()?;
+    let reply = if first.is_interrupted() { ask()? } else { first };
+    if reply.is_interrupted() {
+        return Err(reply.interrupted());
+    }
+    Ok(reply.into_messages())
 }
 
 /// The header of a request of generic netlink: command, version, reserved.
@@ -266,65 +305,5 @@ fn is_kernel(sender: Option<SocketAddrAny>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::net::socketpair;
-
-    use super::*;
-
-    #[test]
-    fn only_the_kernel_is_believed() {
-        assert!(is_kernel(Some(SocketAddrNetlink::new(0, 0).into())));
-        assert!(!is_kernel(Some(SocketAddrNetlink::new(4711, 0).into())));
-        assert!(!is_kernel(None));
-    }
-
-    /// A socket whose other end is not the kernel: each datagram comes from another sender.
-    #[test]
-    fn datagrams_of_others_are_passed_over_until_the_time_is_up() {
-        let (own, other) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::DGRAM,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )
-        .unwrap();
-        // What ends a reply with success if the kernel sends it.
-        let mut done = [0; 20];
-        done[0] = 20;
-        done[4..6].copy_from_slice(&3_u16.to_ne_bytes());
-        let sender = std::thread::spawn(move || {
-            // As fast as it is taken, until the reader is gone.
-            while !matches!(
-                send(&other, &done, SendFlags::NOSIGNAL),
-                Err(Errno::CONNREFUSED | Errno::PIPE | Errno::NOTCONN | Errno::CONNRESET)
-            ) {
-                std::thread::yield_now();
-            }
-        });
-        let mut reply = Reply::new("question", 0, generic(16, 1, &[]));
-        let failure = receive(&own, &mut reply).unwrap_err();
-        drop(own);
-        sender.join().unwrap();
-        let Failure::Unread(unread) = failure else {
-            panic!("{failure:?}")
-        };
-        assert_eq!(unread.kind, UnreadKind::Errno(Errno::TIMEDOUT));
-        assert_eq!(unread.detail, "the kernel's reply did not end in time");
-        assert!(reply.into_messages().is_empty());
-    }
-
-    /// The kernel of this machine has the controller, and no family of that name.
-    #[test]
-    fn a_family_that_the_kernel_does_not_have_is_reported() {
-        let mut client = Client::default();
-        let failure = client.family("question", "no_such_family").unwrap_err();
-        let Failure::Unread(unread) = failure else {
-            panic!("{failure:?}")
-        };
-        assert_eq!(
-            unread.to_string(),
-            "question: this kernel has no netlink family no_such_family (EOPNOTSUPP)"
-        );
-        assert_eq!(client.family("question", "nlctrl").unwrap(), 16);
-    }
-}
+#[path = "socket_tests.rs"]
+mod tests;

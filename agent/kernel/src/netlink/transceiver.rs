@@ -13,7 +13,7 @@ use rdma_health_protocol::{MAX_MODULES, ModuleMemory, ModulePage};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Client, Netlink, Question, ask_each, eeprom,
+    Asked, Call, Client, Netlink, Question, ask_each, eeprom,
     wire::{Kind, Schema, nest, number, small, text},
 };
 use crate::{
@@ -35,7 +35,7 @@ const FAILURE_VALID: Duration = Duration::from_secs(900);
 /// Transceivers by network device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transceivers {
-    /// The network devices of RDMA ports that have one; absent in a tree of files.
+    /// The network devices of RDMA ports, and the members of bonds among them, that have one; absent in a tree of files.
     pub netdevs: Fact<BTreeMap<String, Module>>,
 }
 
@@ -83,7 +83,7 @@ impl Source for Transceivers {
 
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         Self {
-            netdevs: ask_each(scope, known, FAMILY, |netlink, netdev| {
+            netdevs: ask_each(scope, known, FAMILY, Asked::Cables, |netlink, netdev| {
                 module(scope, netlink, netdev)
             }),
         }
@@ -135,6 +135,10 @@ pub fn memories(scope: &Scope<'_>) -> Vec<ModuleMemory> {
         let (pages, errno) = match pages(&mut client, "", &netdev) {
             Ok(pages) => (pages, 0),
             Err(Failure::Errno(errno)) => (Vec::new(), errno.raw_os_error()),
+            Err(Failure::Unread(unread)) => match unread.kind {
+                UnreadKind::Errno(errno) => (Vec::new(), errno.raw_os_error()),
+                _ => (Vec::new(), Errno::IO.raw_os_error()),
+            },
             Err(_) => (Vec::new(), Errno::IO.raw_os_error()),
         };
         found.push(ModuleMemory { netdev, pages, errno });

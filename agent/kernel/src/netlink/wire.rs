@@ -9,6 +9,8 @@ use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NetlinkBuffer, Nla
 use rustix::io::Errno;
 use serde_json::{Map, Value};
 
+pub(super) use super::layout::{Field, Layout};
+use super::layout::{fields, unsigned};
 use crate::{
     fact::{self, Unread, UnreadKind},
     recording::Failure,
@@ -30,6 +32,8 @@ pub(super) enum Kind {
     Nest(Schema),
     /// Attributes, repeated for each entry of a list.
     List(Schema),
+    /// Nests of attributes, which the numbers of their own attributes count: a list.
+    Entries(Schema),
     /// A structure of C.
     Struct(Layout),
     /// The same, repeated for each entry of a list.
@@ -38,23 +42,6 @@ pub(super) enum Kind {
     Counts,
     /// Bytes as hexadecimal digits.
     Bytes,
-}
-
-/// The fields that are used of a structure of C: name, offset in bytes, content. A field beyond the end is left out: an older kernel has
-/// a shorter structure.
-pub(super) type Layout = &'static [(&'static str, usize, Field)];
-
-/// The content of a field.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Field {
-    /// An unsigned number of so many bytes: 1, 2, 4 or 8.
-    Number(usize),
-    /// So many numbers of so many bytes.
-    Numbers(usize, usize),
-    /// A MAC address.
-    Mac,
-    /// A number of 8 bytes that is a GUID.
-    Guid,
 }
 
 /// Maximum size of a reply in bytes, of all its messages together.
@@ -66,6 +53,8 @@ const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
+/// In a reply: what is listed changed meanwhile.
+const NLM_F_DUMP_INTR: u16 = 0x10;
 
 /// A request.
 #[derive(Debug)]
@@ -153,6 +142,7 @@ pub(super) struct Reply<'a> {
     pub(super) form: Form,
     messages: Vec<Value>,
     bytes: usize,
+    interrupted: bool,
 }
 
 impl<'a> Reply<'a> {
@@ -163,7 +153,21 @@ impl<'a> Reply<'a> {
             form,
             messages: Vec::new(),
             bytes: 0,
+            interrupted: false,
         }
+    }
+
+    /// Whether the kernel says that what it listed changed meanwhile.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Why a reply that was interrupted twice is of no use.
+    pub(super) fn interrupted(&self) -> Failure {
+        self.unread(
+            UnreadKind::Errno(Errno::INTR),
+            "what the kernel listed changed meanwhile, twice in a row".into(),
+        )
     }
 
     /// The messages so far.
@@ -183,12 +187,13 @@ impl<'a> Reply<'a> {
         let mut rest = datagram;
         while !rest.is_empty() {
             let message =
-                NetlinkBuffer::new_checked(rest).map_err(|_| self.malformed("a message is cut off"))?;
+                NetlinkBuffer::new_checked(rest).map_err(|_| self.malformed("a message that is cut off"))?;
             // `new_checked` compares it with the buffer and the header.
             let length = usize::try_from(message.length()).unwrap_or(usize::MAX);
             let body = rest.get(16..length).unwrap_or_default();
             // The answer to an earlier request that was given up.
             let ours = message.sequence_number() == self.sequence;
+            self.interrupted |= ours && message.flags() & NLM_F_DUMP_INTR != 0;
             match message.message_type() {
                 _ if !ours => {}
                 NLMSG_NOOP => {}
@@ -247,7 +252,7 @@ impl<'a> Reply<'a> {
     fn attributes(&self, bytes: &[u8], schema: Schema) -> Result<Map<String, Value>, Failure> {
         let mut found = Map::new();
         for attribute in NlasIterator::new(bytes) {
-            let attribute = attribute.map_err(|_| self.malformed("an attribute is cut off"))?;
+            let attribute = attribute.map_err(|_| self.malformed("an attribute that is cut off"))?;
             let known = schema.iter().find(|(number, ..)| *number == attribute.kind());
             let Some(&(_, name, kind)) = known else {
                 continue;
@@ -273,6 +278,14 @@ impl<'a> Reply<'a> {
                     append(&mut found, name, entry);
                     continue;
                 }
+                Kind::Entries(schema) => {
+                    for entry in NlasIterator::new(value) {
+                        let entry = entry.map_err(|_| self.malformed("an attribute that is cut off"))?;
+                        let entry = Value::Object(self.attributes(entry.value(), schema)?);
+                        append(&mut found, name, entry);
+                    }
+                    continue;
+                }
                 Kind::Struct(layout) => Value::Object(fields(value, layout)),
                 Kind::Structs(layout) => {
                     append(&mut found, name, Value::Object(fields(value, layout)));
@@ -282,7 +295,7 @@ impl<'a> Reply<'a> {
                     let counts = found.entry(name).or_insert_with(|| Value::Object(Map::new()));
                     if let Value::Object(counts) = counts {
                         for one in NlasIterator::new(value) {
-                            let one = one.map_err(|_| self.malformed("an attribute is cut off"))?;
+                            let one = one.map_err(|_| self.malformed("an attribute that is cut off"))?;
                             // Padding has no value.
                             if let Some(count) = unsigned(one.value()) {
                                 counts.insert(one.kind().to_string(), count.into());
@@ -337,42 +350,6 @@ fn append(found: &mut Map<String, Value>, name: &str, entry: Value) {
             found.insert(name.to_owned(), Value::Array(vec![entry]));
         }
     }
-}
-
-/// The fields of a structure, as far as it reaches.
-fn fields(bytes: &[u8], layout: Layout) -> Map<String, Value> {
-    let field = |&(name, offset, field): &(&str, usize, Field)| {
-        let rest = bytes.get(offset..)?;
-        let value = match field {
-            Field::Number(size) => Value::from(unsigned(rest.get(..size)?)?),
-            Field::Numbers(count, size) => {
-                let numbers = rest.get(..count * size)?.chunks(size);
-                numbers.map(unsigned).collect::<Option<Vec<u64>>>()?.into()
-            }
-            Field::Mac => {
-                let digits: Vec<_> = rest.get(..6)?.iter().map(|byte| format!("{byte:02x}")).collect();
-                digits.join(":").into()
-            }
-            Field::Guid => {
-                let guid = unsigned(rest.get(..8)?)?;
-                let parts = [48, 32, 16, 0].map(|shift| format!("{:04x}", guid >> shift & 0xffff));
-                parts.join(":").into()
-            }
-        };
-        Some((name.to_owned(), value))
-    };
-    layout.iter().filter_map(field).collect()
-}
-
-/// A number in the order of bytes of this machine.
-fn unsigned(bytes: &[u8]) -> Option<u64> {
-    Some(match bytes.len() {
-        1 => bytes[0].into(),
-        2 => u16::from_ne_bytes(bytes.try_into().ok()?).into(),
-        4 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
-        8 => u64::from_ne_bytes(bytes.try_into().ok()?),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

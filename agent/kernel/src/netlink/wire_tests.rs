@@ -98,11 +98,11 @@ fn what_no_kernel_sends_is_refused_with_a_reason() {
     for (datagram, reason) in [
         (changed(4, 99), "a message of type 99 instead of 21"),
         (changed(16, 7), "a message with command 7 instead of 6"),
-        (changed(0, 0x35), "a message is cut off"),
-        (changed(0, 0x0f), "a message is cut off"),
+        (changed(0, 0x35), "a message that is cut off"),
+        (changed(0, 0x0f), "a message that is cut off"),
         (changed(0, 0x12), "a message without a header"),
-        (changed(20, 0x21), "an attribute is cut off"),
-        (changed(20, 0x03), "an attribute is cut off"),
+        (changed(20, 0x21), "an attribute that is cut off"),
+        (changed(20, 0x03), "an attribute that is cut off"),
         (changed(24, 0x07), "dev-index with 3 bytes"),
     ] {
         let found = refused(&datagram);
@@ -114,6 +114,37 @@ fn what_no_kernel_sends_is_refused_with_a_reason() {
     let mut error = bytes(NOT_SUPPORTED);
     error[16..20].copy_from_slice(&i32::MIN.to_ne_bytes());
     assert!(refused(&error).contains("an error with number -2147483648"));
+}
+
+#[test]
+fn a_list_that_changed_meanwhile_is_marked() {
+    let mut done = bytes(DONE);
+    done[4] = 3;
+    let mut interrupted = bytes(MESSAGE);
+    interrupted[6] = 0x12;
+    for (message, expected) in [(bytes(MESSAGE), false), (interrupted, true)] {
+        let mut reply = reply();
+        assert!(reply.add(&[message, done.clone()].concat()).unwrap());
+        assert_eq!(reply.is_interrupted(), expected);
+    }
+}
+
+/// The commands of a family as the controller lists them.
+#[test]
+fn entries_that_only_their_numbers_distinguish_are_a_list() {
+    const FAMILY: Schema = &[(6, "ops", Kind::Entries(&[(1, "id", Kind::Number)]))];
+    let command = |place: u16, id: u32| nest(place, &[number(1, id), number(2, 14)]);
+    let commands = nest(6, &[command(1, 6), command(2, 29)]);
+    let mut reply = Reply::new(
+        "",
+        7,
+        Form {
+            schema: FAMILY,
+            ..FORM
+        },
+    );
+    assert!(!reply.add(&request(vec![commands]).bytes(7)).unwrap());
+    assert_eq!(reply.into_messages(), [json!({"ops": [{"id": 6}, {"id": 29}]})]);
 }
 
 #[test]

@@ -265,7 +265,14 @@ impl<'a> Scope<'a> {
         self.optional_fact(source, MAX_FILE, answer)
             .and_then(|bytes| match serde_json::from_slice(&bytes) {
                 Ok(value) => Fact::Known(value),
-                Err(error) => self.malformed(source, &String::from_utf8_lossy(&bytes), &error.to_string()),
+                Err(error) => self.fail(Unread {
+                    source: source.into(),
+                    kind: UnreadKind::Malformed,
+                    detail: format!(
+                        "the answer does not have the expected content ({error}), found \"{}\"",
+                        excerpt(&String::from_utf8_lossy(&bytes), 80)
+                    ),
+                }),
             })
     }
 }

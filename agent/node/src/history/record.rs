@@ -68,7 +68,7 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
-                past.see(port, node.link_counters(port), booting, now);
+                past.see(port, node.recorded_counters(port), booting, now);
                 // The trend of a virtual function is the pod's that has it; there may be thousands of them.
                 if !hca.is_virtual() {
                     past.trend.see(port, probed(node, &hca.name, *number), now);
@@ -189,17 +189,13 @@ impl History {
 }
 
 impl PortHistory {
-    fn see(&mut self, port: &Port, of_netlink: Vec<(&'static str, u64)>, booting: bool, now: u64) {
+    fn see(&mut self, port: &Port, of_netlink: Vec<(String, u64)>, booting: bool, now: u64) {
         let counters = || port.counters.iter().chain(&port.hw_counters);
         let watched = counters()
             .filter(|counter| COUNTERS.contains(&&*counter.name) || EFA_COUNTERS.contains(&&*counter.name));
         let values = watched
             .filter_map(|counter| Some((counter.name.to_string(), *counter.value.known()?)))
-            .chain(
-                of_netlink
-                    .into_iter()
-                    .map(|(name, count)| (name.to_owned(), count)),
-            )
+            .chain(of_netlink)
             .collect();
         let (spacing, keep) = PORT_SAMPLES;
         self.counters.push(Sample { time: now, values }, spacing, keep);

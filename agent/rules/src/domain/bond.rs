@@ -83,9 +83,17 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
             return None;
         }
         let subject = Subject::of_port(&port);
+        let reason = |name: &str| node.link_of_netdev(name)?.down_reason.known();
+        let named: Vec<_> = down
+            .iter()
+            .map(|member| match reason(&member.name) {
+                Some(reason) => format!("{} ({reason})", member.name),
+                None => member.name.clone(),
+            })
+            .collect();
         let message = format!(
             "{} of {}, the bond of {subject}, has no link: {} of {} members are up",
-            listed(down.iter().map(|member| member.name.as_str())),
+            listed(named.iter().map(String::as_str)),
             netdev.name,
             members.len() - down.len(),
             members.len()
@@ -95,10 +103,16 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
             finding = finding.fill("NETDEV", &member.name);
         }
         Some(down.iter().fold(finding, |finding, member| {
-            finding.evidence(
+            let finding = finding.evidence(
                 format!("/sys/class/net/{}/bonding_slave/mii_status", member.name),
                 "down",
-            )
+            );
+            match reason(&member.name) {
+                Some(reason) => {
+                    finding.evidence(format!("ethtool {}, why the link is down", member.name), reason)
+                }
+                None => finding,
+            }
         }))
     })
 }

@@ -1,17 +1,17 @@
-//! Rates of ports, compared with those of the equal ports of the node.
+//! Rates of ports and of the members of their bonds, compared with those of the equal ports of the node.
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::{Node, Port};
+use rdma_health_node::{Cable, Node, Port, netdev::name_of_member};
 
 /// A rate is measured over so many seconds at least, and at most.
 const WINDOW: (u64, u64) = (300, 3900);
 /// A rate is unusual if it is so many times the median of the equal ports.
 pub(super) const TIMES: f64 = 10.0;
 
-/// A counter of a port that no file holds, by [`rdma_health_node::netdev::counters`].
-pub(super) fn link_total(node: &Node, port: &Port<'_>, counter: &str) -> Option<u64> {
-    let counters = node.link_counters(port.kernel);
+/// A counter of a cable that no file holds, by [`rdma_health_node::netdev::counters`].
+pub(super) fn link_total(node: &Node, cable: &Cable<'_>, counter: &str) -> Option<u64> {
+    let counters = node.link_counters(cable.netdev?);
     counters
         .into_iter()
         .find(|(name, _)| *name == counter)
@@ -19,8 +19,17 @@ pub(super) fn link_total(node: &Node, port: &Port<'_>, counter: &str) -> Option<
 }
 
 /// How much such a counter rises per second.
-pub(super) fn per_second_of_link(node: &Node, port: &Port<'_>, counter: &str) -> Option<f64> {
-    per_second(node, port, counter, link_total(node, port, counter)?)
+pub(super) fn per_second_of_link(node: &Node, cable: &Cable<'_>, counter: &str) -> Option<f64> {
+    let total = link_total(node, cable, counter)?;
+    per_second(node, &cable.port, &name_in_history(cable, counter), total)
+}
+
+/// The name of a counter of a cable in the history of its port.
+pub(super) fn name_in_history(cable: &Cable<'_>, counter: &str) -> String {
+    match cable.netdev.filter(|_| cable.is_member) {
+        Some(member) => name_of_member(counter, member),
+        None => counter.to_owned(),
+    }
 }
 
 /// How much a counter rises per second, which is `value` now.
@@ -33,28 +42,36 @@ pub(super) fn per_second(node: &Node, port: &Port<'_>, counter: &str, value: u64
     Some(rate)
 }
 
-/// A rate of a port, and the median of that of its equal ports if there are at least two of them with a rate.
+/// A rate of a cable, and the median of that of the equal ones if there are at least two of them with a rate.
 pub(super) struct Compared<'a> {
-    pub(super) port: Port<'a>,
+    pub(super) cable: Cable<'a>,
     pub(super) value: f64,
     pub(super) usual: Option<f64>,
 }
 
-/// The rates of all ports, by device and number.
+/// A cable: its device, its port, and for the member of a bond its network device.
+type Key<'a> = (&'a str, u8, Option<&'a str>);
+
+fn key<'a>(cable: &Cable<'a>) -> Key<'a> {
+    let member = cable.netdev.filter(|_| cable.is_member);
+    (cable.port.hca.name.as_str(), cable.port.number, member)
+}
+
+/// The rates of all cables, in order of device, number and member. Those of equal ports are equal.
 pub(super) fn compared<'a>(
     node: &'a Node,
-    rate: impl Fn(&Port<'a>) -> Option<f64>,
-) -> BTreeMap<(&'a str, u8), Compared<'a>> {
-    let key = |port: &Port<'a>| (port.hca.name.as_str(), port.number);
+    rate: impl Fn(&Cable<'a>) -> Option<f64>,
+) -> BTreeMap<Key<'a>, Compared<'a>> {
     let mut all: BTreeMap<_, _> = node
-        .ports()
-        .filter(|port| !port.hca.is_software() && !port.is_lent())
-        .filter_map(|port| {
-            let value = rate(&port)?;
+        .cables()
+        .into_iter()
+        .filter(|cable| !cable.port.hca.is_software() && !cable.port.is_lent())
+        .filter_map(|cable| {
+            let value = rate(&cable)?;
             Some((
-                key(&port),
+                key(&cable),
                 Compared {
-                    port,
+                    cable,
                     value,
                     usual: None,
                 },
@@ -66,8 +83,12 @@ pub(super) fn compared<'a>(
         return all;
     }
     for peers in node.peers() {
-        let value = |port: &Port<'a>| Some((key(port), all.get(&key(port))?.value));
-        let rates: Vec<_> = peers.ports.iter().filter_map(value).collect();
+        let is_peer = |(device, number, _): &Key<'a>| {
+            let mut ports = peers.ports.iter();
+            ports.any(|port| port.hca.name == *device && port.number == *number)
+        };
+        let rates: Vec<_> = all.iter().filter(|(key, _)| is_peer(key)).collect();
+        let rates: Vec<(Key<'a>, f64)> = rates.into_iter().map(|(key, of)| (*key, of.value)).collect();
         for (this, _) in &rates {
             let others = rates.iter().filter(|(other, _)| other != this);
             let mut others: Vec<f64> = others.map(|(_, value)| *value).collect();

@@ -1,6 +1,10 @@
 //! What drivers report of the health and the firmware of their devices.
 
-use rdma_health_node::{Node, devlink::Reporter, words::count};
+use rdma_health_node::{
+    Node,
+    devlink::Reporter,
+    words::{count, date},
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
@@ -44,7 +48,8 @@ fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
             "the health reporter {} of {subject} ({address}) is in error{others}, expected healthy",
             first.name
         );
-        let finding = Draft::new(&HEALTH_REPORTER_ERROR, subject, message);
+        // A bond has several functions.
+        let finding = Draft::new(&HEALTH_REPORTER_ERROR, subject, message).fill("ADDRESS", address);
         Some(broken.iter().take(8).fold(finding, |finding, reporter| {
             let port = reporter.port.map_or(String::new(), |port| format!("/{port}"));
             let source = format!(
@@ -52,9 +57,12 @@ fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
                 reporter.name
             );
             let (errors, recoveries) = (reporter.errors, reporter.recoveries);
+            let dump = reporter
+                .last_dump
+                .map_or(String::new(), |time| format!(", last dump {}", date(time)));
             finding.evidence(
                 source,
-                format!("state error, {errors} errors, {recoveries} recovered"),
+                format!("state error, {errors} errors, {recoveries} recovered{dump}"),
             )
         }))
     });
@@ -91,7 +99,7 @@ fn firmware_pending(node: &Node, _: &Expectations) -> Vec<Draft> {
             format!("firmware of {name}")
         };
         let message = format!("{subject} ({address}) runs {what} {running}; the next reset starts {stored}");
-        let finding = Draft::new(&FIRMWARE_PENDING, subject, message);
+        let finding = Draft::new(&FIRMWARE_PENDING, subject, message).fill("ADDRESS", address);
         Some(
             pending
                 .iter()

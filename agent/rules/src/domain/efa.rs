@@ -56,14 +56,16 @@ pub static EFA_REMOTE_IMPAIRED: Rule = Rule {
 
 fn efa_remote_impaired(node: &Node, _: &Expectations) -> Vec<Draft> {
     let found = LIMITS.into_iter().flat_map(|(counter, limit, words)| {
-        let rates = compared(node, |port| {
+        let rates = compared(node, |cable| {
+            let port = (!cable.is_member).then_some(&cable.port)?;
             per_second(node, port, counter, total(port, counter)?)
         });
         rates.into_values().filter_map(move |of| {
             if of.value <= limit {
                 return None;
             }
-            let subject = Subject::of_port(&of.port);
+            let port = &of.cable.port;
+            let subject = Subject::of_port(port);
             let equals = match of.usual {
                 Some(usual) if of.value > TIMES * usual => format!("; median of equal ports {usual:.0}"),
                 Some(usual) => format!("; its equal ports do the same (median {usual:.0})"),
@@ -73,8 +75,8 @@ fn efa_remote_impaired(node: &Node, _: &Expectations) -> Vec<Draft> {
                 "{subject} counts {:.0} times per second that {words} ({counter}, limit {limit:.0}){equals}",
                 of.value
             );
-            let file = of.port.file(&format!("hw_counters/{counter}"));
-            Some(Draft::new(&EFA_REMOTE_IMPAIRED, subject, message).evidence(file, total(&of.port, counter)?))
+            let file = port.file(&format!("hw_counters/{counter}"));
+            Some(Draft::new(&EFA_REMOTE_IMPAIRED, subject, message).evidence(file, total(port, counter)?))
         })
     });
     found.collect()

@@ -1,7 +1,7 @@
 //! Transceivers: heat, and light at the edge of what they can receive.
 
 use rdma_health_node::{
-    Node, Port,
+    Cable, Node, Port,
     transceiver::{Lane, Measure, Module},
 };
 
@@ -37,23 +37,23 @@ pub static MODULE_HOT: Rule = Rule {
     judge: module_hot,
 };
 
-/// A port with its network device and transceiver.
-fn modules(node: &Node) -> impl Iterator<Item = (Port<'_>, &str, &Module)> {
-    node.ports().filter_map(|port| {
-        let netdev = port.kernel.netdev.known()?;
-        Some((port, netdev.name.as_str(), node.transceiver(port.kernel)?))
+/// Every cable with its network device and transceiver.
+fn modules(node: &Node) -> impl Iterator<Item = (Cable<'_>, &str, &Module)> {
+    node.cables().into_iter().filter_map(|cable| {
+        let netdev = cable.netdev?;
+        Some((cable, netdev, node.module_of_netdev(netdev)?))
     })
 }
 
 fn module_hot(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let found = modules(node).filter_map(|(port, netdev, module)| {
+    let found = modules(node).filter_map(|(cable, netdev, module)| {
         let Measure { value, high, .. } = module.temperature?;
         let high = high.filter(|high| *high >= LEAST_ALARM);
         let limit = high.unwrap_or(HOT);
         if value < limit {
             return None;
         }
-        let subject = Subject::of_port(&port);
+        let subject = Subject::of_port(&cable.port);
         let message = format!(
             "the {} of {netdev} ({subject}) has {}, expected less than {}",
             module.form,
@@ -108,8 +108,9 @@ pub static MODULE_LIGHT_LOW: Rule = Rule {
         host: "ethtool -m NETDEV",
         ..Remedy::all("")
     },
-    false_alarms: "Only lanes of ACTIVE ports whose module measures light and has limits of its own are judged: a spare port without a \
-        fibre is dark, and so are the lanes that an Ethernet link of fewer lanes does not use. Copper cables measure nothing.",
+    false_alarms: "Only lanes of ACTIVE ports and of members of their bonds with a link, whose module measures light and has limits of its own are \
+        judged: a spare port without a fibre is dark, and so are the lanes that an Ethernet link of fewer lanes does not use. Copper cables \
+        measure nothing.",
     inputs: &[Writer::Hardware, Writer::Fabric],
     judge: module_light_low,
 };
@@ -120,9 +121,14 @@ static NEAR_THE_LIMIT: Exception = Exception {
 };
 
 fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let active = modules(node).filter(|(port, ..)| port.is_active() == Some(true));
-    let found = active.filter_map(|(port, netdev, module)| {
-        let unused = unused_lanes(&port, module);
+    // A member of a bond without a link is dark, and bond-degraded reports it.
+    let has_link = |cable: &Cable<'_>, netdev: &str| {
+        !cable.is_member || node.member_is_up(cable.port.kernel, netdev) != Some(false)
+    };
+    let active = modules(node)
+        .filter(|(cable, netdev, _)| cable.port.is_active() == Some(true) && has_link(cable, netdev));
+    let found = active.filter_map(|(cable, netdev, module)| {
+        let unused = unused_lanes(&cable.port, module);
         let lanes = (1..)
             .zip(&module.lanes)
             .filter(|(_, lane)| !(unused && is_dark(lane)));
@@ -138,7 +144,7 @@ fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
             .collect();
         low.sort_by_key(|(.., value, limit)| value - limit);
         let (lane, what, value, limit) = *low.first()?;
-        let subject = Subject::of_port(&port);
+        let subject = Subject::of_port(&cable.port);
         let relation = if value < limit {
             "below"
         } else {

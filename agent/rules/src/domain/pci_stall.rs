@@ -48,20 +48,21 @@ fn pci_stalled(node: &Node, _: &Expectations) -> Vec<Draft> {
     ];
     let found = directions.into_iter().flat_map(|(counter, name, verb)| {
         // Seconds in which it waited, per second.
-        let shares = compared(node, |port| per_second_of_link(node, port, counter));
+        let shares = compared(node, |cable| per_second_of_link(node, cable, counter));
         shares.into_values().filter_map(move |of| {
             let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
             if of.value <= OFTEN || (!is_unusual && of.value <= MOSTLY) {
                 return None;
             }
-            let subject = Subject::of_port(&of.port);
-            let netdev = &of.port.kernel.netdev.known()?.name;
-            let address = of.port.hca.pci_address.known().map_or("", String::as_str);
+            let subject = Subject::of_port(&of.cable.port);
+            let netdev = of.cable.netdev?;
+            let address = of.cable.port.hca.pci_address.known().map_or("", String::as_str);
             let equals = of.usual.map_or(String::new(), |usual| {
                 format!(", median of equal ports {:.0} %", usual * 100.0)
             });
             let message = format!(
-                "{subject} waits for PCIe to {verb} memory in {:.0} % of all seconds{equals}",
+                "{} waits for PCIe to {verb} memory in {:.0} % of all seconds{equals}",
+                of.cable,
                 (of.value * 100.0).min(100.0)
             );
             Some(
@@ -70,7 +71,7 @@ fn pci_stalled(node: &Node, _: &Expectations) -> Vec<Draft> {
                     .fill("ADDRESS", address)
                     .evidence(
                         format!("ethtool -S {netdev}: {name}"),
-                        link_total(node, &of.port, counter)?,
+                        link_total(node, &of.cable, counter)?,
                     ),
             )
         })

@@ -2,7 +2,7 @@
 
 use rdma_health_node::{
     Node,
-    fact::{HelperTrouble, Unread, UnreadKind},
+    fact::{Errno, HelperTrouble, Unread, UnreadKind},
     node::VerbsDevice,
 };
 
@@ -24,7 +24,8 @@ pub static FACTS_UNREADABLE: Rule = Rule {
         nothing. Single files fail often, because many drivers do not support every counter.",
     remedy: Remedy::all(
         "Check file and reason in the evidence. EACCES or EPERM: run as root on the node, or in the verbs container \
-         of the pod; with helper.deviceAccess=resource it may not read these. hung: the driver or device does not \
+         of the pod; with helper.deviceAccess=resource it may not read these. EOPNOTSUPP or EPROTONOSUPPORT: the kernel is too old or \
+         has no such protocol; root changes nothing. hung: the driver or device does not \
          answer; read the kernel log. helper: libibverbs could not open the device; its provider (rdma-core) may be \
          missing, or /dev/infiniband not accessible.",
     ),
@@ -33,6 +34,24 @@ pub static FACTS_UNREADABLE: Rule = Rule {
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: facts_unreadable,
 };
+
+/// What to do if the kernel has no such question: more privilege changes nothing.
+const OLD_KERNEL: Remedy = Remedy::all(
+    "The kernel does not have this family, command or protocol; more privilege changes nothing. The evidence names it. \
+     Install a later kernel of the distribution, or load the module that provides it (devlink comes with the driver of the \
+     adapter, the RDMA netlink with ib_core). The rest of the verdict does not need these facts.",
+);
+
+/// Whether a failure means that the kernel does not have the family, the command or the protocol.
+fn is_of_kernel(unread: &Unread) -> bool {
+    const UNKNOWN: [Errno; 4] = [
+        Errno::OPNOTSUPP,
+        Errno::PROTONOSUPPORT,
+        Errno::AFNOSUPPORT,
+        Errno::NOSYS,
+    ];
+    matches!(unread.kind, UnreadKind::Errno(errno) if UNKNOWN.contains(&errno))
+}
 
 static WHOLE_SOURCES: Exception = Exception {
     condition: "if a whole source is missing or stale (a kernel that does not answer, a device that cannot be opened), or the \
@@ -83,6 +102,9 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Draft> {
     };
     let mut finding = Draft::new(&FACTS_UNREADABLE, Subject::node(), message)
         .exception((whole_sources > 0 || required::unread(node).is_some()).then_some(&WHOLE_SOURCES));
+    if failures.iter().all(|(unread, _)| is_of_kernel(unread)) {
+        finding = finding.remedy(OLD_KERNEL);
+    }
     for (unread, _) in failures.iter().take(SHOWN) {
         finding = finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind));
     }

@@ -1,7 +1,7 @@
 //! Rates of corrected bits and of pause frames, compared with the equal ports of the node.
 
 use rdma_health_node::{
-    Node, Port,
+    Cable, Node,
     netdev::counters::{FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_SENT},
 };
 
@@ -37,9 +37,9 @@ pub static BIT_ERRORS_HIGH: Rule = Rule {
 };
 
 fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let ratio = |port: &Port<'_>| {
-        let rate = port.rate.known()?.bits_per_second;
-        let per_second = per_second(node, port, FEC_CORRECTED_BITS)?;
+    let ratio = |cable: &Cable<'_>| {
+        let rate = cable.port.rate.known()?.bits_per_second;
+        let per_second = per_second(node, cable, FEC_CORRECTED_BITS)?;
         // A rate in bits per second is exact.
         #[expect(clippy::cast_precision_loss)]
         let rate = rate as f64;
@@ -51,21 +51,21 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
         if !is_unusual && of.value <= TOO_MUCH {
             return None;
         }
-        let subject = Subject::of_port(&of.port);
-        let netdev = &of.port.kernel.netdev.known()?.name;
+        let subject = Subject::of_port(&of.cable.port);
+        let netdev = of.cable.netdev?;
         let equals = of.usual.map_or(String::new(), |usual| {
             format!(", median of equal ports {usual:.1e}")
         });
         let message = format!(
-            "{subject} has a bit error ratio of {:.1e} before correction{equals}",
-            of.value
+            "{} has a bit error ratio of {:.1e} before correction{equals}",
+            of.cable, of.value
         );
         Some(
             Draft::new(&BIT_ERRORS_HIGH, subject, message)
                 .fill("NETDEV", netdev)
                 .evidence(
                     format!("ethtool -I --show-fec {netdev}: corrected_bits"),
-                    total(node, &of.port, FEC_CORRECTED_BITS)?,
+                    total(node, &of.cable, FEC_CORRECTED_BITS)?,
                 ),
         )
     });
@@ -108,23 +108,24 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
         (PAUSE_RECEIVED, "receives", Some(&RECEIVED)),
     ];
     let found = directions.into_iter().flat_map(|(counter, verb, exception)| {
-        let rates = compared(node, |port| per_second(node, port, counter));
+        let rates = compared(node, |cable| per_second(node, cable, counter));
         rates.into_values().filter_map(move |of| {
             #[expect(clippy::cast_precision_loss)]
-            let rate = of.port.rate.known()?.bits_per_second as f64;
+            let rate = of.cable.port.rate.known()?.bits_per_second as f64;
             let share = of.value * BITS_OF_PAUSE / rate;
             let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
             // `Inf` for a port without a rate.
             if share.is_nan() || share < 0.5 || !share.is_finite() || !is_unusual {
                 return None;
             }
-            let subject = Subject::of_port(&of.port);
-            let netdev = &of.port.kernel.netdev.known()?.name;
+            let subject = Subject::of_port(&of.cable.port);
+            let netdev = of.cable.netdev?;
             let equals = of.usual.map_or(String::new(), |usual| {
                 format!("; median of equal ports {usual:.0}")
             });
             let message = format!(
-                "{subject} {verb} {:.0} pause frames per second, up to {:.0} % of the time{equals}",
+                "{} {verb} {:.0} pause frames per second, up to {:.0} % of the time{equals}",
+                of.cable,
                 of.value,
                 (share * 100.0).min(100.0)
             );
@@ -134,7 +135,7 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                     .fill("NETDEV", netdev)
                     .evidence(
                         format!("pause frames that {netdev} {verb}"),
-                        total(node, &of.port, counter)?,
+                        total(node, &of.cable, counter)?,
                     ),
             )
         })

@@ -1,10 +1,11 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
 use rdma_health_node::{
-    Node, Port, events::DeviceEvent, history::PortHistory, kmsg::EventKind,
+    Cable, Node, Port, events::DeviceEvent, history::PortHistory, kmsg::EventKind,
     netdev::counters::FEC_UNCORRECTABLE, words::duration,
 };
 
+use super::compared::{link_total, name_in_history};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft,
     expectations::Thresholds, policy::Exception,
@@ -263,7 +264,7 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let past = node.past(&port)?;
         let rises: Vec<_> = limits
             .iter()
-            .filter_map(|limit| rise_above(node, &port, past, limit))
+            .flat_map(|limit| rises_above(node, &port, past, limit))
             .collect();
         if rises.is_empty() {
             return None;
@@ -291,26 +292,53 @@ struct Rise {
     value: u64,
 }
 
-fn rise_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) -> Option<Rise> {
-    let (name, limit, unit) = *limit;
-    let is_fec = name == FEC_UNCORRECTABLE;
-    let value = if is_fec {
-        node.ethernet_link(port.kernel)?.fec.known()?.uncorrectable?
-    } else {
-        counter(port, name)?
+/// The rises of a counter; those of forward error correction for each cable.
+fn rises_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) -> Vec<Rise> {
+    let name = limit.0;
+    if name == FEC_UNCORRECTABLE {
+        let cables = node.cables_of(port);
+        return cables
+            .iter()
+            .filter_map(|cable| rise_of_fec(node, cable, past, limit))
+            .collect();
+    }
+    let Some(value) = counter(port, name) else {
+        return Vec::new();
     };
+    let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
+    let directory = if is_standard { "counters" } else { "hw_counters" };
+    let words = rise_above(node, past, name, value, limit);
+    let rise = words.map(|words| Rise {
+        words,
+        file: port.file(&format!("{directory}/{name}")),
+        value,
+    });
+    rise.into_iter().collect()
+}
+
+fn rise_of_fec(node: &Node, cable: &Cable<'_>, past: &PortHistory, limit: &Limit) -> Option<Rise> {
+    let netdev = cable.netdev?;
+    let value = link_total(node, cable, FEC_UNCORRECTABLE)?;
+    let words = rise_above(
+        node,
+        past,
+        &name_in_history(cable, FEC_UNCORRECTABLE),
+        value,
+        limit,
+    )?;
+    Some(Rise {
+        words,
+        file: format!("ethtool -I --show-fec {netdev}: uncorrectable_blocks"),
+        value,
+    })
+}
+
+/// What to say of a counter that rose faster than its limit.
+fn rise_above(node: &Node, past: &PortHistory, name: &str, value: u64, limit: &Limit) -> Option<String> {
+    let (_, limit, unit) = *limit;
     // A burst shows in a few minutes; what is counted by the hour needs an hour.
     let window = if unit == HOUR { HOUR + 300 } else { 900 };
     let (rise, seconds) = past.counters.rise(name, value, node.time, 60, window)?;
     let allowed = u64::from(limit).saturating_mul(seconds.max(unit)) / unit;
-    let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
-    let directory = if is_standard { "counters" } else { "hw_counters" };
-    (rise > allowed).then(|| Rise {
-        words: format!("{name} by {rise} in {} (limit {allowed})", duration(seconds)),
-        file: match port.netdev.known().filter(|_| is_fec) {
-            Some(netdev) => format!("ethtool -I --show-fec {}: uncorrectable_blocks", netdev.name),
-            None => port.file(&format!("{directory}/{name}")),
-        },
-        value,
-    })
+    (rise > allowed).then(|| format!("{name} by {rise} in {} (limit {allowed})", duration(seconds)))
 }

@@ -289,7 +289,7 @@ fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
 }
 
 /// The memory of a QSFP28 at this temperature, whose first lane receives this light in units of 0.1 microwatts.
-fn qsfp(degrees: u8, light: u16) -> Value {
+pub(super) fn qsfp(degrees: u8, light: u16) -> Value {
     let mut lower = [0_u8; 64];
     lower[0] = 0x11;
     lower[22] = degrees;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        Call, Netlink, Question, only,
+        Call, Netlink, Question, given, only,
         wire::{Kind, Schema, flag, nest, number},
     },
     FAMILY, NOT_SUPPORTED, header,
@@ -72,7 +72,7 @@ impl Statistics {
     fn counted(&self) -> BTreeMap<String, u64> {
         let errors = ERRORS.iter().filter_map(|(group, number, name)| {
             let group = self.grp.iter().find(|found| found.id == *group)?;
-            Some(((*name).to_owned(), *group.stat.get(number)?))
+            Some(((*name).to_owned(), given(*group.stat.get(number)?)?))
         });
         errors.collect()
     }
@@ -87,8 +87,7 @@ mod tests {
     /// As the documents of `mlx5_core` look: the physical layer, frames, and RMON.
     #[test]
     fn errors_have_the_names_of_the_standards() {
-        let message =
-            json!({"grp": [{"id": 0, "stat": {"0": 7}}, {"id": 1, "stat": {"0": 99, "4": 2}}, {"id": 3}]});
+        let message = json!({"grp": [{"id": 0, "stat": {"0": 7}}, {"id": 1, "stat": {"0": 99, "4": 2, "5": u64::MAX}}, {"id": 3}]});
         let statistics: Statistics = serde_json::from_value(message).unwrap();
         let expected = [("fcs".to_owned(), 2), ("symbol".to_owned(), 7)];
         assert_eq!(statistics.counted(), BTreeMap::from(expected));

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{Netlink, only, wire::Kind},
+    super::{Netlink, given, only, wire::Kind},
     Command, FLAG_STATS, NOT_SUPPORTED, question,
 };
 use crate::fact::Fact;
@@ -74,11 +74,12 @@ impl From<FecMessage> for Fec {
             other => format!("mode {other}"),
         };
         let stats = message.stats;
+        let total = |counts: &[u64]| given(*counts.first()?);
         Self {
             mode: message.active.map(mode),
-            corrected: stats.corrected.first().copied(),
-            uncorrectable: stats.uncorr.first().copied(),
-            corrected_bits: stats.corr_bits.first().copied(),
+            corrected: total(&stats.corrected),
+            uncorrectable: total(&stats.uncorr),
+            corrected_bits: total(&stats.corr_bits),
         }
     }
 }
@@ -101,5 +102,8 @@ mod tests {
             corrected_bits: None,
         };
         assert_eq!(fec, expected);
+        let not_counted = json!({"active": 50, "stats": {"corrected": [9], "uncorr": [u64::MAX]}});
+        let fec = Fec::from(serde_json::from_value::<FecMessage>(not_counted).unwrap());
+        assert_eq!((fec.corrected, fec.uncorrectable), (Some(9), None));
     }
 }

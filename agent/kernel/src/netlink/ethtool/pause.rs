@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{Netlink, only, wire::Kind},
+    super::{Netlink, given, only, wire::Kind},
     Command, FLAG_STATS, NOT_SUPPORTED, question,
 };
 use crate::fact::Fact;
@@ -66,8 +66,8 @@ impl From<PauseMessage> for Pause {
         Self {
             rx: message.rx != 0,
             tx: message.tx != 0,
-            rx_frames: message.stats.rx_frames,
-            tx_frames: message.stats.tx_frames,
+            rx_frames: message.stats.rx_frames.and_then(given),
+            tx_frames: message.stats.tx_frames.and_then(given),
         }
     }
 }

@@ -120,10 +120,7 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let neighbour = node.lldp_neighbour(port.kernel);
         let other_end = neighbour.map_or(String::new(), |neighbour| {
             let verb = if neighbour.is_past { "was" } else { "is" };
-            format!(
-                "; its link {verb} to port {} of {}",
-                neighbour.port, neighbour.switch
-            )
+            format!("; its link {verb} to {neighbour}")
         });
         let set_down = match port.netdev.known().filter(|_| is_administratively_down(&port)) {
             Some(netdev) => format!("; {} is administratively down", netdev.name),

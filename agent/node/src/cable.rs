@@ -1,0 +1,131 @@
+//! The network devices with a cable: those of ports, and the members of bonds, which have none of their own.
+
+use std::{collections::BTreeSet, fmt};
+
+use rdma_health_kernel::{drivers, infiniband, netlink::ethtool::Link, netlink::transceiver::Module};
+
+use crate::{Node, Port};
+
+/// Maximum number of members of a bond that are judged. A bond of RDMA ports has two members, rarely four.
+pub(crate) const MAX_MEMBERS: usize = 4;
+
+/// A port's network device, or a member of the bond that is the port's network device.
+#[derive(Debug, Clone, Copy)]
+pub struct Cable<'a> {
+    /// The port.
+    pub port: Port<'a>,
+    /// The network device; `None` for a port without one.
+    pub netdev: Option<&'a str>,
+    /// Whether the network device is a member of a bond.
+    pub is_member: bool,
+}
+
+/// `mlx5_0:1`, or for a member of a bond `ens9f1np1 of mlx5_bond_0:1`.
+impl fmt::Display for Cable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.netdev.filter(|_| self.is_member) {
+            Some(member) => write!(f, "{member} of {}", self.port),
+            None => self.port.fmt(f),
+        }
+    }
+}
+
+/// The cable of a port's own network device.
+fn own(port: Port<'_>) -> Cable<'_> {
+    Cable {
+        port,
+        netdev: port.kernel.netdev.known().map(|netdev| netdev.name.as_str()),
+        is_member: false,
+    }
+}
+
+impl Node {
+    /// Every cable: of each port in order of device and number that of its own network device, then those of the members of its bond. Both
+    /// functions of an adapter may show one bond; its members are those of the first one.
+    pub fn cables(&self) -> Vec<Cable<'_>> {
+        let mut seen = BTreeSet::new();
+        let mut found = Vec::new();
+        for port in self.ports() {
+            found.push(own(port));
+            for member in self.members(port.kernel) {
+                if seen.insert(member) {
+                    found.push(Cable {
+                        port,
+                        netdev: Some(member),
+                        is_member: true,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// The cables of one port among [`Node::cables`].
+    pub fn cables_of<'a>(&'a self, port: &Port<'a>) -> Vec<Cable<'a>> {
+        // A node may have thousands of ports, and few bonds.
+        if self.members(port.kernel).is_empty() {
+            return vec![own(*port)];
+        }
+        let mut cables = self.cables();
+        cables.retain(|cable| cable.port.is(port));
+        cables
+    }
+
+    /// The members of the bond that is the network device of a port, without those that are the network device of a port themselves.
+    pub fn members(&self, port: &infiniband::Port) -> Vec<&str> {
+        let Some(netdev) = port.netdev.known() else {
+            return Vec::new();
+        };
+        let settings = self.network.netdevs.get(&netdev.name);
+        let of_sysfs = settings.and_then(|settings| settings.bond.known());
+        let members: Vec<&str> = if let Some(members) = of_sysfs {
+            members.iter().map(|member| member.name.as_str()).collect()
+        } else {
+            let bond = self.interface(port).and_then(|interface| interface.bond.known());
+            let members = bond.into_iter().flat_map(|bond| &bond.members);
+            members.map(|member| member.name.as_str()).collect()
+        };
+        if members.is_empty() {
+            return members;
+        }
+        let is_port = |name: &&str| {
+            let mut ports = self.hcas().flat_map(|hca| hca.ports.values());
+            ports.any(|port| port.netdev.known().is_some_and(|own| own.name == **name))
+        };
+        members
+            .into_iter()
+            .filter(|name| !is_port(name))
+            .take(MAX_MEMBERS)
+            .collect()
+    }
+
+    /// Whether a member of a bond has a link, as the bond sees it; `None` if it is not known.
+    pub fn member_is_up(&self, port: &infiniband::Port, member: &str) -> Option<bool> {
+        let name = &port.netdev.known()?.name;
+        let of_sysfs = || {
+            let mut members = self.network.netdevs.get(name)?.bond.known()?.iter();
+            members.find(|one| one.name == member)?.link_up.known().copied()
+        };
+        let of_netlink = || {
+            let mut members = self.interface(port)?.bond.known()?.members.iter();
+            Some(members.find(|one| one.name == member)?.link_up)
+        };
+        of_sysfs().or_else(of_netlink)
+    }
+
+    /// What ethtool reports of the link of a network device, if it is known.
+    pub fn link_of_netdev(&self, netdev: &str) -> Option<&Link> {
+        self.links.netdevs.known()?.get(netdev)
+    }
+
+    /// The transceiver of a network device, if it has one that could be read.
+    pub fn module_of_netdev(&self, netdev: &str) -> Option<&Module> {
+        self.transceivers.netdevs.known()?.get(netdev)
+    }
+
+    /// What the driver of a network device counts by this name of its own.
+    pub(crate) fn statistic_of_netdev(&self, netdev: &str, name: &str) -> Option<u64> {
+        debug_assert!(drivers::is_used(name));
+        self.drivers.netdevs.known()?.get(netdev)?.get(name).copied()
+    }
+}

@@ -1,0 +1,248 @@
+//! The members of a bond (RoCE LAG), of which netlink reports what the bond itself does not have: light, errors, reasons, reporters.
+
+use rdma_health_kernel::recording::{Answer, Question};
+use rdma_health_node::{SourceStatus, Unread, UnreadKind, history::History};
+use serde_json::{Value, json};
+
+use super::{netlink::qsfp, *};
+
+const MEMBERS: [&str; 2] = ["ens9f0np0", "ens9f1np1"];
+const BEGIN: u64 = 1_790_000_000;
+
+type Answers = Vec<(&'static str, &'static str, String, Value)>;
+
+/// The rails of a node with a bond for storage whose second member is up, and what netlink answers about its members.
+fn bonded(is_up: bool, answers: &Answers) -> Node {
+    let mut archive = Tree::fixture("h100-connectx7").unwrap();
+    let bonding = "sys/devices/virtual/net/bond0/bonding";
+    let slaves = format!("{}\n", MEMBERS.join(" "));
+    archive.write(&format!("{bonding}/slaves"), slaves).unwrap();
+    for (member, up) in MEMBERS.into_iter().zip([true, is_up]) {
+        let device = path(&archive, &format!("/net/{member}/mtu")).replace("/mtu", "");
+        let state = if up { "up\n" } else { "down\n" };
+        archive
+            .write(&format!("{device}/bonding_slave/mii_status"), state)
+            .unwrap();
+    }
+    let question = |family: &str, command: &str, object: &str| Question::Netlink {
+        family: family.to_owned(),
+        command: command.to_owned(),
+        object: object.to_owned(),
+    };
+    let netdevs: Vec<_> = archive
+        .entries()
+        .filter_map(|(path, _)| path.strip_prefix("sys/class/net/"))
+        .filter(|name| !name.contains('/'))
+        .map(str::to_owned)
+        .collect();
+    let commands = [
+        "linkstate-get",
+        "fec-get",
+        "pause-get",
+        "stats-get",
+        "module-eeprom-get",
+    ];
+    for netdev in &netdevs {
+        for command in commands {
+            let nothing = Answer::Bytes(b"[]".as_slice().into());
+            archive
+                .answer(question("ethtool", command, netdev), nothing)
+                .unwrap();
+        }
+    }
+    for (family, command, object, answer) in answers {
+        let bytes = answer.to_string().into_bytes();
+        archive
+            .answer(question(family, command, object), Answer::Bytes(bytes.into()))
+            .unwrap();
+    }
+    let (_folder, root) = archive.open().unwrap();
+    let mut collector = Collector::new(root, Vec::new());
+    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+    Node::new(collector.facts())
+}
+
+fn of_members(command: &'static str, answer: impl Fn(usize) -> Value) -> Answers {
+    let numbered = MEMBERS.iter().enumerate();
+    numbered
+        .map(|(n, member)| ("ethtool", command, (*member).to_owned(), answer(n)))
+        .collect()
+}
+
+#[test]
+fn a_hot_or_dark_module_of_a_member_is_reported_with_the_member() {
+    let with = |degrees, light, is_up| {
+        let memory = |n: usize| {
+            if n == 1 {
+                qsfp(degrees, light)
+            } else {
+                qsfp(50, 9000)
+            }
+        };
+        bonded(is_up, &of_members("module-eeprom-get", memory))
+    };
+    let healthy = with(50, 9000, true);
+    for rule in ["module-hot", "module-light-low"] {
+        assert_eq!(of(&healthy, &auto(), rule), [""; 0], "{rule}");
+    }
+    let hot = with(81, 9000, true);
+    assert_eq!(of(&hot, &auto(), "module-hot"), ["mlx5_bond_0:1 warning"]);
+    let words = message(&hot, &auto(), "module-hot");
+    assert!(
+        words.starts_with("the QSFP28 of ens9f1np1 (mlx5_bond_0:1) has 81.0"),
+        "{words}"
+    );
+    let dark = with(50, 0, true);
+    assert_eq!(of(&dark, &auto(), "module-light-low"), ["mlx5_bond_0:1 warning"]);
+    assert!(
+        message(&dark, &auto(), "module-light-low")
+            .contains("of ens9f1np1 (mlx5_bond_0:1) receives no light")
+    );
+    // Its link is down, which another rule reports.
+    let down = with(50, 0, false);
+    assert_eq!(of(&down, &auto(), "module-light-low"), [""; 0]);
+    assert_eq!(of(&down, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
+}
+
+#[test]
+fn a_degraded_bond_names_why_the_link_of_its_member_is_down() {
+    let state = |n: usize| {
+        if n == 1 {
+            json!([{"link": 0, "ext-state": 4}])
+        } else {
+            json!([{"link": 1}])
+        }
+    };
+    let node = bonded(false, &of_members("linkstate-get", state));
+    let finding = findings(&node, &auto(), "bond-degraded").remove(0);
+    assert!(
+        finding.message.starts_with("ens9f1np1 (No cable) of bond0"),
+        "{}",
+        finding.message
+    );
+    let source = "ethtool ens9f1np1, why the link is down";
+    assert!(
+        finding
+            .evidence
+            .iter()
+            .any(|one| one.source == source && one.value == "No cable")
+    );
+}
+
+/// The findings of a rule after ten minutes in which a counter of the second member rose so.
+fn risen(rule: &str, command: &'static str, document: impl Fn(u64) -> Value, rise: u64) -> Vec<String> {
+    let at = |time: u64, value: u64| {
+        let answer = |n: usize| json!([document(if n == 1 { value } else { 1000 })]);
+        let mut node = bonded(true, &of_members(command, answer));
+        node.facts.time = time;
+        node
+    };
+    let mut history = History::default();
+    history.record(&at(BEGIN, 1000), BEGIN);
+    let json = serde_json::to_string(&history).unwrap();
+    let kept: History = serde_json::from_str(&json).unwrap();
+    kept.check().unwrap();
+    let mut node = at(BEGIN + 600, 1000 + rise);
+    node.history = Some(Arc::new(kept));
+    let found = findings(&node, &auto(), rule);
+    found.into_iter().map(|finding| finding.message).collect()
+}
+
+#[test]
+fn errors_and_pauses_of_a_member_are_judged_and_counted_once() {
+    let fec = |bits: u64| json!({"active": 50, "stats": {"corr-bits": [bits]}});
+    assert_eq!(risen("bit-errors-high", "fec-get", fec, 0), [""; 0]);
+    let found = risen("bit-errors-high", "fec-get", fec, 72_000_000_000);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("ens9f1np1 of mlx5_bond_0:1 has a bit error ratio"),
+        "{found:?}"
+    );
+
+    let lost = |blocks: u64| json!({"active": 50, "stats": {"uncorr": [blocks]}});
+    let found = risen("counter-errors", "fec-get", lost, 3);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("fec_uncorrectable ens9f1np1 by 3"), "{found:?}");
+
+    let pause = |frames: u64| json!({"rx": 1, "tx": 1, "stats": {"tx-frames": frames}});
+    let found = risen("pause-storm", "pause-get", pause, 600 * 9000);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("ens9f1np1 of mlx5_bond_0:1 sends 9000 pause frames"),
+        "{found:?}"
+    );
+    // Not counted.
+    assert_eq!(
+        risen(
+            "pause-storm",
+            "pause-get",
+            |_| json!({"stats": {"tx-frames": u64::MAX}}),
+            0
+        ),
+        [""; 0]
+    );
+}
+
+#[test]
+fn reporters_and_firmware_of_every_function_of_the_bond_are_judged() {
+    let reporter = json!([{"bus-name": "pci", "dev-name": "0000:a1:00.1", "health-reporter": {
+        "health-reporter-name": "fw_fatal", "health-reporter-state": 1, "health-reporter-err-count": 5,
+        "health-reporter-dump-ts-ns": 1_700_000_000_000_000_000_u64}}]);
+    let version = |version: &str| json!([{"info-version-name": "fw", "info-version-value": version}]);
+    let info = json!([{"info-version-running": version("28.39.1002"), "info-version-stored": version("28.41.1000")}]);
+    let answers = vec![
+        ("devlink", "health-reporter-get", String::new(), reporter),
+        ("devlink", "info-get", "pci/0000:a1:00.1".to_owned(), info),
+    ];
+    let node = bonded(true, &answers);
+    assert_eq!(
+        of(&node, &auto(), "health-reporter-error"),
+        ["mlx5_bond_0 warning"]
+    );
+    let finding = findings(&node, &auto(), "health-reporter-error").remove(0);
+    assert!(
+        finding.message.contains("fw_fatal of mlx5_bond_0 (0000:a1:00.1)"),
+        "{}",
+        finding.message
+    );
+    let value = "state error, 5 errors, 0 recovered, last dump 2023-11-14T22:13:20Z";
+    assert_eq!(finding.evidence[0].value, value);
+    assert!(finding.remedy.contains("pci/0000:a1:00.1"), "{}", finding.remedy);
+    assert!(
+        serde_json::to_string(&*node.devlink)
+            .unwrap()
+            .contains("\"last_dump\":1700000000")
+    );
+    assert_eq!(of(&node, &auto(), "firmware-pending"), ["mlx5_bond_0 info"]);
+}
+
+#[test]
+fn a_kernel_that_is_too_old_has_a_remedy_that_fits() {
+    let with = |kinds: &[&str]| {
+        let mut node = node("h100-connectx7", |_| {});
+        let unread = kinds.iter().map(|kind| Unread {
+            source: "netlink ethtool fec-get ens1f0np0".into(),
+            kind: UnreadKind::from_name(kind),
+            detail: "this kernel is too old".into(),
+        });
+        let status = SourceStatus {
+            time: Some(BEGIN),
+            seconds: 0.0,
+            stale: false,
+            unread: unread.collect(),
+        };
+        node.facts.sources = [("links".into(), Arc::new(status))].into();
+        findings(&node, &auto(), "facts-unreadable").remove(0).remedy
+    };
+    for old in [&["EOPNOTSUPP"][..], &["EOPNOTSUPP", "EPROTONOSUPPORT"]] {
+        let remedy = with(old);
+        assert!(
+            remedy.contains("Install a later kernel") && !remedy.contains("root"),
+            "{remedy}"
+        );
+    }
+    for other in [&["EACCES"][..], &["EOPNOTSUPP", "EACCES"]] {
+        let remedy = with(other);
+        assert!(remedy.contains("run as root"), "{remedy}");
+    }
+}
