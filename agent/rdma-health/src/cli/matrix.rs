@@ -48,7 +48,7 @@ struct Row {
     /// What is slow, in words.
     findings: Vec<String>,
     /// Why nothing is said about its speed.
-    not_judged: Option<&'static str>,
+    unjudged_because: Option<&'static str>,
     /// Whether its speed is that of an adapter, which can be judged.
     #[serde(skip)]
     is_hardware: bool,
@@ -138,7 +138,7 @@ fn row(node: &Node, device: &str, number: u8) -> Row {
         numa_node: port.as_ref().and_then(|port| port.hca.numa_node.known().copied()),
         cells: Vec::new(),
         findings: Vec::new(),
-        not_judged: None,
+        unjudged_because: None,
         is_hardware: port.is_some_and(|port| !port.hca.is_software()),
         equals: equals.into_iter().filter(|other| *other != own).collect(),
     }
@@ -173,11 +173,11 @@ fn judge(rows: &mut [Row]) {
         .collect();
     for row in rows.iter_mut() {
         if !row.is_hardware {
-            row.not_judged = Some(SOFTWARE);
+            row.unjudged_because = Some(SOFTWARE);
             continue;
         }
         let Some((own, local)) = row.local() else {
-            row.not_judged = Some(if row.numa_node.is_some() {
+            row.unjudged_because = Some(if row.numa_node.is_some() {
                 "there is no result with the memory of its own NUMA node"
             } else {
                 "the firmware reports no NUMA node for the device"
@@ -201,7 +201,8 @@ fn judge(rows: &mut [Row]) {
         equals.sort_by(f64::total_cmp);
         let is_measured = row.cells.iter().all(|cell| cell.failure.is_none());
         if is_measured && best.is_none() && equals.len() < 2 {
-            row.not_judged = Some("there is no other NUMA node and no two equal ports to compare it with");
+            row.unjudged_because =
+                Some("there is no other NUMA node and no two equal ports to compare it with");
         }
         if equals.len() >= 2
             && let usual = equals[equals.len() / 2]
@@ -273,7 +274,7 @@ fn text(out: &mut impl Write, matrix: &Matrix) -> std::io::Result<()> {
             let paint = report::colour(Severity::Warning);
             writeln!(out, "{paint}slow{paint:#}: {port} has {finding}")?;
         }
-        if let Some(why) = row.not_judged {
+        if let Some(why) = row.unjudged_because {
             writeln!(out, "not judged: {port}: {why}")?;
         }
     }
@@ -300,7 +301,7 @@ mod tests {
                 })
                 .collect(),
             findings: Vec::new(),
-            not_judged: None,
+            unjudged_because: None,
             is_hardware: true,
             equals: keys.iter().filter(|key| **key != keys[n]).cloned().collect(),
         };
@@ -344,8 +345,8 @@ mod tests {
         software[0].is_hardware = false;
         judge(&mut software);
         assert_eq!(findings(&software), []);
-        assert_eq!(software[0].not_judged, Some(SOFTWARE));
-        assert!(healthy.iter().all(|row| row.not_judged.is_none()));
+        assert_eq!(software[0].unjudged_because, Some(SOFTWARE));
+        assert!(healthy.iter().all(|row| row.unjudged_because.is_none()));
     }
 
     #[test]

@@ -163,7 +163,7 @@ async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyh
         write_json(&mut out, &judged)?;
     } else {
         for judged in &judged {
-            if let Some(why) = judged.not_judged {
+            if let Some(why) = judged.unjudged_because {
                 let port = printable(&judged.report.path.to_string());
                 writeln!(out, "not judged: {port}: {why}")?;
             }
@@ -215,7 +215,7 @@ struct Judged {
     /// What limits it.
     limited_by: Option<&'static str>,
     /// Why nothing is said about its speed; `null` if it was judged, or failed.
-    not_judged: Option<&'static str>,
+    unjudged_because: Option<&'static str>,
     /// That it is slow. A failure is in the report itself.
     findings: Vec<Finding>,
 }
@@ -235,7 +235,7 @@ impl Judged {
                     Some(_) => Vec::new(),
                     None => findings.iter().filter(is_its).cloned().collect(),
                 },
-                not_judged: not_judged(node, &probe.report, &config.expect),
+                unjudged_because: not_judged(node, &probe.report, &config.expect),
                 report: probe.report.clone(),
                 capacity,
                 limited_by,
