@@ -165,9 +165,10 @@ fn write_fleet_alerts(text: &mut String) {
             .unwrap_or_default();
         let soon = matchers(&waiting(severity, &|minutes| minutes == wait), severity);
         let late = matchers(&waiting(severity, &|minutes| minutes > wait), severity);
+        // How much longer than `for` the alerts of some domains wait, and how much longer than `keep_firing_for` they need.
         let more = longest(severity).unwrap_or_default() - wait;
         let hold = longest(Severity::Warning).unwrap_or_default() + 2 - KEPT;
-        let held = waiting(Severity::Warning, &|minutes| minutes + 2 > KEPT).join("|");
+        let slow_domains = waiting(Severity::Warning, &|minutes| minutes + 2 > KEPT).join("|");
         let unless = match severity {
             Severity::Critical => "",
             _ => {
@@ -187,7 +188,7 @@ fn write_fleet_alerts(text: &mut String) {
           and cause:rdma_fleet_nodes:count offset {more}m
           {ON} (count_over_time(cause:rdma_fleet_nodes:count[{more}m])
           >= on (cluster, namespace, job) group_left () count_over_time(cluster:rdma_nodes:count[{more}m]) - 1)
-          or cause:rdma_nodes:count {ON} node:rdma_problem:max{{domain=~\"{held}\", severity=~\"warning|critical\"}}
+          or cause:rdma_nodes:count {ON} node:rdma_problem:max{{domain=~\"{slow_domains}\", severity=~\"warning|critical\"}}
           and cause:rdma_fleet_nodes:count offset {hold}m unless cause:rdma_fleet_nodes:count
           {ON} ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", severity=\"{severity}\"}}){unless}
         for: {wait}m
