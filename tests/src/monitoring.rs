@@ -161,7 +161,7 @@ fn rules() -> Result<String> {
         .split_once(group)
         .context("dashboards/rules.yaml has no group rdma-health.agent")?;
     let problems = problems
-        .replace("for: 1m\n", "for: 1s\n")
+        .replace("for: 2m\n", "for: 1s\n")
         .replace("for: 3m\n", "for: 5s\n")
         .replace("for: 5m\n", "for: 5s\n")
         .replace("keep_firing_for: 10m\n", "keep_firing_for: 4s\n");

@@ -9,21 +9,25 @@ use rdma_health_rules::{CATALOGUE, Domain, Severity};
 const RUNBOOKS: &str = "https://github.com/rdma-health/rdma-health/blob/main/docs/runbooks";
 /// What the rules begin with: series of nodes, with and without the label `node`.
 const RECORDING: &str = include_str!("alerts/recording.yaml");
-/// The alerts about fleets and about the agent itself.
+/// The annotations of `RDMAFleetProblem`.
+const FLEET: &str = include_str!("alerts/fleet.yaml");
+/// The alerts about the agent itself.
 const OTHERS: &str = include_str!("alerts/others.yaml");
 /// Rules whose problems have another alert.
 const ELSEWHERE: &str = "helper-.*";
 
 /// The devices and ports of a problem that has several: those of the findings of its domain, because a finding does not name its cause.
-/// A message has no room for more than eight. RDMA devices come before the PCI addresses of other functions.
+/// If they are more than the problem has findings, some have another problem, and none is listed. Templates compare only numbers of one
+/// type, and `parseDuration` makes a float of a count. A message has no room for more than eight. RDMA devices come before the PCI
+/// addresses of other functions.
 const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"label_replace(label_replace(max by (device, port) \
     (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,domain=%q,severity=~'critical|warning',device!=''} or \
     rdma_finding{cluster=%q,namespace=%q,job=%q,node='',instance=%q,domain=%q,severity=~'critical|warning',device!=''}), \
     'order', 'a $1', 'device', '(.*)'), 'order', 'b $1', 'device', '([0-9a-f]+:.*)')\" $labels.cluster $labels.namespace \
     $labels.job $labels.node $labels.domain $labels.cluster $labels.namespace $labels.job $labels.node $labels.domain | query | \
-    sortByLabel \"order\" }}\
+    sortByLabel \"order\" }}{{ if le (len . | printf \"%ds\" | parseDuration) $value }}\
     Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
-    {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
+    {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}{{ end }}";
 
 /// An alert about problems of nodes. Node conditions have the same names.
 struct ProblemAlert {
@@ -83,6 +87,7 @@ const PROBLEMS: &[ProblemAlert] = &[
 /// `dashboards/rules.yaml`.
 pub(super) fn rules() -> String {
     let mut text = RECORDING.to_owned();
+    write_fleet_alerts(&mut text);
     text.push_str("  - name: rdma-health.problems\n    rules:\n");
     for alert in PROBLEMS {
         for severity in [Severity::Critical, Severity::Warning] {
@@ -104,12 +109,95 @@ pub(super) fn rules() -> String {
             }
         }
     }
-    text.push_str(
-        &OTHERS
-            .replace("RUNBOOKS", RUNBOOKS)
-            .replace("TITLE", &titles(|_| true)),
-    );
+    text.push_str(&OTHERS.replace("RUNBOOKS", RUNBOOKS));
     text
+}
+
+/// How many minutes a problem of a domain lasts before the alert of its node fires.
+fn minutes(domain: Domain, severity: Severity) -> u64 {
+    domain.alert_after(severity).as_secs() / 60
+}
+
+/// Matches the labels of problems of some domains and of a severity.
+fn matchers(domains: &[&str], severity: Severity) -> String {
+    let severity = severity.name();
+    match domains {
+        [one] => format!("domain=\"{one}\", severity=\"{severity}\""),
+        several => format!("domain=~\"{}\", severity=\"{severity}\"", several.join("|")),
+    }
+}
+
+/// `RDMAFleetProblem`: its severity is that of its worst node, and it waits as long as the alert of such a node, less a minute, so that
+/// the alerts of the nodes do not fire together with it.
+fn write_fleet_alerts(text: &mut String) {
+    const ON: &str = "and on (cluster, namespace, job, cause)";
+    const KEPT: u64 = 10;
+    text.push_str(
+        "  - name: rdma-health.fleet
+    rules:
+      # Many nodes with one cause are one problem, for example a kernel that was rolled out. The alerts of these nodes are left out.
+      # It has the severity of its worst node, and fires a minute before the alert of that node would. Where that alert waits longer
+      # than `for`, the cause must be found in each evaluation of the minutes before; one may be missing. If fewer nodes are left, the
+      # alert keeps firing until those of the nodes fire.
+",
+    );
+    let mut annotations = FLEET
+        .replace("RUNBOOKS", RUNBOOKS)
+        .replace("TITLE", &titles(|_| true));
+    let waiting = |severity, is_wanted: &dyn Fn(u64) -> bool| -> Vec<&str> {
+        let domains = Domain::ALL.into_iter();
+        domains
+            .filter(|domain| is_wanted(minutes(*domain, severity)))
+            .map(Domain::name)
+            .collect()
+    };
+    let longest = |severity| {
+        Domain::ALL
+            .map(|domain| minutes(domain, severity))
+            .into_iter()
+            .max()
+    };
+    for severity in [Severity::Critical, Severity::Warning] {
+        let wait = Domain::ALL
+            .map(|domain| minutes(domain, severity))
+            .into_iter()
+            .min()
+            .unwrap_or_default();
+        let soon = matchers(&waiting(severity, &|minutes| minutes == wait), severity);
+        let late = matchers(&waiting(severity, &|minutes| minutes > wait), severity);
+        // How much longer than `for` the alerts of some domains wait, and how much longer than `keep_firing_for` they need.
+        let more = longest(severity).unwrap_or_default() - wait;
+        let hold = longest(Severity::Warning).unwrap_or_default() + 2 - KEPT;
+        let slow_domains = waiting(Severity::Warning, &|minutes| minutes + 2 > KEPT).join("|");
+        let unless = match severity {
+            Severity::Critical => "",
+            _ => {
+                "
+          unless on (cluster, namespace, job, cause) node:rdma_problem:max{severity=\"critical\"}"
+            }
+        };
+        let severity = severity.name();
+        let wait = wait - 1;
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(
+            text,
+            "      - alert: RDMAFleetProblem
+        expr: >-
+          (cause:rdma_fleet_nodes:count {ON} node:rdma_problem:max{{{soon}}}
+          or cause:rdma_fleet_nodes:count {ON} node:rdma_problem:max{{{late}}}
+          and cause:rdma_fleet_nodes:count offset {more}m
+          {ON} (count_over_time(cause:rdma_fleet_nodes:count[{more}m])
+          >= on (cluster, namespace, job) group_left () count_over_time(cluster:rdma_nodes:count[{more}m]) - 1)
+          or cause:rdma_nodes:count {ON} node:rdma_problem:max{{domain=~\"{slow_domains}\", severity=~\"warning|critical\"}}
+          and cause:rdma_fleet_nodes:count offset {hold}m unless cause:rdma_fleet_nodes:count
+          {ON} ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", severity=\"{severity}\"}}){unless}
+        for: {wait}m
+        keep_firing_for: {KEPT}m
+        labels: {{component: rdma, severity: {severity}}}
+{annotations}"
+        );
+        "        annotations: *RDMAFleetProblem\n".clone_into(&mut annotations);
+    }
 }
 
 fn write_alert(
@@ -120,10 +208,7 @@ fn write_alert(
     wait: Duration,
 ) {
     let ProblemAlert { name, value, .. } = alert;
-    let domain = match domains {
-        [one] => format!("domain=\"{one}\""),
-        several => format!("domain=~\"{}\"", several.join("|")),
-    };
+    let these = matchers(domains, severity);
     let elsewhere = if alert.domains.contains(&Domain::Reading) {
         format!(", cause!~\"{ELSEWHERE}\"")
     } else {
@@ -131,13 +216,13 @@ fn write_alert(
     };
     let severity = severity.name();
     let minutes = wait.as_secs() / 60;
-    // Writing to a string cannot fail, here and below.
     let _ = write!(
         text,
         "      - alert: {name}
         expr: >-
-          node:rdma_problem:max{{{domain}, severity=\"{severity}\"{elsewhere}}}
-          unless on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\"}}
+          node:rdma_problem:max{{{these}{elsewhere}}}
+          unless on (cluster, namespace, job, cause) (cause:rdma_fleet_nodes:count
+          and on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\"}})
         for: {minutes}m
         keep_firing_for: 10m
         labels: {{component: rdma, severity: {severity}}}
