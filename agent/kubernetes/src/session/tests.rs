@@ -177,3 +177,59 @@ async fn trouble_is_over_once_the_node_is_written_and_not_when_it_is_read() {
     let patches = patches.lock().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(patches.len(), 1, "{patches:?}");
 }
+
+/// Answers every patch with a conflict about this condition, and everything else with the Node.
+async fn contest(listener: TcpListener, patches: Patches) {
+    let refusal = json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "conflict with \"other\"", "details": {"causes": [
+        {"reason": "FieldManagerConflict", "field": ".status.conditions[type=\"RDMALinkProblem\"].status"}
+    ]}});
+    while let Ok((stream, _)) = listener.accept().await {
+        let (refusal, patches) = (refusal.clone(), Arc::clone(&patches));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (refusal, patches) = (refusal.clone(), Arc::clone(&patches));
+            async move {
+                let (path, changes) = (request.uri().path().to_owned(), request.method() == Method::PATCH);
+                request.into_body().collect().await?;
+                let node = json!({"metadata": {"name": "n", "uid": "u"}});
+                let body = if changes { refusal } else { node };
+                let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+                if changes {
+                    let mut patches = patches.lock().unwrap_or_else(PoisonError::into_inner);
+                    patches.push((path, Value::Null));
+                    *answer.status_mut() = StatusCode::CONFLICT;
+                }
+                Ok::<_, hyper::Error>(answer)
+            }
+        });
+        let connection = hyper::server::conn::http1::Builder::new();
+        tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_about_a_condition_that_is_not_written_any_more_is_retried_seldom() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut session = session(directory.path(), listener.local_addr().unwrap());
+    let patches = Patches::default();
+    let server = tokio::spawn(contest(listener, Arc::clone(&patches)));
+    let other = Condition {
+        kind: ConditionKind::Iommu.into(),
+        ..no_problem()
+    };
+    session.observe(
+        vec![no_problem(), other],
+        LabelsAndTaint::default(),
+        Instant::now(),
+    );
+    let _ = tokio::time::timeout(Duration::from_secs(3), async {
+        loop {
+            let next = session.drive().await;
+            tokio::time::sleep_until(next.into()).await;
+        }
+    })
+    .await;
+    server.abort();
+    let number = patches.lock().unwrap_or_else(PoisonError::into_inner).len();
+    assert!((2..=6).contains(&number), "{number} writes in three seconds");
+}
