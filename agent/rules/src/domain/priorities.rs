@@ -16,7 +16,7 @@ pub static PFC_UNREACHABLE: Rule = Rule {
     explanation: "The adapter sorts packets by DSCP (trust dscp), and no DSCP value maps to a priority with priority flow control. RoCE traffic \
         then travels on a priority that drops packets under congestion, whatever traffic class the job sets (NCCL_IB_TC is four times the \
         DSCP), although flow control looks configured. The same holds for one port without flow control whose equals have it, and for the traffic \
-        class of the job that `check --pid` was given, if another priority has flow control.",
+        class of the job that check --pid was given, if another priority has flow control.",
     remedy: Remedy {
         any: "Map the DSCP of RoCE to the lossless priority, or enable flow control on the priority that it maps to, as on the switch.",
         host: "dcb app show dev NETDEV; dcb pfc show dev NETDEV; dcb app add dev NETDEV dscp-prio 26:3; dcb pfc set dev NETDEV prio-pfc all:off 3:on",
