@@ -66,6 +66,8 @@ pub struct Expectations {
     pub passthrough: Option<bool>,
     /// The least number of virtual functions of all RDMA devices together.
     pub vfs: Option<u32>,
+    /// The number of nodes that this node exchanges data with over RoCE: its neighbour table must have room for them.
+    pub fleet_nodes: Option<u32>,
     /// Limits from which a finding is reported.
     #[serde(deserialize_with = "or_default")]
     pub thresholds: Thresholds,
@@ -114,6 +116,7 @@ impl Default for Expectations {
             gid_index: None,
             passthrough: None,
             vfs: None,
+            fleet_nodes: None,
             thresholds: Thresholds::default(),
         }
     }

@@ -179,7 +179,7 @@ fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
 fn unused_lanes(port: &Port<'_>, module: &Module) -> bool {
     let used = port.rate.known().and_then(|rate| rate.lanes);
     let dark = module.lanes.iter().filter(|lane| is_dark(lane)).count();
-    port.is_ethernet() && used.is_some_and(|used| used as usize + dark <= module.lanes.len())
+    port.is_ethernet() && used.is_some_and(|used| used as usize + dark == module.lanes.len())
 }
 
 fn is_dark(lane: &Lane) -> bool {

@@ -1,6 +1,7 @@
 //! Priorities of RoCE traffic, and the neighbour tables that it needs.
 
 use rdma_health_node::{Node, Port, dcb::Bridging, peers::exceptions};
+use rdma_health_protocol::Gid;
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
@@ -166,7 +167,8 @@ pub static NEIGHBOUR_TABLE_FULL: Rule = Rule {
     domain: Domain::Network,
     policy: Policy::of(Severities::WARNING).except(&[&OVERFLOWED]),
     title: "The neighbour table has no room for another peer",
-    explanation: "The ARP or IPv6 neighbour table holds 90 % or more of what it may hold (gc_thresh3, 1024 by default). An address that is not in it \
+    explanation: "The ARP or IPv6 neighbour table holds 90 % or more of what it may hold (gc_thresh3, 1024 by default), or has no room for the \
+        configuration's expect.fleet_nodes. An address that is not in it \
         cannot be resolved, and new RDMA connections to it fail or wait. Each peer needs an entry on each subnet of a rail, so a fleet needs \
         about the number of its nodes times the number of rails (OCI's guide for GPU clusters raises the limit for this reason).",
     remedy: Remedy {
@@ -200,7 +202,7 @@ fn raise_here(node: &Node, table: &str) -> Option<String> {
     ))
 }
 
-fn neighbour_table_full(node: &Node, _: &Expectations) -> Vec<Draft> {
+fn neighbour_table_full(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let found = node.neighbours.tables.known().into_iter().flatten().filter_map(|(name, table)| {
         let is_full = table.limit > 0 && table.entries.saturating_mul(10) >= table.limit.saturating_mul(9);
         let overflows = table.overflows.unwrap_or_default();
@@ -226,7 +228,31 @@ fn neighbour_table_full(node: &Node, _: &Expectations) -> Vec<Draft> {
     });
     let mut found: Vec<Draft> = found.collect();
     found.extend(overflow_logged(node));
+    if found.is_empty() {
+        found.extend(too_small(node, expectations));
+    }
     found
+}
+
+/// A table without room for each node of the fleet on every rail.
+fn too_small(node: &Node, expectations: &Expectations) -> Option<Draft> {
+    let nodes = u64::from(expectations.fleet_nodes?);
+    let name = "arp_cache";
+    let table = node.neighbours.tables.known()?.get(name)?;
+    let rails = node.active_ports().filter(|port| port.is_ethernet());
+    let rails = rails.filter(|port| port.gids().is_some_and(|gids| gids.iter().any(Gid::is_routable)));
+    let rails = u64::try_from(rails.count()).unwrap_or(u64::MAX);
+    let needed = nodes.saturating_mul(rails);
+    (table.limit > 0 && table.limit < needed).then(|| {
+        let message = format!(
+            "the neighbour table {name} may hold {} entries (gc_thresh3); {nodes} nodes on {rails} RoCE ports need {needed}",
+            table.limit
+        );
+        Draft::new(&NEIGHBOUR_TABLE_FULL, Subject::node(), message)
+            .written_remedy(raise_here(node, name))
+            .evidence(format!("ip ntable show name {name}: thresh3"), table.limit)
+            .evidence("expect.fleet_nodes", nodes)
+    })
 }
 
 /// What the kernel logged of an overflow, of a table whose entries are not known.

@@ -37,6 +37,9 @@ impl Expectations {
             self.vfs
                 .and_then(|_| unread(&node.pci.functions))
                 .map(|why| ("vfs", why)),
+            self.fleet_nodes
+                .and_then(|_| unread(&node.neighbours.tables))
+                .map(|why| ("fleet_nodes", why)),
             self.bandwidth_gbps
                 .filter(|_| node.loopbacks().next().is_none())
                 .map(|_| {

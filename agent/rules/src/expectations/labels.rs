@@ -88,6 +88,7 @@ impl Expectations {
             "mtu" => self.mtu = Some(number(value)?),
             "gid-index" => self.gid_index = Some(number(value)?),
             "vfs" => self.vfs = Some(number(value)?),
+            "fleet-nodes" => self.fleet_nodes = Some(number(value)?),
             "memlock-bytes" => self.memlock_bytes = number(value)?,
             "passthrough" => {
                 self.passthrough = Some(match value {

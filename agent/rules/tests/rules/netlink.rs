@@ -353,6 +353,12 @@ fn heat_and_light_are_judged_by_the_limits_of_the_module() {
         ["mlx5_0:1 info"]
     );
     assert!(message(&with(qsfp(50, 0)), &auto(), "module-light-low").contains("receives no light"));
+    // The cable is split, and the link uses the other lanes.
+    let memory = [("ethtool", "module-eeprom-get", NETDEVS[0], qsfp(50, 0))];
+    let split = answering(RAILS, &memory, |tree| {
+        set(tree, "/mlx5_0/ports/1/rate", "75 Gb/sec (3X EDR)");
+    });
+    assert_eq!(of(&split, &auto(), "module-light-low"), [""; 0]);
     // A driver that returns garbage: reported as unread, and no number.
     let garbage = json!([{"address": 80, "page": 0, "offset": 0, "data": "11ff42"}]);
     let node = with(garbage);
@@ -377,6 +383,18 @@ fn a_neighbour_table_without_room_is_reported() {
         ["node warning"]
     );
     assert_eq!(of(&with(20, 7), &auto(), "neighbour-table-full"), ["node info"]);
+    // Eight rails and a bond, each with an entry for each node.
+    let fleet = |nodes: u32| Expectations {
+        fleet_nodes: Some(nodes),
+        ..auto()
+    };
+    assert_eq!(of(&with(20, 0), &fleet(113), "neighbour-table-full"), [""; 0]);
+    assert_eq!(
+        of(&with(20, 0), &fleet(114), "neighbour-table-full"),
+        ["node warning"]
+    );
+    let shown = message(&with(20, 0), &fleet(400), "neighbour-table-full");
+    assert!(shown.contains("400 nodes on 9 RoCE ports need 3600"), "{shown}");
 }
 
 #[test]
