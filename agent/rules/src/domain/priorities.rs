@@ -239,7 +239,7 @@ fn too_small(node: &Node, expectations: &Expectations) -> Option<Draft> {
     let nodes = u64::from(expectations.fleet_nodes?);
     let name = "arp_cache";
     let table = node.neighbours.tables.known()?.get(name)?;
-    let rails = node.active_ports().filter(|port| port.is_ethernet());
+    let rails = node.active_ports().filter(Port::is_ethernet);
     let rails = rails.filter(|port| port.gids().is_some_and(|gids| gids.iter().any(Gid::is_routable)));
     let rails = u64::try_from(rails.count()).unwrap_or(u64::MAX);
     let needed = nodes.saturating_mul(rails);
