@@ -201,7 +201,7 @@ fn needed<'a>(view: &'a View, expected: &[String]) -> Result<Vec<Port<'a>>, Read
 }
 
 /// Why a port cannot be addressed, if so. Which GIDs a port needs depends on the others (IPv6 only, a frontend, virtual functions that do
-/// the work), and the rule knows it: without a finding there is no fault.
+/// the work). The rule judges that, so only its finding is a fault.
 fn no_gid(port: &Port<'_>, view: &View) -> Option<Readiness> {
     let subject = Subject::of_port(port);
     let is_missing = |finding: &&Finding| {
