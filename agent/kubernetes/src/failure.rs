@@ -82,8 +82,8 @@ fn refusal(refusal: &Refusal) -> String {
             shows"
         ),
         409 if *resource == "nodes/status" => format!(
-            "another controller manages the agent's conditions (409): {said}; set kubernetes.force to take over \
-             rdma-health's own conditions; remove another controller's condition from kubernetes.aliases"
+            "another controller manages the agent's conditions or labels (409): {said}; set kubernetes.force to take over \
+             rdma-health's own; remove another controller's condition from kubernetes.aliases"
         ),
         429 => format!("the API server throttles requests (429): {said}"),
         _ => format!("the API server rejected {verb} {resource} ({code}): {said}"),

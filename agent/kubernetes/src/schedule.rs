@@ -39,8 +39,8 @@ const WORDING: Duration = Duration::from_secs(300);
 /// Maximum number of writes of one node per hour: the burst, refilled tokens, and heartbeats.
 #[cfg(test)]
 pub(super) const MOST_PER_HOUR: usize = 10 + 30 + 14;
-/// How long a condition that another controller manages is not written.
-const CONTESTED: Duration = Duration::from_secs(3600);
+/// How long a condition or label that another controller manages is not written.
+pub(super) const CONTESTED: Duration = Duration::from_secs(3600);
 
 /// How to back off after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

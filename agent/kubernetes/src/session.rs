@@ -15,7 +15,7 @@ use super::{
     failure::Failure,
     kind::ConditionType,
     labels::{TAINT, TaintChange},
-    schedule::{Backoff, Schedule, Step, Write},
+    schedule::{Backoff, CONTESTED, Schedule, Step, Write},
     trouble::Trouble,
 };
 
@@ -63,6 +63,8 @@ pub(super) struct Session {
     taint_trouble: Option<String>,
     /// Conditions whose refusal was logged.
     refused: BTreeSet<ConditionType>,
+    /// Labels that another controller manages, and until when they are not written.
+    foreign_labels: BTreeMap<&'static str, Instant>,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Session {
             taint_pause: None,
             taint_trouble: None,
             refused: BTreeSet::new(),
+            foreign_labels: BTreeMap::new(),
         }
     }
 
@@ -109,10 +112,12 @@ impl Session {
 
     /// The labels to write. Server-side apply removes those that a write leaves out, so a label to keep is written with the
     /// Node's own value.
-    fn labels_to_set(&self) -> BTreeMap<&'static str, String> {
+    fn labels_to_set(&self, now: Instant) -> BTreeMap<&'static str, String> {
         let there = |key| self.labels()?.get(key).cloned();
+        let is_foreign = |key| self.foreign_labels.get(key).is_some_and(|until| *until > now);
         let all = self.labels_and_taint.labels.iter();
-        all.filter_map(|(key, value)| Some((*key, value.clone().or_else(|| there(*key))?)))
+        all.filter(|(key, _)| !is_foreign(**key))
+            .filter_map(|(key, value)| Some((*key, value.clone().or_else(|| there(*key))?)))
             .collect()
     }
 
@@ -151,7 +156,7 @@ impl Session {
         match self.schedule.step(now, &wall) {
             Step::Write(write) => {
                 let SessionConfig { node, force, .. } = &self.config;
-                let labels = self.labels_to_set();
+                let labels = self.labels_to_set(now);
                 match self
                     .api
                     .apply(node, &write.conditions, &labels, &wall, *force)
@@ -306,6 +311,17 @@ impl Session {
                 })
                 .cloned()
                 .collect();
+            let labels: Vec<_> = self
+                .labels_to_set(begun)
+                .into_keys()
+                // `.metadata.labels.state.rdma-health.io/verdict`
+                .filter(|key| refusal.fields.iter().any(|field| field.ends_with(*key)))
+                .collect();
+            if !labels.is_empty() {
+                error!(%failure, labels = labels.join(", "), "not writing labels that another controller manages");
+                let until = now + CONTESTED;
+                self.foreign_labels.extend(labels.iter().map(|key| (*key, until)));
+            }
             if !contested.is_empty() {
                 let refused = contested.iter().filter(|kind| !self.refused.contains(kind));
                 if refused.count() > 0 {
@@ -313,8 +329,10 @@ impl Session {
                     error!(%failure, conditions = join(&contested), "not writing conditions that another controller manages");
                 }
                 self.refused.extend(contested.iter().cloned());
-                self.schedule.give_back(write);
                 self.schedule.yield_to_others(&contested, now);
+            }
+            if !contested.is_empty() || !labels.is_empty() {
+                self.schedule.give_back(write);
                 return;
             }
         }

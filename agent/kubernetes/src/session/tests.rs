@@ -178,10 +178,10 @@ async fn trouble_is_over_once_the_node_is_written_and_not_when_it_is_read() {
     assert_eq!(patches.len(), 1, "{patches:?}");
 }
 
-/// Answers every patch with a conflict about this condition, and everything else with the Node.
-async fn contest(listener: TcpListener, patches: Patches) {
+/// Answers every patch that has `what` with a conflict about `field`, and everything else with the Node.
+async fn contest(listener: TcpListener, patches: Patches, what: &'static str, field: &'static str) {
     let refusal = json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "conflict with \"other\"", "details": {"causes": [
-        {"reason": "FieldManagerConflict", "field": ".status.conditions[type=\"RDMALinkProblem\"].status"}
+        {"reason": "FieldManagerConflict", "field": field}
     ]}});
     while let Ok((stream, _)) = listener.accept().await {
         let (refusal, patches) = (refusal.clone(), Arc::clone(&patches));
@@ -189,13 +189,17 @@ async fn contest(listener: TcpListener, patches: Patches) {
             let (refusal, patches) = (refusal.clone(), Arc::clone(&patches));
             async move {
                 let (path, changes) = (request.uri().path().to_owned(), request.method() == Method::PATCH);
-                request.into_body().collect().await?;
+                let patch = request.into_body().collect().await?.to_bytes();
+                let patch: Value = serde_json::from_slice(&patch).unwrap_or_default();
+                let conflicts = changes && patch.to_string().contains(what);
                 let node = json!({"metadata": {"name": "n", "uid": "u"}});
-                let body = if changes { refusal } else { node };
+                let body = if conflicts { refusal } else { node };
                 let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
                 if changes {
                     let mut patches = patches.lock().unwrap_or_else(PoisonError::into_inner);
-                    patches.push((path, Value::Null));
+                    patches.push((path, patch));
+                }
+                if conflicts {
                     *answer.status_mut() = StatusCode::CONFLICT;
                 }
                 Ok::<_, hyper::Error>(answer)
@@ -207,12 +211,54 @@ async fn contest(listener: TcpListener, patches: Patches) {
 }
 
 #[tokio::test]
+async fn a_label_of_another_controller_does_not_keep_the_conditions_from_being_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut session = session(directory.path(), listener.local_addr().unwrap());
+    let patches = Patches::default();
+    let field = ".metadata.labels.state.rdma-health.io/verdict";
+    let server = tokio::spawn(contest(
+        listener,
+        Arc::clone(&patches),
+        "state.rdma-health.io/verdict",
+        field,
+    ));
+    let labels = ["state.rdma-health.io/verdict", "state.rdma-health.io/iommu"];
+    let labels_and_taint = LabelsAndTaint {
+        labels: labels.map(|key| (key, Some("ok".to_owned()))).into(),
+        taint: None,
+    };
+    session.observe(vec![no_problem()], labels_and_taint, Instant::now());
+    let written = async {
+        while session.reported_problem().is_none() {
+            let next = session.drive().await;
+            tokio::time::sleep_until(next.into()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), written)
+        .await
+        .unwrap();
+    server.abort();
+    let patches = patches.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(patches.len(), 2, "{patches:?}");
+    assert_eq!(
+        patches[1].1["metadata"]["labels"],
+        json!({"state.rdma-health.io/iommu": "ok"})
+    );
+}
+
+#[tokio::test]
 async fn a_conflict_about_a_condition_that_is_not_written_any_more_is_retried_seldom() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut session = session(directory.path(), listener.local_addr().unwrap());
     let patches = Patches::default();
-    let server = tokio::spawn(contest(listener, Arc::clone(&patches)));
+    let server = tokio::spawn(contest(
+        listener,
+        Arc::clone(&patches),
+        "conditions",
+        ".status.conditions[type=\"RDMALinkProblem\"].status",
+    ));
     let other = Condition {
         kind: ConditionKind::Iommu.into(),
         ..no_problem()
