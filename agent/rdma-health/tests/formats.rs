@@ -411,6 +411,11 @@ fn junit_has_what_its_common_schema_requires() {
     ));
     assert!(only_critical.matches("<failure").count() < count("failure"));
     assert!(!only_critical.contains("<failure type=\"warning\""));
+    std::fs::remove_file(tree.path().join("dev/kmsg")).unwrap();
+    let xml = out(&check(tree.path(), &["--output", "junit"]));
+    let no_log =
+        "name=\"adapter-failed\" time=\"0\">\n      <skipped message=\"there is no kernel log to read\"/>";
+    assert!(xml.contains(no_log), "{xml}");
 }
 
 #[test]

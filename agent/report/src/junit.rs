@@ -116,6 +116,11 @@ fn unjudged(why: &str) -> String {
 /// Why the rules of a domain that found nothing may have missed something: a test that was skipped, not one that passed.
 fn not_judged(node: &Node, domain: Domain) -> Option<String> {
     match domain {
+        Domain::Kernel if node.kernel_log.is_absent() => Some("there is no kernel log to read".to_owned()),
+        Domain::Kernel => node
+            .kernel_log
+            .unread()
+            .map(|why| format!("the kernel log could not be read: {why}")),
         Domain::Probe if node.loopbacks().next().is_none() => Some("no probe has run".to_owned()),
         _ => unread_of(node, domain),
     }

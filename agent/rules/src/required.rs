@@ -38,8 +38,11 @@ fn iommu_mode(node: &Node) -> Option<String> {
     })
 }
 
-/// Every kernel has the state of each port.
+/// Every device has a port, and every kernel the state of each port.
 fn port_state(node: &Node) -> Option<String> {
+    if let Some(hca) = node.hcas().find(|hca| hca.ports.is_empty()) {
+        return Some(format!("/sys/class/infiniband/{}/ports has no port", hca.name));
+    }
     let port = node.ports().find(|port| port.state.known().is_none())?;
     let why = port.state.unread().map_or_else(
         || format!("{} is missing", port.file("state")),

@@ -367,4 +367,14 @@ fn a_port_whose_state_is_unknown_leaves_the_node_unjudged() {
     });
     let why = unread.unknown_because.unwrap();
     assert!(why.contains("the state of mlx5_3"), "{why}");
+    let without = verdict(&|tree| {
+        let port: Vec<_> = tree
+            .entries()
+            .map(|(file, _)| file.to_owned())
+            .filter(|file| file.contains("/mlx5_3/ports/"))
+            .collect();
+        assert!(port.iter().all(|file| tree.remove(file)));
+    });
+    let why = without.unknown_because.unwrap();
+    assert!(why.contains("mlx5_3/ports has no port"), "{why}");
 }
