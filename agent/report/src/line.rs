@@ -191,7 +191,7 @@ fn cut_log(text: &str, room: usize) -> Option<String> {
 }
 
 /// The start of a text, with `…` if it is longer than `room` columns.
-fn cut(text: &str, room: usize) -> String {
+pub(super) fn cut(text: &str, room: usize) -> String {
     if text.char_indices().nth(room).is_none() {
         return text.to_owned();
     }

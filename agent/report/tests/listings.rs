@@ -198,6 +198,23 @@ fn the_drawing_has_a_box_for_each_end_and_only_shared_bridges() {
     assert_eq!(svg.matches(">NUMA node ").count(), 2, "{svg}");
 }
 
+#[test]
+fn a_name_that_is_wider_than_its_box_is_cut_in_the_drawing() {
+    let mut node = read("h100-connectx7");
+    Arc::make_mut(&mut node.host).hostname = Fact::Known("n".repeat(100_000));
+    let svg = topology::svg(&node);
+    let widest = svg
+        .split("<text")
+        .skip(1)
+        .map(|text| {
+            text.rsplit_once("</title>")
+                .map_or(text, |(_, shown)| shown)
+                .len()
+        })
+        .max();
+    assert!(widest < Some(1000), "{widest:?}");
+}
+
 fn json(node: &Node) -> serde_json::Value {
     serde_json::from_str(&written(|out| topology::json(out, node).unwrap())).unwrap()
 }

@@ -6,12 +6,15 @@ use rdma_health_node::{Node, iommu::DomainType, model, topology::host_bridge};
 use rdma_health_rules::Severity;
 
 use super::{End, ends};
-use crate::markup::Markup;
+use crate::{line::cut, markup::Markup};
 
 /// The size of a box, and the space around it, in pixels.
-const WIDTH: usize = 150;
+const WIDTH: usize = 172;
 const HEIGHT: usize = 64;
 const GAP: usize = 16;
+/// The space between a box and its text, and what a character takes at most on average.
+const MARGIN: usize = 8;
+const CHARACTER: usize = 6;
 
 /// The label of a bridge, before its address.
 const BRIDGE: &str = "PCIe bridge ";
@@ -139,11 +142,16 @@ impl<'a> Place<'a> {
                 "<text x=\""
             });
             drawing
-                .text(x + 8)
+                .text(x + MARGIN)
                 .html("\" y=\"")
                 .text(y + 18 + 16 * n)
                 .html("\">");
-            drawing.text(line).html("</text>");
+            let shown = cut(line, (width - 2 * MARGIN) / CHARACTER);
+            if shown != *line {
+                // The whole text appears where the pointer rests.
+                drawing.html("<title>").text(line).html("</title>");
+            }
+            drawing.text(shown).html("</text>");
         }
         (x + width / 2, y)
     }
