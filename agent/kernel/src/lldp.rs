@@ -2,7 +2,8 @@
 //!
 //! Source: `/run/systemd/netif/lldp/IFINDEX`, which systemd-networkd writes for every user to read (`networkctl lldp`): for each neighbour
 //! the length of a frame in eight bytes, the lowest first, and the frame. Other daemons keep no file: lldpd has its neighbours in its own
-//! memory and answers only root, on a socket. Without such a file, the neighbour is absent. A container has no such directory; there, a privileged helper answers for it.
+//! memory and answers only root, on a socket. Without such a file, the neighbour is absent. A container has no such directory; there, a
+//! privileged helper answers for it.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -178,7 +178,7 @@ fn judge(rows: &mut [Row]) {
         }
         let Some((own, local)) = row.local() else {
             row.unjudged_because = Some(if row.numa_node.is_some() {
-                "there is no result with the memory of its own NUMA node"
+                "no probe with the memory of its own NUMA node succeeded"
             } else {
                 "the firmware reports no NUMA node for the device"
             });
@@ -202,7 +202,7 @@ fn judge(rows: &mut [Row]) {
         let is_measured = row.cells.iter().all(|cell| cell.failure.is_none());
         if is_measured && best.is_none() && equals.len() < 2 {
             row.unjudged_because =
-                Some("there is no other NUMA node and no two equal ports to compare it with");
+                Some("there is neither another NUMA node nor a second equal port to compare it with");
         }
         if equals.len() >= 2
             && let usual = equals[equals.len() / 2]
