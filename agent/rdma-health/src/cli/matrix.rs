@@ -202,7 +202,7 @@ fn judge(rows: &mut [Row]) {
         let is_measured = row.cells.iter().all(|cell| cell.failure.is_none());
         if is_measured && best.is_none() && equals.len() < 2 {
             row.unjudged_because =
-                Some("there is neither another NUMA node nor a second equal port to compare it with");
+                Some("there is neither another NUMA node nor two equal ports to compare it with");
         }
         if equals.len() >= 2
             && let usual = equals[equals.len() / 2]
