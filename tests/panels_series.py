@@ -37,13 +37,13 @@ def families(node, now):
     status = "critical" if hit else "warning" if own else "ok"
     for one in ["ok", "warning", "critical", "unknown"]:
         yield "rdma_verdict", {**name, "status": one}, int(one == status)
-    yield "rdma_finding", {**name, "rule": "helper-old", "severity": "info", "domain": "agent", "device": "", "port": ""}, 1
+    yield "rdma_finding", {**name, "rule": "helper-old", "cause": "", "severity": "info", "domain": "agent", "device": "", "port": ""}, 1
     if hit or own:
         cause, rule, domain = (("iommu-translation", "iommu-group-translated", "iommu") if hit else ("port-down", "port-down", "link"))
         severity = "critical" if hit else "warning"
         for device in PORTS if hit else ["mlx5_3"]:
             what = {**name, "rule": rule, "device": device, "port": "" if hit else "1"}
-            yield "rdma_finding", {**what, "severity": severity, "domain": domain}, 1
+            yield "rdma_finding", {**what, "cause": cause, "severity": severity, "domain": domain}, 1
             yield "rdma_finding_since_timestamp_seconds", what, now - 1800
         about = {**name, "cause": cause, "severity": severity, "confidence": "likely"}
         yield "rdma_problem", {**about, "domain": domain, "device": "" if hit else "mlx5_3", "port": ""}, 1

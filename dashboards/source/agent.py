@@ -11,7 +11,7 @@ BOARD = dashboard(
                         [query(f"count by (version) (rdma_health_build_info{{{NODES}}})", "{{version}}", instant=True)],
                         text="value_and_name", no_value="no agent is scraped", thresholds=steps(BLUE))),
             (6, 4, stat("Not scraped", "Agents that Prometheus knows and cannot scrape.",
-                        [query(f"count(up{{{FLEET}}} == 0) or vector(0)", instant=True)], thresholds=steps(GREEN, (1, RED)))),
+                        [query(f"count(node:rdma_up:max{{{FLEET}}} == 0) or vector(0)", instant=True)], thresholds=steps(GREEN, (1, RED)))),
             (6, 4, stat("Helpers that do not answer", "Agents whose verbs helper does not answer: they do not probe.",
                         [query(f"count(rdma_health_helper_up{{{NODES}}} == 0) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, YELLOW)))),

@@ -28,7 +28,7 @@ BOARD = dashboard(
                           query(NO_ANSWER, "no answer", instant=True, ref="B")],
                          text="value_and_name", colour="fixed", overrides=coloured(VERDICTS), no_value="no agent is scraped")),
             (5, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
-                        [query(f"count(up{{{FLEET}}} == 0) or vector(0)", instant=True)],
+                        [query(f"count(node:rdma_up:max{{{FLEET}}} == 0) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, RED)))),
             (5, 4, stat("Nodes with an IOMMU problem",
                         "Nodes with a problem of the domain iommu, of severity warning or critical.",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rdma_health_config::Taint;
 use rdma_health_node::{DmaMode, nvidia::PeerMemory};
-use rdma_health_rules::{Severity, Status};
+use rdma_health_rules::{Severity, Status, unread_facts};
 use rdma_health_view::View;
 use serde_json::{Value, json};
 
@@ -63,17 +63,20 @@ pub(super) enum TaintChange {
 
 /// The change of the taint that the verdict requires.
 pub(super) fn taint(view: &View, effect: Taint, context: &ConditionContext) -> TaintChange {
+    let verdict = view.verdict.status;
     let critical = view
         .verdict
         .findings
         .iter()
         .find(|finding| finding.severity == Severity::Critical)
-        .filter(|_| view.verdict.status == Status::Critical);
+        .filter(|_| verdict == Status::Critical);
     match critical {
         Some(finding) => {
             TaintChange::Set(json!({"key": TAINT, "value": finding.rule.id, "effect": effect.name()}))
         }
         None if awaits_probes(view, context) => TaintChange::Keep,
+        // What cannot be read may still be broken.
+        None if verdict == Status::Unknown && unread_facts(&view.node).is_some() => TaintChange::Keep,
         None => TaintChange::Remove,
     }
 }

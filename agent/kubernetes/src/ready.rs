@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rdma_health_config::{Alias, Config};
 use rdma_health_node::{Port, node::Probe, pattern, words::count};
-use rdma_health_rules::{Expectations, Finding, Profile, Severity, Subject, domain::gids::GID_MISSING};
+use rdma_health_rules::{
+    Domain, Expectations, Finding, Profile, Severity, Subject, domain::gids::GID_MISSING, unread_of,
+};
 use rdma_health_view::View;
 
 use super::{
@@ -191,6 +193,10 @@ fn needed<'a>(view: &'a View, expected: &[String]) -> Result<Vec<Port<'a>>, Read
         }
     }
     if expected.is_empty() {
+        // One that cannot be read may be ACTIVE.
+        if let Some(message) = unread_of(&view.node, Domain::Link) {
+            return Err(Readiness::Unknown("FactsUnread", message));
+        }
         needed.extend(view.node.active_ports().filter(|port| !port.is_lent()));
     }
     if needed.is_empty() {

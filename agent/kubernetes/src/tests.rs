@@ -269,6 +269,21 @@ fn an_agent_that_has_just_started_withdraws_nothing_before_every_port_was_probed
             assert_eq!(verdict(&context).as_deref(), Some("warning"));
         }
     }
+    // What cannot be read may still be broken.
+    let mut unread = found.clone();
+    let why = Unread {
+        source: "/sys/class/infiniband".into(),
+        kind: UnreadKind::Errno(Errno::ACCESS),
+        detail: "Permission denied".into(),
+    };
+    unread.node.hcas = why.into();
+    let verdict = Arc::make_mut(&mut unread.verdict);
+    verdict.findings.clear();
+    verdict.status = rdma_health_rules::Status::Unknown;
+    assert_eq!(
+        taint(&unread, Taint::NoExecute, &context(&unread)),
+        TaintChange::Keep
+    );
     // A finding is published at once.
     let starting = ConditionContext {
         starting: true,

@@ -61,6 +61,24 @@ impl Verdict {
         self.findings
             .chunk_by(|a, b| a.rule == b.rule && a.severity == b.severity)
     }
+
+    /// Sets the status that follows from the findings.
+    pub(crate) fn settle(&mut self) {
+        let is_judged = self.unknown_because.is_none();
+        let worst = self
+            .findings
+            .iter()
+            // With an obstacle, unread facts are to be expected.
+            .filter(|finding| is_judged || finding.domain != Domain::Reading)
+            .map(|finding| finding.severity)
+            .max();
+        self.status = match worst {
+            Some(Severity::Critical) => Status::Critical,
+            Some(Severity::Warning) => Status::Warning,
+            _ if !is_judged => Status::Unknown,
+            _ => Status::Ok,
+        };
+    }
 }
 
 /// Judges `node` by every rule.
@@ -94,24 +112,13 @@ pub fn judge(node: &Node, expectations: &Expectations) -> Verdict {
     }
     // Stable: within a severity the catalogue's order stays.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let unknown_because = obstacle(node, expectations);
-    let worst = findings
-        .iter()
-        // With an obstacle, unread facts are to be expected.
-        .filter(|finding| unknown_because.is_none() || finding.domain != Domain::Reading)
-        .map(|finding| finding.severity)
-        .max();
-    let status = match worst {
-        Some(Severity::Critical) => Status::Critical,
-        Some(Severity::Warning) => Status::Warning,
-        _ if unknown_because.is_some() => Status::Unknown,
-        _ => Status::Ok,
-    };
-    Verdict {
-        status,
-        unknown_because,
+    let mut verdict = Verdict {
+        status: Status::Ok,
+        unknown_because: obstacle(node, expectations),
         findings,
-    }
+    };
+    verdict.settle();
+    verdict
 }
 
 /// A port whose link layer the kernel reports with a word that is not known.
@@ -132,8 +139,8 @@ fn words_not_recognised(node: &Node) -> Option<String> {
 /// devices or without an ACTIVE port, which has nothing to judge, an expectation or a domain for which facts are missing, or a kernel that
 /// does not report IOMMU modes.
 fn obstacle(node: &Node, expectations: &Expectations) -> Option<String> {
-    if let Some(unread) = node.hcas.unread() {
-        return Some(format!("the RDMA devices could not be read: {unread}"));
+    if let Some(unread) = required::devices(node) {
+        return Some(unread);
     }
     if let Some(unread) = node.host.kernel.unread() {
         return Some(format!("this is not the tree of a running node: {unread}"));

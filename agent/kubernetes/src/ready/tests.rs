@@ -272,3 +272,15 @@ fn an_alias_has_its_own_name_shape_and_patience() {
         ]
     );
 }
+
+#[test]
+fn a_port_that_cannot_be_read_is_not_left_out() {
+    let mut view = healthy();
+    let mut hcas = view.node.hcas.known().unwrap().clone();
+    let port = hcas
+        .values_mut()
+        .find_map(|hca| Arc::make_mut(hca).ports.values_mut().next());
+    port.unwrap().state = Fact::Absent;
+    view.node.hcas = Fact::Known(hcas);
+    assert_eq!(says(&view, &aggregate()), (Status::Unknown, "FactsUnread".into()));
+}

@@ -189,15 +189,15 @@ async fn contest(listener: TcpListener, patches: Patches, what: &'static str, fi
             let (refusal, patches) = (refusal.clone(), Arc::clone(&patches));
             async move {
                 let (path, changes) = (request.uri().path().to_owned(), request.method() == Method::PATCH);
-                let patch = request.into_body().collect().await?.to_bytes();
-                let patch: Value = serde_json::from_slice(&patch).unwrap_or_default();
-                let conflicts = changes && patch.to_string().contains(what);
+                let bytes = request.into_body().collect().await?.to_bytes();
+                let written: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+                let conflicts = changes && written.to_string().contains(what);
                 let node = json!({"metadata": {"name": "n", "uid": "u"}});
                 let body = if conflicts { refusal } else { node };
                 let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
                 if changes {
                     let mut patches = patches.lock().unwrap_or_else(PoisonError::into_inner);
-                    patches.push((path, patch));
+                    patches.push((path, written));
                 }
                 if conflicts {
                     *answer.status_mut() = StatusCode::CONFLICT;

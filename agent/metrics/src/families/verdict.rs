@@ -1,9 +1,9 @@
 //! The verdict and its findings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_diagnosis::{Cause, Confidence, Problem, problems};
-use rdma_health_rules::{Severity, Status, Verdict};
+use rdma_health_rules::{Finding, Severity, Status, Subject, Verdict};
 use rdma_health_view::View;
 
 use crate::table::{Labelled, Samples, table};
@@ -38,15 +38,15 @@ table! {
                 samples.add([severity.name()], found.count());
             }
         });
-    Gauge "rdma_finding" [""] {"rule", "severity", "domain", "device", "port"}
-        "A finding: always 1, and absent once the rule no longer fires."
-        => samples(|verdict, samples| findings(verdict, samples));
 }
 
 table! {
     /// Families of the findings and their causes.
     EXPLAINED {}: &View;
 
+    Gauge "rdma_finding" [""] {"rule", "cause", "severity", "domain", "device", "port"}
+        "A finding, with the cause that explains it best if it is a warning or worse: always 1, and absent once the rule no longer fires."
+        => samples(|view, samples| findings(view, samples));
     Gauge "rdma_finding_since_timestamp_seconds" ["seconds since 1970"] {"rule", "device", "port"}
         "Since when every reading has shown a finding, in seconds since 1970."
         => samples(|view, samples| findings_since(view, samples));
@@ -123,22 +123,38 @@ pub(crate) fn subject(verdict: &Verdict) -> [Labelled<&Verdict>; 1] {
     [VERDICT.labelled(&[], verdict)]
 }
 
-fn findings(verdict: &Verdict, samples: &mut Samples<'_, '_, 5>) {
+fn findings(view: &View, samples: &mut Samples<'_, '_, 6>) {
+    let problems = problems(&view.node, &view.verdict.findings, &view.diagnosis);
+    let causes: BTreeMap<_, _> = problems
+        .iter()
+        .flat_map(|problem| {
+            problem
+                .findings
+                .iter()
+                .map(|finding| (key(finding), problem.cause))
+        })
+        .collect();
     // A rule can fire twice on one subject, for example for two processes with the same name. A series must be unique.
     let mut seen = BTreeSet::new();
-    for finding in &verdict.findings {
+    for finding in &view.verdict.findings {
         let subject = &finding.subject;
-        if !seen.insert((finding.rule.id, finding.severity, subject)) {
+        if !seen.insert(key(finding)) {
             continue;
         }
         let port = subject.port.map_or(String::new(), |port| port.to_string());
         let device = subject.device.as_deref().unwrap_or_default();
         samples.info([
             finding.rule.id,
+            causes.get(&key(finding)).copied().unwrap_or_default(),
             finding.severity.name(),
             finding.domain.name(),
             device,
             &port,
         ]);
     }
+}
+
+/// What tells a finding from the others of a verdict.
+fn key(finding: &Finding) -> (&'static str, Severity, &Subject) {
+    (finding.rule.id, finding.severity, &finding.subject)
 }

@@ -53,6 +53,8 @@ struct Parts {
     seen: BTreeSet<String>,
     /// The problems that were recorded last, and whether the agent had settled.
     observed: Option<(BTreeSet<String>, bool)>,
+    /// The last verdict, whose findings stay while it is not known whether they are over.
+    verdict: Option<Arc<Verdict>>,
 }
 
 impl State {
@@ -67,6 +69,7 @@ impl State {
             started: Instant::now(),
             seen: BTreeSet::new(),
             observed: None,
+            verdict: None,
         };
         Self {
             parts: Mutex::new(parts),
@@ -200,12 +203,17 @@ impl Parts {
         node.probes = self.probes.values().cloned().collect();
         node.history = Some(Arc::clone(&self.history));
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
-            let verdict = judge(&node, &self.expectations);
+            let mut verdict = judge(&node, &self.expectations);
+            if let Some(before) = &self.verdict {
+                verdict.keep_unjudged(before, &node);
+            }
             let diagnosis = diagnose(&node, &verdict.findings, None);
             self.note(&verdict, &diagnosis);
             self.generation += 1;
             node.history = Some(Arc::clone(&self.history));
-            (Arc::new(verdict), Arc::new(diagnosis))
+            let verdict = Arc::new(verdict);
+            self.verdict = Some(Arc::clone(&verdict));
+            (verdict, Arc::new(diagnosis))
         });
         View {
             verdict,

@@ -16,18 +16,16 @@ const OTHERS: &str = include_str!("alerts/others.yaml");
 /// Rules whose problems have another alert.
 const ELSEWHERE: &str = "helper-.*";
 
-/// The devices and ports of a problem that has several: those of the findings of its domain, because a finding does not name its cause.
-/// If they are more than the problem has findings, some have another problem, and none is listed. Templates compare only numbers of one
-/// type, and `parseDuration` makes a float of a count. A message has no room for more than eight. RDMA devices come before the PCI
-/// addresses of other functions. Matchers for missing labels would be slow, `vector(0)` stands for the findings without a device.
+/// The devices and ports of a problem that has several. A message has no room for more than eight. RDMA devices come before the PCI addresses of
+/// other functions. Matchers for missing labels would be slow: `vector(0)` stands for the findings without a device.
 const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"label_replace(label_replace(max by (device, port) \
-    (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,domain=%q,severity=~'critical|warning'} or \
-    rdma_finding{cluster=%q,namespace=%q,job=%q,instance=%q,domain=%q,severity=~'critical|warning'}) unless on (device) vector(0), \
-    'order', 'a $1', 'device', '(.*)'), 'order', 'b $1', 'device', '([0-9a-f]+:.*)')\" $labels.cluster $labels.namespace \
-    $labels.job $labels.node $labels.domain $labels.cluster $labels.namespace $labels.job $labels.node $labels.domain | query | \
-    sortByLabel \"order\" }}{{ if le (len . | printf \"%ds\" | parseDuration) $value }}\
+    (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,domain=%q,cause=%q} or \
+    rdma_finding{cluster=%q,namespace=%q,job=%q,instance=%q,domain=%q,cause=%q}) unless on (device) vector(0), \
+    'order', 'a $1', 'device', '(.*)'), 'order', 'b $1', 'device', '([0-9a-f]+:.*)')\" $labels.cluster $labels.namespace $labels.job \
+    $labels.node $labels.domain $labels.cause $labels.cluster $labels.namespace $labels.job $labels.node $labels.domain $labels.cause | \
+    query | sortByLabel \"order\" }}\
     Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
-    {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}{{ end }}";
+    {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
 
 /// An alert about problems of nodes. Node conditions have the same names.
 struct ProblemAlert {
