@@ -90,6 +90,13 @@ static DOES_NOT_EXIST: Exception = Exception {
     severities: Severities::always(Severity::Critical),
 };
 
+const CORRECT_THE_NAME: Remedy = Remedy {
+    any: "Compare the name with the devices of this node. If it is right, the device is missing: look for the adapter, and for what its driver logged. If \
+        not, correct expect.ports_up, in the configuration or in the label of the Node.",
+    host: "ls /sys/class/infiniband; lspci -nn | grep -i -e ethernet -e infiniband; journalctl -k -p warning",
+    ..Remedy::all("")
+};
+
 static OF_A_POD: Exception = Exception {
     condition: "if its network device is in another network namespace, whose pod can disable it, and expect.ports_up \
         does not list the port",
@@ -222,6 +229,7 @@ fn missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
                 message,
             )
             .exception(&DOES_NOT_EXIST)
+            .remedy(CORRECT_THE_NAME)
             .evidence(CLASS, found)
         })
         .collect()

@@ -15,15 +15,17 @@ use super::{
 /// Every function that supports RDMA, is in use by the host and has no RDMA device.
 pub(super) fn functions(node: &Node) -> Vec<Draft> {
     let functions = node.functions();
+    let lost: BTreeSet<&str> = lost::detached(node)
+        .into_iter()
+        .map(|(function, ..)| function.address)
+        .collect();
     let context = Context {
         node,
-        gpus_without_rdma: adapters_serve_gpus(node, &functions),
+        // If devices disappeared, those that never had one are not the reason that there is none.
+        gpus_without_rdma: lost.is_empty() && adapters_serve_gpus(node, &functions),
         behind: behind_equals(node),
-        is_wanted: is_rdma_wanted(node),
-        lost: lost::detached(node)
-            .into_iter()
-            .map(|(function, ..)| function.address)
-            .collect(),
+        is_wanted: lost.is_empty() && is_rdma_wanted(node),
+        lost,
     };
     let found = functions
         .iter()
