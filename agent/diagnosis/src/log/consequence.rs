@@ -9,9 +9,9 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use self::kinds::{
     ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_full_target, is_of_psm,
-    is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_warned_attribute,
-    is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out, may_share_device,
-    prevents_start, prevents_use,
+    is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
+    is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out,
+    may_share_device, prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;
@@ -99,6 +99,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || follows(symptom) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_device(symptom.kind) && after(unfit)
+            || is_unselected(symptom) && after(root)
             // Open MPI's help texts about parts that it then leaves out.
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)

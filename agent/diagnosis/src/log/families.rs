@@ -217,8 +217,8 @@ const MPI: &[Row] = &[
         K::ResourceLimit,
     ),
     (&["unable to reach each other for", "mpi"], K::SocketFallback),
-    // rdma_cm needs an address on the port.
-    (&["no openfabrics connection schemes"], K::AddressUnresolved),
+    // Open MPI's transport openib is left out for the port: UCX takes its place.
+    (&["no openfabrics connection schemes"], K::RdmaDisabled),
     (&["nonexistent openfabrics"], K::SettingUnmatched),
     (&["default subnet gid prefix"], K::DefaultSubnetPrefix),
     (&["mpidi_ofi", "no data available"], K::NoDevice),
@@ -300,6 +300,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     // Its meaning is in a list of reasons, each of which would match a row, or in a code.
     if let Some(found) = grammar::no_transport(lower)
+        .or_else(|| grammar::unknown_name(lower))
         .or_else(|| codes::find(lower))
         .or_else(|| cluster::unload(lower))
         .or_else(|| compile::find(lower))
@@ -314,9 +315,16 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     if let Some(found) = fabric::find(lower) {
         return Some(found);
     }
+    // That a job gave up says less than any other message in the same line.
+    let rank = |found: &Occurrence| {
+        (
+            ALL.get(found.index).is_some_and(|row| row.1 == K::JobFailed),
+            found.index,
+        )
+    };
     let mut best: Option<Occurrence> = None;
     for found in FIRST.find(lower) {
-        let is_better = best.is_none_or(|best| found.index < best.index);
+        let is_better = best.is_none_or(|best| rank(&found) < rank(&best));
         let matches = |(phrases, _): &&&Row| {
             phrases
                 .iter()

@@ -16,9 +16,12 @@ use self::{
     unregistered::unregistered,
 };
 pub(super) use self::{
-    devices::no_transport, gpu_path::ANCHORS as OF_GPU_PATH, sockets::ANCHORS as OF_SOCKETS,
+    devices::{no_transport, unknown_name},
+    gpu_path::ANCHORS as OF_GPU_PATH,
+    sockets::ANCHORS as OF_SOCKETS,
 };
 use super::{
+    entity::is_rdma_name,
     fabric,
     grade::is_ipoib,
     install,
@@ -70,6 +73,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "got eof",
     "unhandled cuda",
     "not registered",
+    "memory pool",
+    "register address",
     "opcode",
     "cuda failure",
     IFACE_OPEN,
@@ -80,7 +85,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 27] = [
+    let readers: [Reader; 28] = [
         no_device,
         no_directory,
         asserted,
@@ -108,6 +113,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         opcode::unsupported,
         unregistered,
         without_gid,
+        unregistered_by_ucx,
     ];
     readers.iter().find_map(|read| read(lower))
 }
@@ -134,6 +140,31 @@ fn without_gid(lower: &str) -> Option<(K, usize)> {
     let rest = &lower[at + IFACE_OPEN.len()..];
     let is_rdma = RDMA.iter().any(|name| rest.starts_with(name));
     (is_rdma && rest.contains("address not valid")).then_some((K::NoGid, at))
+}
+
+/// UCX registers what it uses itself in chunks, and reports its own status where that fails: `Failed to allocate memory pool
+/// (name=rc_recv_desc) chunk: Input/output error`, `failed to register address 0x7f00 (host) length 64 on md[1]=mlx5_0: Input/output error`.
+/// The line of the call, with the error number of the system, may be missing.
+fn unregistered_by_ucx(lower: &str) -> Option<(K, usize)> {
+    const NO_ERROR: &str = ": input/output error";
+    let at = ["failed to allocate memory pool", "failed to register address"]
+        .iter()
+        .find_map(|words| lower.find(words))?;
+    let rest = &lower[at..];
+    let of_pool = rest.contains("chunk: input/output error") && !rest.contains("(name=mm_");
+    let of_device = || {
+        let (_, domain) = rest.split_once("on md[")?;
+        let (_, name) = domain.split_once("]=")?;
+        let (name, status) = name.split_once(':')?;
+        (is_rdma_name(name) && status.starts_with(&NO_ERROR[1..])).then_some(())
+    };
+    (of_pool || of_device().is_some()).then_some((K::RegMrFailed, at))
+}
+
+/// Whether the error in a line in lower case is one of a library, in the words of an error number of the system that it is not.
+pub(super) fn is_status_of_library(lower: &str) -> bool {
+    unregistered_by_ucx(lower).is_some()
+        || lower.contains("ofi fi_open domain failed") && lower.contains("invalid argument")
 }
 
 /// How UCX begins to report a device that it could not use.

@@ -104,6 +104,7 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
             "unable",
             "not found",
             "has no ",
+            "out of range",
         ]
         .iter()
         .any(|word| lower.contains(word))

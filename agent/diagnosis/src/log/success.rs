@@ -322,7 +322,7 @@ impl Successes {
             }
             K::MtuDiffers => before(self.lower_mtu) && symptom.text.contains("higher than active"),
             // Open MPI and MPICH try one library after the other, and UCX does not need what openib needs.
-            K::OpenFailed | K::BackendFailed | K::AddressUnresolved if is_of_trial(symptom) => {
+            K::OpenFailed | K::BackendFailed | K::RdmaDisabled if is_of_trial(symptom) => {
                 before(self.started)
             }
             // iWARP has no queue pairs for datagrams.

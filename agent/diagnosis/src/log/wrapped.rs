@@ -227,7 +227,7 @@ const TOPICS: &[(&str, K)] = &[
     ("default subnet prefix", K::DefaultSubnetPrefix),
     ("nonexistent port", K::SettingUnmatched),
     ("reg mem limit low", K::ResourceLimit),
-    ("no cpcs for port", K::AddressUnresolved),
+    ("no cpcs for port", K::RdmaDisabled),
     ("ibv_create_qp failed", K::CreateFailed),
     ("ibv_open_device fail", K::OpenFailed),
     ("modex failed", K::PeerClosed),

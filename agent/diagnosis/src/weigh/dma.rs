@@ -160,7 +160,24 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What UCX reports that has no support for GPU memory: it takes that memory for the host's, whatever the path is.
+fn without_support<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
+    case.symptoms.iter().copied().find(|symptom| {
+        let text = &symptom.text;
+        symptom.kind == SymptomKind::BackendMissing
+            && symptom.software == Some(Software::Ucx)
+            && text.contains("not available")
+            && ["'cuda", "'rocm"].iter().any(|name| text.contains(name))
+    })
+}
+
 fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = without_support(case) {
+        scales.doubts(
+            &symptom.source,
+            "UCX has no support for GPU memory, and takes it for host memory",
+        );
+    }
     symbol_missing(case, scales);
     if let Some(symptom) = case
         .seen(&[SymptomKind::RegMrFailed])

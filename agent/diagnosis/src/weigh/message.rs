@@ -225,11 +225,33 @@ const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric ref
     (verbs or psm2 where the node has such an adapter). On Slingshot (cxi) the call is not implemented for a job without a virtual network (VNI): start it \
     with srun, on one node with --network=single_node_vni.";
 
+/// What UCX reports that found more devices than it has room for.
+fn is_of_count(symptom: &Symptom) -> bool {
+    symptom.text.contains("transports/devices limit")
+}
+
+/// The step for too many devices.
+const COUNT: &str = "UCX counts each transport of each network device, and this release has room for fewer than the node has. Let the process use only the adapters near its \
+    GPUs: UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1 (ucx_info -d lists them), or fewer transports: UCX_TLS=rc,cuda,sm,self. Or update UCX: later releases have \
+    room for more.";
+
+/// What MPICH reports whose provider of libfabric does not open its device.
+fn is_of_opening(symptom: &Symptom) -> bool {
+    symptom.text.contains("fi_open domain failed")
+}
+
+/// The step for it.
+const OPENING: &str = "On Slingshot (provider cxi, as with Cray MPICH) a job without a virtual network (VNI) ends like this: start it with srun, on one node with \
+    --network=single_node_vni, or let the launcher in use request one; env | grep SLINGSHOT_ shows whether a process has it. Elsewhere FI_LOG_LEVEL=warn shows why \
+    the provider did not open the device, fi_info lists the providers, and FI_PROVIDER selects another one.";
+
 /// Whether a symptom is of one kind.
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 5] = [
+const FAILED: [(Is, &str); 7] = [
+    (is_of_count, COUNT),
+    (is_of_opening, OPENING),
     (is_of_ofi, OFI),
     (is_of_call, OF_CALL),
     (is_renamed, RENAMED),
@@ -338,6 +360,14 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
             "Run all ranks with the same version of NCCL, the same plugin and the same network: compare the lines NCCL version, NET/Plugin and Using network \
             of all hosts. A container or a Python environment with another NCCL, a plugin (libnccl-net.so) that one host does not have, or NCCL_NET and \
             NCCL_IB_DISABLE on one host only make the difference. Ranks that differ send each other addresses that they do not understand, or wait for ever."
+                .into(),
+        );
+    }
+    if says("remote rails") || says("remote control rails") || says("ail count mismatch") {
+        scales.insisted_step = Some(
+            "Give all processes of the job the same number of EFA devices for each GPU. The library groups the devices that it finds near a GPU, so a pod that \
+            requests only a part of them (vpc.amazonaws.com/efa) gets other groups on each node: request all devices of the node. fi_info -p efa lists them where the job \
+            runs. All nodes must be of one type, with one version of the library (aws-ofi-nccl, NIXL), too."
                 .into(),
         );
     }

@@ -4,7 +4,12 @@ use super::{Case, Scales, library, message::renamed, view};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 5] = [
+    (
+        "nvalid RDMA endpoint",
+        "The program takes the address for RDMA as IP:PORT, and got none or one of another form; it went on over TCP. Set it to the IP address of an RDMA port of \
+        the node and a free port (Vineyard: --rdma_endpoint=IP:PORT). rdma link show lists the ports with their network devices, ip -brief address the addresses.",
+    ),
     (
         "unknown device",
         "The backend knows only the GPUs that its parameters name, and the program registers memory of another one. Give it all that the process uses (gpu_devices of NIXL's \
@@ -90,7 +95,8 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
             scales.next_step = Some(
                 "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
                 only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
-                --mca btl_openib_allow_ib 1, with a parameter that the message names corrected."
+                --mca btl_openib_allow_ib 1, with a parameter that the message names corrected; a RoCE port needs an IP address then, and \
+                --mca btl_openib_cpc_include rdmacm."
                     .into(),
             );
             return;
@@ -126,7 +132,7 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     {
         scales.shows("NCCL_NET in the log", "Socket");
     }
-    if of_ucx(case, scales) {
+    if of_ucx(case, scales) || of_plugin(case, scales) {
         return;
     }
     let interface = log.settings.get("NCCL_SOCKET_IFNAME");
@@ -165,6 +171,28 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// `NCCL_NET` names the network of a plugin, and no plugin could start. Returns whether it does.
+fn of_plugin(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let network = case.log.and_then(|log| log.settings.get("NCCL_NET"));
+    let missed = case
+        .seen(&[SymptomKind::NoDevice])
+        .any(|symptom| symptom.text.contains("initialize any NET plugin"));
+    let Some(network) = network.filter(|_| missed) else {
+        return false;
+    };
+    let is_own = ["ib", "socket"]
+        .iter()
+        .any(|own| network.eq_ignore_ascii_case(own));
+    if !is_own {
+        scales.insisted_step = Some(NETWORK.to_owned());
+        scales.shows(
+            "NCCL_NET in the log",
+            format!("{network}, the network of a plugin"),
+        );
+    }
+    !is_own
+}
+
 /// Devices or transports that the settings of UCX leave out. Returns whether they do.
 fn of_ucx(case: &Case<'_>, scales: &mut Scales) -> bool {
     if let Some((symptom, devices)) = without_port(case) {
@@ -188,6 +216,17 @@ fn of_ucx(case: &Case<'_>, scales: &mut Scales) -> bool {
                 "{transports} has only transports within a node: {}",
                 symptom.source
             ),
+        );
+        return true;
+    }
+    if let Some((symptom, transports)) = without_rdma(case) {
+        scales.next_step = Some(format!(
+            "Unset UCX_TLS, which is {transports}, or add a transport of RDMA: UCX_TLS=rc,{transports}. For TCP alone, use UCX 1.7 or later: older ones cannot send \
+            all messages over it."
+        ));
+        scales.shows(
+            "UCX_TLS in the log",
+            format!("{transports} has no transport of RDMA: {}", symptom.source),
         );
         return true;
     }
@@ -279,6 +318,23 @@ fn left_out<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
         .copied()
         .find(|symptom| symptom.kind == SymptomKind::BackendMissing)?;
     (!has_needed && !transports.starts_with('^')).then_some((missed, transports.as_str()))
+}
+
+/// The transports of UCX that a setting selects without those of RDMA, where UCX then has none for what the program needs.
+fn without_rdma<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
+    const OF_RDMA: [&str; 7] = ["all", "rc", "dc", "ud", "ib", "srd", "gga"];
+    let transports = case.log?.settings.get("UCX_TLS")?;
+    let is_of_rdma = |name: &str| {
+        let name = name.trim_start_matches('\\');
+        OF_RDMA.iter().any(|of| name.starts_with(of))
+    };
+    let missed = case.symptoms.iter().copied().find(|symptom| {
+        symptom.kind == SymptomKind::NoDevice
+            && symptom.software == Some(Software::Ucx)
+            && symptom.text.contains(" transport to ")
+    })?;
+    let has_none = !transports.starts_with(['^', '$', '<']) && !transports.split(',').any(is_of_rdma);
+    has_none.then_some((missed, transports.as_str()))
 }
 
 /// The transports of UCX that a setting selects, all of them within a node, where UCX then finds no way to a peer.

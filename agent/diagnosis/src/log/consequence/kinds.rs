@@ -185,6 +185,11 @@ pub(super) fn is_without_plugin(symptom: &Symptom) -> bool {
         || matches!(symptom.kind, K::SettingUnmatched | K::RegMrFailed) && symptom.named.errno.is_none()
 }
 
+/// What Open MPI reports of the only part that the job may use, after what that part reports itself: `PML ucx cannot be selected`.
+pub(super) fn is_unselected(symptom: &Symptom) -> bool {
+    symptom.kind == K::NoDevice && symptom.text.contains("cannot be selected")
+}
+
 /// What Open MPI reports of a part that it cannot use, whatever the reason.
 pub(super) fn is_left_out(symptom: &Symptom) -> bool {
     symptom.software == Some(Software::OpenMpi)

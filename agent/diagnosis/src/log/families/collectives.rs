@@ -5,6 +5,8 @@ use crate::symptom::SymptomKind as K;
 
 /// Each row as in the module above.
 pub(super) const ROWS: &[Row] = &[
+    // Vineyard, and what is built on it, goes on over TCP: the setting is what has to change.
+    (&["invalid rdma endpoint"], K::SettingUnmatched),
     // Any program that goes on without RDMA.
     (&["rdma", "proceeding with tcp"], K::SocketFallback),
     (&["rdma", "continuing with tcp"], K::SocketFallback),
@@ -65,6 +67,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing \"iommu=pt\""], K::PassthroughMissing),
     // Ranks with different libraries or settings.
     (&["mismatched nccl version detected"], K::PeerDiffers),
+    // aws-ofi-nccl: the ends have different numbers of adapters for one GPU.
+    (&["unexpected number of remote", "rails"], K::PeerDiffers),
+    // NIXL over libfabric, the same.
+    (&["rail count mismatch"], K::PeerDiffers),
+    (&["published zero rail endpoints"], K::PeerDiffers),
     (&["message truncated", "received", "instead of"], K::PeerDiffers),
     // libfabric's provider for EFA ends the program.
     (&["libfabric efa provider is operating in"], K::ForkUnsafe),
@@ -72,6 +79,13 @@ pub(super) const ROWS: &[Row] = &[
     (&["ibv_fork_init", "fail"], K::ForkUnsafe),
     // aws-ofi-nccl.
     (&["aws-ofi-nccl initialization failed"], K::BackendFailed),
+    (&["insufficient libfabric devices found"], K::NoDevice),
+    (&["net/ofi", "unknown transport"], K::SettingUnmatched),
+    (
+        &["passed fd handle", "not compiled with dma-buf"],
+        K::DmaBufUnsupported,
+    ),
+    (&["cannot open more connection for device"], K::ResourceLimit),
     // MSCCL++ and others name the interface that a setting selects.
     (&["no interface named"], K::NoSocketInterface),
     // PyTorch's store, over TCP.
@@ -137,6 +151,17 @@ pub(super) const ROWS: &[Row] = &[
     (&["support was not found", "gpu(s)"], K::BackendMissing),
     (&["memory is detected as host by ucx"], K::BackendMissing),
     (&["plugin file does not exist", "libplugin_"], K::BackendMissing),
+    (&["nixl", "plugin api version mismatch"], K::BackendMissing),
+    (
+        &["nixl", "handshake from peer", "not received"],
+        K::ExchangeFailed,
+    ),
+    // NVSHMEM's transports are libraries of their own.
+    (
+        &["incompatible version of the transport interface"],
+        K::BackendMissing,
+    ),
+    (&["unable to find the selected fabric"], K::NoDevice),
     (
         &["registration failed for the specified or all potential backends"],
         K::BackendFailed,
@@ -153,6 +178,14 @@ pub(super) const ROWS: &[Row] = &[
     // MORI looks for the adapter's library at run time.
     (&["device detected but lib", "not available"], K::NoProvider),
     // Mooncake, and SGLang above it.
+    (&["/dev/infiniband", "is not accessible for"], K::NotPermitted),
+    (&["all rails failed for context"], K::PeerUnreachable),
+    (&["all peer rails are paused"], K::PeerUnreachable),
+    (&["timed out waiting for rdma ready ack"], K::PeerUnreachable),
+    (&["rdma ready ack rejected"], K::ConnectRefused),
+    (&["peer did not provide efa address"], K::PeerDiffers),
+    (&["libibverbs missing required symbol"], K::LibraryMismatch),
+    (&["failed to export dma_buf"], K::DmaBufUnsupported),
     (&["cannot make connection for endpoint"], K::ConnectFailed),
     // The address of a request lies in no memory that was registered.
     (&["not registered by any", "device"], K::PostRefused),
@@ -171,6 +204,13 @@ pub(super) const ROWS: &[Row] = &[
     (&["ccl_error", "can't init provider"], K::BackendFailed),
     (&["ccl_error", "can not open network providers"], K::BackendFailed),
     (&["ccl_error", "can't find suitable provider"], K::BackendFailed),
+    // UCX counts each transport of each device.
+    (&["exceeded transports/devices limit"], K::BackendFailed),
+    // MPICH's device over libfabric, whose provider does not open the device.
+    (
+        &["ofi fi_open domain failed", "invalid argument"],
+        K::BackendFailed,
+    ),
     // UCC was built without UCX, or settings leave it out.
     (&["no tls are selected"], K::BackendMissing),
     (&["no tl teams were created"], K::BackendMissing),
@@ -190,6 +230,7 @@ pub(super) const ROWS: &[Row] = &[
         &["is not enabled, enable it in ucx_net_devices"],
         K::SettingUnmatched,
     ),
-    (&["gid index", "is out of range"], K::NoGid),
+    (&["gid index", "out of range"], K::NoGid),
+    (&["uninitialized gid "], K::NoGid),
     (&["invalid gid at index"], K::NoGid),
 ];

@@ -172,6 +172,40 @@ fn is_mention(lower: &str) -> bool {
     !fails && HARMLESS.iter().any(|words| outside.contains(words))
 }
 
+/// Whether a person reports a message in backquotes, and does not say when it may come: ``the job fails at its start with `ibv_modify_qp failed
+/// with 110 (Connection timed out)` ``.
+fn is_reported(lower: &str) -> bool {
+    const ENDED: [&str; 14] = [
+        "fails", "failed", "failing", "died", "dies", "crashed", "crashes", "aborted", "aborts", "stopped",
+        "stops", "ended", "exited", "exits",
+    ];
+    const CONDITIONS: [&str; 14] = [
+        "if", "when", "whenever", "may", "might", "can", "could", "should", "would", "must", "usually",
+        "often", "example", "unless",
+    ];
+    let parts: Vec<&str> = lower.split('`').take(32).collect();
+    let words = |text: &'_ str, list: &[&str]| {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| list.contains(&word))
+    };
+    let is_conditional = parts.iter().step_by(2).any(|outside| words(outside, &CONDITIONS));
+    !is_conditional
+        && parts.windows(2).enumerate().any(|(place, pair)| {
+            let [before, message] = pair else { return false };
+            let is_message = message.starts_with("ibv_")
+                && message.contains(' ')
+                && LISTS.failures.find(message).any(|found| found.begins(message));
+            let ended = || {
+                parts
+                    .iter()
+                    .take(place + 1)
+                    .step_by(2)
+                    .any(|outside| words(outside, &ENDED))
+            };
+            place.is_multiple_of(2) && is_message && before.trim_end().ends_with(" with") && ended()
+        })
+}
+
 /// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.
 pub(in crate::log) fn is_question(lower: &str) -> bool {
     /// The fewest words of a sentence before a request for help.
@@ -228,6 +262,6 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         .is_some_and(|word| word.len() > "error:".len() && word.ends_with("error:"));
     let code = CODE.iter().any(is_code) && !is_message_after_hash(trimmed);
     // A status in backquotes is a name in a text.
-    let named = || lower.contains("`ibv_") && !lower.contains("assertion `");
+    let named = || lower.contains("`ibv_") && !lower.contains("assertion `") && !is_reported(lower);
     code || !is_error && advice() || about() || named() || asks()
 }

@@ -449,6 +449,9 @@ const HARMLESS: &[&str] = &[
     "/plugin : could not find",
     "/plugin: no plugin found",
     "no plugin found",
+    // Its sockets use no adapter of RDMA.
+    "net/socket : gpu direct rdma",
+    "net/socket: gpu direct rdma",
     "failed to initialize net plugin",
     "libnccl-net.so",
     "libnccl-tuner",

@@ -234,6 +234,43 @@ pub(super) fn not_found(lower: &str) -> Option<(K, usize)> {
     (failed && (of_rdma || is_named())).then_some((kind, at))
 }
 
+/// `RDMA device not found: mlx5_29`, `IB device mlx5_29 does not exist`: a program looked for a device by the name that a setting gives.
+pub(in crate::log) fn unknown_name(lower: &str) -> Option<(K, usize)> {
+    const NOUNS: [&str; 4] = ["device", "hca", "nic", "rnic"];
+    const MISSING: [&str; 5] = [
+        "not found",
+        "is not found",
+        "was not found",
+        "does not exist",
+        "doesn't exist",
+    ];
+    let bare = |word: &str| {
+        let is_around = |c: char| matches!(c, '\'' | '"' | '`' | ',' | '.' | '(' | ')' | '[' | ']');
+        is_rdma_name(word.trim_matches(is_around).split(':').next().unwrap_or_default())
+    };
+    if !MISSING.iter().any(|words| lower.contains(words)) {
+        return None;
+    }
+    NOUNS.iter().find_map(|noun| {
+        let at = places(lower, &[noun]).find(|at| {
+            let rest = &lower[at + noun.len()..];
+            let Some(rest) = rest.strip_prefix(' ') else {
+                return false;
+            };
+            let (first, after) = rest.split_once(' ').unwrap_or((rest, ""));
+            let is_before = || bare(first) && MISSING.iter().any(|words| after.starts_with(words));
+            let is_after = || {
+                MISSING.iter().any(|words| {
+                    let named = rest.strip_prefix(words).and_then(|rest| rest.strip_prefix(':'));
+                    named.is_some_and(|named| named.split_whitespace().next().is_some_and(bare))
+                })
+            };
+            is_before() || is_after()
+        })?;
+        Some((K::SettingUnmatched, at))
+    })
+}
+
 /// UCX's `no active messages transport to NODE: rc_mlx5/mlx5_0:1 - Destination is unreachable, …`: it lists the transports that it has, and why
 /// each does not lead there. If none of them is of RDMA, it found no device that it may use.
 pub(in crate::log) fn no_transport(lower: &str) -> Option<(K, usize)> {

@@ -106,7 +106,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     let informs = grade.level == Some(Level::Info);
     let is_registration = || row.is_some_and(|(kind, _)| kind == SymptomKind::RegMrFailed);
-    let number = if of_driver && !is_registration() {
+    let number = if of_driver && !is_registration() || grammar::is_status_of_library(lower) {
         None
     } else {
         errno(line)
@@ -286,21 +286,26 @@ fn offer(lower: &str) -> Option<Option<SymptomKind>> {
         (rest.trim().is_empty() && is_rdma_name(name.split(':').next()?))
             .then_some(Some(SymptomKind::SettingUnmatched))
     };
-    let Some((before, offered)) = lower.split_once("one or more of") else {
-        return unnamed();
+    let has = |text: &str, words: &[&str]| words.iter().any(|word| text.contains(word));
+    // UCX was built without them, or its modules for GPUs are not installed.
+    let misses_gpu = |before: &str| {
+        has(before, &["is not available", "are not available"])
+            && before.contains("transport")
+            && has(before, &["'cuda", "'rocm", "'gdr_copy", "'ze_"])
     };
-    if !["is not available", "are not available"]
-        .iter()
-        .any(|words| before.contains(words))
-    {
+    let Some((before, offered)) = lower.split_once("one or more of") else {
+        // The offer may stand in the next line.
+        let is_wrapped = lower.trim_end().ends_with("please use") && misses_gpu(lower);
+        return if is_wrapped {
+            Some(Some(SymptomKind::BackendMissing))
+        } else {
+            unnamed()
+        };
+    };
+    if !has(before, &["is not available", "are not available"]) {
         return None;
     }
-    // UCX was built without them, or its modules for GPUs are not installed.
-    if before.contains("transport")
-        && ["'cuda", "'rocm", "'gdr_copy", "'ze_"]
-            .iter()
-            .any(|name| before.contains(name))
-    {
+    if misses_gpu(before) {
         return Some(Some(SymptomKind::BackendMissing));
     }
     let words = || offered.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -396,10 +401,7 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
     named.errno = reading.errno;
     let kind = by_transition(reading.kind, named.transition);
     // A program that informs and continues: NCCL falls back to TCP.
-    // The job goes on without this part of Open MPI.
-    let is_disabled = kind == SymptomKind::AddressUnresolved && line.lower.contains("no openfabrics");
-    let goes_on = is_disabled
-        || matches!(
+    let goes_on = matches!(
             kind,
             SymptomKind::NoDevice | SymptomKind::BackendMissing | SymptomKind::LibraryMismatch
         ) && line.lower.contains("nccl info ")
