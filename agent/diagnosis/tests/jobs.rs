@@ -26,8 +26,9 @@ fn primary(text: &str) -> Vec<K> {
 
 /// The cause that the report names first.
 fn first(text: &str) -> Cause {
-    let causes = diagnose(&Node::unknown(), &[], Some(&read(text))).causes;
-    causes.into_iter().next().unwrap()
+    diagnose(&Node::unknown(), &[], Some(&read(text)))
+        .causes
+        .remove(0)
 }
 
 #[test]
@@ -45,6 +46,10 @@ fn that_a_job_gave_up_says_less_than_the_other_messages_of_its_line() {
             "n1:1:2 [0] NCCL WARN ncclSystemError: Could not find any optimal provider",
             K::NoDevice,
         ),
+        (
+            "NCCL error: unhandled system error. Last error: Call to ibv_modify_qp failed with error Connection timed out",
+            K::ConnectTimedOut,
+        ),
     ] {
         assert_eq!(primary(line), [expected], "{line}");
     }
@@ -60,13 +65,33 @@ fn sockets_of_nccl_need_no_path_to_gpu_memory() {
 
 #[test]
 fn a_message_in_backquotes_is_a_failure_where_a_person_reports_it() {
-    let reported = "The ring consistently fails during the first all-reduce with `ibv_modify_qp failed with 110 (Connection timed out)`.";
-    assert_eq!(primary(reported), [K::ConnectTimedOut]);
+    for (line, expected) in [
+        (
+            "The ring consistently fails during the first all-reduce with `ibv_modify_qp failed with 110 (Connection timed out)`.",
+            K::ConnectTimedOut,
+        ),
+        (
+            "`ibv_devinfo` inside the container prints `No IB devices found`.",
+            K::NoDevice,
+        ),
+        (
+            "The launch on two nodes aborts: `ibv_open_device failed for mlx5_0: Permission denied`.",
+            K::OpenFailed,
+        ),
+        (
+            "vLLM with NIXL: `ibv_modify_qp` to RTR failed with `Invalid argument` on the decode pod",
+            K::ConnectInvalid,
+        ),
+    ] {
+        assert_eq!(primary(line), [expected], "{line}");
+    }
     for line in [
         "A job may end with `ibv_modify_qp failed with 110 (Connection timed out)`.",
         "If the limit is low, the job fails with `ibv_create_qp failed: Cannot allocate memory`.",
         "The call `ibv_modify_qp` fails with an error number.",
         "The job has stopped to end with `ibv_devinfo -v`.",
+        "Known errors: `ibv_create_qp failed: Cannot allocate memory`.",
+        "The tool prints `ibv_open_device failed` when the device is not there.",
     ] {
         assert_eq!(primary(line), [], "{line}");
     }
@@ -220,7 +245,44 @@ fn messages_of_transfer_engines_and_plugins_show_their_failure() {
             "n1:301:450 [1] NCCL WARN NET/OFI unknown transport SENDRCV",
             K::SettingUnmatched,
         ),
+        (
+            "OSError: Timed out trying to connect to ucx://10.0.0.1:13337 after 30 s",
+            K::PeerUnreachable,
+        ),
+        (
+            "RuntimeError: rdma: no usable GID at index 3 of the table",
+            K::NoGid,
+        ),
+        ("[n2:mpi_rank_5][async_thread] Got FATAL event 3", K::QueueAccess),
+        ("[n2:mpi_rank_5][async_thread] Got FATAL event 10", K::PortError),
+        (
+            "2025:01:02-03:04:05:( 1234) |CCL_ERROR| atl_ofi_comm.cpp:310 init_transport: condition ret == ATL_STATUS_SUCCESS failed",
+            K::BackendFailed,
+        ),
+        (
+            "KVTransferError(bootstrap_room=12): Failed to send kv chunk of 12 to 10.0.0.2:3456",
+            K::BackendFailed,
+        ),
+        // The claim of a pod names the device, not a setting of the job.
+        (
+            "Warning  FailedPrepareDynamicResources kubelet  Failed to prepare dynamic resources: NodePrepareResources failed for claim rdma-0: device \
+             mlx5_3 not found",
+            K::NetworkAttachFailed,
+        ),
     ] {
         assert_eq!(primary(line), [expected], "{line}");
     }
+}
+
+#[test]
+fn a_line_with_a_setting_may_report_a_failure() {
+    let text = "ERROR: UCX_TLS=tcp,self: no RDMA device found\n";
+    assert_eq!(primary(text), [K::NoDevice]);
+    assert_eq!(
+        read(text).settings.get("UCX_TLS").map(String::as_str),
+        Some("tcp,self")
+    );
+    let text = "mpirun -x UCX_TLS=rc,sm -x NCCL_IB_TIMEOUT=22 -x NCCL_DEBUG=WARN ./all_reduce_perf -e 8G\n";
+    assert_eq!(primary(text), []);
+    assert!(read(text).settings.contains_key("UCX_TLS"));
 }

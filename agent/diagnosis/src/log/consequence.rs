@@ -96,10 +96,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
         let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
             || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
-            || follows(symptom) && after(root)
+            || (follows(symptom) || is_unselected(symptom)) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_device(symptom.kind) && after(unfit)
-            || is_unselected(symptom) && after(root)
             // Open MPI's help texts about parts that it then leaves out.
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)

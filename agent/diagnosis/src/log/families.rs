@@ -300,7 +300,6 @@ fn all() -> impl Iterator<Item = &'static Row> {
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     // Its meaning is in a list of reasons, each of which would match a row, or in a code.
     if let Some(found) = grammar::no_transport(lower)
-        .or_else(|| grammar::unknown_name(lower))
         .or_else(|| codes::find(lower))
         .or_else(|| cluster::unload(lower))
         .or_else(|| compile::find(lower))
@@ -335,7 +334,13 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         }
     }
     let of_row = best.and_then(|best| Some((ALL.get(best.index)?.1, best.start)));
-    of_row
+    // `RDMA device "issm" not found` is of a module, `RDMA device not found: mlx5_7` is not.
+    let of_name = || match of_row {
+        None | Some((K::ModuleMissing, _)) => grammar::unknown_name(lower),
+        Some(_) => None,
+    };
+    of_name()
+        .or(of_row)
         .or_else(|| about::find(lower))
         .or_else(|| grammar::find(lower))
         .or_else(|| cluster::find(lower))

@@ -74,6 +74,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "unhandled cuda",
     "not registered",
     "memory pool",
+    "got fatal event",
     "register address",
     "opcode",
     "cuda failure",
@@ -85,7 +86,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 28] = [
+    let readers: [Reader; 29] = [
         no_device,
         no_directory,
         asserted,
@@ -114,6 +115,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         unregistered,
         without_gid,
         unregistered_by_ucx,
+        fatal_event,
     ];
     readers.iter().find_map(|read| read(lower))
 }
@@ -140,6 +142,21 @@ fn without_gid(lower: &str) -> Option<(K, usize)> {
     let rest = &lower[at + IFACE_OPEN.len()..];
     let is_rdma = RDMA.iter().any(|name| rest.starts_with(name));
     (is_rdma && rest.contains("address not valid")).then_some((K::NoGid, at))
+}
+
+/// MVAPICH2 ends with the number of an asynchronous event (`enum ibv_event_type`): `[async_thread] Got FATAL event 3`.
+fn fatal_event(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("got fatal event ")?;
+    let kind = match number(&lower[at + "got fatal event ".len()..])? {
+        0 => K::CqError,
+        1 => K::QueueFatal,
+        2 => K::QueueError,
+        3 => K::QueueAccess,
+        8 => K::DeviceFatal,
+        10 => K::PortError,
+        _ => return None,
+    };
+    Some((kind, at))
 }
 
 /// UCX registers what it uses itself in chunks, and reports its own status where that fails: `Failed to allocate memory pool

@@ -114,6 +114,8 @@ pub(super) struct Recogniser {
     target: Target,
     /// Failures that name nothing of RDMA.
     others: Others,
+    /// The setting in this line, which shows a failure, too.
+    set: Option<Fact>,
 }
 
 impl Recogniser {
@@ -181,6 +183,11 @@ impl Recogniser {
     /// What the lines show of failures that name nothing of RDMA.
     pub(super) fn others(&mut self) -> Others {
         std::mem::take(&mut self.others)
+    }
+
+    /// The setting in a line that shows a failure, too.
+    pub(super) fn set(&mut self) -> Option<Fact> {
+        self.set.take()
     }
 
     /// What the lines so far show to have worked.
@@ -270,8 +277,10 @@ impl Recogniser {
             return self.traced(text.as_bytes(), number);
         }
         self.nearby.add_memory(&line.lower, number);
-        if let Some(found) = of_setting(&line, number) {
-            return Some(found);
+        match of_setting(&line, number) {
+            Some(Found::Fact(fact)) if is_refused(&fact, &line) => self.set = Some(fact),
+            None => {}
+            found => return found,
         }
         if self.dump.begins(&line, number) {
             return None;
@@ -455,6 +464,12 @@ fn untagged(text: &str) -> &str {
         Some(&text[at + tag.len()..])
     });
     rest.unwrap_or(text)
+}
+
+/// Whether a line reports a failure, with a setting: `NCCL_IB_HCA set to mlx5_9, but no matching IB device found`.
+fn is_refused(fact: &Fact, line: &Lower) -> bool {
+    let known = || read(line, false).is_some_and(|reading| reading.kind != SymptomKind::Unrecognised);
+    matches!(fact, Fact::Setting(..)) && line.grade().is_failure() && known()
 }
 
 /// What a line shows of the settings.

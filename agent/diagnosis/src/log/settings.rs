@@ -184,7 +184,7 @@ fn setting(text: &str) -> Option<(&'static str, &str)> {
         let end = value.find(char::is_whitespace).unwrap_or(value.len());
         let value = value[..end]
             // A collector of logs puts the line in quotes, and those into JSON.
-            .trim_end_matches(['.', ',', ';', '"', '\'', '}', '\\'])
+            .trim_end_matches(['.', ',', ';', ':', ')', '"', '\'', '}', '\\'])
             .trim_start_matches(['"', '\'']);
         let value = value.strip_suffix("\\n").unwrap_or(value).trim_end_matches('.');
         let plain = !value.is_empty() && value.len() <= 200 && value.bytes().all(|b| b.is_ascii_graphic());

@@ -92,3 +92,23 @@ pub(super) fn transports(case: &Case<'_>, scales: &mut Scales) -> bool {
     }
     false
 }
+
+/// What UCX reports that found more devices than it has room for.
+pub(super) fn is_of_count(symptom: &Symptom) -> bool {
+    symptom.text.contains("transports/devices limit")
+}
+
+/// The step for too many devices.
+pub(super) const COUNT: &str = "UCX counts each transport of each network device, and this release has room for fewer than the node has. Let the process use only the adapters near its \
+    GPUs: UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1 (ucx_info -d lists them), or fewer transports: UCX_TLS=rc,cuda,sm,self. Or update UCX: later releases have \
+    room for more.";
+
+/// What MPICH reports whose provider of libfabric does not open its device.
+pub(super) fn is_of_opening(symptom: &Symptom) -> bool {
+    symptom.text.contains("fi_open domain failed")
+}
+
+/// The step for it.
+pub(super) const OPENING: &str = "On Slingshot (provider cxi, as with Cray MPICH) a job without a virtual network (VNI) ends like this: start it with srun, on one node with \
+    --network=single_node_vni, or let the launcher in use request one; env | grep SLINGSHOT_ shows whether a process has it. Elsewhere FI_LOG_LEVEL=warn shows why \
+    the provider did not open the device, fi_info lists the providers, and FI_PROVIDER selects another one.";

@@ -3,7 +3,7 @@
 use rdma_health_node::infiniband::{CLASS, LinkLayer};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, job::logged, network::layers, pods};
+use super::{Case, Scales, job::logged, library, network::layers, pods};
 use crate::{
     log::{is_named_by_driver, is_of_build},
     symptom::{Software, Symptom, SymptomKind},
@@ -225,33 +225,13 @@ const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric ref
     (verbs or psm2 where the node has such an adapter). On Slingshot (cxi) the call is not implemented for a job without a virtual network (VNI): start it \
     with srun, on one node with --network=single_node_vni.";
 
-/// What UCX reports that found more devices than it has room for.
-fn is_of_count(symptom: &Symptom) -> bool {
-    symptom.text.contains("transports/devices limit")
-}
-
-/// The step for too many devices.
-const COUNT: &str = "UCX counts each transport of each network device, and this release has room for fewer than the node has. Let the process use only the adapters near its \
-    GPUs: UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1 (ucx_info -d lists them), or fewer transports: UCX_TLS=rc,cuda,sm,self. Or update UCX: later releases have \
-    room for more.";
-
-/// What MPICH reports whose provider of libfabric does not open its device.
-fn is_of_opening(symptom: &Symptom) -> bool {
-    symptom.text.contains("fi_open domain failed")
-}
-
-/// The step for it.
-const OPENING: &str = "On Slingshot (provider cxi, as with Cray MPICH) a job without a virtual network (VNI) ends like this: start it with srun, on one node with \
-    --network=single_node_vni, or let the launcher in use request one; env | grep SLINGSHOT_ shows whether a process has it. Elsewhere FI_LOG_LEVEL=warn shows why \
-    the provider did not open the device, fi_info lists the providers, and FI_PROVIDER selects another one.";
-
 /// Whether a symptom is of one kind.
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
 const FAILED: [(Is, &str); 7] = [
-    (is_of_count, COUNT),
-    (is_of_opening, OPENING),
+    (library::is_of_count, library::COUNT),
+    (library::is_of_opening, library::OPENING),
     (is_of_ofi, OFI),
     (is_of_call, OF_CALL),
     (is_renamed, RENAMED),

@@ -168,10 +168,17 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["nixl", "engine id mismatch"], K::PeerDiffers),
     (&["nixl", "handshake", "failed"], K::ExchangeFailed),
+    (&["nixl transfer fail"], K::BackendFailed),
+    (&["nixlbackenderror"], K::BackendFailed),
+    // SGLang, above Mooncake and NIXL.
+    (&["failed to send kv chunk"], K::BackendFailed),
     (&["failed to deserialize", "rail endpoints"], K::PeerDiffers),
     // What a process reports to its own rank, which failed for another reason.
     (&["socket recv failed while polling"], K::JobFailed),
     (&["proxy service", "failed to execute operation"], K::JobFailed),
+    // Dask, over UCX.
+    (&["timed out", "connect to ucx://"], K::PeerUnreachable),
+    (&["timed out", "connect to ucxx://"], K::PeerUnreachable),
     // SparkRDMA and eRPC.
     (&["has no rdma connection to"], K::PeerUnreachable),
     (&["unable to resolve routing info"], K::RouteUnresolved),
@@ -202,6 +209,7 @@ pub(super) const ROWS: &[Row] = &[
     // oneCCL. The last three repeat what failed before.
     (&["ccl_error", "fi_getinfo"], K::NoDevice),
     (&["ccl_error", "can't init provider"], K::BackendFailed),
+    (&["ccl_error", "atl_status_success failed"], K::BackendFailed),
     (&["ccl_error", "can not open network providers"], K::BackendFailed),
     (&["ccl_error", "can't find suitable provider"], K::BackendFailed),
     // UCX counts each transport of each device.

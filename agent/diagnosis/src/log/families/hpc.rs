@@ -21,6 +21,8 @@ pub(super) const ROWS: &[Row] = &[
     // Open MPI's transport over TCP reached another process than the one that it looked for.
     (&["unexpected process identifier", "btl_tcp"], K::TcpError),
     (&["failed to tcp connect to a peer mpi"], K::TcpError),
+    // The launcher of MPICH and Intel MPI.
+    (&["hydu_sock_connect"], K::TcpError),
     (&["btl_tcp_endpoint", "connect() to", "failed"], K::TcpError),
     (&["no free", "contexts available"], K::ResourceLimit),
     // A process asks PSM after another one, or itself, closed its endpoint.
@@ -80,6 +82,8 @@ pub(super) const ROWS: &[Row] = &[
         K::PeerClosed,
     ),
     (&["ofi mtl is aborting"], K::BackendFailed),
+    (&["failed to create ucp worker"], K::BackendFailed),
+    (&["failed to create ucp context"], K::BackendFailed),
     (&["ofi get endpoint name failed"], K::BackendFailed),
     (&["assertion failure at psm"], K::BackendFailed),
     // UCX was built without threads.

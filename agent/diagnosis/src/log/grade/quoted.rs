@@ -173,37 +173,48 @@ fn is_mention(lower: &str) -> bool {
 }
 
 /// Whether a person reports a message in backquotes, and does not say when it may come: ``the job fails at its start with `ibv_modify_qp failed
-/// with 110 (Connection timed out)` ``.
+/// with 110 (Connection timed out)` ``, `` `ibv_devinfo` in the container prints `No IB devices found` ``.
 fn is_reported(lower: &str) -> bool {
     const ENDED: [&str; 14] = [
         "fails", "failed", "failing", "died", "dies", "crashed", "crashes", "aborted", "aborts", "stopped",
         "stops", "ended", "exited", "exits",
     ];
+    const SHOWN: [&str; 10] = [
+        "prints", "printed", "shows", "showed", "says", "said", "gives", "gave", "logs", "logged",
+    ];
     const CONDITIONS: [&str; 14] = [
         "if", "when", "whenever", "may", "might", "can", "could", "should", "would", "must", "usually",
         "often", "example", "unless",
     ];
-    let parts: Vec<&str> = lower.split('`').take(32).collect();
-    let words = |text: &'_ str, list: &[&str]| {
+    let has = |text: &str, list: &[&str]| {
         text.split(|c: char| !c.is_ascii_alphanumeric())
             .any(|word| list.contains(&word))
     };
-    let is_conditional = parts.iter().step_by(2).any(|outside| words(outside, &CONDITIONS));
-    !is_conditional
-        && parts.windows(2).enumerate().any(|(place, pair)| {
-            let [before, message] = pair else { return false };
-            let is_message = message.starts_with("ibv_")
-                && message.contains(' ')
-                && LISTS.failures.find(message).any(|found| found.begins(message));
-            let ended = || {
-                parts
-                    .iter()
-                    .take(place + 1)
-                    .step_by(2)
-                    .any(|outside| words(outside, &ENDED))
-            };
-            place.is_multiple_of(2) && is_message && before.trim_end().ends_with(" with") && ended()
-        })
+    // Every second part is between backquotes.
+    let parts: Vec<&str> = lower.split('`').take(32).collect();
+    let outside = |until: usize| parts.iter().take(until).step_by(2);
+    let is_message = |text: &str| {
+        let fails = || {
+            LISTS
+                .failures
+                .find(text)
+                .any(|found| found.begins(text) && found.ends(text))
+        };
+        text.contains(' ') && (text.starts_with("no ") || fails())
+    };
+    let is_one = |at: usize, message: &str| {
+        let before = parts[at - 1].trim_end();
+        let follows = before.ends_with(" with") || before.ends_with(':');
+        let is_shown = SHOWN.iter().any(|verb| before.ends_with(verb));
+        is_message(message) && (is_shown || follows && outside(at).any(|text| has(text, &ENDED)))
+    };
+    let is_any = parts
+        .iter()
+        .enumerate()
+        .skip(1)
+        .step_by(2)
+        .any(|(at, message)| is_one(at, message));
+    is_any && !outside(parts.len()).any(|text| has(text, &CONDITIONS))
 }
 
 /// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.

@@ -142,7 +142,16 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
                 };
                 let is_of_gid = words().take(noun).all(|word| KINDS.contains(&word));
                 let rest = || words().skip(noun + 1).take(2);
-                is_of_gid && rest().any(|word| matches!(word, "found" | "available" | "detected" | "table"))
+                // `no usable GID at index 3`, `no valid GID on mlx5_2`.
+                let is_placed = || {
+                    noun > 0
+                        && words()
+                            .nth(noun + 1)
+                            .is_some_and(|word| matches!(word, "at" | "on"))
+                };
+                let is_missing =
+                    rest().any(|word| matches!(word, "found" | "available" | "detected" | "table"));
+                is_of_gid && (is_missing || is_placed())
             })
             .map(|at| (K::NoGid, at))
     })
@@ -244,11 +253,20 @@ pub(in crate::log) fn unknown_name(lower: &str) -> Option<(K, usize)> {
         "does not exist",
         "doesn't exist",
     ];
+    // The devices of pods, which no setting of a job names.
+    const OF_PODS: [&str; 5] = [
+        "kubelet",
+        "noderesources",
+        "resourceclaim",
+        "sandbox",
+        "plugin type",
+    ];
     let bare = |word: &str| {
         let is_around = |c: char| matches!(c, '\'' | '"' | '`' | ',' | '.' | '(' | ')' | '[' | ']');
         is_rdma_name(word.trim_matches(is_around).split(':').next().unwrap_or_default())
     };
-    if !MISSING.iter().any(|words| lower.contains(words)) {
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if !has(&MISSING) || has(&OF_PODS) {
         return None;
     }
     NOUNS.iter().find_map(|noun| {

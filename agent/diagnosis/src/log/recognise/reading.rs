@@ -130,7 +130,8 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         // A row of a program that names the error in the same line gives way to the operation with its error.
         let names_operation =
             || number.is_some() && called.is_some_and(|(operation, _)| operation != Operation::Call);
-        if families::is_decisive(kind) || !names_operation() {
+        let is_decisive = families::is_decisive(kind) && kind != SymptomKind::JobFailed;
+        if is_decisive || !names_operation() {
             return Some(Reading {
                 errno: number,
                 ..Reading::of(refined(kind, number.or_else(|| in_time(lower))), at)
