@@ -394,7 +394,7 @@ impl LogReader {
             self.recogniser.successes().went_on = Some(self.log.lines);
         }
         let mut found = self.recogniser.recognise(&bytes, self.log.lines);
-        if let Some(fact) = self.recogniser.set() {
+        for fact in self.recogniser.set() {
             self.learn(fact);
         }
         if let Some(gpu) = self.recogniser.gpu_memory(self.log.lines, 0) {

@@ -114,8 +114,8 @@ pub(super) struct Recogniser {
     target: Target,
     /// Failures that name nothing of RDMA.
     others: Others,
-    /// The setting in this line, which shows a failure, too.
-    set: Option<Fact>,
+    /// Settings in this line besides what else it shows.
+    set: Vec<Fact>,
 }
 
 impl Recogniser {
@@ -185,9 +185,9 @@ impl Recogniser {
         std::mem::take(&mut self.others)
     }
 
-    /// The setting in a line that shows a failure, too.
-    pub(super) fn set(&mut self) -> Option<Fact> {
-        self.set.take()
+    /// Settings in the line besides what else it shows.
+    pub(super) fn set(&mut self) -> Vec<Fact> {
+        std::mem::take(&mut self.set)
     }
 
     /// What the lines so far show to have worked.
@@ -277,10 +277,8 @@ impl Recogniser {
             return self.traced(text.as_bytes(), number);
         }
         self.nearby.add_memory(&line.lower, number);
-        match of_setting(&line, number) {
-            Some(Found::Fact(fact)) if is_refused(&fact, &line) => self.set = Some(fact),
-            None => {}
-            found => return found,
+        if let Some(found) = self.of_settings(&line, number) {
+            return Some(found);
         }
         if self.dump.begins(&line, number) {
             return None;
@@ -330,6 +328,20 @@ impl Recogniser {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// What a line shows of the settings. Those besides it are kept.
+    fn of_settings(&mut self, line: &Lower, number: u64) -> Option<Found> {
+        let found = of_setting(line, number)?;
+        let Found::Fact(fact @ Fact::Setting(..)) = found else {
+            return Some(found);
+        };
+        self.set.extend(settings::further(line.text));
+        if is_refused(line) {
+            self.set.push(fact);
+            return None;
+        }
+        Some(Found::Fact(fact))
     }
 
     /// What a row of a tool shows that names its device or module in an earlier line.
@@ -466,10 +478,10 @@ fn untagged(text: &str) -> &str {
     rest.unwrap_or(text)
 }
 
-/// Whether a line reports a failure, with a setting: `NCCL_IB_HCA set to mlx5_9, but no matching IB device found`.
-fn is_refused(fact: &Fact, line: &Lower) -> bool {
+/// Whether a line with a setting reports a failure: `NCCL_IB_HCA set to mlx5_9, but no matching IB device found`.
+fn is_refused(line: &Lower) -> bool {
     let known = || read(line, false).is_some_and(|reading| reading.kind != SymptomKind::Unrecognised);
-    matches!(fact, Fact::Setting(..)) && line.grade().is_failure() && known()
+    line.grade().is_failure() && known()
 }
 
 /// What a line shows of the settings.

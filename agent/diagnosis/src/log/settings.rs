@@ -167,7 +167,18 @@ fn setting(text: &str) -> Option<(&'static str, &str)> {
     {
         return None;
     }
-    SETTINGS.iter().find_map(|name| {
+    settings(text).next()
+}
+
+/// The settings in a line besides the one that [`fact`] returns, as in the command of a launcher: `-x UCX_TLS=rc -x NCCL_IB_TIMEOUT=22`.
+pub(super) fn further(text: &str) -> impl Iterator<Item = Fact> {
+    settings(text)
+        .skip(1)
+        .map(|(name, value)| Fact::Setting(name, value.to_owned()))
+}
+
+fn settings(text: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    SETTINGS.iter().filter_map(|name| {
         let at = text.find(name)?;
         // `NCCL_NET` begins `NCCL_NET_PLUGIN`.
         let rest = &text[at + name.len()..];
