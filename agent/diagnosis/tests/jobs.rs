@@ -90,6 +90,9 @@ fn a_message_in_backquotes_is_a_failure_where_a_person_reports_it() {
         "If the limit is low, the job fails with `ibv_create_qp failed: Cannot allocate memory`.",
         "The call `ibv_modify_qp` fails with an error number.",
         "The job has stopped to end with `ibv_devinfo -v`.",
+        "Q: The pod crashes with `ibv_reg_mr failed: Cannot allocate memory`.",
+        "- The plugin no longer fails with `ibv_create_cq failed: Cannot allocate memory` on nodes with 8 NICs.",
+        "The suite checks that the driver prints `ibv_create_qp failed: Invalid argument` for a bad attribute.",
         "Known errors: `ibv_create_qp failed: Cannot allocate memory`.",
         "The tool prints `ibv_open_device failed` when the device is not there.",
     ] {

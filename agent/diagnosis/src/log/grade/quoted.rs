@@ -182,9 +182,11 @@ fn is_reported(lower: &str) -> bool {
     const SHOWN: [&str; 10] = [
         "prints", "printed", "shows", "showed", "says", "said", "gives", "gave", "logs", "logged",
     ];
-    const CONDITIONS: [&str; 14] = [
+    // Of what may happen, of what happens no longer, of what a test provokes or an answer explains.
+    const OTHERWISE: [&str; 32] = [
         "if", "when", "whenever", "may", "might", "can", "could", "should", "would", "must", "usually",
-        "often", "example", "unless",
+        "often", "example", "unless", "no", "not", "never", "longer", "check", "checks", "test", "tests",
+        "fix", "fixed", "fixes", "q", "known", "expected", "harmless", "benign", "each", "any",
     ];
     let has = |text: &str, list: &[&str]| {
         text.split(|c: char| !c.is_ascii_alphanumeric())
@@ -214,7 +216,7 @@ fn is_reported(lower: &str) -> bool {
         .skip(1)
         .step_by(2)
         .any(|(at, message)| is_one(at, message));
-    is_any && !outside(parts.len()).any(|text| has(text, &CONDITIONS))
+    is_any && !outside(parts.len()).any(|text| has(text, &OTHERWISE))
 }
 
 /// Whether a person asks. A program asks otherwise: `Cannot list devices, is ib_uverbs loaded?`.
