@@ -480,6 +480,13 @@ fn untagged(text: &str) -> &str {
 
 /// Whether a line with a setting reports a failure: `NCCL_IB_HCA set to mlx5_9, but no matching IB device found`.
 fn is_refused(line: &Lower) -> bool {
+    // Most lines with a setting have none of these.
+    const WORDS: [&str; 8] = [
+        "fail", "error", "no ", "not ", "invalid", "unable", "cannot", "denied",
+    ];
+    if !WORDS.iter().any(|word| line.lower.contains(word)) {
+        return false;
+    }
     let known = || read(line, false).is_some_and(|reading| reading.kind != SymptomKind::Unrecognised);
     line.grade().is_failure() && known()
 }

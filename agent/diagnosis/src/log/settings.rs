@@ -172,8 +172,12 @@ fn setting(text: &str) -> Option<(&'static str, &str)> {
 
 /// The settings in a line besides the one that [`fact`] returns, as in the command of a launcher: `-x UCX_TLS=rc -x NCCL_IB_TIMEOUT=22`.
 pub(super) fn further(text: &str) -> impl Iterator<Item = Fact> {
-    settings(text)
-        .skip(1)
+    // Other forms than `NAME=VALUE` have a line for each.
+    let has_several = memchr::memchr_iter(b'=', text.as_bytes()).nth(1).is_some();
+    has_several
+        .then(|| settings(text).skip(1))
+        .into_iter()
+        .flatten()
         .map(|(name, value)| Fact::Setting(name, value.to_owned()))
 }
 

@@ -266,7 +266,7 @@ pub(in crate::log) fn unknown_name(lower: &str) -> Option<(K, usize)> {
         is_rdma_name(word.trim_matches(is_around).split(':').next().unwrap_or_default())
     };
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if !has(&MISSING) || has(&OF_PODS) {
+    if !has(&["not found", " exist"]) || has(&OF_PODS) {
         return None;
     }
     NOUNS.iter().find_map(|noun| {

@@ -106,10 +106,10 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     let informs = grade.level == Some(Level::Info);
     let is_registration = || row.is_some_and(|(kind, _)| kind == SymptomKind::RegMrFailed);
-    let number = if of_driver && !is_registration() || grammar::is_status_of_library(lower) {
+    let number = if of_driver && !is_registration() {
         None
     } else {
-        errno(line)
+        errno(line).filter(|_| !grammar::is_status_of_library(lower))
     };
     // The status of a completion says more than that something failed.
     let completed = LazyCell::new(|| {
