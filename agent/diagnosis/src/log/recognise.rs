@@ -449,7 +449,8 @@ impl Recogniser {
 
     /// A line of a call trace shows that a report of the kernel is about RDMA.
     fn traced(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
-        let report = self.report.as_ref()?;
+        let report = self.report.as_mut()?;
+        report.add(bytes);
         if report.has_ended(bytes, number) {
             self.report = None;
             return None;

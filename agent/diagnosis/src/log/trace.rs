@@ -48,6 +48,8 @@ pub(super) struct Report {
     pub(super) text: String,
     /// The first module that its trace names is where the kernel crashed. What lies deeper only called it.
     is_crash: bool,
+    /// The work of a module of RDMA during which the kernel crashed.
+    work: Option<String>,
 }
 
 impl Report {
@@ -67,7 +69,17 @@ impl Report {
             line,
             text: excerpt(text, 0),
             is_crash,
+            work: None,
         })
+    }
+
+    /// Notes what a line says of the task that crashed.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        if self.is_crash
+            && let Some(work) = std::str::from_utf8(bytes).ok().and_then(work_of_rdma)
+        {
+            self.work = Some(work.to_owned());
+        }
     }
 
     /// Whether its call trace has ended before this line, or shows that RDMA is not concerned.
@@ -92,6 +104,10 @@ impl Report {
         if self.is_crash && is_thread_of_rdma(line) {
             return true;
         }
+        // The function belongs to the kernel itself. The work that called it belongs to RDMA.
+        if self.work.is_some() && line.contains("IP: ") && is_call(line) && call(line).is_none() {
+            return true;
+        }
         if loads(line).is_some_and(is_rdma_core) {
             return matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
         }
@@ -114,7 +130,10 @@ impl Report {
             .map(|at| line[..at].rfind([' ', ':']).map_or(0, |begin| begin + 1));
         match place.filter(|_| call(&line).is_some() && call(&self.text).is_none()) {
             Some(begin) => format!("{} in {}", self.text.trim_end(), line[begin..].trim_end()),
-            None => self.text.clone(),
+            None => match &self.work {
+                Some(work) => format!("{} in the work {work}", self.text.trim_end()),
+                None => self.text.clone(),
+            },
         }
     }
 }
@@ -125,6 +144,14 @@ fn is_thread_of_rdma(line: &str) -> bool {
     const THREADS: [&str; 4] = ["ksmbd:r", "kiblnd_", "krdsd", "isert_"];
     let thread = line.split_once(" Comm: ").map(|(_, thread)| thread);
     thread.is_some_and(|thread| THREADS.iter().any(|name| thread.starts_with(name)))
+}
+
+/// The work of a module of RDMA that a line of a crash's report names: `Workqueue: ib-comp-wq ib_cq_poll_work [ib_core]`.
+fn work_of_rdma(line: &str) -> Option<&str> {
+    let (_, work) = line.split_once("Workqueue: ")?;
+    let work = work.trim_end();
+    let (_, module) = work.strip_suffix(']')?.rsplit_once('[')?;
+    is_rdma_module(module).then_some(work)
 }
 
 /// Whether a line is a call of a trace of the kernel: ` ib_cm_init+0x3a5/0x8d0 [ib_cm]`, ` ? do_fork+0x1/0x20`.
@@ -179,6 +206,25 @@ mod tests {
         assert!(report.concerns_rdma(b" cmd_exec+0x3c9/0x8b0 [mlx5_core]"));
         assert!(!report.concerns_rdma(b" rpc_wait_bit_killable+0x1/0x2 [rpcrdma]"));
         assert!(!report.has_ended(b"", 20) && report.has_ended(b"", 200));
+    }
+
+    #[test]
+    fn a_crash_below_the_work_of_rdma_is_of_rdma() {
+        let header = "[410.65] Oops: 0000 [#1] SMP";
+        let begin = || Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
+        let mut report = begin();
+        report.add(b"[410.66] Workqueue: ib-comp-wq ib_cq_poll_work [ib_core]");
+        let place = b"[410.66] RIP: 0010:__queue_work+0x1b/0x340";
+        assert!(!report.has_ended(place, 5) && report.concerns_rdma(place));
+        assert!(
+            report
+                .at(place)
+                .ends_with("in the work ib-comp-wq ib_cq_poll_work [ib_core]")
+        );
+        assert!(report.has_ended(b"[410.66] RIP: 0010:xfs_log_write+0x1b/0x340 [xfs]", 5));
+        let mut report = begin();
+        report.add(b"[410.66] Workqueue: events_unbound wb_workfn");
+        assert!(!report.concerns_rdma(place));
     }
 
     #[test]
