@@ -95,9 +95,66 @@ const LABELS: &[(&str, &[&str])] = &[
     ("ibv_wc_success.", &["wc"]),
 ];
 
+/// How the names of a status begin that a vendor's driver or library has of its own, in lower case: `RDMA_CQE_REQ_STS_…` of qedr, `CQ_REQ_STATUS_…`
+/// of `bnxt_re`, `MLX5_CQE_SYNDROME_…`, `HNS_ROCE_V2_CQE_…`, `EFA_IO_COMP_STATUS_…`.
+const OF_VENDORS: [&str; 7] = [
+    "_sts_",
+    "cqe_syndrome_",
+    "req_status_",
+    "resp_status_",
+    "cq_res_rc_status_",
+    "v2_cqe_",
+    "cqe_v2_",
+];
+
+/// How they go on, and what is the same in libibverbs.
+const VENDORS_NAMES: [(&str, WcStatus); 27] = [
+    ("transport_retry_cnt_err", WcStatus::RetryExcErr),
+    ("transport_retry_exc_err", WcStatus::RetryExcErr),
+    ("rnr_nak_retry_cnt_err", WcStatus::RnrRetryExcErr),
+    ("rnr_retry_exc_err", WcStatus::RnrRetryExcErr),
+    ("work_request_flushed_err", WcStatus::WrFlushErr),
+    ("wr_flush_err", WcStatus::WrFlushErr),
+    ("local_length_err", WcStatus::LocLenErr),
+    ("local_qp_operation_err", WcStatus::LocQpOpErr),
+    ("local_qp_op_err", WcStatus::LocQpOpErr),
+    ("local_protection_err", WcStatus::LocProtErr),
+    ("local_prot_err", WcStatus::LocProtErr),
+    ("local_access_err", WcStatus::LocAccessErr),
+    ("memory_mgt_operation_err", WcStatus::MwBindErr),
+    ("memory_mgt_err", WcStatus::MwBindErr),
+    ("mem_mgt_oper_err", WcStatus::MwBindErr),
+    ("mem_manage_operate_err", WcStatus::MwBindErr),
+    ("mw_bind_err", WcStatus::MwBindErr),
+    ("bad_response_err", WcStatus::BadRespErr),
+    ("bad_resp_err", WcStatus::BadRespErr),
+    ("remote_invalid_request_err", WcStatus::RemInvReqErr),
+    ("remote_inval_req_err", WcStatus::RemInvReqErr),
+    ("remote_invalid_req_err", WcStatus::RemInvReqErr),
+    ("remote_access_err", WcStatus::RemAccessErr),
+    ("remote_operation_err", WcStatus::RemOpErr),
+    ("remote_op_err", WcStatus::RemOpErr),
+    ("remote_aborted_err", WcStatus::RemAbortErr),
+    ("remote_abort_err", WcStatus::RemAbortErr),
+];
+
+/// The status that a line in lower case names as a vendor does.
+fn of_vendor(lower: &str) -> Option<WcStatus> {
+    if !lower.contains("_err") {
+        return None;
+    }
+    OF_VENDORS.iter().find_map(|label| {
+        let at = lower.find(label)? + label.len();
+        let rest = &lower[at..];
+        let (name, status) = VENDORS_NAMES.iter().find(|(name, _)| rest.starts_with(name))?;
+        (!is_count_of_none(&rest[name.len()..])).then_some(*status)
+    })
+}
+
 /// The status that a line names, if it is not success.
 pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
     symbol(&line.lower)
+        .or_else(|| of_vendor(&line.lower))
         .or_else(|| syndrome(line))
         .or_else(|| labelled(&line.lower))
         .or_else(|| by_text(&line.lower))
@@ -314,6 +371,20 @@ mod tests {
             ),
             ("completions: retry_exc_err: 0, loc_len_err=0", None),
             ("retry_exc_err is a status", None),
+            // The names of drivers.
+            (
+                "[qedr_poll_cq_req:4012(qedr0)]Error: POLL CQ with RDMA_CQE_REQ_STS_TRANSPORT_RETRY_CNT_ERR. CQ icid=0x1, QP icid=0x10",
+                Some(WcStatus::RetryExcErr),
+            ),
+            (
+                "bnxt_re0: cqe error CQ_REQ_STATUS_RNR_NAK_RETRY_CNT_ERR",
+                Some(WcStatus::RnrRetryExcErr),
+            ),
+            (
+                "CQE with MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR",
+                Some(WcStatus::RemAccessErr),
+            ),
+            ("req_status_remote_access_err: 0", None),
             ("chat completion: fatal error", None),
             ("completion with status 0x0", None),
         ] {
