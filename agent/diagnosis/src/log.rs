@@ -82,7 +82,7 @@ pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
 pub(crate) use foreign::{names_no_address, of_bridge};
 pub(crate) use gid::is_of_mac;
-pub(crate) use grammar::is_of_socket;
+pub(crate) use grammar::{exceeds_maximum, is_of_socket};
 pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
 pub(crate) use operation::failed_operations;

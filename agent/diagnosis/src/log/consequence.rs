@@ -85,6 +85,16 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         matches!(symptom.kind, K::GidUnusable | K::NoGid)
     });
     let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
+    // What a driver or program cannot do with a device that goes away.
+    let removed = first(Grade::Failure, |symptom| {
+        symptom.kind == K::DeviceGone && symptom.text.contains("remov")
+    });
+    // The adapter could not read or write memory, and refuses what depends on it.
+    let blocked: Vec<_> = symptoms
+        .iter()
+        .filter(|symptom| symptom.kind == K::IommuFault && symptom.grade == Grade::Failure)
+        .filter_map(|symptom| Some((symptom.line?, symptom.named.function.clone()?)))
+        .collect();
     let inactive = first(Grade::Failure, |symptom| symptom.kind == K::PortNotActive);
     // Why the modules are not there, wherever the log says it.
     let refused = first(Grade::Failure, |symptom| {
@@ -102,6 +112,11 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             // Open MPI's help texts about parts that it then leaves out.
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)
+            || matches!(symptom.kind, K::AddressUnresolved | K::DeviceAbsent | K::OpenFailed) && after(removed)
+            || symptom.kind == K::CommandRefused
+                && blocked.iter().any(|(line, function)| {
+                    after(Some(*line)) && symptom.named.function.as_ref() == Some(function)
+                })
             || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed | K::CmFailed) && after(local)
             || start.explains(symptom)
             || symptom.kind == K::PeerClosed && is_of_exchange(symptom) && tested

@@ -73,6 +73,7 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
 /// What introduces an asynchronous event, in lower case.
 const ASYNC_LABELS: &[&str] = &[
     "async event",
+    "async qp event",
     "async error event",
     "async fatal event",
     "asynchronous event",
@@ -107,15 +108,23 @@ const KERNEL_EVENTS: &[&str] = &[
     "address change",
 ];
 
+/// What an event means that is named as in [`KERNEL_EVENTS`].
+fn of_kernel(name: &str) -> Option<Event> {
+    let name = name.replace("address", "addr").replace(' ', "_");
+    let (_, event) = CM_EVENTS.iter().find(|(known, _)| *known == name)?;
+    Some(*event)
+}
+
 /// The event that a line of the kernel names with its number: `iser_cm_handler: REJECTED (8): status 28 conn …`, and the line
 /// from its name on.
 fn kernel_event(lower: &str) -> Option<(&'static str, &str)> {
+    let is_named = lower.contains("cm event");
     KERNEL_EVENTS.iter().find_map(|name| {
         let at = lower.find(name)?;
         let rest = lower[at + name.len()..].strip_prefix(" (")?;
         let (digits, rest) = rest.split_once(')')?;
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        (is_number && rest.starts_with(": status")).then_some((*name, rest))
+        (is_number && (is_named || rest.starts_with(": status"))).then_some((*name, rest))
     })
 }
 
@@ -181,13 +190,11 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
         if name == "rejected" {
             return Some(Event::Symptom(reason(rest)));
         }
-        let name = name.replace(' ', "_");
         // A target whose host left.
         if name == "disconnected" && lower.contains("nvmet_rdma: ") {
             return Some(Event::Harmless);
         }
-        let (_, event) = CM_EVENTS.iter().find(|(known, _)| *known == name)?;
-        return Some(*event);
+        return Some(with_status(of_kernel(name)?, rest));
     }
     if let Some((event, rest)) = numbered_event(lower) {
         return Some(match event {
@@ -200,21 +207,64 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
         .rsplit_once("rdma_cm_event_")
         .or_else(|| lower.rsplit_once("rdma cm event "))
         .or_else(|| lower.rsplit_once("cma_handler: event: "))
+        .or_else(|| lower.rsplit_once("cm event: "))
         .map(|(_, rest)| rest)?;
-    let (name, event) = CM_EVENTS.iter().find(|(name, _)| rest.starts_with(name))?;
+    // `CM error (CM event: address error, err: -110)` has the words of the kernel.
+    let in_words = KERNEL_EVENTS.iter().find(|name| rest.starts_with(**name));
+    let named = in_words.and_then(|name| Some((*name, of_kernel(name)?)));
+    let (name, event) = named.or_else(|| {
+        let mut known = CM_EVENTS.iter();
+        known.find(|(name, _)| rest.starts_with(name)).copied()
+    })?;
+    if event == Event::Harmless
+        && let Some(kind) = awaited(&lower[..lower.len() - rest.len()], rest)
+    {
+        return Some(Event::Symptom(kind));
+    }
     // One of the ends closes what it no longer needs.
     let is_wanted = || WANTED.iter().any(|words| rest.contains(words));
-    if *name == "disconnected" && is_wanted() {
+    if name == "disconnected" && is_wanted() {
         return Some(Event::Harmless);
     }
     // An unknown address: the kernel could not find the device for it, or no peer answered.
     let errno = super::errors::errno(&Lower::of(rest));
-    Some(match (*event, errno) {
+    Some(match (event, errno) {
         (Event::Symptom(SymptomKind::AddressUnresolved), Some(Errno::ETIMEDOUT)) => {
             Event::Symptom(SymptomKind::PeerUnreachable)
         }
         (event, _) => with_status(event, rest),
     })
+}
+
+/// What it shows that a program waits in vain for an event of a connection that works: `Timeout waiting for RDMA_CM_EVENT_ESTABLISHED`, `Did not
+/// get RDMA_CM_EVENT_ADDR_RESOLVED`, `wait for RDMA_CM_EVENT_ROUTE_RESOLVED failed`.
+fn awaited(before: &str, rest: &str) -> Option<SymptomKind> {
+    const IN_VAIN: [&str; 7] = [
+        "timed out",
+        "timeout",
+        "did not get",
+        "did not receive",
+        "didn't get",
+        "failed to get",
+        "failed to receive",
+    ];
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let is_in_vain = IN_VAIN.iter().any(|words| before.contains(words))
+        || before.contains("wait")
+            && ["failed", "timed out", "timeout"]
+                .iter()
+                .any(|words| before.contains(words) || after.contains(words));
+    if !is_in_vain {
+        return None;
+    }
+    let steps = [
+        ("addr_resolved", SymptomKind::AddressUnresolved),
+        ("route_resolved", SymptomKind::RouteUnresolved),
+        ("established", SymptomKind::PeerUnreachable),
+        ("connect_response", SymptomKind::PeerUnreachable),
+    ];
+    let (_, kind) = steps.iter().find(|(name, _)| rest.starts_with(name))?;
+    Some(*kind)
 }
 
 /// Why a peer rejected a connection: the reason of the `InfiniBand` connection manager (IBTA 12.6.7.2, `rdma_reject_msg`), or over
@@ -288,7 +338,7 @@ fn numbered_async_event(lower: &str) -> Option<Event> {
 
 /// Whether SPDK reports an asynchronous event that is a failure. It calls all of them notices.
 pub(super) fn is_of_spdk(lower: &str) -> bool {
-    lower.contains("*notice*: async event: ")
+    lower.contains("*notice*: async event: ") || lower.contains("*notice*: async qp event: ")
 }
 
 fn async_event(line: &Lower<'_>) -> Option<Event> {

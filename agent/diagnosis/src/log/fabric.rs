@@ -346,6 +346,11 @@ mod tests {
                 "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> ni_rcv_set_links: err 0d01: found duplicated node guid.",
                 Some(K::GuidDuplicated),
             ),
+            // The GUID is in the next line.
+            (
+                "jun 11 08:22:10 204411 [9f7fe700] 0x01 -> __osm_ni_rcv_set_links: err 0d01: found duplicated node.",
+                Some(K::GuidDuplicated),
+            ),
             ("nov 12 09:31:02 112233 [6b7fe700] 0x02 -> subnet up", None),
             (
                 "nov 12 09:31:02 112233 [6b7fe700] 0x01 -> pr_rcv_get_path_parms: err 1f1a: ports 0x1 (n1 hca-1 port 1) and 0x2 \

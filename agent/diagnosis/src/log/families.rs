@@ -400,6 +400,8 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         || lower[at..].starts_with(grammar::INTER_NODE)
         || lower[at..].starts_with("client switching from rdmacm")
         || lower[at..].starts_with("is not enabled, enable it in")
+        // SPDK gives notice of a device that goes away below its connections.
+        || lower[at..].starts_with("on device ") && lower[at..].contains(" is being removed")
         // What UCX reports of a connection that ended, to a program that logs it to find errors.
         || before.contains(" called with status -")
         || lower[at..].starts_with("nvidia_peermem.ko is not loaded")

@@ -5,6 +5,7 @@
 mod asserted;
 mod devices;
 mod gpu_path;
+mod maximum;
 mod opcode;
 mod sockets;
 mod unregistered;
@@ -12,7 +13,7 @@ mod unregistered;
 pub(crate) use self::sockets::is_of_socket;
 use self::{
     asserted::asserted,
-    devices::{no_device, no_directory, no_gid, not_found},
+    devices::{no_device, no_directory, no_gid, not_found, removed},
     unregistered::unregistered,
 };
 pub(super) use self::{
@@ -79,6 +80,12 @@ pub(super) const ANCHORS: &[&str] = &[
     "opcode",
     "cuda failure",
     IFACE_OPEN,
+    " > ",
+    "exceed",
+    "larger than",
+    "greater than",
+    "removed",
+    "removing device",
 ];
 
 /// Reads one form of message from a line in lower case: what it shows, and where.
@@ -116,8 +123,15 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         without_gid,
         unregistered_by_ucx,
         fatal_event,
+        maximum::exceeded,
+        removed,
     ];
     readers.iter().find_map(|read| read(lower))
+}
+
+/// Whether a text in lower case names more of something than the device has.
+pub(crate) fn exceeds_maximum(lower: &str) -> bool {
+    maximum::exceeded(lower).is_some()
 }
 
 /// UCX's choice of transports for the peers on other nodes, if all are over TCP: `inter-node cfg#3 rma(tcp/eth0) am(tcp/eth0)`.
@@ -275,6 +289,9 @@ fn ended(lower: &str) -> Option<(K, usize)> {
 /// complete within 30 s`.
 pub(super) fn unfinished(lower: &str) -> Option<K> {
     const REQUESTS: [&str; 5] = ["transfer", "request", "batch", "rdma read", "rdma write"];
+    if is_without_answer(lower) {
+        return Some(K::PeerUnreachable);
+    }
     let at = lower.find("complete")?;
     let failed = ["failed to ", "unable to ", "did not ", "didn't ", "not "]
         .iter()
@@ -286,6 +303,23 @@ pub(super) fn unfinished(lower: &str) -> Option<K> {
         })
     });
     (failed && in_time && REQUESTS.iter().any(|word| lower.contains(word))).then_some(K::PeerUnreachable)
+}
+
+/// Whether the peer did not answer while a connection was made: `[rdma] handshake timeout with peer 10.0.0.9`, `RDMA qpair connect timeout`. The web's
+/// connections are others.
+fn is_without_answer(lower: &str) -> bool {
+    const STEPS: [&str; 5] = ["handshake", "negotiation", "connect", "connection", "accept"];
+    let is_late = |step: &str| {
+        [" timeout", " timed out"].iter().any(|end| {
+            lower
+                .match_indices(step)
+                .any(|(at, _)| lower[at + step.len()..].starts_with(end))
+        })
+    };
+    STEPS.iter().any(|step| is_late(step))
+        && !["tls", "ssl", "http", "tcp", "socket"]
+            .iter()
+            .any(|word| lower.contains(word))
 }
 
 /// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.

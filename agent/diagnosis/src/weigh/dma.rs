@@ -233,7 +233,8 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
         );
         return;
     }
-    if case.node.pci.functions.known().is_some() && case.gpus() == 0 {
+    // Where a module is refused, the GPUs may be those of another node, or have no driver yet.
+    if case.node.pci.functions.known().is_some() && case.gpus() == 0 && not_inserted(case).is_none() {
         return scales.against("/sys/bus/pci/devices", "no GPU");
     }
     match (&case.node.peer_memory.known(), case.node.peer_memory.unread()) {
@@ -292,6 +293,15 @@ fn symbol_missing(case: &Case<'_>, scales: &mut Scales) {
     // The missing path, which the node shows as well, follows from it.
     scales.insisted_step = Some(step.to_owned());
     scales.shows(&symptom.source, &symptom.text);
+}
+
+/// What `modprobe` or `insmod` reports of a peer-memory module that the kernel did not accept.
+pub(super) fn not_inserted<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let mut reported = case.symptoms.iter().copied();
+    reported.find(|symptom| {
+        symptom.kind == SymptomKind::PeerMemoryError
+            && symptom.text.to_ascii_lowercase().contains("could not insert")
+    })
 }
 
 /// What the job or the loader of modules reports of the peer-memory module.

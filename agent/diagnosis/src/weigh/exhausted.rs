@@ -1,12 +1,20 @@
 //! What to do where an adapter has no more of what a line names: doorbells, queues, services.
 
 use super::{Case, Scales};
-use crate::symptom::{Software, Symptom, SymptomKind};
+use crate::{
+    log::exceeds_maximum,
+    symptom::{Software, Symptom, SymptomKind},
+};
 
 /// The step for doorbell pages.
 const DOORBELLS: &str = "Run fewer processes per node, or give the adapter more doorbell pages (UAR), of which none is left: mlxconfig -d ADDRESS set \
     PF_LOG_BAR_SIZE=8 (for virtual functions VF_LOG_BAR_SIZE), then restart the node. mlxconfig -d ADDRESS query | grep LOG_BAR_SIZE shows the present value. \
     rdma resource show ctx counts the open contexts, each of which takes pages. With many functions, a lower NUM_OF_VFS leaves more to each.";
+
+/// The step for the driver mlx4, which logs that its table is full.
+const MTT: &str = "Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_core: the driver maps only as much memory as its table has entries, and the table is full. \
+    2^log_num_mtt x 2^log_mtts_per_seg x 4096 must be twice the memory of the node: options mlx4_core log_num_mtt=24 in /etc/modprobe.d, then load the driver \
+    again. Until then, register less memory.";
 
 /// What to do about a limit, as far as a text in lower case names it.
 pub(super) fn step(text: &str) -> Option<&'static str> {
@@ -38,6 +46,22 @@ pub(super) fn step(text: &str) -> Option<&'static str> {
             "Make the completion queues of libfabric's provider cxi larger where the job runs: FI_CXI_DEFAULT_CQ_SIZE=131072 and FI_CXI_CQ_FILL_PERCENT=20. \
             Let the program post fewer requests at once. If it happens again, FI_CXI_RX_MATCH_MODE=software or hybrid relieves the adapter's own lists.",
         );
+    }
+    if has(&["unable to add gid"]) {
+        return Some(
+            "The GID table of the port has no entry left for another address. Each address of the network device and of the VLANs, macvlans and bonds above it takes \
+            one or two: count them with ip address show, and the entries in use with rdma-health devices or show_gids. Remove addresses that no connection over RDMA \
+            needs, or give those of containers to virtual functions, each of which has a table of its own.",
+        );
+    }
+    if exceeds_maximum(text) {
+        return Some(
+            "The program asked the device for more than it offers: the kernel logs what was asked, then the maximum. Make the queue or region that the line names \
+            smaller in the settings of the program. ibv_devinfo -v lists the maximums of the device (max_cqe, max_qp_wr, max_sge, max_srq_wr).",
+        );
+    }
+    if has(&["failed to allocate mtts", "failed to allocate mtt"]) {
+        return Some(MTT);
     }
     has(&["cxil_"]).then_some(
         "List the services of the adapter and what each reserves: cxi_service list -v. Delete those that ended jobs left (cxi_service delete -s ID), or lower the \

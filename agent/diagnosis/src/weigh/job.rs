@@ -270,6 +270,9 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.gpu_registration() {
         scales.doubts(&symptom.source, "the memory is a GPU's");
     }
+    if let Some(symptom) = super::dma::not_inserted(case) {
+        scales.against(&symptom.source, "a module could not be loaded");
+    }
     let unregistered = case.seen(&[SymptomKind::PostRefused]).find(|symptom| {
         symptom
             .text

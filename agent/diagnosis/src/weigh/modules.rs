@@ -98,6 +98,17 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     scales.fits(&symptom.source, &symptom.text);
     let text = symptom.text.to_ascii_lowercase();
     let absent = case.log.map(|log| &log.missing_modules);
+    let option = symptom
+        .text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .find(|word| word.starts_with("CONFIG_"));
+    if let Some(option) = option.filter(|_| text.contains(" is not enabled")) {
+        scales.next_step = Some(format!(
+            "Boot a kernel that is built with {option}: grep {option} /boot/config-$(uname -r) shows whether the running one is. No module can be loaded for it. Until then, \
+            leave RDMA out (for a mount, without the option rdma)."
+        ));
+        return;
+    }
     let refused = text
         .split_once("failed loading kernel module ")
         .and_then(|(_, rest)| rest.split([':', ' ', '[']).next())

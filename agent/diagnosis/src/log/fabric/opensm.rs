@@ -32,7 +32,8 @@ pub(super) fn opensm(lower: &str) -> Option<(K, usize)> {
     };
     let text = &lower[at..];
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let kind = if has(&["duplicate", "zero node guid", "zero port guid"]) && text.contains("guid") {
+    let kind = if has(&["duplicate", "zero node guid", "zero port guid"]) && has(&["guid", "duplicated node"])
+    {
         K::GuidDuplicated
     } else if text.contains("sm port is down") {
         K::PortNotActive
@@ -57,6 +58,7 @@ pub(super) fn opensm(lower: &str) -> Option<(K, usize)> {
         "unable to register class",
         "bind failed",
         "unable to open port",
+        "could not get port guid",
         "failed to bind",
     ]) || has(&["umad_open_port", "error exit"])
     {

@@ -205,6 +205,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["status:", "failed to open device"], K::ToolNoAccess),
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),
     (&["mst pci module is not loaded"], K::ToolNoAccess),
+    (&["loading mst pci", "failure"], K::ToolNoAccess),
+    (&["-e- failed to identify device"], K::ToolNoAccess),
     (&["unable to open gdr driver"], K::GdrDisabled),
     // GDRCopy's own tests and library.
     (&["gdr_open", "is gdrdrv"], K::GdrDisabled),

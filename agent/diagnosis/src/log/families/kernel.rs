@@ -77,6 +77,10 @@ pub(super) const ROWS: &[Row] = &[
     // Files of firmware.
     (&["ddp package file was not found"], K::FirmwareMissing),
     (&["cannot find firmware"], K::FirmwareMissing),
+    (&["unable to load firmware", "-2"], K::FirmwareMissing),
+    (&["failed to load firmware", "-2"], K::FirmwareMissing),
+    (&["could not load firmware", "-2"], K::FirmwareMissing),
+    (&["failed to load firmware", "no such file"], K::FirmwareMissing),
     (&["unable to load firmware image"], K::FirmwareMissing),
     // Versions.
     (&["interface version mismatch"], K::FirmwareMismatch),
@@ -130,6 +134,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["loading of unsigned module"], K::Unrecognised),
     (&["loading of module with unavailable key"], K::Unrecognised),
     (&["could not insert", "exec format error"], K::ModuleMismatch),
+    // The limit on locked memory is one of programs.
+    (&["could not insert", "cannot allocate memory"], K::HostMemory),
     (&["could not insert", "invalid module format"], K::ModuleMismatch),
     (&["version magic", "should be"], K::ModuleMismatch),
     // The core of another package has another interface than the driver was built for.
@@ -254,6 +260,15 @@ pub(super) const ROWS: &[Row] = &[
     // cudaErrorSystemNotReady (802): the fabric manager does not run, or is of another version than the driver.
     (&["cuda", "system not yet initialized"], K::GpuLinkError),
     (&["nv_err_fabric_state_out_of_sync"], K::GpuLinkError),
+    // An address that got no entry in the GID table of a port; -28: the table is full.
+    (&["unable to add gid", "error=-28"], K::ResourceLimit),
+    (&["unable to add gid"], K::NoGid),
+    (&["failed to add gid"], K::NoGid),
+    // A client of the kernel says which option of the kernel it is missing: `CIFS: VFS: CONFIG_CIFS_SMB_DIRECT is not enabled`.
+    (&["config_", "smb_direct is not enabled"], K::ModuleMissing),
+    (&["config_", "smbdirect is not enabled"], K::ModuleMissing),
+    (&["config_", "rdma is not enabled"], K::ModuleMissing),
+    (&["config_infiniband", " is not enabled"], K::ModuleMissing),
     (&["neighbor table overflow"], K::NeighbourTableFull),
     (&["neighbour table overflow"], K::NeighbourTableFull),
     // A limit on locked memory.

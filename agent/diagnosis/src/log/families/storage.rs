@@ -19,6 +19,26 @@ pub(super) const ROWS: &[Row] = &[
     (&["fatal device error for ni"], K::DeviceFatal),
     (&["received notification of device removal"], K::DeviceGone),
     (&["detected device removal"], K::DeviceGone),
+    // SPDK: `Port 192.168.100.9:4420 on device mlx5_1 is being removed.`
+    (&["on device ", " is being removed"], K::DeviceGone),
+    // The module for the transport, by its name and by its number in the configuration of a port.
+    (&["failed to load transport rdma"], K::ModuleMissing),
+    (&["nvmet: transport type 1 not supported"], K::ModuleMissing),
+    (&["mount.lustre", "no such device"], K::ModuleMissing),
+    (
+        &["mount.lustre", "@o2ib", "input/output error"],
+        K::PeerUnreachable,
+    ),
+    (&["mount.lustre", "@o2ib", "timed out"], K::PeerUnreachable),
+    (
+        &["mount.lustre", "@o2ib", "endpoint shutdown"],
+        K::PeerUnreachable,
+    ),
+    // A block device that a server of rtrs does not have or does not give away.
+    (&["rnbd_client", "map_device: failed"], K::StorageRefused),
+    // Targets and clients whose connection did not get further: 3FS.
+    (&["ibsocket ", " accept timeout"], K::PeerUnreachable),
+    (&["ibsocket ", "still in ", " state after "], K::PeerUnreachable),
     (&["ibvsocket", "device removed"], K::DeviceGone),
     (&["unreachable event"], K::PeerUnreachable),
     (&["connect error event"], K::CmFailed),

@@ -59,6 +59,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "smbdirect",
     "smbd_",
     "rds/",
+    "rtrs_",
+    "rnbd_",
     "ucxshuffle",
     "iser",
     "isert",

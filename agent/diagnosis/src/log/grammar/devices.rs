@@ -5,6 +5,41 @@ use crate::{
     symptom::SymptomKind::{self as K},
 };
 
+/// A device that went away while it was in use: `device mlx5_0 has been removed`, `rpcrdma: removing device mlx5_0 for 10.0.0.1:20049`. One that is removed
+/// from something, such as a pod or a namespace, is still there.
+pub(super) fn removed(lower: &str) -> Option<(K, usize)> {
+    const GONE: [&str; 5] = [
+        " has been removed",
+        " was removed",
+        " is being removed",
+        " was unplugged",
+        " has been unplugged",
+    ];
+    let is_elsewhere = |rest: &str| rest.starts_with(" from") || rest.starts_with(" to ");
+    let is_gone = |rest: &str| {
+        GONE.iter()
+            .any(|words| rest.strip_prefix(words).is_some_and(|rest| !is_elsewhere(rest)))
+    };
+    if !["removed", "removing device", "unplugged"]
+        .iter()
+        .any(|word| lower.contains(word))
+    {
+        return None;
+    }
+    let mut end = 0;
+    lower
+        .split_inclusive(|c: char| !(c.is_ascii() && is_word(c as u8)))
+        .find_map(|word| {
+            let begin = end;
+            end += word.len();
+            let name = word.trim_end_matches(|c: char| !(c.is_ascii() && is_word(c as u8)));
+            let rest = &lower[begin + name.len()..];
+            let is_removal =
+                is_gone(rest) || lower[..begin].ends_with("removing device ") && rest.starts_with(" for ");
+            (is_removal && is_rdma_name(name)).then_some((K::DeviceGone, begin))
+        })
+}
+
 /// `No IB device found`, `no usable RDMA devices were detected`: what is counted is of RDMA, or its source file is, and none is there.
 pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
     const NOUNS: [&str; 14] = [

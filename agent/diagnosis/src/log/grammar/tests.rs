@@ -3,6 +3,24 @@
 use super::*;
 
 #[test]
+fn a_device_that_goes_away_is_not_one_that_moves() {
+    for line in [
+        "w0101 rdma_device.cpp:88] device mlx5_0 has been removed",
+        "error: ib device mlx5_1 was removed while in use",
+        "[  10.1] rpcrdma: removing device mlx5_0 for 10.0.0.1:20049",
+    ] {
+        assert_eq!(find(line).map(|(kind, _)| kind), Some(K::DeviceGone), "{line}");
+    }
+    for line in [
+        "rdma device mlx5_0 was removed from the pod",
+        "smc: removing ib device mlx5_0",
+        "the file was removed by mlx5_0",
+    ] {
+        assert_eq!(find(line), None, "{line}");
+    }
+}
+
+#[test]
 fn forms_are_read_and_their_healthy_relatives_are_not() {
     for (line, expected) in [
         ("rdma_open_hca(575)....: no ib device found", Some(K::NoDevice)),

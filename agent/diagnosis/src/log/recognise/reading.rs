@@ -222,7 +222,9 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
 
 /// What a driver of the kernel shows that could not create a queue for a program. Where the adapter does not answer, other lines say so.
 fn not_created(line: &Lower<'_>, at: usize) -> Option<Reading> {
-    let errno = errno(line).filter(|errno| !matches!(*errno, Errno::ETIMEDOUT | Errno::EIO));
+    let errno = errno(line)
+        .or_else(|| at_end(&line.lower))
+        .filter(|errno| !matches!(*errno, Errno::ETIMEDOUT | Errno::EIO));
     let is_checked = ["size", "invalid", "check"]
         .iter()
         .any(|word| line.lower.contains(word));
@@ -236,6 +238,13 @@ fn not_created(line: &Lower<'_>, at: usize) -> Option<Reading> {
         known: false,
         ..Reading::of(kind, at)
     })
+}
+
+/// The error number that ends a message of a driver without a label: `mana_ib mana_0: Failed to create rc qp -22`.
+fn at_end(lower: &str) -> Option<Errno> {
+    let (_, digits) = lower.trim_end_matches(['.', ' ']).rsplit_once(" -")?;
+    let number = digits.parse().ok().map(Errno)?;
+    number.name().is_some().then_some(number)
 }
 
 /// What a failure shows that names neither a known message nor a call. `None` if words of RDMA stand in names only.
@@ -266,7 +275,10 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
 /// The kind of a refused connection by the transition that failed: each sets other attributes.
 pub(in crate::log) fn by_transition(kind: SymptomKind, transition: Option<Transition>) -> SymptomKind {
     match (kind, transition) {
-        (SymptomKind::ConnectInvalid, Some(Transition::Init)) => SymptomKind::InitRefused,
+        // It needs no peer and no GID.
+        (SymptomKind::ConnectInvalid | SymptomKind::ConnectFailed, Some(Transition::Init)) => {
+            SymptomKind::InitRefused
+        }
         (SymptomKind::ConnectInvalid, Some(Transition::Rts)) => SymptomKind::RtsRefused,
         (kind, _) => kind,
     }
