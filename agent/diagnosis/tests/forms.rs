@@ -46,6 +46,11 @@ fn the_cause_has_a_step_of_its_own() {
             "Build the module again",
         ),
         (
+            "0000:3b:00.0 'MT27800 Family [ConnectX-5] 1017' drv=igb_uio unused=mlx5_core,vfio-pci",
+            "rdma-modules",
+            "bind the function to mlx5_core",
+        ),
+        (
             "could not add new controller: failed to load transport rdma",
             "rdma-modules",
             "",
@@ -89,6 +94,39 @@ fn an_event_is_read_by_its_words_and_by_whether_it_came() {
             "mount.lustre: mount 10.1.0.3@o2ib:/scratch at /mnt failed: Input/output error",
             K::PeerUnreachable,
         ),
+        (
+            "[ 1.1] scsi host7: ib_srp: Sending CM REQ failed",
+            K::PeerUnreachable,
+        ),
+        ("rdma: QP negotiation with 10.0.0.9 timed out", K::PeerUnreachable),
+        ("wait for CONNECTED state 10", K::CmFailed),
+        (
+            "srp_daemon[812]: bad MAD status (110) from lid 1",
+            K::NoSubnetManager,
+        ),
+        ("ibv_get_device_list found 0 devices", K::NoDevice),
+        (
+            "rdma.c: *ERROR*: Unable to create RDMA CM event channel: No such device",
+            K::CmUnavailable,
+        ),
+        (
+            "src/ibnetdisc.c:811; can't open MAD port (mlx5_0:1)",
+            K::OpenFailed,
+        ),
+        ("Error from osm_opensm_bind (0x2A)", K::ManagerNotStarted),
+        (
+            "MST modules:\n------------\n    MST PCI module is not loaded\n    MST PCI configuration module is not loaded",
+            K::ToolNoAccess,
+        ),
+        ("eRPC: failed to resolve InfiniBand port index 3", K::NoDevice),
+        (
+            "-E- Failed to send Register MFRL: Unknown MAD error (268)",
+            K::FirmwareRefused,
+        ),
+        (
+            "[ 1.1] CIFS: VFS: smbd_create: Possible CQE overrun, device reporting max_cqe 255 max_qp_wr 255",
+            K::ResourceLimit,
+        ),
     ] {
         assert_eq!(kinds(line), [expected], "{line}");
     }
@@ -98,9 +136,21 @@ fn an_event_is_read_by_its_words_and_by_whether_it_came() {
         "nvme nvme1: queue_size 128 > ctrl sqsize 32, clamping down",
         "rdma device mlx5_0 was removed from the pod",
         "# CONFIG_CIFS_SMB_DIRECT is not set",
+        "[1718000000.123456] [node1:812  :0]  ib_mlx5.c:812  UCX  REQ   req 0x55 of mlx5_0 failed over to lane 1",
+        "systemd-udevd[812]: mlx5_0: Process '/usr/bin/rdma_rename mlx5_0 NAME_FALLBACK' failed with exit code 1.",
+        "rping: client DISCONNECT EVENT...",
+        "MST modules:\n------------\n    MST PCI module is not loaded\n    MST PCI configuration module loaded",
+        "Raw Errors Per Lane             : 12,0,5,1\nLink Down Counter               : 0\nLink Error Recovery Counter     : 0",
+        "You can find detailed errors/warnings in: /var/tmp/ibdiagnet2/ibdiagnet2.log",
     ] {
         assert_eq!(kinds(line), [], "{line}");
     }
+}
+
+#[test]
+fn how_a_program_ended_is_not_an_error_number() {
+    let found = kinds("mlx5_0: ibv_devinfo failed with exit code 1");
+    assert!(!found.contains(&K::NotPermitted), "{found:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Which failures in a log follow from an earlier one.
 
+mod gone;
 mod kinds;
 mod later;
 mod lnet;
@@ -7,6 +8,7 @@ mod start;
 
 use rdma_health_protocol::{Errno, WcStatus};
 
+use self::gone::Gone;
 use self::kinds::{
     ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_full_target, is_of_psm,
     is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
@@ -84,17 +86,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let unfit = first(Grade::Degraded, |symptom| {
         matches!(symptom.kind, K::GidUnusable | K::NoGid)
     });
-    let bus = first(Grade::Failure, |symptom| symptom.kind == K::PciFault);
-    // What a driver or program cannot do with a device that goes away.
-    let removed = first(Grade::Failure, |symptom| {
-        symptom.kind == K::DeviceGone && symptom.text.contains("remov")
-    });
-    // The adapter could not read or write memory, and refuses what depends on it.
-    let blocked: Vec<_> = symptoms
-        .iter()
-        .filter(|symptom| symptom.kind == K::IommuFault && symptom.grade == Grade::Failure)
-        .filter_map(|symptom| Some((symptom.line?, symptom.named.function.clone()?)))
-        .collect();
+    let gone = Gone::of(symptoms);
     let inactive = first(Grade::Failure, |symptom| symptom.kind == K::PortNotActive);
     // Why the modules are not there, wherever the log says it.
     let refused = first(Grade::Failure, |symptom| {
@@ -105,18 +97,13 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         let after =
             |line: Option<u64>| matches!((line, symptom.line), (Some(root), Some(line)) if line > root);
         let is_consequence = prevented && symptom.kind == K::AdapterNotStarted
-            || matches!(symptom.kind, K::DeviceFatal | K::DeviceStalled | K::DeviceGone) && after(bus)
             || (follows(symptom) || is_unselected(symptom)) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_device(symptom.kind) && after(unfit)
             // Open MPI's help texts about parts that it then leaves out.
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)
-            || matches!(symptom.kind, K::AddressUnresolved | K::DeviceAbsent | K::OpenFailed) && after(removed)
-            || symptom.kind == K::CommandRefused
-                && blocked.iter().any(|(line, function)| {
-                    after(Some(*line)) && symptom.named.function.as_ref() == Some(function)
-                })
+            || gone.explains(symptom)
             || matches!(symptom.kind, K::PeerClosed | K::ExchangeFailed | K::CmFailed) && after(local)
             || start.explains(symptom)
             || symptom.kind == K::PeerClosed && is_of_exchange(symptom) && tested

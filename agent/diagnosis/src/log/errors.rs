@@ -253,7 +253,11 @@ fn labelled(lower: &str) -> Option<Errno> {
         let is_returned = ends_line && before.len() < found && is_call(before) && *positive;
         // NVSHMEM prints its own statuses and error numbers alike; its own are at most 11.
         let is_own_status = before.ends_with("non-zero status") && end - found < 2;
-        if is_own_status {
+        // How a program ended.
+        let is_of_exit = ["exit code", "exit status"]
+            .iter()
+            .any(|label| before.ends_with(label));
+        if is_own_status || is_of_exit {
             continue;
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.

@@ -216,6 +216,11 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
         let mut known = CM_EVENTS.iter();
         known.find(|(name, _)| rest.starts_with(name)).copied()
     })?;
+    // `Unable to create RDMA CM event channel` names no event.
+    let of_events = ["channel", "handler", "loop", "queue", "thread"];
+    if event == Event::Harmless && of_events.iter().any(|noun| rest.starts_with(noun)) {
+        return None;
+    }
     if event == Event::Harmless
         && let Some(kind) = awaited(&lower[..lower.len() - rest.len()], rest)
     {

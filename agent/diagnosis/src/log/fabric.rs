@@ -322,9 +322,14 @@ pub(super) fn lists_active_port(lower: &str) -> bool {
 /// file or directory`. Without an error number, the module is missing or the user is not root.
 pub(super) fn umad(lower: &str) -> Option<(K, usize)> {
     const FAILS: [&str; 5] = ["fail", "can't", "cannot", "no such file", "denied"];
-    let at = ["umad port", "/dev/infiniband/umad", "/dev/infiniband/issm"]
-        .iter()
-        .find_map(|name| lower.find(name))?;
+    let at = [
+        "umad port",
+        "open mad port",
+        "/dev/infiniband/umad",
+        "/dev/infiniband/issm",
+    ]
+    .iter()
+    .find_map(|name| lower.find(name))?;
     let kind = if lower.contains("no such file") {
         K::ModuleMissing
     } else if lower.contains("permission denied") || lower.contains("not permitted") {

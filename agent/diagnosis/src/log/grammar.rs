@@ -308,7 +308,7 @@ pub(super) fn unfinished(lower: &str) -> Option<K> {
 /// Whether the peer did not answer while a connection was made: `[rdma] handshake timeout with peer 10.0.0.9`, `RDMA qpair connect timeout`. The web's
 /// connections are others.
 fn is_without_answer(lower: &str) -> bool {
-    const STEPS: [&str; 5] = ["handshake", "negotiation", "connect", "connection", "accept"];
+    const STEPS: [&str; 3] = ["connect", "connection", "accept"];
     let is_late = |step: &str| {
         [" timeout", " timed out"].iter().any(|end| {
             lower
@@ -316,7 +316,9 @@ fn is_without_answer(lower: &str) -> bool {
                 .any(|(at, _)| lower[at + step.len()..].starts_with(end))
         })
     };
-    STEPS.iter().any(|step| is_late(step))
+    let is_greeting = ["handshake", "negotiat"].iter().any(|word| lower.contains(word))
+        && ["timeout", "timed out"].iter().any(|word| lower.contains(word));
+    (is_greeting || STEPS.iter().any(|step| is_late(step)))
         && !["tls", "ssl", "http", "tcp", "socket"]
             .iter()
             .any(|word| lower.contains(word))

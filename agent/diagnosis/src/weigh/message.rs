@@ -426,17 +426,17 @@ pub(crate) fn in_use(case: &Case<'_>, scales: &mut Scales) {
 /// DPDK found a function without an RDMA device. Returns whether it did.
 pub(super) fn unbound(case: &Case<'_>, scales: &mut Scales) -> bool {
     let found = case.seen(&[SymptomKind::NoDevice]).find(|symptom| {
-        symptom
-            .text
-            .to_ascii_lowercase()
-            .contains("are kernel drivers loaded")
+        let text = symptom.text.to_ascii_lowercase();
+        ["are kernel drivers loaded", "unused=mlx5_core"]
+            .iter()
+            .any(|words| text.contains(words))
     });
     let Some(symptom) = found else { return false };
     let function = symptom.named.function.as_deref().unwrap_or("ADDRESS");
     scales.fits(&symptom.source, &symptom.text);
     scales.next_step = Some(format!(
         "On the host, show the driver of the function: ls -l /sys/bus/pci/devices/{function}/driver. DPDK's mlx5 works through the kernel's driver, \
-        not vfio-pci: bind the function to mlx5_core (echo {function} > /sys/bus/pci/drivers/mlx5_core/bind), and load mlx5_ib and ib_uverbs. Then \
+        not vfio-pci or igb_uio: bind the function to mlx5_core (echo {function} > /sys/bus/pci/drivers/mlx5_core/bind), and load mlx5_ib and ib_uverbs. Then \
         ls /sys/bus/pci/devices/{function}/infiniband names the RDMA device. In a container, the program also needs /dev/infiniband."
     ));
     true

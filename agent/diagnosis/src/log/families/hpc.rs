@@ -62,6 +62,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["is the sm running"], K::NoSubnetManager),
     // opensm found no port of InfiniBand.
     (&["no local ports detected"], K::ManagerNotStarted),
+    (&["error from osm_opensm_bind"], K::ManagerNotStarted),
     (&["make sure sm is running"], K::NoSubnetManager),
     // DAPL: the connection events of DAT (`DAT_CONNECTION_EVENT_*`).
     (&["unexpected dapl event 0x4002"], K::ConnectRefused),
@@ -204,7 +205,8 @@ pub(super) const ROWS: &[Row] = &[
     // What mlxfwmanager prints of a device.
     (&["status:", "failed to open device"], K::ToolNoAccess),
     (&["cannot open device: /dev/mst"], K::ToolNoAccess),
-    (&["mst pci module is not loaded"], K::ToolNoAccess),
+    // The module `mst_pci` is old; `mst status` names it although the tools do not need it.
+    (&["mst pci configuration module is not loaded"], K::ToolNoAccess),
     (&["loading mst pci", "failure"], K::ToolNoAccess),
     (&["-e- failed to identify device"], K::ToolNoAccess),
     (&["unable to open gdr driver"], K::GdrDisabled),

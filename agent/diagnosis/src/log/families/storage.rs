@@ -21,6 +21,15 @@ pub(super) const ROWS: &[Row] = &[
     (&["detected device removal"], K::DeviceGone),
     // SPDK: `Port 192.168.100.9:4420 on device mlx5_1 is being removed.`
     (&["on device ", " is being removed"], K::DeviceGone),
+    // No answer to a request of the InfiniBand connection manager (SRP).
+    (&["ib_srp: sending cm req failed"], K::PeerUnreachable),
+    (&["ib_srp: connection ", " failed"], K::CmFailed),
+    (&["rds/rdma", "rejected"], K::ConnectRefused),
+    (&["login rejected", "authorization"], K::StorageRefused),
+    // SMB Direct: the queues of a connection are longer than the adapter allows.
+    (&["possible cqe overrun", "max_cqe"], K::ResourceLimit),
+    (&["device max_send_sge", "too small"], K::UnsupportedAdapter),
+    (&["device max_recv_sge", "too small"], K::UnsupportedAdapter),
     // The module for the transport, by its name and by its number in the configuration of a port.
     (&["failed to load transport rdma"], K::ModuleMissing),
     (&["nvmet: transport type 1 not supported"], K::ModuleMissing),

@@ -103,6 +103,20 @@ pub(super) const ROWS: &[Row] = &[
     (&["neighbour doesn't have a hw addr"], K::ConnectUnreachable),
     (&["neigh resolution process failed"], K::ConnectUnreachable),
     (&["ibwarn", "timeout"], K::NoSubnetManager),
+    // srp_daemon asks the subnet manager for targets.
+    (&["srp_daemon", "bad mad status (110)"], K::NoSubnetManager),
+    (&["no response to inform info registration"], K::NoSubnetManager),
+    // rping.
+    (&["wait for connected state"], K::CmFailed),
+    // A program that was written for InfiniBand, over RoCE (libmlx5); one that looks for a port of one kind (eRPC).
+    (&["grh is mandatory for roce"], K::UnsupportedAdapter),
+    (&["failed to resolve", "port index"], K::NoDevice),
+    (&["-e- failed to send register"], K::FirmwareRefused),
+    (&["-e- failed to send access register"], K::FirmwareRefused),
+    (&["mlx5_common: failed to", "using devx"], K::CommandRefused),
+    // dpdk-devbind.py: DPDK's driver for these adapters needs that of the kernel.
+    (&["drv=igb_uio", "unused=mlx5_core"], K::NoDevice),
+    (&["drv=uio_pci_generic", "unused=mlx5_core"], K::NoDevice),
     (&["no sm"], K::NoSubnetManager),
     (&["sminfo", "failed"], K::NoSubnetManager),
     (&["sa query", "timed out"], K::NoSubnetManager),

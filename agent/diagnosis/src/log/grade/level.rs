@@ -44,7 +44,9 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             }
             // logrus shortens the names of its levels.
             "DEBU" | "TRAC" if after == Some('[') => Some(Level::Info),
-            "INFO" | "NOTICE" | "DEBUG" | "TRACE" | "DIAG" | "REQ" => Some(Level::Info),
+            "INFO" | "NOTICE" | "DEBUG" | "TRACE" | "DIAG" => Some(Level::Info),
+            // A level of UCX; for others the request of a connection manager.
+            "REQ" if head[..place].contains("UCX ") => Some(Level::Info),
             // NCCL has no other level for what goes wrong.
             "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
             "Fatal" if after == Some(':') => Some(Level::Error),

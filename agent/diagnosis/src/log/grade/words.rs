@@ -464,6 +464,18 @@ const HARMLESS: &[&str] = &[
     "infiniband ports on a device",
     "no preset parameters were found",
     "btl_openib_allow_ib",
+    // The device keeps the name that the kernel gave it.
+    "rdma_rename ",
+    "mst pci module is not loaded",
+    // Counters of mlxlink, whatever their values.
+    "raw errors per lane",
+    "link down counter",
+    "link error recovery counter",
+    // The summary of ibdiagnet.
+    "you can find detailed errors/warnings in",
+    // How rping ends.
+    "client disconnect event...",
+    "server disconnect event...",
     // Changes that the subnet manager or the administrator makes; programs continue.
     "client reregistration",
     "client_reregister",

@@ -90,6 +90,8 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         };
         let of_rdma =
             words().take(noun + 1).any(|word| OF_RDMA.contains(&word)) || has_source(&lower[..found]);
+        // `ibv_get_device_list found 0 devices`: the call says whose devices they are.
+        let of_rdma = of_rdma || lower[..found].contains("ibv_get_device_list");
         let is_there = words().skip(noun + 1).take(3).any(|word| THERE.contains(&word));
         // `no active RDMA device`, `Found 0 HCAs`.
         let is_usable = words().take(noun).any(|word| {
@@ -98,7 +100,9 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
                 "active" | "usable" | "available" | "suitable" | "matching" | "compatible" | "eligible"
             )
         });
-        let is_counted = lower[..found].trim_end().ends_with("found");
+        let is_counted = ["found", "returned", "returns", "detected"]
+            .iter()
+            .any(|verb| lower[..found].trim_end().ends_with(verb));
         // `0 HCAs found:` is all that ibv_devinfo prints.
         let is_list = is_there && lower[found..].starts_with("0 hca");
         let is_none = if lower[found..].starts_with('0') {
