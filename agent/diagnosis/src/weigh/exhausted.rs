@@ -51,12 +51,12 @@ pub(super) fn step(text: &str) -> Option<&'static str> {
         return Some(
             "The GID table of the port has no entry left for another address. Each address of the network device and of the VLANs, macvlans and bonds above it takes \
             one or two: count them with ip address show, and the entries in use with rdma-health devices or show_gids. Remove addresses that no connection over RDMA \
-            needs, or give those of containers to virtual functions, each of which has a table of its own.",
+            needs, or give those of containers to virtual functions, which each have a separate table.",
         );
     }
     if exceeds_maximum(text) {
         return Some(
-            "The program asked the device for more than it offers: the kernel logs what was asked, then the maximum. Make the queue or region that the line names \
+            "The program asked the device for more than it offers: the kernel logs the requested number, then the maximum. Make the queue or region that the line names \
             smaller in the settings of the program. ibv_devinfo -v lists the maximums of the device (max_cqe, max_qp_wr, max_sge, max_srq_wr).",
         );
     }

@@ -1,4 +1,4 @@
-//! More of something than a device has, by the two numbers that a driver or program prints: what is asked for, and the maximum.
+//! More of something than a device has, by the two numbers that a driver or program prints: the requested number, and the maximum.
 
 use crate::{
     log::line::{is_word, number},
