@@ -93,7 +93,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 29] = [
+    let readers: [Reader; 31] = [
         no_device,
         no_directory,
         asserted,
