@@ -107,6 +107,9 @@ impl VerdictAnswer {
             answer.status = Status::Unknown;
             answer.unknown_because = Some(why);
         }
+        if answer.status == Status::Unknown && answer.unknown_because.is_none() {
+            answer.unknown_because = Some("the agent gives no status that this program knows".into());
+        }
         Ok(answer)
     }
 
@@ -130,7 +133,13 @@ impl InventoryAnswer {
 
 /// Why a reading of this time does not count.
 pub(super) fn old(time: u64, now: u64) -> Option<String> {
-    let age = now.saturating_sub(time);
+    let (age, ahead) = (now.saturating_sub(time), time.saturating_sub(now));
+    if ahead > OLD {
+        return Some(format!(
+            "the clock of the node is {} ahead of this machine's",
+            duration(ahead)
+        ));
+    }
     (age > OLD).then(|| format!("the agent's last reading is {} old", duration(age)))
 }
 
@@ -170,6 +179,10 @@ mod tests {
                 .unwrap()
                 .starts_with("the agent's last reading is ")
         );
+        let ahead = br#"{"schema":1,"time":99999999999,"status":"ok"}"#;
+        let ahead = VerdictAnswer::parse(ahead).unwrap();
+        assert_eq!(ahead.status, Status::Unknown);
+        assert!(ahead.unknown_because.unwrap().contains("ahead of this machine's"));
         let other = VerdictAnswer::parse(br#"{"schema":2,"time":1700000000,"status":"ok"}"#);
         assert!(other.unwrap_err().contains("schema 2"));
     }
@@ -182,7 +195,9 @@ mod tests {
         let now = rdma_health_time::now();
         let answer = format!(r#"{{"schema":1,"time":{now},"status":"better than ok","problems":[{many}]}}"#);
         let answer = VerdictAnswer::parse(answer.as_bytes()).unwrap();
-        assert_eq!((answer.status, answer.unknown_because), (Status::Unknown, None));
+        assert_eq!(answer.status, Status::Unknown);
+        let why = answer.unknown_because.unwrap();
+        assert!(why.contains("no status that this program knows"), "{why}");
         assert_eq!(answer.problems.len(), MANY);
         assert!(answer.problems[0].cause.len() < 2 * LONG);
         for wrong in [
