@@ -154,7 +154,7 @@ fn findings(view: &View, samples: &mut Samples<'_, '_, 6>) {
     }
 }
 
-/// What tells a finding from the others of a verdict.
+/// What identifies a finding in its verdict.
 fn key(finding: &Finding) -> (&'static str, Severity, &Subject) {
     (finding.rule.id, finding.severity, &finding.subject)
 }
