@@ -4,7 +4,7 @@
 //! tree), `/proc/sys/net/ipv4/conf/NETDEV/{arp_ignore,arp_announce,rp_filter}`
 //! (`Documentation/networking/ip-sysctl.rst`), and `/sys/class/net/NETDEV/{ecn,qos}`, which only MLNX_OFED and DOCA
 //! offer; `/sys/class/net/BOND/bonding/{slaves,ad_aggregator}` and
-//! `/sys/class/net/MEMBER/bonding_slave/{mii_status,ad_aggregator_id,ad_partner_oper_port_state}`.
+//! `/sys/class/net/MEMBER/bonding_slave/{mii_status,state,ad_aggregator_id,ad_actor_oper_port_state,ad_partner_oper_port_state}`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     fact::{Fact, Unread},
+    lacp::{self, Lacp},
     root::Scope,
     source::{After, Known, Source},
 };
@@ -76,15 +77,24 @@ pub struct BondMember {
     /// What the switch says of its own port in LACP (`bonding_slave/ad_partner_oper_port_state`, IEEE 802.1AX); absent in other modes.
     #[serde(default)]
     pub partner_state: Fact<u8>,
+    /// The same of this end (`bonding_slave/ad_actor_oper_port_state`).
+    #[serde(default)]
+    pub actor_state: Fact<u8>,
+    /// Whether it carries traffic of the bond (`bonding_slave/state` is `active`, and not `backup`).
+    #[serde(default)]
+    pub is_active: Fact<bool>,
 }
 
 impl BondMember {
-    /// Whether the switch port takes part in the aggregation (the flag "synchronization"); `None` if it is not known.
-    pub fn is_in_sync(&self) -> Option<bool> {
-        const SYNCHRONIZATION: u8 = 1 << 3;
-        self.partner_state
-            .known()
-            .map(|state| state & SYNCHRONIZATION != 0)
+    /// What LACP says of it.
+    fn lacp(&self) -> Lacp {
+        Lacp {
+            link_up: self.link_up.known().copied(),
+            aggregator: self.aggregator.known().copied(),
+            is_active: self.is_active.known().copied(),
+            actor: self.actor_state.known().copied(),
+            partner: self.partner_state.known().copied(),
+        }
     }
 }
 
@@ -159,18 +169,13 @@ impl Settings {
         }
     }
 
-    /// Members of a bond with a link that carry no traffic: LACP put them into another aggregator, or the port of the switch does not take part
-    /// although that of another member does.
+    /// Members of a bond with a link that carry no traffic in mode 802.3ad: LACP put them into another aggregator, or one of the ends does not
+    /// collect and distribute although those of another member do.
     pub fn outside(&self) -> Vec<&BondMember> {
-        let members = || self.bond.known().into_iter().flatten();
-        let one_is_in_sync = members().any(|member| member.is_in_sync() == Some(true));
-        let is_outside = |member: &&BondMember| {
-            let ids = member.aggregator.known().zip(self.aggregator.known());
-            let is_elsewhere = ids.is_some_and(|(its, active)| its != active);
-            let is_left_out = one_is_in_sync && member.is_in_sync() == Some(false);
-            member.link_up.known() == Some(&true) && (is_elsewhere || is_left_out)
-        };
-        members().filter(is_outside).collect()
+        let members = self.bond.known().map_or(&[][..], Vec::as_slice);
+        let all: Vec<_> = members.iter().map(BondMember::lacp).collect();
+        let left_out = lacp::left_out(self.aggregator.known().copied(), &all);
+        left_out.into_iter().map(|at| &members[at]).collect()
     }
 }
 
@@ -207,6 +212,17 @@ impl BondMember {
                     scope,
                     &format!("/sys/class/net/{name}/bonding_slave/ad_partner_oper_port_state"),
                 ),
+                actor_state: of_lacp(
+                    scope,
+                    &format!("/sys/class/net/{name}/bonding_slave/ad_actor_oper_port_state"),
+                ),
+                is_active: scope
+                    .collected(&format!("/sys/class/net/{name}/bonding_slave/state"))
+                    .and_then(|state| match state.trim() {
+                        "active" => Fact::Known(true),
+                        "backup" => Fact::Known(false),
+                        _ => Fact::Absent,
+                    }),
             };
             // A name is one component of a path.
             let is_name = |name: &&str| !name.contains('/') && *name != "..";

@@ -5,7 +5,7 @@ use rdma_health_kernel::{infiniband, netlink::interfaces::Bond, network::Setting
 use crate::Node;
 
 /// A fact about a bond: the file or command that shows it, and its value.
-pub type Shown = (String, u64);
+pub type Shown = (String, String);
 
 /// The members of one bond that have a link and carry no traffic.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,8 +23,49 @@ pub struct LeftOut<'a> {
 pub struct Idle<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What shows it: its aggregator, and the state that its switch port reports.
+    /// Whether it is in another aggregator than the one that carries the traffic.
+    pub is_elsewhere: bool,
+    /// What shows it: its aggregator, its state, and the states of LACP at both ends.
     pub shown: Vec<Shown>,
+}
+
+/// What is known of a member.
+struct Facts {
+    aggregator: Option<u64>,
+    is_active: Option<bool>,
+    actor: Option<u8>,
+    partner: Option<u8>,
+}
+
+impl Facts {
+    /// Each fact as the kernel writes it, with a source by its name in sysfs.
+    fn shown(&self, source: impl Fn(&str) -> String) -> Vec<Shown> {
+        let state = self
+            .is_active
+            .map(|active| if active { "active" } else { "backup" });
+        let facts = [
+            ("ad_aggregator_id", self.aggregator.map(|id| id.to_string())),
+            ("state", state.map(str::to_owned)),
+            ("ad_actor_oper_port_state", self.actor.map(lacp_state)),
+            ("ad_partner_oper_port_state", self.partner.map(lacp_state)),
+        ];
+        let facts = facts.into_iter();
+        facts
+            .filter_map(|(name, value)| Some((source(name), value?)))
+            .collect()
+    }
+}
+
+/// The number, and which of the flags that a port in use has are missing (IEEE 802.1AX, 6.4.2.3).
+fn lacp_state(state: u8) -> String {
+    let flags = [(3, "synchronized"), (4, "collecting"), (5, "distributing")];
+    let missing = flags.into_iter().filter(|(bit, _)| state >> bit & 1 == 0);
+    let missing: Vec<_> = missing.map(|(_, name)| name).collect();
+    if missing.is_empty() {
+        state.to_string()
+    } else {
+        format!("{state} (not {})", missing.join(", "))
+    }
 }
 
 impl Node {
@@ -36,25 +77,32 @@ impl Node {
     }
 }
 
+fn differ(aggregator: Option<u64>, active: Option<u64>) -> bool {
+    aggregator.zip(active).is_some_and(|(its, active)| its != active)
+}
+
 fn of_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<LeftOut<'a>> {
     let members: Vec<_> = settings
         .outside()
         .into_iter()
         .map(|member| {
-            let of = |file: &str| format!("/sys/class/net/{}/bonding_slave/{file}", member.name);
-            let aggregator = member.aggregator.known().map(|id| (of("ad_aggregator_id"), *id));
-            let state = member.partner_state.known();
-            let state = state.map(|state| (of("ad_partner_oper_port_state"), u64::from(*state)));
+            let facts = Facts {
+                aggregator: member.aggregator.known().copied(),
+                is_active: member.is_active.known().copied(),
+                actor: member.actor_state.known().copied(),
+                partner: member.partner_state.known().copied(),
+            };
             Idle {
                 name: &member.name,
-                shown: aggregator.into_iter().chain(state).collect(),
+                is_elsewhere: differ(facts.aggregator, settings.aggregator.known().copied()),
+                shown: facts.shown(|file| format!("/sys/class/net/{}/bonding_slave/{file}", member.name)),
             }
         })
         .collect();
     let source = || format!("/sys/class/net/{bond}/bonding/ad_aggregator");
     (!members.is_empty()).then(|| LeftOut {
         bond,
-        aggregator: settings.aggregator.known().map(|id| (source(), *id)),
+        aggregator: settings.aggregator.known().map(|id| (source(), id.to_string())),
         members,
     })
 }
@@ -63,17 +111,23 @@ fn of_netlink<'a>(bond: &'a str, facts: &'a Bond) -> Option<LeftOut<'a>> {
     let members: Vec<_> = facts
         .outside()
         .map(|member| {
-            let source = format!("ip -d link show {}: ad_aggregator_id", member.name);
+            let known = Facts {
+                aggregator: member.aggregator,
+                is_active: member.is_active,
+                actor: member.actor_state,
+                partner: member.partner_state,
+            };
             Idle {
                 name: &member.name,
-                shown: member.aggregator.map(|id| (source, id)).into_iter().collect(),
+                is_elsewhere: differ(member.aggregator, facts.aggregator),
+                shown: known.shown(|name| format!("ip -d link show {}: {name}", member.name)),
             }
         })
         .collect();
     let source = || format!("ip -d link show {bond}: ad_aggregator");
     (!members.is_empty()).then(|| LeftOut {
         bond,
-        aggregator: facts.aggregator.map(|id| (source(), id)),
+        aggregator: facts.aggregator.map(|id| (source(), id.to_string())),
         members,
     })
 }

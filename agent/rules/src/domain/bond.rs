@@ -15,7 +15,8 @@ pub static BOND_DEGRADED: Rule = Rule {
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
     title: "A member of the bond below an RDMA port carries no traffic",
     explanation: "The RDMA device of a bond (RoCE LAG) uses several physical ports and stays ACTIVE while one of them has a \
-        link, or while LACP leaves one out because its switch port is not in the same port channel. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
+        link, or while LACP leaves one out: its switch port is not in the same port channel, or the negotiation stopped before both ends collect and \
+        distribute. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
     remedy: Remedy {
         any: "Check cable, transceiver and switch port of the member, and the LACP settings of the switch.",
         host: "cat /proc/net/bonding/BOND; ip link show NETDEV; ethtool NETDEV; ip link set NETDEV up",
@@ -33,7 +34,7 @@ fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
 /// What to do about a member with a link that LACP leaves out.
 const LEFT_OUT: Remedy = Remedy {
     any: "On the switch, put the port of NETDEV into the same port channel (LAG) as those of the other members, with LACP active; with two switches, they must \
-        be one LACP system (MLAG, EVPN). Its link is up, so the cable is not the cause.",
+        be one LACP system (MLAG, EVPN). Its link is up, so the cable is not the cause, unless it passes frames in one direction only.",
     host: "cat /proc/net/bonding/BOND; networkctl lldp NETDEV",
     ..Remedy::all("")
 };
@@ -44,13 +45,15 @@ fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
     node.ports().filter_map(move |port| {
         let left_out = node.left_out(port.kernel)?;
         // Both functions of a card may show one bond.
-        let first = left_out
-            .members
-            .first()
-            .filter(|_| seen.insert(left_out.bond))?;
+        let first = left_out.members.first().filter(|_| seen.insert(left_out.bond))?;
         let subject = Subject::of_port(&port);
+        let why = if left_out.members.iter().all(|member| member.is_elsewhere) {
+            "LACP left it out of the aggregator that does"
+        } else {
+            "LACP does not use it, because one of its ends does not collect and distribute"
+        };
         let message = format!(
-            "{} of {}, the bond of {subject}, has a link but carries no traffic: LACP left it out of the aggregator that does",
+            "{} of {}, the bond of {subject}, has a link but carries no traffic: {why}",
             listed(left_out.members.iter().map(|member| member.name)),
             left_out.bond
         );
@@ -60,7 +63,9 @@ fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
             .fill("NETDEV", first.name);
         let of_members = left_out.members.iter().flat_map(|member| &member.shown);
         let evidence = of_members.chain(&left_out.aggregator);
-        Some(evidence.fold(finding, |finding, (source, value)| finding.evidence(source, value)))
+        Some(evidence.fold(finding, |finding, (source, value)| {
+            finding.evidence(source, value)
+        }))
     })
 }
 

@@ -182,17 +182,19 @@ fn a_lost_partition_key_is_found_by_the_equals_of_the_port() {
 
 #[test]
 fn a_member_that_the_switch_leaves_out_is_found_without_netlink() {
-    let with = |aggregator: u64, partner: u8| {
+    let with = |aggregator: u64, partner: u8, actor: u8| {
         let node = node(H100, |_| {});
-        let member = |name: &str, aggregator: u64, partner: u8| BondMember {
+        let member = |name: &str, aggregator: u64, partner: u8, actor: u8| BondMember {
             name: name.into(),
             link_up: Fact::Known(true),
             aggregator: Fact::Known(aggregator),
             partner_state: Fact::Known(partner),
+            actor_state: Fact::Known(actor),
+            is_active: Fact::Known(true),
         };
         let members = vec![
-            member("ens9f0np0", 1, 61),
-            member("ens9f1np1", aggregator, partner),
+            member("ens9f0np0", 1, 61, 61),
+            member("ens9f1np1", aggregator, partner, actor),
         ];
         let settings = Settings {
             bond: Fact::Known(members),
@@ -201,9 +203,9 @@ fn a_member_that_the_switch_leaves_out_is_found_without_netlink() {
         };
         with_bond(node, settings)
     };
-    assert_eq!(of(&with(1, 61), &auto(), "bond-degraded"), [""; 0]);
-    for (aggregator, partner) in [(2, 1), (2, 61), (1, 69)] {
-        let node = with(aggregator, partner);
+    assert_eq!(of(&with(1, 61, 61), &auto(), "bond-degraded"), [""; 0]);
+    for (aggregator, partner, actor) in [(2, 1, 61), (2, 61, 61), (1, 69, 61), (1, 61, 13), (1, 13, 61)] {
+        let node = with(aggregator, partner, actor);
         assert_eq!(of(&node, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
         assert!(message(&node, &auto(), "bond-degraded").contains("ens9f1np1 of"));
     }

@@ -9,7 +9,10 @@ use super::{
     },
     IFLA_IFNAME, IFLA_MASTER, question,
 };
-use crate::fact::Fact;
+use crate::{
+    fact::Fact,
+    lacp::{self, Lacp},
+};
 
 /// Maximum number of members of a bond.
 const MAX_MEMBERS: usize = 32;
@@ -36,17 +39,36 @@ pub struct Member {
     pub link_failures: u64,
     /// Its LACP aggregator; `None` in other modes.
     pub aggregator: Option<u64>,
+    /// Whether it carries traffic of the bond (the state `active`, and not `backup`); `None` before Linux 3.14.
+    #[serde(default)]
+    pub is_active: Option<bool>,
+    /// The state of its LACP, and of that of its switch port; `None` in other modes.
+    #[serde(default)]
+    pub actor_state: Option<u8>,
+    /// Likewise.
+    #[serde(default)]
+    pub partner_state: Option<u8>,
+}
+
+impl Member {
+    /// What LACP says of it.
+    fn lacp(&self) -> Lacp {
+        Lacp {
+            link_up: Some(self.link_up),
+            aggregator: self.aggregator,
+            is_active: self.is_active,
+            actor: self.actor_state,
+            partner: self.partner_state,
+        }
+    }
 }
 
 impl Bond {
-    /// Members with a link that carry no traffic, because LACP put them into another aggregator: the switch port is not in the same port
-    /// channel.
+    /// Members with a link that carry no traffic in mode 802.3ad.
     pub fn outside(&self) -> impl Iterator<Item = &Member> {
-        let members = self.members.iter();
-        members.filter(|member| {
-            let other = member.aggregator.zip(self.aggregator);
-            member.link_up && other.is_some_and(|(its, active)| its != active)
-        })
+        let all: Vec<_> = self.members.iter().map(Member::lacp).collect();
+        let left_out = lacp::left_out(self.aggregator, &all);
+        left_out.into_iter().map(|at| &self.members[at])
     }
 }
 
@@ -138,9 +160,12 @@ const MEMBERS: Schema = &[
             5,
             "slave-data",
             Kind::Nest(&[
+                (1, "state", Kind::Number),
                 (2, "mii-status", Kind::Number),
                 (3, "link-failure-count", Kind::Number),
                 (6, "ad-aggregator-id", Kind::Number),
+                (7, "ad-actor-oper-port-state", Kind::Number),
+                (8, "ad-partner-oper-port-state", Kind::Number),
             ]),
         )]),
     ),
@@ -167,6 +192,9 @@ struct SlaveData {
     #[serde(default)]
     link_failure_count: u64,
     ad_aggregator_id: Option<u64>,
+    state: Option<u64>,
+    ad_actor_oper_port_state: Option<u64>,
+    ad_partner_oper_port_state: Option<u64>,
 }
 
 impl MemberMessage {
@@ -178,6 +206,14 @@ impl MemberMessage {
             link_up: data.mii_status == 0,
             link_failures: data.link_failure_count,
             aggregator: data.ad_aggregator_id,
+            // `BOND_STATE_ACTIVE`
+            is_active: data.state.map(|state| state == 0),
+            actor_state: data
+                .ad_actor_oper_port_state
+                .and_then(|state| u8::try_from(state).ok()),
+            partner_state: data
+                .ad_partner_oper_port_state
+                .and_then(|state| u8::try_from(state).ok()),
         })
     }
 }
@@ -201,5 +237,17 @@ mod tests {
         let bond = data.with(members.into_iter());
         let outside: Vec<_> = bond.outside().map(|member| member.name.as_str()).collect();
         assert_eq!((bond.mode.as_str(), outside), ("802.3ad", vec!["eth1"]));
+    }
+
+    #[test]
+    fn a_member_keeps_the_states_that_the_kernel_reports() {
+        let message = json!({"ifname": "eth1", "master": 9, "linkinfo": {"slave-data": {"state": 1, "mii-status": 0,
+            "ad-aggregator-id": 1, "ad-actor-oper-port-state": 13, "ad-partner-oper-port-state": 61}}});
+        let member = serde_json::from_value::<MemberMessage>(message)
+            .unwrap()
+            .member()
+            .unwrap();
+        let states = (member.is_active, member.actor_state, member.partner_state);
+        assert_eq!(states, (Some(false), Some(13), Some(61)));
     }
 }
