@@ -131,12 +131,26 @@ fn refusal(path: &Path) -> Option<&'static str> {
     if !found.is_file() {
         return Some(NOT_A_FILE);
     }
-    // A full disk may leave an empty or partial file.
+    // A full disk may leave an empty or partial file, and a crash one of zeros, which holds nothing of anyone.
     let mut start = Vec::new();
-    let read = rdma_health_file::open(OpenOptions::new().read(true), path, Links::Refuse)
-        .and_then(|file| file.take(BEGINNING.len() as u64).read_to_end(&mut start));
-    let is_ours = read.is_ok() && BEGINNING.starts_with(&start);
-    (!is_ours).then_some(FOREIGN)
+    let read =
+        rdma_health_file::open(OpenOptions::new().read(true), path, Links::Refuse).and_then(|mut file| {
+            Read::by_ref(&mut file)
+                .take(BEGINNING.len() as u64)
+                .read_to_end(&mut start)?;
+            Ok(BEGINNING.starts_with(&start) || has_only_zeros(&start, file)?)
+        });
+    (!read.unwrap_or(false)).then_some(FOREIGN)
+}
+
+/// Whether a file that begins so, and is no longer than a state file, holds nothing but zeros.
+fn has_only_zeros(start: &[u8], rest: impl Read) -> io::Result<bool> {
+    if start.iter().any(|byte| *byte != 0) {
+        return Ok(false);
+    }
+    let mut bytes = Vec::new();
+    rest.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes.len() as u64 <= MAX_FILE && bytes.iter().all(|byte| *byte == 0))
 }
 
 /// The file's name with a suffix.

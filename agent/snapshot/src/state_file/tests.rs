@@ -38,8 +38,11 @@ fn a_file_that_cannot_be_used_is_told_and_set_aside_and_the_next_save_works() {
     let endless = serde_json::to_string(&history())
         .unwrap()
         .replace("3f2a", &"x".repeat(1 << 20));
+    // What a crash leaves of a file that was not written to the disk yet.
+    let zeros = "\0".repeat(5000);
     let cases = [
         ("", "not written by rdma-health: EOF"),
+        (&zeros, "not written by rdma-health: "),
         ("{\"schema\":1,\"boots\":[", "not written by rdma-health: "),
         ("{\"schema\":1,\"boots\":7}", "not written by rdma-health: "),
         (newer, "it has format version 2, but this program reads version 1"),
@@ -123,6 +126,7 @@ fn a_file_of_another_program_is_neither_moved_nor_replaced() {
         "{\"auths\":{}}",
         "{ \"schema\": 1 }",
         "\u{1}\u{2}\u{3}",
+        "\0\0\0\0\0\0\0\0\0\0\0\0precious",
     ] {
         fs::write(&path, content).unwrap();
         assert!(load(&path).1.is_some());
