@@ -5,7 +5,11 @@
 //! memory and answers only root, on a socket. Without such a file, the neighbour is absent. A container has no such directory; there, a
 //! privileged helper answers for it.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
 use rdma_health_protocol::text::excerpt;
 use serde::{Deserialize, Serialize};
@@ -222,9 +226,9 @@ fn neighbour(frame: &[u8]) -> Option<Neighbour> {
         }
         let (value, after) = after.split_at_checked(length)?;
         match kind {
-            // A MAC address has subtype 4 in one and 3 in the other.
-            CHASSIS => chassis = id(value, 4),
-            PORT => port = id(value, 3),
+            // The subtypes of a MAC address and of a network address.
+            CHASSIS => chassis = id(value, 4, 5),
+            PORT => port = id(value, 3, 4),
             DESCRIPTION => description = text(value),
             SYSTEM => system = text(value),
             _ => {}
@@ -241,13 +245,30 @@ fn neighbour(frame: &[u8]) -> Option<Neighbour> {
 }
 
 /// An id: a subtype, and a text or an address.
-fn id(value: &[u8], mac: u8) -> Option<String> {
+fn id(value: &[u8], mac: u8, network: u8) -> Option<String> {
     let (subtype, value) = value.split_first()?;
     if *subtype == mac {
-        let digits: Vec<_> = value.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        return (value.len() == 6).then(|| digits.join(":"));
+        return (value.len() == 6).then(|| digits(value));
+    }
+    if *subtype == network {
+        return network_address(value);
     }
     text(value)
+}
+
+/// A network address: the number of its family (IANA address family numbers), and its bytes.
+fn network_address(value: &[u8]) -> Option<String> {
+    let (family, bytes) = value.split_first()?;
+    match family {
+        1 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).to_string()),
+        2 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string()),
+        _ => (!bytes.is_empty()).then(|| excerpt(&digits(bytes), MAX_NAME)),
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.join(":")
 }
 
 fn text(value: &[u8]) -> Option<String> {

@@ -70,6 +70,28 @@ fn a_neighbour_is_named_by_its_system_name_or_else_by_its_chassis() {
 }
 
 #[test]
+fn a_chassis_or_port_with_a_network_address_is_named_by_it() {
+    let v6 = [
+        b"\x04\x02".as_slice(),
+        &[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9],
+    ]
+    .concat();
+    let by_address = [
+        (1, b"\x05\x01\x0a\x00\x00\x07".as_slice()),
+        (2, v6.as_slice()),
+        (0, b""),
+    ];
+    let unknown = [(1, b"\x05\x06\xab\xcd".as_slice()), (2, b"\x05eth7"), (0, b"")];
+    let (lldp, failed) = read(&[
+        ("4", file(&[frame(&by_address)])),
+        ("5", file(&[frame(&unknown)])),
+    ]);
+    assert_eq!(failed, 0);
+    assert_eq!(of(&lldp, "eth0"), Some(("10.0.0.7".into(), "fd00::9".into())));
+    assert_eq!(of(&lldp, "eth1"), Some(("ab:cd".into(), "eth7".into())));
+}
+
+#[test]
 fn a_link_that_went_down_keeps_the_neighbour_that_it_had() {
     let (up, _) = read(&[("4", file(&[frame(&LEAF)]))]);
     let (down, _) = read(&[]);
