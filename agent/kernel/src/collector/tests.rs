@@ -96,3 +96,25 @@ fn an_excluded_device_is_not_read_again_when_its_last_reading_ends() {
     assert!(!node.sources.contains_key("infiniband/mlx5_0"));
     assert!(node.hcas().all(|hca| hca.name != "mlx5_0"));
 }
+
+#[test]
+fn a_counter_that_was_cut_off_once_is_read_again() {
+    let tree = tree::fixture("connectx7-gpu").unwrap();
+    let path = tree
+        .path()
+        .join("sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence");
+    let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+    let mut read = |content: &str| {
+        std::fs::write(&path, content).unwrap();
+        collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+        let node = collector.facts();
+        let hca = &node.hcas.known().unwrap()["mlx5_0"];
+        let mut counters = hca.ports[&1].hw_counters.iter();
+        let counter = counters.find(|counter| &*counter.name == "out_of_sequence");
+        counter.unwrap().value.known().copied()
+    };
+    assert_eq!(read("17\n"), Some(17));
+    assert_eq!(read(""), None);
+    assert_eq!(read("1x"), None);
+    assert_eq!(read("18\n"), Some(18));
+}

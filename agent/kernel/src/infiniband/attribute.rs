@@ -131,7 +131,6 @@ impl Attribute {
         let permanent = matches!(
             unread.kind,
             UnreadKind::Errno(Errno::INVAL | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO)
-                | UnreadKind::Malformed
         );
         self.remembered = Some(Box::new(Remembered::Failed {
             unread,

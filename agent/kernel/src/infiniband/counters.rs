@@ -96,11 +96,8 @@ fn value(scope: &Scope<'_>, attribute: &mut Attribute, buffer: &mut Vec<u8>) -> 
         attribute.remember_absent();
         return Fact::Absent;
     }
-    let fact = scope.malformed(attribute.path(), &text, "a number");
-    if let Some(unread) = fact.unread() {
-        attribute.remember(unread.clone());
-    }
-    fact
+    // The device answered, so reading again costs nothing more, and the file may be whole the next time.
+    scope.malformed(attribute.path(), &text, "a number")
 }
 
 /// Parses a decimal number directly from bytes, without converting them to text.
