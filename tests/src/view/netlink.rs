@@ -103,6 +103,7 @@ fn devlink_device() -> devlink::Device {
         reporters: vec![
             reporter("fw", None),
             reporter("tx", Some(1)),
+        subfunction: None,
             reporter("tx", Some(2)),
         ],
         firmware: Fact::Known(devlink::Firmware {

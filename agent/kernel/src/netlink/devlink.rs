@@ -22,6 +22,8 @@ use crate::{
 const MAX_FUNCTIONS: usize = 64;
 /// Maximum number of reporters of a function.
 const MAX_REPORTERS: usize = 64;
+/// Maximum number of subfunctions whose function is looked for.
+const MAX_SUBFUNCTIONS: usize = 1024;
 /// Maximum number of versions of a function.
 const MAX_VERSIONS: usize = 64;
 
@@ -55,6 +57,9 @@ pub struct Reporter {
     /// The devlink port that it watches; `None` for the whole function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u64>,
+    /// The subfunction that it watches, as devlink names it (`auxiliary/mlx5_core.sf.2`); `None` for the function itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subfunction: Option<String>,
     /// Whether it is in the state error: an error is not yet recovered.
     pub in_error: bool,
     /// Number of errors since the driver was loaded.
@@ -177,7 +182,20 @@ fn with_bonds(scope: &Scope<'_>, known: &Known) -> BTreeSet<String> {
     functions
 }
 
-/// The reporters of these functions. What is left out is reported once.
+/// The PCI function that a device of the auxiliary bus is a part of; `None` if it is not known.
+fn function_of(scope: &Scope<'_>, name: &str) -> Option<String> {
+    // A name is one component of a path.
+    if name.contains('/') || name == ".." {
+        return None;
+    }
+    // An older snapshot did not ask.
+    let aside = Scope::new(scope.root());
+    let path = aside.link(&format!("/sys/bus/auxiliary/devices/{name}"));
+    let function = path.known()?.rsplit('/').nth(1)?;
+    is_address(function).then(|| function.to_owned())
+}
+
+/// The reporters of these functions, and those in error of their subfunctions. What is left out is reported once.
 fn grouped(
     scope: &Scope<'_>,
     messages: Vec<ReporterMessage>,
@@ -185,14 +203,36 @@ fn grouped(
 ) -> BTreeMap<String, Device> {
     let mut devices: BTreeMap<String, Device> = BTreeMap::new();
     let mut left_out = 0_usize;
-    let ours = |message: &ReporterMessage| message.bus_name == "pci" && functions.contains(&message.dev_name);
-    for message in messages.into_iter().filter(ours) {
-        let device = devices.entry(message.dev_name).or_default();
+    let mut subfunctions: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for message in messages {
+        let (address, subfunction) = match message.bus_name.as_str() {
+            "pci" => (message.dev_name, None),
+            "auxiliary"
+                if subfunctions.len() < MAX_SUBFUNCTIONS || subfunctions.contains_key(&message.dev_name) =>
+            {
+                let name = message.dev_name;
+                let function = subfunctions.entry(name.clone());
+                let Some(function) = function.or_insert_with(|| function_of(scope, &name)) else {
+                    continue;
+                };
+                (function.clone(), driver_name(&format!("auxiliary/{name}")))
+            }
+            _ => continue,
+        };
+        if !functions.contains(&address) {
+            continue;
+        }
         let reporter = message.health_reporter;
+        // Those that are healthy would fill the list: there may be a thousand subfunctions.
+        if subfunction.is_some() && reporter.state == 0 {
+            continue;
+        }
+        let device = devices.entry(address).or_default();
         match driver_name(&reporter.name).filter(|_| device.reporters.len() < MAX_REPORTERS) {
             Some(name) => device.reporters.push(Reporter {
                 name,
                 port: message.port_index,
+                subfunction,
                 in_error: reporter.state != 0,
                 errors: reporter.errors,
                 recoveries: reporter.recoveries,
@@ -213,7 +253,7 @@ fn grouped(
     for device in devices.values_mut() {
         device
             .reporters
-            .sort_by(|a, b| (&a.name, a.port).cmp(&(&b.name, b.port)));
+            .sort_by(|a, b| (&a.name, a.port, &a.subfunction).cmp(&(&b.name, b.port, &b.subfunction)));
     }
     devices
 }

@@ -110,6 +110,10 @@ pub(crate) struct Reporters {
 impl Reporters {
     fn add(&mut self, reporter: &Reporter) {
         self.in_error |= reporter.in_error;
+        // Those of subfunctions are known only as long as they are in error, and a counter does not fall.
+        if reporter.subfunction.is_some() {
+            return;
+        }
         self.errors = self.errors.saturating_add(reporter.errors);
         self.recoveries = self.recoveries.saturating_add(reporter.recoveries);
     }

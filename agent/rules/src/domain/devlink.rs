@@ -31,6 +31,20 @@ pub static HEALTH_REPORTER_ERROR: Rule = Rule {
     judge: health_reporter_error,
 };
 
+/// What to do about a part of a subfunction.
+const OF_SUBFUNCTION: Remedy = Remedy {
+    any: "Read what the reporter recorded: devlink health diagnose auxiliary/ADDRESS reporter NAME. Recover it with devlink \
+        health recover auxiliary/ADDRESS reporter NAME. If the error comes back, remove the subfunction and create it again, then drain the node \
+        and reset the adapter.",
+    ..Remedy::all("")
+};
+
+/// The name that devlink has for what a reporter watches.
+fn handle(address: &str, reporter: &Reporter) -> String {
+    let of_function = || format!("pci/{address}");
+    reporter.subfunction.clone().unwrap_or_else(of_function)
+}
+
 fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
     let found = node.devlink_devices().filter_map(|(address, device)| {
         let broken: Vec<&Reporter> = device
@@ -44,18 +58,28 @@ fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
             0 => String::new(),
             others => format!(" and {} more", count(others, "reporter")),
         };
+        let part = first
+            .subfunction
+            .as_ref()
+            .map_or(String::new(), |name| format!(", {name}"));
         let message = format!(
-            "the health reporter {} of {subject} ({address}) is in error{others}, expected healthy",
+            "the health reporter {} of {subject} ({address}{part}) is in error{others}, expected healthy",
             first.name
         );
         // A bond has several functions.
-        let finding = Draft::new(&HEALTH_REPORTER_ERROR, subject, message).fill("ADDRESS", address);
+        let finding = Draft::new(&HEALTH_REPORTER_ERROR, subject, message);
+        let finding = match first
+            .subfunction
+            .as_deref()
+            .and_then(|name| name.strip_prefix("auxiliary/"))
+        {
+            Some(name) => finding.remedy(OF_SUBFUNCTION).fill("ADDRESS", name),
+            None => finding.fill("ADDRESS", address),
+        };
         Some(broken.iter().take(8).fold(finding, |finding, reporter| {
             let port = reporter.port.map_or(String::new(), |port| format!("/{port}"));
-            let source = format!(
-                "devlink health show pci/{address}{port} reporter {}",
-                reporter.name
-            );
+            let device = handle(address, reporter);
+            let source = format!("devlink health show {device}{port} reporter {}", reporter.name);
             let (errors, recoveries) = (reporter.errors, reporter.recoveries);
             let dump = reporter
                 .last_dump

@@ -71,6 +71,42 @@ fn a_reporter_in_error_is_a_finding_and_one_that_recovered_is_not() {
 }
 
 #[test]
+fn a_reporter_of_a_subfunction_in_error_is_a_finding_of_its_function() {
+    let of_subfunction =
+        |state: u8| reporter("mlx5_core.sf.2", "tx", state).replace("\"pci\"", "\"auxiliary\"");
+    let with = |state: u8, function: &str| {
+        answering(&[reporters(&[of_subfunction(state)])], |tree| {
+            let target = format!("../../../devices/pci0000:15/0000:15:01.0/{function}/mlx5_core.sf.2");
+            let link = Entry::Link { target };
+            tree.insert("sys/bus/auxiliary/devices/mlx5_core.sf.2", link)
+                .unwrap();
+        })
+    };
+    for healthy in [with(0, FUNCTION), with(1, "0000:99:00.0")] {
+        assert_eq!(of(&healthy, &auto(), "health-reporter-error"), [""; 0]);
+    }
+    let finding = findings(&with(1, FUNCTION), &auto(), "health-reporter-error").remove(0);
+    assert!(
+        finding
+            .message
+            .contains("tx of mlx5_0 (0000:18:00.0, auxiliary/mlx5_core.sf.2)"),
+        "{}",
+        finding.message
+    );
+    assert_eq!(
+        finding.evidence[0].source,
+        "devlink health show auxiliary/mlx5_core.sf.2 reporter tx"
+    );
+    assert!(
+        finding
+            .remedy
+            .contains("devlink health diagnose auxiliary/mlx5_core.sf.2 reporter"),
+        "{}",
+        finding.remedy
+    );
+}
+
+#[test]
 fn firmware_that_the_next_reset_starts_is_named() {
     let info = |stored: &str| {
         let version = |value: &str| {
