@@ -262,6 +262,7 @@ mod tests {
             page: 0xff,
             offset: 0xff,
             data: vec![0xff; 256],
+            errno: i32::MIN,
         };
         let module = ModuleMemory {
             netdev: "x".repeat(16),

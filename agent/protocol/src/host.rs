@@ -65,6 +65,15 @@ pub struct ModulePage {
         deserialize_with = "hexadecimal::deserialize::<_, MAX_SPACE>"
     )]
     pub data: Vec<u8>,
+    /// Why the part could not be read, as in `errno.h`; 0 if it could.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub errno: i32,
+}
+
+/// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 /// The most network devices whose statistics are in an answer.

@@ -173,3 +173,5 @@ fn transceiver() -> transceiver::Module {
         }],
     }
 }
+            number: 1,
+        unread: Vec::new(),

@@ -5,7 +5,8 @@
 
 use rdma_health_protocol::ModulePage;
 
-use super::transceiver::{Lane, Measure, Module};
+use super::transceiver::{Lane, LostPart, Measure, Module};
+use crate::fact::{self, Unread, UnreadKind};
 
 /// Two-wire addresses: of the memory, and of the diagnostics of SFP.
 pub(super) const MEMORY: u8 = 0x50;
@@ -83,8 +84,8 @@ pub(super) fn used(pages: Vec<ModulePage>) -> Vec<ModulePage> {
     pages.into_iter().filter_map(cut).collect()
 }
 
-/// What the pages of a module hold; `None` if they are not those of a module.
-pub(super) fn decode(pages: &[ModulePage]) -> Option<Module> {
+/// What the pages of a module hold; `None` if they are not those of a module. `source` names the question in errors.
+pub(super) fn decode(source: &str, pages: &[ModulePage]) -> Option<Module> {
     let memory = Memory(pages);
     let (name, format) = identified(memory.byte(MEMORY, 0, 0)?)?;
     let module = match format {
@@ -93,7 +94,46 @@ pub(super) fn decode(pages: &[ModulePage]) -> Option<Module> {
         Format::Cmis => memory.cmis(name),
     };
     // A bus that nothing drives reads as ones.
-    module.filter(|_| !pages[0].data.iter().skip(1).all(|byte| *byte == 0xff))
+    let module = module.filter(|_| !pages[0].data.iter().skip(1).all(|byte| *byte == 0xff))?;
+    Some(Module {
+        unread: memory.lost(source, format),
+        ..module
+    })
+}
+
+/// Why a part without which the others mean nothing could not be read; `None` if all could.
+pub(super) fn failure(source: &str, pages: &[ModulePage]) -> Option<Unread> {
+    pages
+        .iter()
+        .find_map(|part| unread(source, part, part.data.len()))
+}
+
+/// Why a part is of no use that should have `length` bytes.
+fn unread(source: &str, part: &ModulePage, length: usize) -> Option<Unread> {
+    let (kind, detail) = match fact::errno(part.errno) {
+        Some(errno) => (
+            UnreadKind::Errno(errno),
+            "the driver could not read it from the module".to_owned(),
+        ),
+        None if part.data.len() < length => {
+            let detail = format!("the driver returned {} of {length} bytes", part.data.len());
+            (UnreadKind::Malformed, detail)
+        }
+        None => return None,
+    };
+    Some(Unread {
+        source: named(source, part),
+        kind,
+        detail,
+    })
+}
+
+/// A part in errors: the question and the page.
+fn named(source: &str, part: &ModulePage) -> String {
+    format!(
+        "{source}, page {:#04x} at {:#04x}, byte {}",
+        part.page, part.address, part.offset
+    )
 }
 
 /// The place of a value: address, page, offset.
@@ -138,6 +178,43 @@ impl Memory<'_> {
         sum == Some(true)
     }
 
+    /// The parts that the module has and measures with, and that could not be read or are damaged. A copper cable measures nothing, and an SFP
+    /// says whether it has diagnostics.
+    fn lost(&self, source: &str, format: Format) -> Vec<LostPart> {
+        let first = self.bytes((MEMORY, 0, 0), 3).unwrap_or_default();
+        let is_used = match format {
+            Format::Sfp => self.byte(MEMORY, 0, 92).is_none_or(|kind| kind & 0x40 != 0),
+            Format::Qsfp => self.is_optical() != Some(false),
+            // The type of the medium: a passive copper cable.
+            Format::Cmis => self.byte(MEMORY, 0, 85) != Some(3),
+        };
+        let is_damaged = |part: &Part| match (format, part.0, part.1) {
+            (Format::Sfp, DIAGNOSTICS, _) => !self.is_intact((DIAGNOSTICS, 0, 0), 95),
+            (Format::Cmis, _, 1) => !self.is_intact((MEMORY, 1, 130), 125),
+            (Format::Cmis, _, 2) => !self.is_intact((MEMORY, 2, 128), 127),
+            _ => false,
+        };
+        let lost = |part: &Part| {
+            let same =
+                |page: &&ModulePage| (page.address, page.page, page.offset) == (part.0, part.1, part.2);
+            let page = self.0.iter().find(same)?;
+            let damaged = || Unread {
+                source: named(source, page),
+                kind: UnreadKind::Malformed,
+                detail: "its checksum is wrong".into(),
+            };
+            let unread = unread(source, page, part.3.into()).or_else(|| is_damaged(part).then(damaged))?;
+            let holds_limits = matches!((format, part.1), (Format::Qsfp, 3) | (Format::Cmis, 2));
+            Some(LostPart { holds_limits, unread })
+        };
+        parts(first).iter().filter(|_| is_used).filter_map(lost).collect()
+    }
+
+    /// Whether a QSFP is optical, by the technology of its transmitter: 10 and above are copper cables, which measure nothing.
+    fn is_optical(&self) -> Option<bool> {
+        Some(self.byte(MEMORY, 0, 147)? >> 4 < 10)
+    }
+
     /// A value and its alarm limits, which are in the order high, low.
     fn measure(&self, value: Place, limits: Option<Place>, quantity: Quantity) -> Option<Measure> {
         let value = quantity.of(self.word(value)?)?;
@@ -172,6 +249,7 @@ impl Memory<'_> {
                 .flatten()
         };
         let lane = Lane {
+            number: 1,
             bias: measure(100, 16, Quantity::Bias(1)),
             tx_power: measure(102, 24, Quantity::Power),
             rx_power: measure(104, 32, Quantity::Power),
@@ -182,11 +260,12 @@ impl Memory<'_> {
             part: self.text((MEMORY, 0, 40)),
             temperature: measure(96, 0, Quantity::Temperature),
             voltage: measure(98, 8, Quantity::Voltage),
-            lanes: if lane == Lane::default() {
-                Vec::new()
-            } else {
+            lanes: if lane.is_measured() {
                 vec![lane]
+            } else {
+                Vec::new()
             },
+            unread: Vec::new(),
         })
     }
 
@@ -195,9 +274,7 @@ impl Memory<'_> {
             return None;
         }
         let is_ready = self.byte(MEMORY, 0, 2)? & 0x01 == 0;
-        // Technology of the transmitter: 10 and above are copper cables, which measure nothing.
-        let is_optical = self.byte(MEMORY, 0, 147)? >> 4 < 10;
-        let measures = is_ready && is_optical;
+        let measures = is_ready && self.is_optical()?;
         let has_tx_power = self.byte(MEMORY, 0, 220).is_some_and(|kind| kind & 0x04 != 0);
         let measure = |value, limits, quantity| {
             let limits = Some((MEMORY, 3, limits));
@@ -206,6 +283,7 @@ impl Memory<'_> {
                 .flatten()
         };
         let lane = |lane: u8| Lane {
+            number: lane + 1,
             rx_power: measure(34 + 2 * lane, 176, Quantity::Power),
             bias: measure(42 + 2 * lane, 184, Quantity::Bias(1)),
             tx_power: has_tx_power
@@ -223,6 +301,7 @@ impl Memory<'_> {
             } else {
                 Vec::new()
             },
+            unread: Vec::new(),
         })
     }
 
@@ -253,6 +332,7 @@ impl Memory<'_> {
         let lane = |lane: u8| {
             let at = |first: u8| (MEMORY, 0x11, first + 2 * lane);
             Lane {
+                number: lane + 1,
                 tx_power: supports(160, 2)
                     .then(|| measure(at(154), 176, Quantity::Power))
                     .flatten(),
@@ -280,6 +360,7 @@ impl Memory<'_> {
             } else {
                 Vec::new()
             },
+            unread: Vec::new(),
         })
     }
 }

@@ -4,12 +4,17 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn module_of(pages: &[ModulePage]) -> Option<Module> {
+    decode("test", pages)
+}
+
 fn page(address: u8, page: u8, offset: u8, length: usize) -> ModulePage {
     ModulePage {
         address,
         page,
         offset,
         data: vec![0; length],
+        errno: 0,
     }
 }
 
@@ -59,7 +64,7 @@ fn qsfp() -> Vec<ModulePage> {
 
 #[test]
 fn a_qsfp_measures_with_its_own_limits() {
-    let module = decode(&qsfp()).unwrap();
+    let module = module_of(&qsfp()).unwrap();
     assert_eq!(module.form, "QSFP28");
     assert_eq!(module.vendor.as_deref(), Some("NVIDIA"));
     assert_eq!(module.part.as_deref(), Some("MMA1B00-C100D"));
@@ -87,7 +92,7 @@ fn a_copper_cable_and_a_module_that_starts_measure_nothing() {
     let mut starts = qsfp();
     put(&mut starts[0], 2, &[0x01]);
     for pages in [copper, starts] {
-        let module = decode(&pages).unwrap();
+        let module = module_of(&pages).unwrap();
         assert!(
             module.lanes.is_empty() && module.temperature.is_none(),
             "{module:?}"
@@ -100,10 +105,10 @@ fn a_copper_cable_and_a_module_that_starts_measure_nothing() {
 fn limits_that_are_none_are_left_out() {
     let mut pages = qsfp();
     pages.pop();
-    assert_eq!(decode(&pages).unwrap().temperature.unwrap().high, None);
+    assert_eq!(module_of(&pages).unwrap().temperature.unwrap().high, None);
     let mut zeros = qsfp();
     zeros[3].data.fill(0);
-    assert_eq!(decode(&zeros).unwrap().lanes[0].rx_power.unwrap().low, None);
+    assert_eq!(module_of(&zeros).unwrap().lanes[0].rx_power.unwrap().low, None);
 }
 
 /// An OSFP of CMIS 5 with four of eight lanes in use.
@@ -132,7 +137,7 @@ fn cmis() -> Vec<ModulePage> {
 
 #[test]
 fn a_cmis_module_measures_the_lanes_in_use() {
-    let module = decode(&cmis()).unwrap();
+    let module = module_of(&cmis()).unwrap();
     assert_eq!(
         (module.form.as_str(), module.part.as_deref()),
         ("OSFP", Some("MMS4X00-NM"))
@@ -148,21 +153,21 @@ fn a_cmis_module_measures_the_lanes_in_use() {
 fn a_page_with_a_wrong_checksum_gives_no_number() {
     let mut limits = cmis();
     limits[4].data[0] ^= 1;
-    let module = decode(&limits).unwrap();
+    let module = module_of(&limits).unwrap();
     assert!(
         module.temperature.is_some_and(|found| found.high.is_none()),
         "{module:?}"
     );
     let mut advertised = cmis();
     advertised[3].data[40] ^= 1;
-    let module = decode(&advertised).unwrap();
+    let module = module_of(&advertised).unwrap();
     assert!(
         module.temperature.is_none() && module.lanes.is_empty(),
         "{module:?}"
     );
     let mut base = qsfp();
     base[1].data[20] ^= 1;
-    assert_eq!(decode(&base), None);
+    assert_eq!(module_of(&base), None);
 }
 
 fn sfp(kind: u8) -> Vec<ModulePage> {
@@ -182,13 +187,13 @@ fn sfp(kind: u8) -> Vec<ModulePage> {
 
 #[test]
 fn an_sfp_measures_if_it_is_calibrated_by_itself() {
-    let module = decode(&sfp(0x68)).unwrap();
+    let module = module_of(&sfp(0x68)).unwrap();
     assert_eq!(module.temperature.unwrap().value, 35_000);
     let light = module.lanes[0].rx_power.unwrap();
     assert_eq!((light.value, light.low), (600_000, Some(10_000)));
     // Calibrated by the reader, at another address, or without diagnostics.
     for kind in [0x58, 0x6c, 0x00] {
-        let module = decode(&sfp(kind)).unwrap();
+        let module = module_of(&sfp(kind)).unwrap();
         assert!(
             module.temperature.is_none() && module.lanes.is_empty(),
             "{kind:#x}"
@@ -198,17 +203,17 @@ fn an_sfp_measures_if_it_is_calibrated_by_itself() {
 
 #[test]
 fn what_is_no_module_is_none() {
-    assert_eq!(decode(&[]), None);
+    assert_eq!(module_of(&[]), None);
     for byte in [0x00, 0xff, 0x42] {
         let mut first = page(MEMORY, 0, 0, 64);
         first.data.fill(byte);
-        assert_eq!(decode(&[first]), None);
+        assert_eq!(module_of(&[first]), None);
     }
     // The bus reads as ones behind the first byte.
     let mut ones = cmis();
     ones[0].data[2..].fill(0xff);
     ones[0].data[1] = 0xff;
-    assert_eq!(decode(&ones), None);
+    assert_eq!(module_of(&ones), None);
 }
 
 proptest! {
@@ -228,10 +233,10 @@ proptest! {
         for (address, number, offset, length) in parts(&first.data) {
             let (data, after) = rest.split_at(rest.len().min(usize::from(*length)));
             rest = after;
-            pages.push(ModulePage { address: *address, page: *number, offset: *offset, data: data.to_vec() });
+            pages.push(ModulePage { address: *address, page: *number, offset: *offset, data: data.to_vec(), errno: 0 });
         }
         pages.truncate(pages.len() - cut.min(pages.len() - 1));
-        if let Some(module) = decode(&pages) {
+        if let Some(module) = module_of(&pages) {
             prop_assert!(module.lanes.len() <= 8);
             if let Some(temperature) = module.temperature {
                 prop_assert!((-60_000..=150_000).contains(&temperature.value));
@@ -239,4 +244,74 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_lane_has_the_number_of_the_module_and_not_of_the_port() {
+    let mut second = cmis();
+    put(&mut second[5], 128, &[0x11, 0x11, 0x44, 0x44]);
+    let numbers: Vec<_> = module_of(&second)
+        .unwrap()
+        .lanes
+        .iter()
+        .map(|lane| lane.number)
+        .collect();
+    assert_eq!(numbers, [5, 6, 7, 8]);
+    let numbers: Vec<_> = module_of(&qsfp())
+        .unwrap()
+        .lanes
+        .iter()
+        .map(|lane| lane.number)
+        .collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+}
+
+/// What is reported as unread of these pages, and whether it holds the limits.
+fn lost(pages: &[ModulePage]) -> Vec<(String, bool)> {
+    let lost = module_of(pages).unwrap().unread;
+    lost.iter()
+        .map(|part| (part.unread.to_string(), part.holds_limits))
+        .collect()
+}
+
+#[test]
+fn a_part_that_fails_is_unread_and_one_that_the_module_does_not_measure_with_is_not() {
+    const EIO: i32 = 5;
+    let fail = |mut pages: Vec<ModulePage>, which: usize, errno: i32| {
+        pages[which].data.clear();
+        pages[which].errno = errno;
+        pages
+    };
+    assert_eq!((lost(&qsfp()), lost(&cmis())), (vec![], vec![]));
+    let limits = lost(&fail(qsfp(), 3, EIO));
+    assert_eq!(limits.len(), 1);
+    let (text, holds_limits) = &limits[0];
+    assert!(
+        *holds_limits && text.starts_with("test, page 0x03 at 0x50") && text.ends_with("(EIO)"),
+        "{text}"
+    );
+    // Before Linux 6.18, mlx5 answers so.
+    let (text, _) = lost(&fail(cmis(), 5, 0)).remove(0);
+    assert!(
+        text.contains("page 0x11") && text.contains("0 of 74 bytes"),
+        "{text}"
+    );
+    for (which, page, holds_limits) in [(3, "page 0x01", false), (4, "page 0x02", true)] {
+        let mut wrong = cmis();
+        wrong[which].data[100] ^= 0x55;
+        let found = lost(&wrong);
+        assert_eq!((found.len(), found[0].1), (1, holds_limits));
+        assert!(
+            found[0].0.contains(page) && found[0].0.contains("checksum"),
+            "{found:?}"
+        );
+    }
+    let mut copper = qsfp();
+    put(&mut copper[1], 147, &[0xa0]);
+    sum(&mut copper[1], 128, 63);
+    assert_eq!(lost(&fail(copper, 3, EIO)), []);
+    // Without the upper half of the first page, nothing is known of the module.
+    let identity = fail(qsfp(), 1, EIO);
+    assert_eq!(module_of(&identity), None);
+    assert!(failure("test", &identity).unwrap().to_string().ends_with("(EIO)"));
 }

@@ -54,17 +54,47 @@ pub struct Module {
     pub voltage: Option<Measure>,
     /// The lanes in use, in order; empty for copper.
     pub lanes: Vec<Lane>,
+    /// Parts of its memory that could not be read or are damaged: what they hold is unknown, not absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<LostPart>,
+}
+
+impl Module {
+    /// Why the module's own limits are unknown; `None` if they could be read, or if it has none.
+    pub fn limits_unread(&self) -> Option<&Unread> {
+        let mut lost = self.unread.iter();
+        lost.find(|part| part.holds_limits).map(|part| &part.unread)
+    }
+}
+
+/// A part of the memory that could not be read or is damaged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostPart {
+    /// Whether it holds the limits of the module.
+    pub holds_limits: bool,
+    /// Why it is of no use.
+    pub unread: Unread,
 }
 
 /// What a module measures of a lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
+    /// Its number in the module, from 1: the lanes of a port that is one of several on a module do not begin with 1.
+    #[serde(default)]
+    pub number: u8,
     /// Received light in nanowatts; `None` if it does not measure it.
     pub rx_power: Option<Measure>,
     /// Sent light in nanowatts; `None` likewise.
     pub tx_power: Option<Measure>,
     /// The laser's bias current in microamperes; `None` likewise.
     pub bias: Option<Measure>,
+}
+
+impl Lane {
+    /// Whether anything is measured of it.
+    pub(super) fn is_measured(&self) -> bool {
+        self.rx_power.is_some() || self.tx_power.is_some() || self.bias.is_some()
+    }
 }
 
 /// A measured value with the limits beyond which the module raises an alarm.
@@ -115,14 +145,20 @@ fn module(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Mo
     pages.and_then(|pages| {
         // A module without an identifier is none.
         let is_there = pages.first().is_some_and(|first| first.data.first() != Some(&0));
-        match eeprom::decode(&pages) {
-            Some(module) => Fact::Known(module),
+        let source = format!("netlink {FAMILY} {NAME} {netdev}");
+        match eeprom::decode(&source, &pages) {
+            Some(module) => {
+                for part in &module.unread {
+                    let _: Fact<()> = scope.fail(part.unread.clone());
+                }
+                Fact::Known(module)
+            }
             None if !is_there => Fact::Absent,
-            None => scope.fail(Unread {
-                source: format!("netlink {FAMILY} {NAME} {netdev}"),
+            None => scope.fail(eeprom::failure(&source, &pages).unwrap_or(Unread {
+                source,
                 kind: UnreadKind::Malformed,
                 detail: "the memory of the module is neither SFF-8636, CMIS nor SFF-8472, or its checksum is wrong".into(),
-            }),
+            })),
         }
     })
 }
@@ -183,10 +219,19 @@ fn read(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePag
     let parts = eeprom::parts(&first.data);
     let mut pages = vec![first];
     for part in parts {
-        // Not every module has every page.
         match page(client, source, netdev, *part) {
             Ok(page) => pages.push(page),
-            Err(Failure::Errno(_)) => {}
+            // Not every driver can read every page.
+            Err(Failure::Errno(errno)) if NO_MODULE.contains(&errno) => {}
+            // The module says that it has the page. `mlx5_core` answers EIO for any failure on the bus of the module, and before Linux 6.18
+            // with fewer bytes than requested.
+            Err(Failure::Errno(errno)) => pages.push(ModulePage {
+                address: part.0,
+                page: part.1,
+                offset: part.2,
+                data: Vec::new(),
+                errno: errno.raw_os_error(),
+            }),
             Err(failure) => return Err(failure),
         }
     }
@@ -221,6 +266,7 @@ fn page(
         page,
         offset,
         data: data.into_iter().take(length.into()).collect(),
+        errno: 0,
     })
 }
 

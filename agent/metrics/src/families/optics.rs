@@ -77,20 +77,17 @@ pub(crate) fn modules(node: &Node) -> Vec<Labelled<&Module>> {
     found
 }
 
-/// Their lanes, numbered from 1.
+/// Their lanes, with the numbers that the module gives them.
 pub(crate) fn lanes(node: &Node) -> Vec<Labelled<&Lane>> {
     let mut found = Vec::new();
     for port in node.ports() {
-        for (number, lane) in (1_u8..).zip(
-            node.transceiver(port.kernel)
-                .into_iter()
-                .flat_map(|module| &module.lanes),
-        ) {
+        let module = node.transceiver(port.kernel).into_iter();
+        for lane in module.flat_map(|module| &module.lanes) {
             let (mut of_port, mut of_lane) = (itoa::Buffer::new(), itoa::Buffer::new());
             let labels = [
                 port.hca.name.as_str(),
                 of_port.format(port.number),
-                of_lane.format(number),
+                of_lane.format(lane.number),
             ];
             found.push(LANES.labelled(&labels, lane));
         }

@@ -21,7 +21,7 @@ const DARK: i64 = 1_000;
 pub static MODULE_HOT: Rule = Rule {
     id: "module-hot",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&LIMIT_UNREAD]),
     title: "A transceiver is too hot",
     explanation: "The transceiver has reached its own high-temperature alarm, or 75 °C if it reports none of 45 °C or more (75 °C is the critical \
         limit that sichek uses for ports of jobs). Bit errors rise with temperature. At its shutdown limit the module turns off its lasers and the \
@@ -35,6 +35,11 @@ pub static MODULE_HOT: Rule = Rule {
         are not used.",
     inputs: &[Writer::Hardware],
     judge: module_hot,
+};
+
+static LIMIT_UNREAD: Exception = Exception {
+    condition: "if the module has limits of its own that could not be read: they may be higher",
+    severities: Severities::INFO,
 };
 
 /// Every cable with its network device and transceiver.
@@ -60,13 +65,15 @@ fn module_hot(node: &Node, _: &Expectations) -> Vec<Draft> {
             degrees(value),
             degrees(limit)
         );
+        let limits_unread = module.limits_unread().filter(|_| high.is_none());
         let finding = Draft::new(&MODULE_HOT, subject, message)
+            .exception(limits_unread.map(|_| &LIMIT_UNREAD))
             .fill("NETDEV", netdev)
             .evidence(format!("ethtool -m {netdev}: temperature"), degrees(value));
-        let whose = if high.is_some() {
-            "high alarm of the module"
-        } else {
-            "limit, the module has no plausible one"
+        let whose = match (high, limits_unread) {
+            (Some(_), _) => "high alarm of the module".to_owned(),
+            (None, Some(unread)) => format!("limit, that of the module could not be read ({unread})"),
+            (None, None) => "limit, the module has no plausible one".to_owned(),
         };
         Some(identified(finding, module).evidence(whose, degrees(limit)))
     });
@@ -129,16 +136,14 @@ fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
         .filter(|(cable, netdev, _)| cable.port.is_active() == Some(true) && has_link(cable, netdev));
     let found = active.filter_map(|(cable, netdev, module)| {
         let unused = unused_lanes(&cable.port, module);
-        let lanes = (1..)
-            .zip(&module.lanes)
-            .filter(|(_, lane)| !(unused && is_dark(lane)));
-        let powers = lanes.flat_map(|(lane, of)| {
+        let lanes = module.lanes.iter().filter(|lane| !(unused && is_dark(lane)));
+        let powers = lanes.flat_map(|of| {
             [("receives", of.rx_power), ("sends", of.tx_power)]
-                .map(|(what, power)| Some((lane, what, power?.value, power?.low?)))
+                .map(|(what, power)| Some((of.number, what, power?.value, power?.low?)))
         });
         // 1 dB is a factor of 1.259.
         let near = |value: i64, low: i64| value.saturating_mul(1000) < low.saturating_mul(1259);
-        let mut low: Vec<(u32, _, _, _)> = powers
+        let mut low: Vec<(u8, _, _, _)> = powers
             .flatten()
             .filter(|(.., value, low)| near(*value, *low))
             .collect();
