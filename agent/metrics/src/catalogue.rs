@@ -51,6 +51,7 @@ pub fn groups(counted: &[&'static Entry]) -> Vec<Group> {
                 .chain(priorities::VIRTUAL_FUNCTIONS.entries())
                 .chain(priorities::NEIGHBOURS.entries())
                 .chain(priorities::OBJECTS.entries())
+                .chain(priorities::OPTIONAL.entries())
                 .chain(priorities::SUBSYSTEM.entries()),
         ),
         group("Port counters", counters::NOTE, counters::entries()),

@@ -142,6 +142,7 @@ fn write_view(view: &View, options: RenderOptions, sink: &mut Sink<'_>, gaps: &m
     );
     write(&priorities::NEIGHBOURS, &priorities::neighbours(node), sink);
     write(&priorities::OBJECTS, &priorities::objects(node), sink);
+    write(&priorities::OPTIONAL, &priorities::optional(node), sink);
     write(&priorities::SUBSYSTEM, &priorities::subsystem(node), sink);
     let counters = counters::collect(&ports);
     counters.write(&ports, sink, gaps);

@@ -73,6 +73,7 @@ pub fn empty(absent: bool) -> View {
         resources: fact(absent),
         of_processes: fact(absent),
         optional_counters: fact(absent),
+        optional_values: fact(absent),
     });
     node.peer_memory = fact(absent);
     node.limits = Arc::new(Limits {

@@ -62,6 +62,16 @@ pub(super) fn with_netlink(node: &mut Node, devices: u64) {
                 .map(|n| (format!("mlx5_{n}"), BTreeMap::from([("qp".to_owned(), 5)])))
                 .collect(),
         ),
+        optional_values: Fact::Known(
+            (0..devices)
+                .map(|n| {
+                    (
+                        format!("mlx5_{n}:1"),
+                        BTreeMap::from([("cc_rx_ce_pkts".to_owned(), 77)]),
+                    )
+                })
+                .collect(),
+        ),
         ..Subsystem::default()
     });
 }
@@ -93,6 +103,7 @@ fn devlink_device() -> devlink::Device {
     let reporter = |name: &str, port| devlink::Reporter {
         name: name.into(),
         port,
+        subfunction: None,
         in_error: name == "tx",
         errors: 3,
         recoveries: 2,
@@ -103,7 +114,6 @@ fn devlink_device() -> devlink::Device {
         reporters: vec![
             reporter("fw", None),
             reporter("tx", Some(1)),
-        subfunction: None,
             reporter("tx", Some(2)),
         ],
         firmware: Fact::Known(devlink::Firmware {
@@ -167,11 +177,11 @@ fn transceiver() -> transceiver::Module {
         temperature: measure(45_500, -5000, 75_000),
         voltage: measure(3_300_000, 3_000_000, 3_600_000),
         lanes: vec![Lane {
+            number: 1,
             rx_power: measure(900_000, 50_000, 4_000_000),
             tx_power: measure(1_200_000, 100_000, 4_000_000),
             bias: measure(40_000, 5000, 90_000),
         }],
+        unread: Vec::new(),
     }
 }
-            number: 1,
-        unread: Vec::new(),

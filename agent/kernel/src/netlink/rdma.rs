@@ -1,8 +1,8 @@
 //! The RDMA subsystem by netlink: whether network namespaces share devices, how many objects each device and process has, and which
 //! optional counters are on.
 //!
-//! Source: netlink of the RDMA subsystem, `RDMA_NLDEV_CMD_SYS_GET`, `_RES_GET`, `_RES_MR_GET`, `_RES_CQ_GET` and `_STAT_GET_STATUS`
-//! (`include/uapi/rdma/rdma_netlink.h`; the programs `rdma system`, `rdma resource` and `rdma statistic mode`). Reading needs no privilege.
+//! Source: netlink of the RDMA subsystem, `RDMA_NLDEV_CMD_SYS_GET`, `_RES_GET`, `_RES_MR_GET`, `_RES_CQ_GET`, `_STAT_GET_STATUS` and
+//! `_STAT_GET` (`include/uapi/rdma/rdma_netlink.h`; the programs `rdma system`, `rdma resource` and `rdma statistic mode`). Reading needs no privilege.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ use crate::{
 
 const FAMILY: &str = "rdma";
 const SYS_GET: u16 = 6;
+const STAT_GET: u16 = 17;
+const STAT_GET_STATUS: u16 = 24;
 const RES_GET: u16 = 9;
 /// Maximum number of devices, and of kinds of objects of a device.
 const MAX_DEVICES: usize = 4096;
@@ -43,6 +45,9 @@ pub struct Subsystem {
     /// before Linux 5.16.
     #[serde(default)]
     pub optional_counters: Fact<BTreeMap<String, BTreeMap<String, bool>>>,
+    /// By device and port likewise: the values of those that are on. sysfs does not have them.
+    #[serde(default)]
+    pub optional_values: Fact<BTreeMap<String, BTreeMap<String, u64>>>,
 }
 
 /// How network namespaces get RDMA devices (`rdma system show`).
@@ -71,14 +76,21 @@ impl Source for Subsystem {
             Fact::Absent => Fact::Absent,
             _ => ask(&netlink, "res-get", RES_GET, true, DEVICE),
         };
+        let counters = devices
+            .as_ref()
+            .map(|devices| optional_counters(scope, &netlink, devices));
+        let (optional_counters, optional_values) = match counters {
+            Fact::Known((counters, values)) => (Fact::Known(counters), Fact::Known(values)),
+            Fact::Absent => (Fact::Absent, Fact::Absent),
+            Fact::Unread { unread } => ((*unread).clone().into(), (*unread).into()),
+        };
         Self {
             namespaces: system
                 .and_then(only)
                 .and_then(|system| system.namespaces().into()),
             of_processes: devices.as_ref().map(|devices| of_processes(&netlink, devices)),
-            optional_counters: devices
-                .as_ref()
-                .map(|devices| optional_counters(scope, &netlink, devices)),
+            optional_counters,
+            optional_values,
             resources: devices.map(|devices| {
                 let devices = devices.into_iter().take(MAX_DEVICES);
                 devices
@@ -94,6 +106,7 @@ impl Source for Subsystem {
             resources: why.clone().into(),
             of_processes: why.clone().into(),
             optional_counters: why.clone().into(),
+            optional_values: why.clone().into(),
         }
     }
 }
@@ -200,12 +213,14 @@ fn by_process(messages: &[serde_json::Value]) -> Vec<u64> {
     counts
 }
 
-fn optional_counters(
-    scope: &Scope<'_>,
-    netlink: &Netlink<'_, '_>,
-    devices: &[Device],
-) -> BTreeMap<String, BTreeMap<String, bool>> {
-    let mut found = BTreeMap::new();
+/// By device and port: whether each counter is on, and the values of those that are.
+type Optional = (
+    BTreeMap<String, BTreeMap<String, bool>>,
+    BTreeMap<String, BTreeMap<String, u64>>,
+);
+
+fn optional_counters(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, devices: &[Device]) -> Optional {
+    let (mut found, mut values) = Optional::default();
     for device in devices.iter().take(MAX_ASKED) {
         let Some(index) = device.dev_index else { continue };
         let ports = scope.entries(&format!("{CLASS}/{}/ports", device.dev_name));
@@ -214,23 +229,33 @@ fn optional_counters(
                 continue;
             };
             let object = format!("{}:{port}", device.dev_name);
-            let status: Fact<Vec<Status>> =
-                netlink.ask("stat-get-status", &object, &NOT_SUPPORTED, || Question {
+            let ask = |name: &str, command: u16| -> Fact<Status> {
+                let answer: Fact<Vec<Status>> = netlink.ask(name, &object, &NOT_SUPPORTED, || Question {
                     family: FAMILY,
-                    call: Call::Rdma(24),
+                    call: Call::Rdma(command),
                     dump: false,
                     attributes: vec![number(DEV_INDEX, index), number(PORT_INDEX, of_device)],
                     schema: STATUS,
                 });
-            if let Fact::Known(status) = status.and_then(only) {
-                let counters = status.optional();
-                if !counters.is_empty() {
-                    found.insert(object, counters);
-                }
+                answer.and_then(only)
+            };
+            let Fact::Known(status) = ask("stat-get-status", STAT_GET_STATUS) else {
+                continue;
+            };
+            let counters = status.optional();
+            if counters.is_empty() {
+                continue;
             }
+            // The adapter's firmware answers, so it is not asked for nothing.
+            if counters.values().any(|on| *on)
+                && let Fact::Known(status) = ask("stat-get", STAT_GET)
+            {
+                values.insert(object.clone(), status.values(&counters));
+            }
+            found.insert(object, counters);
         }
     }
-    found
+    (found, values)
 }
 
 const STATUS: Schema = &[(
@@ -239,7 +264,11 @@ const STATUS: Schema = &[(
     Kind::Nest(&[(
         81,
         "entry",
-        Kind::List(&[(82, "name", Kind::Text), (95, "dynamic", Kind::Number)]),
+        Kind::List(&[
+            (82, "name", Kind::Text),
+            (83, "value", Kind::Number),
+            (95, "dynamic", Kind::Number),
+        ]),
     )]),
 )];
 
@@ -260,6 +289,7 @@ struct Counter {
     name: String,
     /// Whether it is on; only an optional one has this.
     dynamic: Option<u64>,
+    value: Option<u64>,
 }
 
 impl Status {
@@ -268,6 +298,14 @@ impl Status {
         counters
             .filter_map(|counter| Some((driver_name(&counter.name)?, counter.dynamic? != 0)))
             .take(MAX_COUNTERS)
+            .collect()
+    }
+
+    /// The values of the counters that are on.
+    fn values(self, counters: &BTreeMap<String, bool>) -> BTreeMap<String, u64> {
+        let all = self.hwcounters.entry.into_iter();
+        let all = all.filter_map(|counter| Some((driver_name(&counter.name)?, counter.value?)));
+        all.filter(|(name, _)| counters.get(name) == Some(&true))
             .collect()
     }
 }
@@ -379,6 +417,16 @@ mod tests {
             ("cc_rx_ce_pkts".to_owned(), true),
             ("cc_tx_cnp_pkts".to_owned(), false),
         ];
-        assert_eq!(status.optional(), BTreeMap::from(expected));
+        let counters = status.optional();
+        assert_eq!(counters, BTreeMap::from(expected));
+        let message = json!({"hwcounters": {"entry": [{"name": "duplicate_request", "value": 5},
+            {"name": "cc_rx_ce_pkts", "value": 77}, {"name": "cc_tx_cnp_pkts", "value": 88}]}});
+        let status: Status = serde_json::from_value(message).unwrap();
+        let expected = BTreeMap::from([("cc_rx_ce_pkts".to_owned(), 77)]);
+        assert_eq!(
+            status.values(&counters),
+            expected,
+            "the others are in sysfs, or off"
+        );
     }
 }

@@ -100,6 +100,19 @@ table! {
 }
 
 table! {
+    /// Families of each port with optional counters that are on.
+    OPTIONAL {"device", "port"}: &BTreeMap<String, u64>;
+
+    Counter "rdma_port_optional_statistic_total" [""] {"counter"}
+        "An optional counter of the driver that is on, by name (rdma statistic mode). sysfs has no file of it."
+        => samples(|counters, samples| {
+            for (name, value) in *counters {
+                samples.add([name], *value);
+            }
+        });
+}
+
+table! {
     /// Families of the RDMA subsystem.
     SUBSYSTEM {}: Namespaces;
 
@@ -151,6 +164,20 @@ pub(crate) fn objects(node: &Node) -> Vec<Labelled<&BTreeMap<String, u64>>> {
     node.hcas()
         .filter_map(|hca| Some(OBJECTS.labelled(&[&hca.name], known?.get(&hca.name)?)))
         .collect()
+}
+
+/// The optional counters of the ports of the node.
+pub(crate) fn optional(node: &Node) -> Vec<Labelled<&BTreeMap<String, u64>>> {
+    let known = node.rdma.optional_values.known();
+    let mut found = Vec::new();
+    for port in node.ports() {
+        if let Some(values) = known.and_then(|known| known.get(&port.to_string())) {
+            let mut number = itoa::Buffer::new();
+            let labels = [port.hca.name.as_str(), number.format(port.number)];
+            found.push(OPTIONAL.labelled(&labels, values));
+        }
+    }
+    found
 }
 
 /// The subsystem.
