@@ -82,7 +82,7 @@ impl State {
 }
 
 /// Why a link is down, and details of each reason (`include/uapi/linux/ethtool.h`), in the words of the program ethtool.
-const REASONS: [(&str, &[&str]); 11] = [
+const REASONS: [(&str, &[&str]); 13] = [
     (
         "Autoneg",
         &[
@@ -129,6 +129,8 @@ const REASONS: [(&str, &[&str]); 11] = [
     ("Power budget exceeded", &[]),
     ("Overheat", &[]),
     ("Module", &["CMIS module is not in ModuleReady state"]),
+    ("OTP speed violation", &[]),
+    ("BMC request down", &[]),
 ];
 
 #[cfg(test)]
@@ -157,6 +159,9 @@ mod tests {
         for (state, substate) in [(0, 0), (0, 200), (4, 1)] {
             let found = reason(json!({"ext-state": state, "ext-substate": substate})).unwrap();
             assert!(["Autoneg", "No cable"].contains(&found.as_str()), "{found}");
+        }
+        for (state, expected) in [(11, "OTP speed violation"), (12, "BMC request down")] {
+            assert_eq!(reason(json!({"ext-state": state})).as_deref(), Some(expected));
         }
         assert_eq!(
             reason(json!({"ext-state": 77})).as_deref(),

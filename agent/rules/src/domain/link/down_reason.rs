@@ -28,6 +28,14 @@ pub(super) fn remedy(reason: &str) -> Option<Remedy> {
         "Bad signal integrity" => {
             "The signal is too weak or disturbed. Clean and reseat both ends of the cable, check its bends, and exchange it; then try another switch port."
         }
+        "OTP speed violation" => {
+            "The speed is higher than the adapter is made for (its one-time programmable memory holds a limit). Set a lower speed here and on the switch \
+             port, or exchange the adapter for one of a higher speed."
+        }
+        "BMC request down" => {
+            "The management controller of the machine (BMC) holds the link down. Look in its settings and its log for the shared network port (NC-SI) and \
+             for a policy that turns ports off, and allow the link there."
+        }
         _ => return None,
     };
     Some(Remedy {
