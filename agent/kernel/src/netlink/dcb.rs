@@ -44,6 +44,10 @@ pub struct Bridging {
     pub dscp: BTreeMap<u8, u8>,
     /// Priorities of protocols and ports.
     pub applications: Vec<Application>,
+    /// What the adapter goes by when it gives a packet its priority, the first that applies first (`dcb apptrust`): `dscp`, `pcp`. Empty if
+    /// the driver does not report it, and before Linux 6.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trust: Vec<String>,
     /// Buffers for what is received; `None` if the driver does not report them.
     pub buffers: Option<Buffers>,
 }
@@ -168,6 +172,12 @@ const IEEE: Schema = &[(
                 ("buffer-size", 8, Field::Numbers(8, 4)),
             ]),
         ),
+        (
+            11,
+            "trust-table",
+            // `DCB_ATTR_IEEE_APP` and `DCB_ATTR_DCB_APP`: the order of both together counts.
+            Kind::Nest(&[(1, "selector", Kind::Each), (2, "selector", Kind::Each)]),
+        ),
     ]),
 )];
 
@@ -184,6 +194,7 @@ struct Ieee {
     pfc: Option<PfcMessage>,
     app_table: AppTable,
     buffer: Option<BufferMessage>,
+    trust_table: TrustTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -217,6 +228,12 @@ struct AppMessage {
     protocol: u16,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TrustTable {
+    selector: Vec<u64>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct BufferMessage {
@@ -228,6 +245,8 @@ impl From<Message> for Bridging {
     fn from(Message { ieee }: Message) -> Self {
         /// More entries than DSCP values and the ports of a usual application table.
         const MAX_APPLICATIONS: usize = 64;
+        /// More than there are selectors.
+        const MAX_SELECTORS: usize = 8;
         let table = ieee.app_table.app;
         let dscp = table.iter().filter(|entry| entry.selector == DSCP);
         let applications = table.iter().filter_map(AppMessage::application);
@@ -251,6 +270,13 @@ impl From<Message> for Bridging {
                 })
                 .collect(),
             applications: applications.take(MAX_APPLICATIONS).collect(),
+            trust: ieee
+                .trust_table
+                .selector
+                .into_iter()
+                .take(MAX_SELECTORS)
+                .map(trusted)
+                .collect(),
             buffers: ieee.buffer.map(|buffer| Buffers {
                 of_priority: buffer.prio2buffer,
                 bytes: buffer.buffer_size,
@@ -270,17 +296,29 @@ fn algorithm(number: u8) -> String {
     }
 }
 
+/// The name of a selector (`IEEE_8021QAZ_APP_SEL_*`, `DCB_APP_SEL_PCP`).
+fn selector(number: u64) -> Option<&'static str> {
+    Some(match number {
+        1 => "ethertype",
+        2 => "stream-port",
+        3 => "dgram-port",
+        4 => "port",
+        DSCP => "dscp",
+        255 => "pcp",
+        _ => return None,
+    })
+}
+
+fn trusted(number: u64) -> String {
+    selector(number).map_or_else(|| format!("selector {number}"), str::to_owned)
+}
+
 impl AppMessage {
     fn application(&self) -> Option<Application> {
-        let selector = match self.selector {
-            1 => "ethertype",
-            2 => "stream-port",
-            3 => "dgram-port",
-            4 => "port",
-            _ => return None,
-        };
         Some(Application {
-            selector: selector.to_owned(),
+            selector: selector(self.selector)
+                .filter(|_| (1..=4).contains(&self.selector))?
+                .to_owned(),
             protocol: self.protocol,
             priority: self.priority,
         })
@@ -303,11 +341,14 @@ mod tests {
                 {"selector": 5, "priority": 3, "protocol": 64},
                 {"selector": 3, "priority": 3, "protocol": 4791},
             ]},
+            "trust-table": {"selector": [5, 255, 77]},
         }});
         let found = Bridging::from(serde_json::from_value::<Message>(message).unwrap());
         assert_eq!(found.pfc.as_ref().unwrap().on, [3]);
         assert_eq!(found.dscp, BTreeMap::from([(26, 3)]), "a DSCP value has six bits");
         assert_eq!(found.applications[0].selector, "dgram-port");
+        assert_eq!(found.applications.len(), 1);
+        assert_eq!(found.trust, ["dscp", "pcp", "selector 77"]);
         assert_eq!(
             found.ets.unwrap().algorithms[3..],
             ["ets", "strict", "strict", "vendor", "algorithm 9"]

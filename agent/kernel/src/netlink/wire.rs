@@ -42,6 +42,8 @@ pub(super) enum Kind {
     Counts,
     /// Bytes as hexadecimal digits.
     Bytes,
+    /// A number of 1, 2, 4 or 8 bytes, repeated for each entry of a list.
+    Each,
 }
 
 /// Maximum size of a reply in bytes, of all its messages together.
@@ -305,6 +307,10 @@ impl<'a> Reply<'a> {
                     continue;
                 }
                 Kind::Bytes => digits(value).into(),
+                Kind::Each => {
+                    append(&mut found, name, unsigned(value).ok_or_else(wrong)?.into());
+                    continue;
+                }
             };
             found.insert(name.to_owned(), value);
         }

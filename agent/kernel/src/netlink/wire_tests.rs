@@ -147,6 +147,27 @@ fn entries_that_only_their_numbers_distinguish_are_a_list() {
     assert_eq!(reply.into_messages(), [json!({"ops": [{"id": 6}, {"id": 29}]})]);
 }
 
+/// The table of trusted selectors: two sorts of attributes in one order.
+#[test]
+fn numbers_of_several_attributes_are_one_list_in_their_order() {
+    const TABLE: Schema = &[(
+        11,
+        "trust-table",
+        Kind::Nest(&[(1, "selector", Kind::Each), (2, "selector", Kind::Each)]),
+    )];
+    let table = nest(11, &[small(1, 5), small(2, 255), small(1, 1)]);
+    let form = Form {
+        schema: TABLE,
+        ..FORM
+    };
+    let mut reply = Reply::new("", 7, form);
+    assert!(!reply.add(&request(vec![table]).bytes(7)).unwrap());
+    assert_eq!(
+        reply.into_messages(),
+        [json!({"trust-table": {"selector": [5, 255, 1]}})]
+    );
+}
+
 #[test]
 fn a_reply_without_end_stops_at_a_bound() {
     let mut reply = reply();
