@@ -10,8 +10,8 @@ use crate::{
     domain::{
         access, adapter_events, bond, bounce, device_node, devlink, efa, gids, gpu_aperture, gpu_driver,
         gpu_events, gpudirect, iommu, iommu_events, kernel_modules, limits, link, lost, measured, modules,
-        network, optics, pci_link, pci_path, pci_payload, pci_rate, pci_stall, pods, priorities, probe,
-        rails, rate, reading, signal, sriov, trend,
+        neighbour_table, network, optics, pci_link, pci_path, pci_payload, pci_rate, pci_stall, pods,
+        priorities, probe, rails, rate, reading, signal, sriov, trend,
     },
     draft::Draft,
 };
@@ -229,7 +229,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &network::SAME_SUBNET_ARP,
     &network::ROCE_FLOW_CONTROL,
     &priorities::PFC_UNREACHABLE,
-    &priorities::NEIGHBOUR_TABLE_FULL,
+    &neighbour_table::NEIGHBOUR_TABLE_FULL,
     &limits::MEMLOCK_LOW,
     &access::ACCESS_DENIED,
     &probe::FAILED,

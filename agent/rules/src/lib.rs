@@ -41,6 +41,7 @@ pub mod domain {
     pub mod lost;
     pub mod measured;
     pub mod modules;
+    pub mod neighbour_table;
     pub mod network;
     pub mod optics;
     pub mod pci_link;

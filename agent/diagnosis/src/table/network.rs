@@ -3,7 +3,8 @@
 use rdma_health_rules::{
     FindingCase,
     domain::{
-        adapter_events, bond, gids, link, network, optics, pods, priorities, rails, rate, signal, trend,
+        adapter_events, bond, gids, link, neighbour_table, network, optics, pods, priorities, rails, rate,
+        signal, trend,
     },
 };
 
@@ -305,7 +306,7 @@ pub(super) static NEIGHBOUR_TABLE: KnownCause = KnownCause {
     resolved, and connecting to it fails or waits. A fleet needs about the number of its nodes times the number of rails.",
     next_step: "Raise the three limits on every node: sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 \
     net.ipv4.neigh.default.gc_thresh3=65536 (net.ipv6.neigh.default.* for ndisc_cache), and keep them in /etc/sysctl.d.",
-    rules: &[&priorities::NEIGHBOUR_TABLE_FULL],
+    rules: &[&neighbour_table::NEIGHBOUR_TABLE_FULL],
     cases: &[],
     often: &[NeighbourTableFull],
     sometimes: &[],

@@ -1,11 +1,11 @@
-//! Priorities of RoCE traffic, and the neighbour tables that it needs.
+//! The priorities of RoCE traffic, and flow control on them.
+
+use std::{collections::BTreeSet, fmt};
 
 use rdma_health_node::{Node, Port, dcb::Bridging, peers::exceptions};
-use rdma_health_protocol::Gid;
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
-    remedy::sysctl,
 };
 
 /// `pfc-unreachable`.
@@ -13,36 +13,143 @@ pub static PFC_UNREACHABLE: Rule = Rule {
     id: "pfc-unreachable",
     domain: Domain::Network,
     policy: Policy::of(Severities::WARNING).except(&[&DIFFERS]),
-    title: "Priority flow control is on a priority that no DSCP leads to",
-    explanation: "The adapter sorts packets by DSCP (trust dscp), and no DSCP value maps to a priority with priority flow control. RoCE traffic \
+    title: "Priority flow control is on a priority that no RoCE traffic reaches",
+    explanation: "The adapter gives RoCE packets a priority by their DSCP, by UDP port 4791 or Ethernet type 0x8915, or a default one, and none of \
+        these leads to a priority with priority flow control. RoCE traffic \
         then travels on a priority that drops packets under congestion, whatever traffic class the job sets (NCCL_IB_TC is four times the \
-        DSCP), although flow control looks configured. The same holds for one port without flow control whose equals have it, and for the traffic \
-        class of the job that check --pid was given, if another priority has flow control.",
+        DSCP), although flow control looks configured. The same holds for one port without flow control, without the map, or with flow control on \
+        another priority than its equals, and for the traffic class of the job that check --pid was given, if another priority has flow control.",
     remedy: Remedy {
         any: "Map the DSCP of RoCE to the lossless priority, or enable flow control on the priority that it maps to, as on the switch.",
         host: "dcb app show dev NETDEV; dcb pfc show dev NETDEV; dcb app add dev NETDEV dscp-prio 26:3; dcb pfc set dev NETDEV prio-pfc all:off 3:on",
         ..Remedy::all("")
     },
-    false_alarms: "Only ACTIVE RoCE ports are judged whose driver reports both tables, with DSCP values mapped, and with flow control on some \
-        priority of this port or of most of its equals. An adapter that sorts by VLAN priority (trust pcp) maps no DSCP values.",
+    false_alarms: "Only ACTIVE RoCE ports are judged whose driver reports both tables, with such a map, and with flow control on some \
+        priority of this port or of most of its equals. If all equal ports sort by VLAN priority (trust pcp), they have no map, and are not judged.",
     inputs: &[Writer::HostRoot, Writer::Fabric, Writer::Job],
     judge: pfc_unreachable,
 };
 
 static DIFFERS: Exception = Exception {
-    condition: "if a DSCP leads to a priority with flow control, but other DSCP values than on the equal ports",
+    condition: "if RoCE reaches the same priorities with flow control as on the equal ports, but with other DSCP values",
     severities: Severities::INFO,
 };
 
-/// The DSCP values that lead to a priority with flow control; `None` if the adapter does not sort by DSCP, or does not say.
-fn lossless(bridging: &Bridging) -> Option<Vec<u8>> {
-    let on = &bridging.pfc.as_ref()?.on;
-    let values = bridging.dscp.iter().filter(|(_, priority)| on.contains(priority));
-    (!bridging.dscp.is_empty()).then(|| values.map(|(value, _)| *value).collect())
+/// What gives a RoCE packet its priority (IEEE 802.1Q, table D-9, and RFC 2474 for DSCP).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    /// A DSCP value.
+    Dscp(u8),
+    /// The UDP port of RoCE v2.
+    Port,
+    /// The Ethernet type of RoCE v1.
+    EtherType,
+    /// The default of packets that nothing else applies to.
+    Default,
 }
 
-fn has_flow_control(bridging: &Bridging) -> bool {
-    bridging.pfc.as_ref().is_some_and(|pfc| !pfc.on.is_empty())
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dscp(value) => write!(f, "DSCP {value}"),
+            Self::Port => f.write_str("UDP port 4791"),
+            Self::EtherType => f.write_str("Ethernet type 0x8915"),
+            Self::Default => f.write_str("the default"),
+        }
+    }
+}
+
+/// A way with the priority that it leads to.
+type Led = (Way, u8);
+
+/// Every way that is configured.
+fn ways(bridging: &Bridging) -> impl Iterator<Item = Led> {
+    const ROCE_V1: u16 = 0x8915;
+    const ROCE_V2: u16 = 4791;
+    let dscp = bridging
+        .dscp
+        .iter()
+        .map(|(value, priority)| (Way::Dscp(*value), *priority));
+    let others = bridging.applications.iter().filter_map(|entry| {
+        let way = match (entry.selector.as_str(), entry.protocol) {
+            ("dgram-port" | "port", ROCE_V2) => Way::Port,
+            ("ethertype", ROCE_V1) => Way::EtherType,
+            ("ethertype", 0) => Way::Default,
+            _ => return None,
+        };
+        Some((way, entry.priority))
+    });
+    dscp.chain(others)
+}
+
+/// How RoCE reaches flow control on one port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Reached {
+    /// The ways that lead to a priority with flow control.
+    lossless: BTreeSet<Led>,
+    /// The priorities with flow control.
+    on: BTreeSet<u8>,
+    /// Whether any way is configured. Otherwise the adapter sorts by VLAN priority.
+    is_sorted: bool,
+}
+
+impl Reached {
+    /// `None` if the driver does not report flow control.
+    fn new(bridging: &Bridging) -> Option<Self> {
+        let on: BTreeSet<u8> = bridging.pfc.as_ref()?.on.iter().copied().collect();
+        let is_default = |(way, _): &Led| *way == Way::Default;
+        let lossless: BTreeSet<_> = ways(bridging)
+            .filter(|(_, priority)| on.contains(priority))
+            .collect();
+        // A default that leads elsewhere is what VLAN priorities are for.
+        let is_sorted = ways(bridging).any(|way| !is_default(&way)) || !lossless.is_empty();
+        Some(Self {
+            lossless,
+            on,
+            is_sorted,
+        })
+    }
+
+    /// The same without the values of DSCP: what has to be equal for ports to treat RoCE alike.
+    fn without_values(&self) -> BTreeSet<Led> {
+        let led = self.lossless.iter().map(|(way, priority)| match way {
+            Way::Dscp(_) => (Way::Dscp(0), *priority),
+            other => (*other, *priority),
+        });
+        led.collect()
+    }
+
+    /// Whether flow control is on and no way leads to it, although some are configured.
+    fn is_missed(&self) -> bool {
+        self.is_sorted && self.lossless.is_empty() && !self.on.is_empty()
+    }
+}
+
+impl fmt::Display for Reached {
+    /// `DSCP 24 and 26 (priority 3), UDP port 4791 (priority 3)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lossless.is_empty() {
+            return f.write_str("nothing");
+        }
+        let mut parts: Vec<String> = Vec::new();
+        for priority in &self.on {
+            let led = self.lossless.iter().filter(|(_, to)| to == priority);
+            let (values, others): (Vec<_>, Vec<_>) = led
+                .map(|(way, _)| *way)
+                .partition(|way| matches!(way, Way::Dscp(_)));
+            let values: Vec<u8> = values
+                .into_iter()
+                .filter_map(|way| match way {
+                    Way::Dscp(value) => Some(value),
+                    _ => None,
+                })
+                .collect();
+            let values = (!values.is_empty()).then(|| format!("DSCP {}", numbers(&values)));
+            let words = values.into_iter().chain(others.iter().map(Way::to_string));
+            parts.extend(words.map(|words| format!("{words} (priority {priority})")));
+        }
+        f.write_str(&parts.join(", "))
+    }
 }
 
 /// The variables by which a job sets its traffic class.
@@ -57,68 +164,97 @@ fn job_dscp(node: &Node) -> Option<(u8, String)> {
     })
 }
 
+/// The priorities that packets with this DSCP can get: that of the value and those of RoCE, and the default if there is none of these. Which
+/// one counts depends on the adapter.
+fn of_job(bridging: &Bridging, dscp: u8) -> Vec<u8> {
+    let to = |wanted: &[Way]| -> Vec<u8> {
+        let led = ways(bridging).filter(|(way, _)| wanted.contains(way));
+        led.map(|(_, priority)| priority).collect()
+    };
+    let found = to(&[Way::Dscp(dscp), Way::Port, Way::EtherType]);
+    let found = if found.is_empty() {
+        to(&[Way::Default])
+    } else {
+        found
+    };
+    if found.is_empty() { vec![0] } else { found }
+}
+
 fn pfc_unreachable(node: &Node, _: &Expectations) -> Vec<Draft> {
     let settings = |port: &Port<'_>| {
         let is_judged = port.is_active() == Some(true) && port.is_ethernet() && !port.hca.is_software();
         let bridging = node.bridging(port.kernel).filter(|_| is_judged)?;
-        Some((bridging, lossless(bridging)?))
+        Some((bridging, Reached::new(bridging)?))
     };
     let job = job_dscp(node);
     let mut found: Vec<_> = node
         .ports()
         .filter_map(|port| {
-            let (bridging, values) = settings(&port)?;
-            if !has_flow_control(bridging) {
+            let (bridging, reached) = settings(&port)?;
+            if !reached.is_sorted || reached.on.is_empty() {
                 return None;
             }
-            let on = numbers(bridging.pfc.as_ref().map_or(&[], |pfc| &pfc.on));
+            let on: Vec<u8> = reached.on.iter().copied().collect();
             let subject = Subject::of_port(&port);
             let message = match &job {
-                _ if values.is_empty() => {
-                    format!("no DSCP of {subject} leads to a priority with flow control ({on})")
+                _ if reached.is_missed() => {
+                    format!("no DSCP and no other rule of {subject} leads to a priority with flow control ({})", numbers(&on))
                 }
-                Some((dscp, setting)) if !values.contains(dscp) => {
-                    let priority = bridging.dscp.get(dscp).copied().unwrap_or_default();
+                Some((dscp, setting)) => {
+                    let priorities = of_job(bridging, *dscp);
+                    if priorities.iter().any(|priority| reached.on.contains(priority)) {
+                        return None;
+                    }
                     format!(
-                        "the job sends DSCP {dscp} ({setting}), which leads to priority {priority} on {subject}; flow control is on for {on}"
+                        "the job sends DSCP {dscp} ({setting}), which leads to priority {} on {subject}; flow control is on for {}",
+                        numbers(&priorities),
+                        numbers(&on)
                     )
                 }
-                _ => return None,
+                None => return None,
             };
             Some(draft(&port, bridging, message))
         })
         .collect();
     // Finding the equal ports is costly, and most nodes have no such settings.
-    if !node.ports().any(|port| settings(&port).is_some()) {
-        return found;
+    if node
+        .ports()
+        .any(|port| settings(&port).is_some_and(|(_, reached)| reached.is_sorted))
+    {
+        found.extend(unlike_equals(node, settings));
     }
+    found
+}
+
+/// Ports that differ from most of their equals.
+fn unlike_equals<'a>(
+    node: &'a Node,
+    settings: impl Fn(&Port<'a>) -> Option<(&'a Bridging, Reached)>,
+) -> Vec<Draft> {
+    let mut found = Vec::new();
     for peers in node.peers() {
-        let usual = peers.ports.iter().filter_map(|port| Some(settings(port)?.1));
-        for usual in usual
-            .filter(|usual| !usual.is_empty())
-            .collect::<std::collections::BTreeSet<_>>()
-        {
-            let same = |port: Port<'_>| Some(settings(&port)?.1 == usual);
+        let all = peers.ports.iter().filter_map(|port| Some(settings(port)?.1));
+        let usual: BTreeSet<_> = all.filter(|reached| !reached.lossless.is_empty()).collect();
+        for usual in usual {
+            let same = |port: Port<'a>| Some(settings(&port)?.1 == usual);
             let Some(other) = exceptions(&peers.ports, same) else {
                 continue;
             };
             let differing = other.without.iter().filter_map(|port| {
-                let (bridging, values) = settings(port)?;
-                let own = if values.is_empty() {
-                    "nothing".to_owned()
+                let (bridging, own) = settings(port)?;
+                let by_vlan = if own.is_sorted || own.on.is_empty() {
+                    ""
                 } else {
-                    format!("DSCP {}", numbers(&values))
+                    " (it sorts by VLAN priority, trust pcp)"
                 };
                 let message = format!(
-                    "{} sends {own} with flow control, {} equal ports DSCP {}",
+                    "{} sends {own} with flow control{by_vlan}, {} equal ports {usual}",
                     Subject::of_port(port),
                     other.share(),
-                    numbers(&usual)
                 );
+                let exception = (own.without_values() == usual.without_values()).then_some(&DIFFERS);
                 // That flow control is on and leads nowhere is reported already.
-                let is_reported = values.is_empty() && has_flow_control(bridging);
-                let exception = (!values.is_empty()).then_some(&DIFFERS);
-                (!is_reported).then(|| draft(port, bridging, message).exception(exception))
+                (!own.is_missed()).then(|| draft(port, bridging, message).exception(exception))
             });
             found.extend(differing);
         }
@@ -133,6 +269,11 @@ fn draft(port: &Port<'_>, bridging: &Bridging, message: String) -> Draft {
         .known()
         .map_or("", |netdev| netdev.name.as_str());
     let on = bridging.pfc.as_ref().map_or(&[][..], |pfc| &pfc.on);
+    let on = if on.is_empty() {
+        "off for all priorities".to_owned()
+    } else {
+        format!("on for {}", numbers(on))
+    };
     let map: Vec<_> = bridging
         .dscp
         .iter()
@@ -142,137 +283,38 @@ fn draft(port: &Port<'_>, bridging: &Bridging, message: String) -> Draft {
         .iter()
         .map(|(value, priority)| format!("{value}:{priority}"))
         .collect();
-    let map = if map.is_empty() {
-        "all to 0".to_owned()
-    } else {
-        map.join(" ")
+    let map = match (bridging.dscp.is_empty(), map.is_empty()) {
+        (true, _) => "none".to_owned(),
+        (false, true) => "all to 0".to_owned(),
+        (false, false) => map.join(" "),
     };
-    Draft::new(&PFC_UNREACHABLE, Subject::of_port(port), message)
+    let finding = Draft::new(&PFC_UNREACHABLE, Subject::of_port(port), message)
         .fill("NETDEV", netdev)
-        .evidence(
-            format!("dcb pfc show dev {netdev}"),
-            format!("on for {}", numbers(on)),
+        .evidence(format!("dcb pfc show dev {netdev}"), on)
+        .evidence(format!("dcb app show dev {netdev}: dscp-prio"), map);
+    let others: Vec<_> = ways(bridging)
+        .filter(|(way, _)| !matches!(way, Way::Dscp(_)))
+        .map(|(way, priority)| format!("{way}: {priority}"))
+        .collect();
+    let finding = if others.is_empty() {
+        finding
+    } else {
+        finding.evidence(
+            format!("dcb app show dev {netdev}: other rules of RoCE"),
+            others.join(", "),
         )
-        .evidence(format!("dcb app show dev {netdev}: dscp-prio"), map)
+    };
+    if bridging.trust.is_empty() {
+        finding
+    } else {
+        finding.evidence(
+            format!("dcb apptrust show dev {netdev}"),
+            bridging.trust.join(" "),
+        )
+    }
 }
 
 fn numbers(all: &[u8]) -> String {
     let words: Vec<_> = all.iter().map(u8::to_string).collect();
     words.join(", ")
-}
-
-/// `neighbour-table-full`.
-pub static NEIGHBOUR_TABLE_FULL: Rule = Rule {
-    id: "neighbour-table-full",
-    domain: Domain::Network,
-    policy: Policy::of(Severities::WARNING).except(&[&OVERFLOWED]),
-    title: "The neighbour table has no room for another peer",
-    explanation: "The ARP or IPv6 neighbour table holds 90 % or more of what it may hold (gc_thresh3, 1024 by default), or has no room for the \
-        configuration's expect.fleet_nodes. An address that is not in it \
-        cannot be resolved, and new RDMA connections to it fail or wait. Each peer needs an entry on each subnet of a rail, so a fleet needs \
-        about the number of its nodes times the number of rails (OCI's guide for GPU clusters raises the limit for this reason).",
-    remedy: Remedy {
-        any: "Raise the three limits, for example: sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 \
-            net.ipv4.neigh.default.gc_thresh3=65536 (net.ipv6.neigh.default.* for ndisc_cache).",
-        host: "Write the same sysctls to /etc/sysctl.d/90-rdma-neigh.conf, so that they survive a reboot.",
-        ..Remedy::all("")
-    },
-    false_alarms: "The kernel counts the entries of all network namespaces together, as its limit does. Permanent entries count here, but not \
-        for the limit.",
-    inputs: &[Writer::HostRoot, Writer::Fabric, Writer::Process],
-    judge: neighbour_table_full,
-};
-
-static OVERFLOWED: Exception = Exception {
-    condition: "if it has room now and overflowed since boot",
-    severities: Severities::INFO,
-};
-
-/// How to raise the limits of a table on this node; `None` if too little is known about it.
-fn raise_here(node: &Node, table: &str) -> Option<String> {
-    let family = if table.starts_with("nd") { "ipv6" } else { "ipv4" };
-    let keys: Vec<_> = (1..=3)
-        .map(|n| format!("net.{family}.neigh.default.gc_thresh{n}"))
-        .collect();
-    let values = ["8192", "32768", "65536"];
-    let settings: Vec<_> = keys.iter().map(String::as_str).zip(values).collect();
-    let commands = sysctl::commands(&format!("neigh-{family}"), &settings, node.platform())?;
-    Some(format!(
-        "Raise the three limits, to at least the number of peers times the number of rails.\n{commands}"
-    ))
-}
-
-fn neighbour_table_full(node: &Node, expectations: &Expectations) -> Vec<Draft> {
-    let found = node.neighbours.tables.known().into_iter().flatten().filter_map(|(name, table)| {
-        let is_full = table.limit > 0 && table.entries.saturating_mul(10) >= table.limit.saturating_mul(9);
-        let overflows = table.overflows.unwrap_or_default();
-        if !is_full && overflows == 0 {
-            return None;
-        }
-        let message = if is_full {
-            format!("the neighbour table {name} has {} entries, at most {} (gc_thresh3)", table.entries, table.limit)
-        } else {
-            format!(
-                "the neighbour table {name} overflowed {overflows} times since boot; it has {} of {} entries now",
-                table.entries, table.limit
-            )
-        };
-        Some(
-            Draft::new(&NEIGHBOUR_TABLE_FULL, Subject::node(), message)
-                .exception((!is_full).then_some(&OVERFLOWED))
-                .written_remedy(raise_here(node, name))
-                .evidence(format!("ip ntable show name {name}: thresh3"), table.limit)
-                .evidence(format!("ip -stats ntable show name {name}: entries"), table.entries)
-                .evidence(format!("ip -stats ntable show name {name}: table_fulls"), overflows),
-        )
-    });
-    let mut found: Vec<Draft> = found.collect();
-    found.extend(overflow_logged(node));
-    if found.is_empty() {
-        found.extend(too_small(node, expectations));
-    }
-    found
-}
-
-/// A table without room for each node of the fleet on every rail.
-fn too_small(node: &Node, expectations: &Expectations) -> Option<Draft> {
-    let nodes = u64::from(expectations.fleet_nodes?);
-    let name = "arp_cache";
-    let table = node.neighbours.tables.known()?.get(name)?;
-    let rails = node.active_ports().filter(Port::is_ethernet);
-    let rails = rails.filter(|port| port.gids().is_some_and(|gids| gids.iter().any(Gid::is_routable)));
-    let rails = u64::try_from(rails.count()).unwrap_or(u64::MAX);
-    let needed = nodes.saturating_mul(rails);
-    (table.limit > 0 && table.limit < needed).then(|| {
-        let message = format!(
-            "the neighbour table {name} may hold {} entries (gc_thresh3); {nodes} nodes on {rails} RoCE ports need {needed}",
-            table.limit
-        );
-        Draft::new(&NEIGHBOUR_TABLE_FULL, Subject::node(), message)
-            .written_remedy(raise_here(node, name))
-            .evidence(format!("ip ntable show name {name}: thresh3"), table.limit)
-            .evidence("expect.fleet_nodes", nodes)
-    })
-}
-
-/// What the kernel logged of an overflow, of a table whose entries are not known.
-fn overflow_logged(node: &Node) -> Option<Draft> {
-    let line = node.kernel_lines().iter().rfind(|line| {
-        let lower = line.to_ascii_lowercase();
-        lower.starts_with("neighbo") && lower.contains("table overflow")
-    })?;
-    let name = if line.contains("ndisc") {
-        "ndisc_cache"
-    } else {
-        "arp_cache"
-    };
-    let tables = node.neighbours.tables.known();
-    if tables.is_some_and(|tables| tables.contains_key(name)) {
-        return None;
-    }
-    let message = format!("the kernel logged that the neighbour table {name} is full");
-    let finding = Draft::new(&NEIGHBOUR_TABLE_FULL, Subject::node(), message)
-        .written_remedy(raise_here(node, name))
-        .evidence("/dev/kmsg", line);
-    Some(finding)
 }
