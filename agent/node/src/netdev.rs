@@ -21,10 +21,35 @@ pub mod counters {
     pub const FEC_UNCORRECTABLE: &str = "fec_uncorrectable";
     /// Bits that forward error correction corrected.
     pub const FEC_CORRECTED_BITS: &str = "fec_corrected_bits";
-    /// Pause frames that the port sent, of any kind and priority.
-    pub const PAUSE_SENT: &str = "pause_sent";
+    /// Pause frames that the port sent: those that stop all traffic, then those of each priority. A frame of priority flow control can be
+    /// about several priorities and counts for each, so their sum means nothing.
+    pub const PAUSE_SENT: [&str; 9] = [
+        "pause_sent",
+        "pause_sent_0",
+        "pause_sent_1",
+        "pause_sent_2",
+        "pause_sent_3",
+        "pause_sent_4",
+        "pause_sent_5",
+        "pause_sent_6",
+        "pause_sent_7",
+    ];
     /// Pause frames that the port received, likewise.
-    pub const PAUSE_RECEIVED: &str = "pause_received";
+    pub const PAUSE_RECEIVED: [&str; 9] = [
+        "pause_received",
+        "pause_received_0",
+        "pause_received_1",
+        "pause_received_2",
+        "pause_received_3",
+        "pause_received_4",
+        "pause_received_5",
+        "pause_received_6",
+        "pause_received_7",
+    ];
+    /// Received frames with a wrong checksum (FCS).
+    pub const FCS_ERRORS: &str = "fcs_errors";
+    /// Received symbols with an error that remains after forward error correction.
+    pub const SYMBOL_ERRORS: &str = "physical_symbol_errors";
     /// Seconds in which the adapter waited for PCIe credits to read memory for more than 30 % of the time.
     pub const PCI_STALLED_READ: &str = "pci_stalled_read_seconds";
     /// The same to write memory.
@@ -79,17 +104,18 @@ impl Node {
         let bridging = self.dcb.netdevs.known().and_then(|all| all.get(netdev));
         let pfc = bridging.and_then(|bridging| bridging.pfc.as_ref());
         let of_driver = |name| self.statistic_of_netdev(netdev, name);
-        // One sort of pause frames is in use; a driver that counts the other one reports zeros.
-        let frames = |of_link: Option<u64>, of_priorities: Option<&Vec<u64>>| {
-            let priorities =
-                of_priorities.map(|all| all.iter().fold(0_u64, |sum, one| sum.saturating_add(*one)));
-            match (of_link, priorities) {
-                (None, None) => None,
-                (link, priorities) => Some(
-                    link.unwrap_or_default()
-                        .saturating_add(priorities.unwrap_or_default()),
-                ),
-            }
+        // Only a priority with flow control is stopped.
+        let of_priorities = |names: &[&'static str; 9], frames: Option<&Vec<u64>>| {
+            let on = pfc.map_or(&[][..], |pfc| &pfc.on);
+            let counted = (0_u8..8).zip(&names[1..]).zip(frames.into_iter().flatten());
+            let counted = counted.filter(|((priority, _), _)| on.contains(priority));
+            counted
+                .map(|((_, name), frames)| (*name, Some(*frames)))
+                .collect::<Vec<_>>()
+        };
+        let error = |name: &str| {
+            let errors = link.and_then(|link| link.errors.known());
+            errors.and_then(|errors| errors.get(name)).copied()
         };
         [
             (counters::FEC_UNCORRECTABLE, fec.and_then(|fec| fec.uncorrectable)),
@@ -97,21 +123,22 @@ impl Node {
                 counters::FEC_CORRECTED_BITS,
                 fec.and_then(|fec| fec.corrected_bits),
             ),
+            (counters::PAUSE_SENT[0], pause.and_then(|pause| pause.tx_frames)),
             (
-                counters::PAUSE_SENT,
-                frames(pause.and_then(|pause| pause.tx_frames), pfc.map(|pfc| &pfc.sent)),
+                counters::PAUSE_RECEIVED[0],
+                pause.and_then(|pause| pause.rx_frames),
             ),
-            (
-                counters::PAUSE_RECEIVED,
-                frames(
-                    pause.and_then(|pause| pause.rx_frames),
-                    pfc.map(|pfc| &pfc.received),
-                ),
-            ),
+            (counters::FCS_ERRORS, error("fcs")),
+            (counters::SYMBOL_ERRORS, error("symbol")),
             (counters::PCI_STALLED_READ, of_driver(STALLED_READ_SECONDS)),
             (counters::PCI_STALLED_WRITE, of_driver(STALLED_WRITE_SECONDS)),
         ]
         .into_iter()
+        .chain(of_priorities(&counters::PAUSE_SENT, pfc.map(|pfc| &pfc.sent)))
+        .chain(of_priorities(
+            &counters::PAUSE_RECEIVED,
+            pfc.map(|pfc| &pfc.received),
+        ))
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of samples of a series.
 pub(super) const MAX_SAMPLES: usize = 32;
-/// Maximum number of values of a sample: those of a port, and six of each member of its bond.
-pub(super) const MAX_VALUES: usize = 48;
+/// Maximum number of values of a sample: those of a port, and up to 24 of its network device and of each member of its bond.
+pub(super) const MAX_VALUES: usize = 160;
 
 /// Counters at earlier times, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -209,11 +209,11 @@ fn a_history_beyond_the_limits_is_refused() {
         ),
         (
             &|history| {
-                let values = (0..49).map(|n| (n.to_string(), n)).collect();
+                let values = (0..161).map(|n| (n.to_string(), n)).collect();
                 let past = history.functions.entry("x".into()).or_default();
                 past.samples.push(Sample { time: 0, values });
             },
-            "49 values",
+            "161 values",
         ),
     ];
     for (change, words) in cases {

@@ -1,7 +1,7 @@
 //! Rates of corrected bits and of pause frames, compared with the equal ports of the node.
 
 use rdma_health_node::{
-    Cable, Node,
+    Cable, Node, Port,
     netdev::counters::{FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_SENT},
 };
 
@@ -11,10 +11,25 @@ use crate::{
     policy::Exception,
 };
 
-/// The bit error ratio before correction that oci-hpc's health check takes as a bad signal.
-const BAD_SIGNAL: f64 = 1e-7;
-/// The bit error ratio before correction for which IEEE 802.3 specifies its strongest code, RS(544,514).
+/// Below this bit error ratio before correction, no link is reported, whatever its equals have: the weakest code that IEEE 802.3 specifies
+/// for 25 Gb/s and more corrects five hundred times as much.
+const WORTH_A_LOOK: f64 = 1e-7;
+/// The bit error ratio before correction for which IEEE 802.3 specifies RS(544,514), the code of lanes with PAM4.
 const TOO_MUCH: f64 = 2.4e-4;
+/// The same for RS(528,514), the code of lanes of 25 Gb/s with NRZ (clauses 91 and 108; 100GBASE-SR4 and 25GBASE-SR, for example).
+const TOO_MUCH_FOR_NRZ: f64 = 5e-5;
+
+/// The bit error ratio for which the code of the link of a port is specified. The kernel reports both codes as `RS`; the rate of a lane
+/// distinguishes them.
+fn too_much(port: &Port<'_>) -> f64 {
+    /// Between the rates of lanes of 25 and of 50 Gb/s.
+    const FASTEST_NRZ_LANE: u64 = 30_000_000_000;
+    let is_nrz = port.rate.known().is_some_and(|rate| {
+        let lanes = rate.lanes.map(u64::from).filter(|lanes| *lanes > 0);
+        lanes.is_some_and(|lanes| rate.bits_per_second / lanes <= FASTEST_NRZ_LANE)
+    });
+    if is_nrz { TOO_MUCH_FOR_NRZ } else { TOO_MUCH }
+}
 
 /// `bit-errors-high`.
 pub static BIT_ERRORS_HIGH: Rule = Rule {
@@ -22,15 +37,16 @@ pub static BIT_ERRORS_HIGH: Rule = Rule {
     domain: Domain::Link,
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
     title: "Forward error correction corrects many bits",
-    explanation: "The bit error ratio before correction is above 1e-7 (oci-hpc's health check calls that a bad signal) and ten times that of \
-        the equal ports of the node, or above 2.4e-4, the ratio for which IEEE 802.3 specifies RS(544,514). Packets still arrive whole, but \
+    explanation: "The bit error ratio before correction is above 1e-7 and ten times that of \
+        the equal ports of the node, or above the ratio for which IEEE 802.3 specifies the code: 2.4e-4 for RS(544,514), and 5e-5 for RS(528,514) of \
+        lanes of 25 Gb/s (25G, 50G over two lanes, 100G over four). Packets still arrive whole, but \
         the reserve of the link is used up: it is the next one to lose blocks and to flap. Cable, transceiver or connector.",
     remedy: Remedy {
         any: "Clean and reseat both ends of the cable, then exchange it, and then the transceivers.",
         host: "ethtool -I --show-fec NETDEV; ethtool -m NETDEV; mlxlink -d DEVICE -c -e",
         ..Remedy::all("")
     },
-    false_alarms: "Links of 50 Gb/s per lane and more have bit errors at all times, so below 2.4e-4 a port is compared with at least two equal \
+    false_alarms: "Links of 50 Gb/s per lane and more have bit errors at all times, so below that ratio a port is compared with at least two equal \
         ports. Silent without an earlier reading, and for drivers that do not count corrected bits.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent],
     judge: bit_errors_high,
@@ -47,8 +63,9 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
     };
     let ratios = compared(node, ratio);
     let found = ratios.into_values().filter_map(|of| {
-        let is_unusual = of.value > BAD_SIGNAL && of.usual.is_some_and(|usual| of.value > TIMES * usual);
-        if !is_unusual && of.value <= TOO_MUCH {
+        let is_unusual = of.value > WORTH_A_LOOK && of.usual.is_some_and(|usual| of.value > TIMES * usual);
+        let limit = too_much(&of.cable.port);
+        if !is_unusual && of.value <= limit {
             return None;
         }
         let subject = Subject::of_port(&of.cable.port);
@@ -56,8 +73,13 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
         let equals = of.usual.map_or(String::new(), |usual| {
             format!(", median of equal ports {usual:.1e}")
         });
+        let above = if of.value > limit {
+            format!(" (its code is specified for {limit:.1e})")
+        } else {
+            String::new()
+        };
         let message = format!(
-            "{} has a bit error ratio of {:.1e} before correction{equals}",
+            "{} has a bit error ratio of {:.1e} before correction{above}{equals}",
             of.cable, of.value
         );
         Some(
@@ -79,7 +101,8 @@ pub static PAUSE_STORM: Rule = Rule {
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&RECEIVED]),
     title: "A port stops traffic with pause frames most of the time",
     explanation: "The port sends or receives so many pause frames (IEEE 802.3x, or priority flow control) that they can stop the link more \
-        than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B). A port that sends them cannot \
+        than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B). Of priority flow control, the priority \
+        with the most frames counts. A port that sends them cannot \
         take what it receives: PCIe link, IOMMU, memory or the adapter itself is too slow or hangs. Pause spreads through the switches, \
         and jobs on other nodes become slow (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016).",
     remedy: Remedy {
@@ -107,8 +130,10 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
         (PAUSE_SENT, "sends", None),
         (PAUSE_RECEIVED, "receives", Some(&RECEIVED)),
     ];
-    let found = directions.into_iter().flat_map(|(counter, verb, exception)| {
-        let rates = compared(node, |cable| per_second(node, cable, counter));
+    let found = directions.into_iter().flat_map(|(counters, verb, exception)| {
+        let rates = compared(node, |cable| {
+            highest(node, cable, &counters).map(|(rate, _)| rate)
+        });
         rates.into_values().filter_map(move |of| {
             #[expect(clippy::cast_precision_loss)]
             let rate = of.cable.port.rate.known()?.bits_per_second as f64;
@@ -135,10 +160,18 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                     .fill("NETDEV", netdev)
                     .evidence(
                         format!("pause frames that {netdev} {verb}"),
-                        total(node, &of.cable, counter)?,
+                        total(node, &of.cable, highest(node, &of.cable, &counters)?.1)?,
                     ),
             )
         })
     });
     found.collect()
+}
+
+/// The highest rate of some counters, with its counter.
+fn highest(node: &Node, cable: &Cable<'_>, counters: &[&'static str]) -> Option<(f64, &'static str)> {
+    let rates = counters
+        .iter()
+        .filter_map(|counter| Some((per_second(node, cable, counter)?, *counter)));
+    rates.max_by(|(a, _), (b, _)| a.total_cmp(b))
 }

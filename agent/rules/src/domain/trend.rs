@@ -11,6 +11,7 @@ use crate::{
     expectations::Thresholds, policy::Exception,
 };
 
+mod damaged;
 mod totals;
 
 const HOUR: u64 = 3600;
@@ -221,6 +222,8 @@ pub static COUNTER_ERRORS: Rule = Rule {
         local_link_integrity_errors and excessive_buffer_overrun_errors (any rise; flow control or hardware), \
         fec_uncorrectable (any rise of the blocks that forward error correction gave up: cable, transceiver), \
         rx_icrc_encapsulated (any rise; packets damaged inside an adapter or switch), \
+        fcs_errors and physical_symbol_errors of an Ethernet port (frames with a wrong checksum and errors that correction left: more than one for each \
+        1e12 bits of the rate, which IEEE 802.3 allows, or a tenth of that and ten times the median of the equal ports), \
         port_xmit_discards and roce_slow_restart (congestion: PFC, ECN), local_ack_timeout_err (missing \
         acknowledgements). Packets are sent again and bandwidth drops, or connections break. The limits are in \
         expect.thresholds.",
@@ -234,7 +237,8 @@ pub static COUNTER_ERRORS: Rule = Rule {
         a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
         be three; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. An InfiniBand port is also reported \
         without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
-        queue pairs counts less. A counter that fell was reset. A counter that cannot be read is not judged.",
+        queue pairs counts less. A switch that forwards a frame before it has received all of it passes a wrong checksum on: with fcs_errors and without \
+        physical_symbol_errors, look at the ports behind the switch port, too. A counter that fell was reset. A counter that cannot be read is not judged.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: counter_errors,
 };
@@ -260,12 +264,17 @@ fn limits(thresholds: &Thresholds) -> [Limit; 10] {
 
 fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let limits = limits(&expectations.thresholds);
+    let damaged = damaged::rises(node);
     let rises = node.ports().filter_map(|port| {
         let past = node.past(&port)?;
-        let rises: Vec<_> = limits
+        let of_counters = limits
             .iter()
-            .flat_map(|limit| rises_above(node, &port, past, limit))
-            .collect();
+            .flat_map(|limit| rises_above(node, &port, past, limit));
+        let of_frames = damaged
+            .iter()
+            .filter(|(of, _)| of.is(&port))
+            .map(|(_, rise)| rise.clone());
+        let rises: Vec<_> = of_counters.chain(of_frames).collect();
         if rises.is_empty() {
             return None;
         }
@@ -285,6 +294,7 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
 }
 
 /// A counter that rose faster than its limit.
+#[derive(Debug, Clone)]
 struct Rise {
     /// `symbol_error by 200 in 60 min (limit 120)`.
     words: String,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rdma_health_kernel::recording::{Answer, Question};
-use rdma_health_node::{history::History, process::Process};
+use rdma_health_node::{history::History, infiniband::Rate, process::Process};
 use serde_json::{Value, json};
 
 use super::*;
@@ -126,6 +126,58 @@ fn flow_control_that_no_dscp_reaches_is_reported() {
     assert_eq!(of(&other, &auto(), "pfc-unreachable"), ["mlx5_2:1 info"]);
 }
 
+/// Entries of the application table: selector, protocol, priority.
+fn table(entries: &[(u8, u16, u8)]) -> Value {
+    let entry = |(selector, protocol, priority): &(u8, u16, u8)| json!({"selector": selector, "protocol": protocol, "priority": priority});
+    entries.iter().map(entry).collect()
+}
+
+#[test]
+fn flow_control_is_also_reached_by_port_by_ethernet_type_and_by_default() {
+    for roce in [(3, 4791, 3), (4, 4791, 3), (1, 0x8915, 3), (1, 0, 3)] {
+        // CNPs have a DSCP of their own.
+        let node = priorities(|_| table(&[roce, (5, 48, 6)]));
+        assert_eq!(of(&node, &auto(), "pfc-unreachable"), [""; 0], "{roce:?}");
+    }
+    for other in [(3, 4791, 5), (3, 53, 3), (1, 0x0800, 3), (1, 0, 0)] {
+        let node = priorities(|_| table(&[other, (5, 48, 6)]));
+        assert_eq!(of(&node, &auto(), "pfc-unreachable").len(), 8, "{other:?}");
+    }
+    let finding = findings(
+        &priorities(|_| table(&[(3, 4791, 5), (5, 48, 6)])),
+        &auto(),
+        "pfc-unreachable",
+    )
+    .remove(0);
+    assert_eq!(finding.evidence[2].value, "UDP port 4791: 5");
+}
+
+#[test]
+fn a_port_whose_map_is_gone_or_leads_elsewhere_than_that_of_its_equals_is_reported() {
+    let equals = [(5, 24, 3), (5, 26, 3)];
+    let without = priorities(|n| if n == 2 { json!([]) } else { table(&equals) });
+    assert_eq!(of(&without, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
+    let shown = message(&without, &auto(), "pfc-unreachable");
+    assert!(
+        shown.contains("trust pcp") && shown.ends_with("7 of 8 equal ports DSCP 24, 26 (priority 3)"),
+        "{shown}"
+    );
+    // Each port for itself is consistent.
+    let moved = |n| {
+        let (on, priority) = if n == 2 { (16, 4) } else { (8, 3) };
+        json!({"ieee": {"pfc": {"pfc-en": on}, "app-table": {"app": table(&[(5, 24, priority), (5, 26, priority)])}}})
+    };
+    let moved = answering(RAILS, &of_rails("dcb", "ieee-get", moved), |_| {});
+    assert_eq!(of(&moved, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
+    let shown = message(&moved, &auto(), "pfc-unreachable");
+    assert!(
+        shown.contains("sends DSCP 24, 26 (priority 4) with flow control"),
+        "{shown}"
+    );
+    let by_port = priorities(|n| table(&[(3, 4791, if n == 2 { 0 } else { 3 }), (5, 26, 3)]));
+    assert_eq!(of(&by_port, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
+}
+
 #[test]
 fn the_remedy_of_a_port_that_is_down_fits_the_reason_that_its_driver_gives() {
     let down = |reason: u8| {
@@ -153,6 +205,8 @@ fn the_remedy_of_a_port_that_is_down_fits_the_reason_that_its_driver_gives() {
     );
     assert!(down(9).remedy.contains("too hot"));
     assert!(!down(77).remedy.contains("too hot"));
+    assert!(down(11).remedy.contains("Set a lower speed"));
+    assert!(down(12).remedy.contains("management controller"));
 }
 
 #[test]
@@ -166,6 +220,8 @@ fn one_port_without_flow_control_among_equals_that_have_it_is_reported() {
     assert_eq!(of(&one, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
     let shown = message(&one, &auto(), "pfc-unreachable");
     assert!(shown.contains("sends nothing with flow control"), "{shown}");
+    let finding = findings(&one, &auto(), "pfc-unreachable").remove(0);
+    assert_eq!(finding.evidence[0].value, "off for all priorities");
     assert_eq!(of(&with(&|_| 0), &auto(), "pfc-unreachable"), [""; 0]);
 }
 
@@ -249,6 +305,85 @@ fn a_port_with_more_bit_errors_than_its_equals_is_reported() {
         of(&risen(fec, |_| 72_000_000_000), &auto(), "bit-errors-high").len(),
         8
     );
+}
+
+#[test]
+fn the_code_of_a_lane_of_25_gigabits_is_specified_for_fewer_errors() {
+    let fec = |_, bits: u64| ("fec-get", json!({"active": 50, "stats": {"corr-bits": [bits]}}));
+    // So many errors in a million bits of 100 Gb/s.
+    let at = |lanes: u32, errors: u64| {
+        let mut node = risen(fec, |_| errors * 100_000 * 600);
+        for n in 0..8 {
+            with_port(&mut node, &format!("mlx5_{n}"), |port| {
+                port.rate = Fact::Known(Rate {
+                    bits_per_second: 100_000_000_000,
+                    lanes: Some(lanes),
+                    speed: None,
+                });
+            });
+        }
+        of(&node, &auto(), "bit-errors-high").len()
+    };
+    // All ports have the same, so they are not compared.
+    assert_eq!([at(4, 40), at(4, 60)], [0, 8], "four lanes of NRZ");
+    assert_eq!([at(2, 60), at(2, 250)], [0, 8], "two lanes of PAM4");
+}
+
+#[test]
+fn frames_with_a_wrong_checksum_are_reported() {
+    let errors = |group: u64, number: &'static str| {
+        move |_: usize, count: u64| {
+            (
+                "stats-get",
+                json!({"grp": [{"id": group, "stat": {number: count}}]}),
+            )
+        }
+    };
+    let fcs = || errors(1, "4");
+    // 400 Gb/s may have 0.4 per second.
+    let one = |rise: u64| move |n: usize| if n == 4 { rise } else { 0 };
+    assert_eq!(of(&risen(fcs(), |_| 200), &auto(), "counter-errors"), [""; 0]);
+    assert_eq!(of(&risen(fcs(), one(20)), &auto(), "counter-errors"), [""; 0]);
+    let node = risen(fcs(), one(60));
+    assert_eq!(of(&node, &auto(), "counter-errors"), ["mlx5_4:1 warning"]);
+    let words = message(&node, &auto(), "counter-errors");
+    assert!(
+        words.ends_with("fcs_errors by 0.10 per second (limit 0.04, median of equal ports 0.00)"),
+        "{words}"
+    );
+    assert_eq!(of(&risen(fcs(), |_| 600), &auto(), "counter-errors").len(), 8);
+    let symbols = risen(errors(0, "0"), one(6000));
+    assert_eq!(of(&symbols, &auto(), "counter-errors"), ["mlx5_4:1 warning"]);
+    assert!(message(&symbols, &auto(), "counter-errors").contains("physical_symbol_errors by 10.00"));
+}
+
+#[test]
+fn a_pause_frame_of_several_priorities_counts_once() {
+    let at = |time: u64, frames: u64| {
+        let all = json!([0, 0, 0, frames, frames, 0, 0, 0]);
+        let bridging = |n| {
+            let sent = if n == 1 {
+                all.clone()
+            } else {
+                json!([0, 0, 0, 0, 0, 0, 0, 0])
+            };
+            json!({"ieee": {"pfc": {"pfc-en": 0b11000, "requests": sent}}})
+        };
+        let mut node = answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {});
+        node.facts.time = time;
+        node
+    };
+    let after = |per_second: u64| {
+        let mut history = History::default();
+        history.record(&at(BEGIN, 0), BEGIN);
+        let mut node = at(BEGIN + 600, 600 * per_second);
+        node.history = Some(Arc::new(history));
+        node
+    };
+    // At 400 Gb/s, 11 921 frames per second stop a priority all the time.
+    assert_eq!(of(&after(4000), &auto(), "pause-storm"), [""; 0]);
+    assert_eq!(of(&after(9000), &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
+    assert!(message(&after(9000), &auto(), "pause-storm").contains("sends 9000 pause frames per second"));
 }
 
 #[test]
@@ -353,6 +488,19 @@ fn heat_and_light_are_judged_by_the_limits_of_the_module() {
         ["mlx5_0:1 info"]
     );
     assert!(message(&with(qsfp(50, 0)), &auto(), "module-light-low").contains("receives no light"));
+    // The page with its limits fails: that a sound module has 78 degrees is no fault.
+    let mut failed = qsfp(78, 400);
+    failed[2] = json!({"address": 80, "page": 3, "offset": 128, "data": "", "errno": 5});
+    let node = with(failed);
+    assert_eq!(of(&node, &auto(), "module-hot"), ["mlx5_0:1 info"]);
+    let finding = findings(&node, &auto(), "module-hot").remove(0);
+    let whose = &finding.evidence.last().unwrap().source;
+    assert!(
+        whose.contains("could not be read") && whose.contains("EIO"),
+        "{whose}"
+    );
+    let unread = node.sources["transceivers"].unread[0].to_string();
+    assert!(unread.contains("page 0x03") && unread.contains("EIO"), "{unread}");
     // The cable is split, and the link uses the other lanes.
     let memory = [("ethtool", "module-eeprom-get", NETDEVS[0], qsfp(50, 0))];
     let split = answering(RAILS, &memory, |tree| {
@@ -425,12 +573,16 @@ fn a_neighbour_table_without_room_is_reported_without_netlink() {
 #[test]
 fn a_member_that_lacp_leaves_out_is_reported() {
     let bond = json!([{"ifi-index": 9, "linkinfo": {"data": {"mode": 4, "ad-info": {"aggregator": 1}}}}]);
-    let member = |name: &str, aggregator: u64| {
+    let member = |name: &str, aggregator: u64, state: u8, partner: u8| {
         json!({"ifname": name, "master": 9, "ifi-index": 1, "linkinfo": {"slave-data":
-            {"mii-status": 0, "ad-aggregator-id": aggregator}}})
+            {"mii-status": 0, "ad-aggregator-id": aggregator, "state": state, "ad-actor-oper-port-state": 61,
+            "ad-partner-oper-port-state": partner}}})
     };
-    let with = |aggregator: u64| {
-        let members = json!([member("eth8", 1), member("eth9", aggregator)]);
+    let with = |aggregator: u64, state: u8, partner: u8| {
+        let members = json!([
+            member("eth8", 1, 0, 61),
+            member("eth9", aggregator, state, partner)
+        ]);
         let link = json!([{"ifi-index": 9, "linkinfo": {"kind": "bond"}}]);
         let of_bond = |command, answer| ("rt-link", command, NETDEVS[0], answer);
         let answers = [
@@ -440,8 +592,20 @@ fn a_member_that_lacp_leaves_out_is_reported() {
         ];
         answering(RAILS, &answers, |_| {})
     };
-    assert_eq!(of(&with(1), &auto(), "bond-degraded"), [""; 0]);
-    let node = with(2);
-    assert_eq!(of(&node, &auto(), "bond-degraded"), ["mlx5_0:1 warning"]);
-    assert!(message(&node, &auto(), "bond-degraded").contains("eth9 of"));
+    assert_eq!(of(&with(1, 0, 61), &auto(), "bond-degraded"), [""; 0]);
+    for (aggregator, state, partner) in [(2, 0, 61), (1, 1, 61), (1, 0, 13)] {
+        let node = with(aggregator, state, partner);
+        assert_eq!(of(&node, &auto(), "bond-degraded"), ["mlx5_0:1 warning"]);
+        assert!(message(&node, &auto(), "bond-degraded").contains("eth9 of"));
+    }
+    let finding = findings(&with(1, 1, 13), &auto(), "bond-degraded").remove(0);
+    let shown: Vec<_> = finding
+        .evidence
+        .iter()
+        .map(|evidence| evidence.value.as_str())
+        .collect();
+    assert!(
+        shown.contains(&"backup") && shown.contains(&"13 (not collecting, distributing)"),
+        "{shown:?}"
+    );
 }

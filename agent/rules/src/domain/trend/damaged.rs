@@ -1,0 +1,64 @@
+//! Received frames and symbols with an error: what is left after forward error correction.
+
+use rdma_health_node::{
+    Node, Port,
+    netdev::counters::{FCS_ERRORS, SYMBOL_ERRORS},
+};
+
+use super::{
+    super::compared::{TIMES, compared, link_total, per_second_of_link},
+    Rise,
+};
+
+/// The bit error ratio that the physical layers of IEEE 802.3 may have above all correction. Each error damages one frame at most.
+const ALLOWED: f64 = 1e-12;
+/// With equal ports that do not have them, a tenth is reported.
+const WORTH_A_LOOK: f64 = ALLOWED / 10.0;
+
+/// The counters, and the name of each in the statistics of ethtool.
+const COUNTERS: [(&str, &str); 2] = [
+    (FCS_ERRORS, "eth-mac FrameCheckSequenceErrors"),
+    (SYMBOL_ERRORS, "eth-phy SymbolErrorDuringCarrier"),
+];
+
+/// The rises that no link within its specification has, each with its port.
+pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
+    let found = COUNTERS.into_iter().flat_map(|(counter, shown)| {
+        let rates = compared(node, |cable| {
+            let is_judged = cable.port.is_ethernet() && cable.port.is_active() == Some(true);
+            is_judged
+                .then(|| per_second_of_link(node, cable, counter))
+                .flatten()
+        });
+        let found = rates.into_values().filter_map(move |of| {
+            #[expect(clippy::cast_precision_loss, reason = "a rate in bits per second is exact")]
+            let bits = of.cable.port.rate.known()?.bits_per_second as f64;
+            let is_unusual = of.usual.is_some_and(|usual| of.value > TIMES * usual);
+            let limit = if is_unusual { WORTH_A_LOOK } else { ALLOWED } * bits;
+            if bits <= 0.0 || of.value <= limit {
+                return None;
+            }
+            let netdev = of.cable.netdev?;
+            let whose = if of.cable.is_member {
+                format!(" of {netdev}")
+            } else {
+                String::new()
+            };
+            let equals = of.usual.map_or(String::new(), |usual| {
+                format!(", median of equal ports {usual:.2}")
+            });
+            let words = format!(
+                "{counter}{whose} by {:.2} per second (limit {limit:.2}{equals})",
+                of.value
+            );
+            let rise = Rise {
+                words,
+                file: format!("ethtool -S {netdev} --all-groups: {shown}"),
+                value: link_total(node, &of.cable, counter)?,
+            };
+            Some((of.cable.port, rise))
+        });
+        found.collect::<Vec<_>>()
+    });
+    found.collect()
+}
