@@ -58,12 +58,12 @@ fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
             0 => String::new(),
             others => format!(" and {} more", count(others, "reporter")),
         };
-        let part = first
+        let subfunction = first
             .subfunction
             .as_ref()
             .map_or(String::new(), |name| format!(", {name}"));
         let message = format!(
-            "the health reporter {} of {subject} ({address}{part}) is in error{others}, expected healthy",
+            "the health reporter {} of {subject} ({address}{subfunction}) is in error{others}, expected healthy",
             first.name
         );
         // A bond has several functions.

@@ -58,7 +58,7 @@ pub static EFA_REMOTE_IMPAIRED: Rule = Rule {
 
 /// How much a counter rose in a period, above what it may.
 struct Rise {
-    rise: u64,
+    by: u64,
     seconds: u64,
     allowed: u64,
 }
@@ -71,12 +71,12 @@ fn excess(node: &Node, port: &Port<'_>, (counter, at_once, _): Limit) -> Option<
         let (rise, seconds) = past.counters.rise(counter, value, node.time, least, most)?;
         let allowed = at_once.saturating_add(REFILL.saturating_mul(seconds));
         (rise > allowed).then_some(Rise {
-            rise,
+            by: rise,
             seconds,
             allowed,
         })
     });
-    rises.max_by_key(|rise| rise.rise / rise.allowed)
+    rises.max_by_key(|rise| rise.by / rise.allowed)
 }
 
 fn efa_remote_impaired(node: &Node, _: &Expectations) -> Vec<Draft> {
@@ -99,7 +99,7 @@ fn efa_remote_impaired(node: &Node, _: &Expectations) -> Vec<Draft> {
             };
             let message = format!(
                 "{subject} counted {} times in {} that {words} ({counter}, limit {}){equals}",
-                rise.rise,
+                rise.by,
                 duration(rise.seconds),
                 rise.allowed
             );
