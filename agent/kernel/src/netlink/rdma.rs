@@ -4,6 +4,8 @@
 //! Source: netlink of the RDMA subsystem, `RDMA_NLDEV_CMD_SYS_GET`, `_RES_GET`, `_RES_MR_GET`, `_RES_CQ_GET`, `_STAT_GET_STATUS` and
 //! `_STAT_GET` (`include/uapi/rdma/rdma_netlink.h`; the programs `rdma system`, `rdma resource` and `rdma statistic mode`). Reading needs no privilege.
 
+mod optional;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -14,15 +16,12 @@ use super::{
 };
 use crate::{
     fact::{Errno, Fact, Unread},
-    infiniband::CLASS,
     root::Scope,
     source::{After, Known, Source},
 };
 
 const FAMILY: &str = "rdma";
 const SYS_GET: u16 = 6;
-const STAT_GET: u16 = 17;
-const STAT_GET_STATUS: u16 = 24;
 const RES_GET: u16 = 9;
 /// Maximum number of devices, and of kinds of objects of a device.
 const MAX_DEVICES: usize = 4096;
@@ -78,7 +77,7 @@ impl Source for Subsystem {
         };
         let counters = devices
             .as_ref()
-            .map(|devices| optional_counters(scope, &netlink, devices));
+            .map(|devices| optional::counters(scope, &netlink, devices));
         let (optional_counters, optional_values) = match counters {
             Fact::Known((counters, values)) => (Fact::Known(counters), Fact::Known(values)),
             Fact::Absent => (Fact::Absent, Fact::Absent),
@@ -131,11 +130,9 @@ fn ask<T: serde::de::DeserializeOwned>(
 const MAX_ASKED: usize = 64;
 /// A device with more objects of a kind is not asked whose they are.
 const MAX_OBJECTS: u64 = 20_000;
-/// Maximum number of processes of a device, and of its optional counters.
+/// Maximum number of processes of a device.
 const MAX_PROCESSES: usize = 64;
-const MAX_COUNTERS: usize = 256;
 const DEV_INDEX: u16 = 1;
-const PORT_INDEX: u16 = 3;
 
 /// Errors that mean absence: an older kernel, a device without such counters, or one that is being removed.
 const NOT_SUPPORTED: [Errno; 3] = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NODEV];
@@ -211,103 +208,6 @@ fn by_process(messages: &[serde_json::Value]) -> Vec<u64> {
     counts.sort_unstable_by(|a, b| b.cmp(a));
     counts.truncate(MAX_PROCESSES);
     counts
-}
-
-/// By device and port: whether each counter is on, and the values of those that are.
-type Optional = (
-    BTreeMap<String, BTreeMap<String, bool>>,
-    BTreeMap<String, BTreeMap<String, u64>>,
-);
-
-fn optional_counters(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, devices: &[Device]) -> Optional {
-    let (mut found, mut values) = Optional::default();
-    for device in devices.iter().take(MAX_ASKED) {
-        let Some(index) = device.dev_index else { continue };
-        let ports = scope.entries(&format!("{CLASS}/{}/ports", device.dev_name));
-        for port in ports.known().into_iter().flatten() {
-            let Ok(of_device) = port.parse::<u32>() else {
-                continue;
-            };
-            let object = format!("{}:{port}", device.dev_name);
-            let ask = |name: &str, command: u16| -> Fact<Status> {
-                let answer: Fact<Vec<Status>> = netlink.ask(name, &object, &NOT_SUPPORTED, || Question {
-                    family: FAMILY,
-                    call: Call::Rdma(command),
-                    dump: false,
-                    attributes: vec![number(DEV_INDEX, index), number(PORT_INDEX, of_device)],
-                    schema: STATUS,
-                });
-                answer.and_then(only)
-            };
-            let Fact::Known(status) = ask("stat-get-status", STAT_GET_STATUS) else {
-                continue;
-            };
-            let counters = status.optional();
-            if counters.is_empty() {
-                continue;
-            }
-            // The adapter's firmware answers, so it is not asked for nothing.
-            if counters.values().any(|on| *on)
-                && let Fact::Known(status) = ask("stat-get", STAT_GET)
-            {
-                values.insert(object.clone(), status.values(&counters));
-            }
-            found.insert(object, counters);
-        }
-    }
-    (found, values)
-}
-
-const STATUS: Schema = &[(
-    80,
-    "hwcounters",
-    Kind::Nest(&[(
-        81,
-        "entry",
-        Kind::List(&[
-            (82, "name", Kind::Text),
-            (83, "value", Kind::Number),
-            (95, "dynamic", Kind::Number),
-        ]),
-    )]),
-)];
-
-#[derive(Debug, Deserialize)]
-struct Status {
-    #[serde(default)]
-    hwcounters: Counters,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Counters {
-    entry: Vec<Counter>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Counter {
-    name: String,
-    /// Whether it is on; only an optional one has this.
-    dynamic: Option<u64>,
-    value: Option<u64>,
-}
-
-impl Status {
-    fn optional(self) -> BTreeMap<String, bool> {
-        let counters = self.hwcounters.entry.into_iter();
-        counters
-            .filter_map(|counter| Some((driver_name(&counter.name)?, counter.dynamic? != 0)))
-            .take(MAX_COUNTERS)
-            .collect()
-    }
-
-    /// The values of the counters that are on.
-    fn values(self, counters: &BTreeMap<String, bool>) -> BTreeMap<String, u64> {
-        let all = self.hwcounters.entry.into_iter();
-        let all = all.filter_map(|counter| Some((driver_name(&counter.name)?, counter.value?)));
-        all.filter(|(name, _)| counters.get(name) == Some(&true))
-            .collect()
-    }
 }
 
 const SYSTEM: Schema = &[(66, "netns-mode", Kind::Number)];
@@ -406,27 +306,5 @@ mod tests {
         let counts = serde_json::from_value::<Summary>(summary).unwrap().counts();
         let names: Vec<_> = counts.into_iter().collect();
         assert_eq!(names, [("qp".to_owned(), 1), (format!("{}…", "x".repeat(63)), 3)]);
-    }
-
-    #[test]
-    fn only_counters_that_can_be_switched_are_optional() {
-        let message = json!({"hwcounters": {"entry": [{"name": "duplicate_request"},
-            {"name": "cc_rx_ce_pkts", "dynamic": 1}, {"name": "cc_tx_cnp_pkts", "dynamic": 0}]}});
-        let status: Status = serde_json::from_value(message).unwrap();
-        let expected = [
-            ("cc_rx_ce_pkts".to_owned(), true),
-            ("cc_tx_cnp_pkts".to_owned(), false),
-        ];
-        let counters = status.optional();
-        assert_eq!(counters, BTreeMap::from(expected));
-        let message = json!({"hwcounters": {"entry": [{"name": "duplicate_request", "value": 5},
-            {"name": "cc_rx_ce_pkts", "value": 77}, {"name": "cc_tx_cnp_pkts", "value": 88}]}});
-        let status: Status = serde_json::from_value(message).unwrap();
-        let expected = BTreeMap::from([("cc_rx_ce_pkts".to_owned(), 77)]);
-        assert_eq!(
-            status.values(&counters),
-            expected,
-            "the others are in sysfs, or off"
-        );
     }
 }
