@@ -13,7 +13,7 @@ pub static PFC_UNREACHABLE: Rule = Rule {
     id: "pfc-unreachable",
     domain: Domain::Network,
     policy: Policy::of(Severities::WARNING).except(&[&DIFFERS]),
-    title: "Priority flow control is on a priority that no RoCE traffic reaches",
+    title: "Priority flow control is on a priority that no DSCP leads to",
     explanation: "The adapter gives RoCE packets a priority by their DSCP, by UDP port 4791 or Ethernet type 0x8915, or a default one, and none of \
         these leads to a priority with priority flow control. RoCE traffic \
         then travels on a priority that drops packets under congestion, whatever traffic class the job sets (NCCL_IB_TC is four times the \

@@ -11,6 +11,7 @@ mod bond_members;
 mod devices;
 mod devlink;
 mod drivers;
+mod flow_control;
 mod gpu_events;
 mod host;
 mod iommu;

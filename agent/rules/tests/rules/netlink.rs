@@ -1,16 +1,16 @@
-//! What netlink shows of virtual functions, priorities, rates, light and neighbours.
+//! What netlink shows of virtual functions, rates, light and neighbours.
 
 use std::collections::BTreeMap;
 
 use rdma_health_kernel::recording::{Answer, Question};
-use rdma_health_node::{history::History, infiniband::Rate, process::Process};
+use rdma_health_node::{history::History, infiniband::Rate};
 use serde_json::{Value, json};
 
 use super::*;
 
-const RAILS: &str = "h100-connectx7";
+pub(super) const RAILS: &str = "h100-connectx7";
 /// The network device of each rail.
-const NETDEVS: [&str; 8] = [
+pub(super) const NETDEVS: [&str; 8] = [
     "ens1f0np0",
     "ens2f0np0",
     "ens3f0np0",
@@ -22,7 +22,11 @@ const NETDEVS: [&str; 8] = [
 ];
 
 /// A node whose kernel answers so: family, command, object, messages.
-fn answering(fixture: &str, answers: &[(&str, &str, &str, Value)], change: impl FnOnce(&mut Tree)) -> Node {
+pub(super) fn answering(
+    fixture: &str,
+    answers: &[(&str, &str, &str, Value)],
+    change: impl FnOnce(&mut Tree),
+) -> Node {
     let mut archive = Tree::fixture(fixture).unwrap();
     change(&mut archive);
     let question = |family: &str, command: &str, object: &str| Question::Netlink {
@@ -57,7 +61,7 @@ fn answering(fixture: &str, answers: &[(&str, &str, &str, Value)], change: impl 
 }
 
 /// One answer for each rail.
-fn of_rails(
+pub(super) fn of_rails(
     family: &'static str,
     command: &'static str,
     answer: impl Fn(usize) -> Value,
@@ -98,86 +102,6 @@ fn a_physical_function_that_blocks_a_virtual_one_is_reported_with_any_driver() {
     assert_eq!(of(&judged(0, other, 1), &auto(), "vf-trust"), [""; 0]);
 }
 
-/// Flow control on priority 3, and DSCP 26 on this priority.
-fn priorities(dscp: impl Fn(usize) -> Value) -> Node {
-    let bridging = |n| json!({"ieee": {"pfc": {"pfc-en": 8}, "app-table": {"app": dscp(n)}}});
-    answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {})
-}
-
-#[test]
-fn flow_control_that_no_dscp_reaches_is_reported() {
-    let entry = |dscp: u8, priority: u8| json!([{"selector": 5, "protocol": dscp, "priority": priority}]);
-    let healthy = priorities(|_| entry(26, 3));
-    assert_eq!(of(&healthy, &auto(), "pfc-unreachable"), [""; 0]);
-    let by_vlan = priorities(|_| json!([]));
-    assert_eq!(of(&by_vlan, &auto(), "pfc-unreachable"), [""; 0]);
-    let one = priorities(|n| if n == 2 { entry(26, 4) } else { entry(26, 3) });
-    assert_eq!(of(&one, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
-    let finding = findings(&one, &auto(), "pfc-unreachable").remove(0);
-    assert!(
-        finding
-            .message
-            .ends_with("leads to a priority with flow control (3)"),
-        "{}",
-        finding.message
-    );
-    assert_eq!(finding.evidence[1].value, "26:4");
-    let other = priorities(|n| if n == 2 { entry(24, 3) } else { entry(26, 3) });
-    assert_eq!(of(&other, &auto(), "pfc-unreachable"), ["mlx5_2:1 info"]);
-}
-
-/// Entries of the application table: selector, protocol, priority.
-fn table(entries: &[(u8, u16, u8)]) -> Value {
-    let entry = |(selector, protocol, priority): &(u8, u16, u8)| json!({"selector": selector, "protocol": protocol, "priority": priority});
-    entries.iter().map(entry).collect()
-}
-
-#[test]
-fn flow_control_is_also_reached_by_port_by_ethernet_type_and_by_default() {
-    for roce in [(3, 4791, 3), (4, 4791, 3), (1, 0x8915, 3), (1, 0, 3)] {
-        // CNPs have a DSCP of their own.
-        let node = priorities(|_| table(&[roce, (5, 48, 6)]));
-        assert_eq!(of(&node, &auto(), "pfc-unreachable"), [""; 0], "{roce:?}");
-    }
-    for other in [(3, 4791, 5), (3, 53, 3), (1, 0x0800, 3), (1, 0, 0)] {
-        let node = priorities(|_| table(&[other, (5, 48, 6)]));
-        assert_eq!(of(&node, &auto(), "pfc-unreachable").len(), 8, "{other:?}");
-    }
-    let finding = findings(
-        &priorities(|_| table(&[(3, 4791, 5), (5, 48, 6)])),
-        &auto(),
-        "pfc-unreachable",
-    )
-    .remove(0);
-    assert_eq!(finding.evidence[2].value, "UDP port 4791: 5");
-}
-
-#[test]
-fn a_port_whose_map_is_gone_or_leads_elsewhere_than_that_of_its_equals_is_reported() {
-    let equals = [(5, 24, 3), (5, 26, 3)];
-    let without = priorities(|n| if n == 2 { json!([]) } else { table(&equals) });
-    assert_eq!(of(&without, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
-    let shown = message(&without, &auto(), "pfc-unreachable");
-    assert!(
-        shown.contains("trust pcp") && shown.ends_with("7 of 8 equal ports DSCP 24, 26 (priority 3)"),
-        "{shown}"
-    );
-    // Each port for itself is consistent.
-    let moved = |n| {
-        let (on, priority) = if n == 2 { (16, 4) } else { (8, 3) };
-        json!({"ieee": {"pfc": {"pfc-en": on}, "app-table": {"app": table(&[(5, 24, priority), (5, 26, priority)])}}})
-    };
-    let moved = answering(RAILS, &of_rails("dcb", "ieee-get", moved), |_| {});
-    assert_eq!(of(&moved, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
-    let shown = message(&moved, &auto(), "pfc-unreachable");
-    assert!(
-        shown.contains("sends DSCP 24, 26 (priority 4) with flow control"),
-        "{shown}"
-    );
-    let by_port = priorities(|n| table(&[(3, 4791, if n == 2 { 0 } else { 3 }), (5, 26, 3)]));
-    assert_eq!(of(&by_port, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
-}
-
 #[test]
 fn the_remedy_of_a_port_that_is_down_fits_the_reason_that_its_driver_gives() {
     let down = |reason: u8| {
@@ -209,62 +133,13 @@ fn the_remedy_of_a_port_that_is_down_fits_the_reason_that_its_driver_gives() {
     assert!(down(12).remedy.contains("management controller"));
 }
 
-#[test]
-fn one_port_without_flow_control_among_equals_that_have_it_is_reported() {
-    let with = |on: &dyn Fn(usize) -> u8| {
-        let app = json!([{"selector": 5, "protocol": 26, "priority": 3}]);
-        let bridging = |n| json!({"ieee": {"pfc": {"pfc-en": on(n)}, "app-table": {"app": app}}});
-        answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {})
-    };
-    let one = with(&|n| if n == 2 { 0 } else { 8 });
-    assert_eq!(of(&one, &auto(), "pfc-unreachable"), ["mlx5_2:1 warning"]);
-    let shown = message(&one, &auto(), "pfc-unreachable");
-    assert!(shown.contains("sends nothing with flow control"), "{shown}");
-    let finding = findings(&one, &auto(), "pfc-unreachable").remove(0);
-    assert_eq!(finding.evidence[0].value, "off for all priorities");
-    assert_eq!(of(&with(&|_| 0), &auto(), "pfc-unreachable"), [""; 0]);
-}
-
-#[test]
-fn the_traffic_class_of_the_named_job_is_compared_with_the_priorities() {
-    let mut node = priorities(|_| json!([{"selector": 5, "protocol": 26, "priority": 3}]));
-    let mut job = |class: &str| {
-        let variables = [("NCCL_IB_TC".to_owned(), class.to_owned())];
-        node.job = Some(Arc::new(Process {
-            pid: 77,
-            name: Fact::Absent,
-            memlock: Fact::Absent,
-            ipc_lock: Fact::Absent,
-            host_network: Fact::Absent,
-            netdevs: Fact::Absent,
-            addresses: Fact::Absent,
-            device_files: Fact::Absent,
-            gids: Fact::Absent,
-            environment: Fact::Known(variables.into()),
-            libraries: Fact::Absent,
-        }));
-        findings(&node, &auto(), "pfc-unreachable")
-    };
-    assert!(
-        job("106").is_empty(),
-        "DSCP 26 and two bits of congestion notification"
-    );
-    let other = job("96");
-    assert!(!other.is_empty());
-    assert!(
-        other[0]
-            .message
-            .contains("the job sends DSCP 24 (NCCL_IB_TC=96), which leads to priority 0"),
-        "{}",
-        other[0].message
-    );
-    assert!(job("no number").is_empty());
-}
-
-const BEGIN: u64 = 1_790_000_000;
+pub(super) const BEGIN: u64 = 1_790_000_000;
 
 /// The node after ten minutes in which the counters of rails rose so.
-fn risen(document: impl Fn(usize, u64) -> (&'static str, Value), rise: impl Fn(usize) -> u64) -> Node {
+pub(super) fn risen(
+    document: impl Fn(usize, u64) -> (&'static str, Value),
+    rise: impl Fn(usize) -> u64,
+) -> Node {
     let at = |time: u64, value: &dyn Fn(usize) -> u64| {
         let answers: Vec<_> = (0..NETDEVS.len())
             .map(|n| {
@@ -355,72 +230,6 @@ fn frames_with_a_wrong_checksum_are_reported() {
     let symbols = risen(errors(0, "0"), one(6000));
     assert_eq!(of(&symbols, &auto(), "counter-errors"), ["mlx5_4:1 warning"]);
     assert!(message(&symbols, &auto(), "counter-errors").contains("physical_symbol_errors by 10.00"));
-}
-
-#[test]
-fn a_pause_frame_of_several_priorities_counts_once() {
-    let at = |time: u64, frames: u64| {
-        let all = json!([0, 0, 0, frames, frames, 0, 0, 0]);
-        let bridging = |n| {
-            let sent = if n == 1 {
-                all.clone()
-            } else {
-                json!([0, 0, 0, 0, 0, 0, 0, 0])
-            };
-            json!({"ieee": {"pfc": {"pfc-en": 0b11000, "requests": sent}}})
-        };
-        let mut node = answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {});
-        node.facts.time = time;
-        node
-    };
-    let after = |per_second: u64| {
-        let mut history = History::default();
-        history.record(&at(BEGIN, 0), BEGIN);
-        let mut node = at(BEGIN + 600, 600 * per_second);
-        node.history = Some(Arc::new(history));
-        node
-    };
-    // At 400 Gb/s, 11 921 frames per second stop a priority all the time.
-    assert_eq!(of(&after(4000), &auto(), "pause-storm"), [""; 0]);
-    assert_eq!(of(&after(9000), &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
-    assert!(message(&after(9000), &auto(), "pause-storm").contains("sends 9000 pause frames per second"));
-}
-
-#[test]
-fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
-    let pause = |direction: &'static str| {
-        move |_: usize, frames: u64| {
-            (
-                "pause-get",
-                json!({"rx": 1, "tx": 1, "stats": {direction: frames}}),
-            )
-        }
-    };
-    // At 400 Gb/s, 11 921 frames per second stop a link all the time.
-    let storm = |n: usize| if n == 1 { 600 * 9000 } else { 600 * 10 };
-    let node = risen(pause("tx-frames"), storm);
-    assert_eq!(of(&node, &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
-    let message = message(&node, &auto(), "pause-storm");
-    assert!(
-        message.contains("sends 9000 pause frames per second, up to 75 % of the time"),
-        "{message}"
-    );
-    assert_eq!(
-        of(&risen(pause("rx-frames"), storm), &auto(), "pause-storm"),
-        ["mlx5_1:1 info"]
-    );
-    assert_eq!(
-        of(&risen(pause("rx-frames"), |_| 600 * 9000), &auto(), "pause-storm"),
-        [""; 0]
-    );
-    assert_eq!(
-        of(
-            &risen(pause("tx-frames"), |n| u64::try_from(n).unwrap() * 600),
-            &auto(),
-            "pause-storm"
-        ),
-        [""; 0]
-    );
 }
 
 /// The memory of a QSFP28 at this temperature, whose first lane receives this light in units of 0.1 microwatts.
