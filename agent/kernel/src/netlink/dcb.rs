@@ -44,7 +44,7 @@ pub struct Bridging {
     pub dscp: BTreeMap<u8, u8>,
     /// Priorities of protocols and ports.
     pub applications: Vec<Application>,
-    /// What the adapter goes by when it gives a packet its priority, the first that applies first (`dcb apptrust`): `dscp`, `pcp`. Empty if
+    /// What the adapter uses to give a packet its priority, the first that applies first (`dcb apptrust`): `dscp`, `pcp`. Empty if
     /// the driver does not report it, and before Linux 6.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trust: Vec<String>,

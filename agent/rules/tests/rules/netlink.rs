@@ -297,7 +297,7 @@ fn heat_and_light_are_judged_by_the_limits_of_the_module() {
         ["mlx5_0:1 info"]
     );
     assert!(message(&with(qsfp(50, 0)), &auto(), "module-light-low").contains("receives no light"));
-    // The page with its limits fails: that a sound module has 78 degrees is no fault.
+    // The page with its limits fails: 78 degrees are normal for a module with a higher limit.
     let mut failed = qsfp(78, 400);
     failed[2] = json!({"address": 80, "page": 3, "offset": 128, "data": "", "errno": 5});
     let node = with(failed);
