@@ -148,6 +148,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("devices.rs"),
         include_str!("devlink.rs"),
         include_str!("drivers.rs"),
+        include_str!("flow_control.rs"),
         include_str!("gpu_events.rs"),
         include_str!("host.rs"),
         include_str!("iommu.rs"),
