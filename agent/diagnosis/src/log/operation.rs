@@ -2,16 +2,16 @@
 
 mod meaning;
 mod object;
+mod place;
+mod undo;
 mod vendor;
 
 use std::sync::LazyLock;
 
 pub(crate) use self::meaning::failed_operations;
+use self::place::{is_longer, is_place, is_source};
 pub(super) use self::vendor::special;
-use super::{
-    line::is_word,
-    phrases::{Occurrence, Phrases},
-};
+use super::phrases::{Occurrence, Phrases};
 
 /// What a program tried to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,9 @@ const PHRASES: &[(&str, Operation)] = {
         ("qp to err", Harmless),
         ("qp->err", Harmless),
         ("qp to reset", Harmless),
+        // Over which port of a bond, or by which path of the network, a queue pair sends: it sends in any case.
+        ("modify_qp_lag_port", Harmless),
+        ("modify_qp_udp_sport", Harmless),
         ("close device", Harmless),
         ("set_rnr_timer", Harmless),
         ("post_send", Post),
@@ -133,7 +136,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("allocating mr", Register),
         ("create mr", Register),
         ("alloc_mr", Register),
-        ("memory region", Register),
+        ("memory region failed", Register),
+        ("memory region error", Register),
         ("cxil_map", Register),
         ("lock pages", Register),
         ("pin pages", Register),
@@ -144,7 +148,10 @@ const PHRASES: &[(&str, Operation)] = {
         ("register local buffer", Register),
         ("memoryregion failed", Register),
         ("registerrdma", Register),
-        ("fi_mr_", Register),
+        ("fi_mr_reg", Register),
+        ("fi_mr_bind", Register),
+        ("fi_mr_enable", Register),
+        ("fi_mr_refresh", Register),
         // libfabric binds a region to an endpoint and enables it, where a provider asks for it.
         ("bind mr", Register),
         ("binding mr", Register),
@@ -198,13 +205,14 @@ const PHRASES: &[(&str, Operation)] = {
         ("create_dct", Create),
         ("create_comp_channel", Create),
         ("create comp channel", Create),
-        ("completion channel", Create),
+        ("completion channel failed", Create),
         ("resize completion queue", Create),
         ("resize_cq", Create),
         ("adjust_cq", Create),
         ("alloc_pd", Create),
         ("alloc_td", Create),
         ("devx_obj_create", Create),
+        ("devx_create_event_channel", Create),
         ("devx_umem_reg", Create),
         ("create a queue pair", Create),
         ("create queue pair", Create),
@@ -259,8 +267,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("creating new endpoint", Create),
         // rdma_cm.
         ("rdma_create_event_channel", CmOpen),
-        ("event channel", CmOpen),
-        ("event_channel", CmOpen),
+        ("event channel failed", CmOpen),
         ("infiniband/rdma_cm", CmOpen),
         ("rdma_resolve_addr", CmAddress),
         ("rdma_bind_addr", CmAddress),
@@ -362,52 +369,32 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
                 || [" with", " default"]
                     .iter()
                     .any(|word| lower[..found.start].trim_end().ends_with(word)));
-        !(is_prefix && before.is_some_and(u8::is_ascii_alphanumeric) || is_value)
+        !(is_prefix && before.is_some_and(u8::is_ascii_alphanumeric)
+            || is_value
+            || PHRASES
+                .get(found.index)
+                .is_some_and(|(phrase, _)| is_longer(phrase, &lower[found.end..]))
+            || is_source(lower, *found))
     };
     let found = OPERATIONS
         .find(lower)
         .filter(is_name)
         .min_by_key(|found| (is_place(lower, *found), found.index, found.start));
-    let named = found.and_then(|found| Some((PHRASES.get(found.index)?.1, found.start)));
-    match named {
+    let named = found.and_then(|found| {
+        let is_undone = undo::is_undone(lower, found.start, found.end);
+        let operation = PHRASES.get(found.index)?.1;
+        Some((
+            if is_undone { Operation::Harmless } else { operation },
+            found.start,
+        ))
+    });
+    let named = match named {
         // The beginning of a name says less than the words of the rest.
         None | Some((Operation::Call, _)) => object::find(lower).or(named),
         named => named,
-    }
-}
-
-/// Whether the words are the name of the function or file in which the program wrote the line, which is not what failed:
-/// `vrb_create_ep():239<warn> rdma_resolve_addr failed`, `nvme_rdma.c: 690:nvme_rdma_resolve_addr: *ERROR*`.
-fn is_place(lower: &str, found: Occurrence) -> bool {
-    let bytes = lower.as_bytes();
-    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let end = bytes[found.end..]
-        .iter()
-        .position(|byte| !is_word(*byte))
-        .map_or(bytes.len(), |length| found.end + length);
-    let rest = &lower[end..];
-    let has_line = rest.starts_with("():") && is_digit(end + 3) || rest.starts_with(':') && is_digit(end + 1);
-    let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".py", ".rs", ".go"]
-        .iter()
-        .any(|suffix| {
-            rest.strip_prefix(suffix)
-                .is_some_and(|rest| rest.bytes().next().is_none_or(|byte| !is_word(byte)))
-        });
-    let begin = bytes[..found.start]
-        .iter()
-        .rposition(|byte| !is_word(*byte))
-        .map_or(0, |at| at + 1);
-    let follows_line = || {
-        let before = lower[..begin].trim_end();
-        let before = before
-            .strip_suffix(':')
-            .map(|before| before.trim_end_matches(|c: char| c.is_ascii_digit()));
-        before.is_some_and(|before| {
-            let file = before.trim_end().strip_suffix(':').unwrap_or_default();
-            [".c", ".cc", ".cpp", ".cu", ".h"]
-                .iter()
-                .any(|suffix| file.ends_with(suffix))
-        })
     };
-    has_line || is_file || follows_line()
+    named.map(|(operation, at)| {
+        let ends = operation == Operation::Connect && undo::ends_queue(lower);
+        (if ends { Operation::Harmless } else { operation }, at)
+    })
 }

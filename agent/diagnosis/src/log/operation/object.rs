@@ -1,244 +1,10 @@
 //! Operations by their grammar: a verb next to an object of verbs or of the connection manager, whatever the program calls them in full:
 //! `Failed to allocate the protection domain`, `creating completion queue`, `QP modify failed`, `RdmaCompletionQueue initialization`.
 
+mod words;
+
+use self::words::{BETWEEN, OBJECTS, Object, VERBS, Verb};
 use super::Operation;
-
-/// What a verb does to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
-    Create,
-    Modify,
-    Register,
-    Open,
-    Resolve,
-    Post,
-    Remove,
-    /// Ask for one that is there.
-    Query,
-}
-
-/// What an operation acts on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Object {
-    /// A queue, or what a queue needs.
-    Queue,
-    QueuePair,
-    Memory,
-    Device,
-    /// An address of `rdma_cm`.
-    Address,
-    /// What `rdma_cm` reports events through.
-    EventChannel,
-    Request,
-    Gid,
-}
-
-/// Words in lower case by what they do.
-const VERBS: &[(Verb, &[&str])] = &[
-    (
-        Verb::Create,
-        &[
-            "create",
-            "creating",
-            "creation",
-            "alloc",
-            "allocate",
-            "allocating",
-            "allocation",
-            "init",
-            "initialize",
-            "initializing",
-            "initialization",
-            "initialise",
-            "initialising",
-            "initialisation",
-            // As brpc writes it.
-            "intialize",
-        ],
-    ),
-    (
-        Verb::Modify,
-        &[
-            "modify",
-            "modifying",
-            "modification",
-            "transition",
-            "transitioning",
-        ],
-    ),
-    (
-        Verb::Register,
-        &["register", "registering", "registration", "reg", "pin", "pinning"],
-    ),
-    (Verb::Open, &["open", "opening"]),
-    (
-        Verb::Resolve,
-        &["resolve", "resolving", "resolution", "bind", "binding"],
-    ),
-    (Verb::Post, &["post", "posting"]),
-    (
-        Verb::Remove,
-        &[
-            "destroy",
-            "destroying",
-            "dealloc",
-            "deallocate",
-            "deallocating",
-            "free",
-            "freeing",
-            "release",
-        ],
-    ),
-    (
-        Verb::Query,
-        &[
-            "query",
-            "querying",
-            "get",
-            "getting",
-            "read",
-            "reading",
-            "detect",
-            "detecting",
-            "select",
-            "selecting",
-            "obtain",
-            "retrieve",
-            "determine",
-        ],
-    ),
-];
-
-/// The words of an object, in lower case. Longer ones come first.
-const OBJECTS: &[(Object, &[&str])] = {
-    use Object::{Address, Device, EventChannel, Gid, Memory, Queue, QueuePair, Request};
-    &[
-        (EventChannel, &["rdma", "event", "channel"]),
-        (EventChannel, &["cm", "event", "channel"]),
-        (EventChannel, &["event", "channel"]),
-        (Queue, &["shared", "receive", "queue"]),
-        (Queue, &["completion", "queue"]),
-        (Queue, &["completion", "channel"]),
-        (Queue, &["comp", "channel"]),
-        (Queue, &["protection", "domain"]),
-        (Queue, &["cq"]),
-        (Queue, &["cqs"]),
-        (Queue, &["pd"]),
-        (Queue, &["srq"]),
-        (Queue, &["srqs"]),
-        (Queue, &["xrcd"]),
-        (QueuePair, &["queue", "pair"]),
-        (QueuePair, &["queue", "pairs"]),
-        (QueuePair, &["qp"]),
-        (QueuePair, &["qps"]),
-        (Memory, &["memory", "region"]),
-        (Memory, &["memory", "regions"]),
-        (Memory, &["memory"]),
-        (Memory, &["mem"]),
-        (Memory, &["mr"]),
-        (Memory, &["mrs"]),
-        (Memory, &["buffer"]),
-        (Memory, &["buffers"]),
-        (Memory, &["buf"]),
-        (Memory, &["bufs"]),
-        // The memory of a virtual machine, in QEMU's words.
-        (Memory, &["ram", "block"]),
-        (Memory, &["ram", "blocks"]),
-        (Device, &["verbs", "context"]),
-        (Device, &["device", "context"]),
-        (Device, &["rdma", "context"]),
-        (Device, &["ib", "context"]),
-        (Device, &["rdma", "device"]),
-        (Device, &["ib", "device"]),
-        (Device, &["infiniband", "device"]),
-        (Device, &["verbs", "device"]),
-        (Device, &["hca"]),
-        (Address, &["rdma", "address"]),
-        (Address, &["rdma", "addr"]),
-        (Address, &["cm", "address"]),
-        (Address, &["cm", "id"]),
-        (Request, &["work", "request"]),
-        (Request, &["work", "requests"]),
-        (Request, &["wr"]),
-        (Request, &["wrs"]),
-        (Request, &["wqe"]),
-        (Gid, &["gid"]),
-        (Gid, &["gids"]),
-    ]
-};
-
-/// Words that may stand between a verb and its object.
-const BETWEEN: &[&str] = &[
-    "a",
-    "an",
-    "the",
-    "required",
-    "needed",
-    "necessary",
-    "all",
-    "large",
-    "internal",
-    "temporary",
-    "new",
-    "of",
-    "for",
-    "any",
-    "rdma",
-    "ib",
-    "ibv",
-    "verbs",
-    "infiniband",
-    "roce",
-    "efa",
-    "local",
-    "remote",
-    "host",
-    "source",
-    "dest",
-    "gpu",
-    "device",
-    "cuda",
-    "dma",
-    "user",
-    "send",
-    "recv",
-    "receive",
-    "rc",
-    "ud",
-    "uc",
-    "dc",
-    "xrc",
-    "srd",
-    "devx",
-    "shared",
-    "extended",
-    "exp",
-    "control",
-    "data",
-    "rx",
-    "tx",
-    "hw",
-    "shadow",
-    "dummy",
-    "internal",
-    "notification",
-    "ack",
-    "ctrl",
-    "credit",
-    "umr",
-    "tm",
-    "doca",
-    "cq",
-    "wq",
-    "dbr",
-    "doorbell",
-    "atomic",
-    "valid",
-    "suitable",
-    "usable",
-    "specified",
-    "best",
-];
 
 /// The most words between a verb and its object.
 const WITHIN: usize = 3;
@@ -253,6 +19,9 @@ pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
         let (object, length) = object(&words[place..])
             .or_else(|| Some((joined(word)?, 1)))
             .or_else(|| Some((of_libfabric(word, lower)?, 1)))?;
+        if is_part_of_name(object, &words[place + length..]) {
+            return None;
+        }
         let before = (0..=WITHIN)
             .map_while(|distance| words.get(place.checked_sub(distance + 1)?))
             .scan(false, |is_over, (word, at)| {
@@ -270,6 +39,47 @@ pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
         let (verb, at) = before.or(after).or_else(within)?;
         Some((meaning(verb, object)?, at))
     })
+}
+
+/// Whether the words behind an object make it a part of the name of another one, which comes last: `failed to create HCA copy CQ`, `failed to
+/// allocate QP array memory`.
+fn is_part_of_name(first: Object, rest: &[(&str, usize)]) -> bool {
+    /// The most words of a name between its first object and its last.
+    const BETWEEN_PARTS: usize = 1;
+    /// What ends a name.
+    const ENDS: [&str; 25] = [
+        "",
+        "for",
+        "of",
+        "on",
+        "in",
+        "to",
+        "with",
+        "from",
+        "by",
+        "and",
+        "or",
+        "at",
+        "is",
+        "failed",
+        "error",
+        "failure",
+        "fail",
+        "fails",
+        "attributes",
+        "attr",
+        "before",
+        "after",
+        "during",
+        "while",
+        "when",
+    ];
+    (0..=BETWEEN_PARTS)
+        .map_while(|at| {
+            let (word, _) = rest.get(at)?;
+            (!ENDS.contains(word) && verb(word).is_none()).then_some(at)
+        })
+        .any(|at| object(&rest[at..]).is_some_and(|(last, _)| last != first))
 }
 
 /// The words of a text, each with its place. Those that an underscore joins are separate words; between clauses there is an empty one.
@@ -349,13 +159,23 @@ fn meaning(verb: Verb, object: Object) -> Option<Operation> {
     Some(match (verb, object) {
         (Verb::Create | Verb::Open, Object::Queue | Object::QueuePair) => Operation::Create,
         (Verb::Modify, Object::QueuePair) => Operation::Connect,
-        (Verb::Register, Object::Memory) => Operation::Register,
+        (Verb::Register, Object::Memory | Object::Region) | (Verb::Create, Object::Region) => {
+            Operation::Register
+        }
         (Verb::Open | Verb::Create, Object::Device) => Operation::Open,
         (Verb::Create | Verb::Open, Object::EventChannel) => Operation::CmOpen,
         (Verb::Resolve, Object::Address) => Operation::CmAddress,
         (Verb::Post, Object::Request) => Operation::Post,
         (Verb::Query, Object::Gid) => Operation::Gid,
-        (Verb::Remove, Object::Queue | Object::QueuePair) => Operation::Harmless,
+        (
+            Verb::Remove,
+            Object::Queue
+            | Object::QueuePair
+            | Object::Region
+            | Object::Device
+            | Object::Address
+            | Object::EventChannel,
+        ) => Operation::Harmless,
         _ => return None,
     })
 }

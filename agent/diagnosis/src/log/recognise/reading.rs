@@ -168,8 +168,11 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         return Some(Reading::of(kind, 0));
     }
     match *called {
+        Some((Operation::Harmless, _)) => None,
         Some((operation, at)) if !of_driver => failed_call(lower, operation, at, number),
         Some((Operation::Create, at)) => not_created(line, at),
+        // A name that another device has: the kernel opens no files for a process here.
+        _ if number == Some(Errno::ENFILE) && is_of_kernel(line.text) => unknown(lower, None),
         _ => unknown(lower, number),
     }
 }
@@ -202,6 +205,16 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
         || lower.contains("warn call to ibv_");
     if kind == SymptomKind::CreateUnexplained && plain {
         kind = SymptomKind::CreateFailed;
+    }
+    // The driver does not know what the program asks for: `Unsupported comp_mask for create_cq`.
+    let is_unknown = ["unsupported", "not supported"]
+        .iter()
+        .any(|words| lower.contains(words));
+    if matches!(kind, SymptomKind::CreateUnexplained | SymptomKind::CreateFailed)
+        && number.is_none()
+        && is_unknown
+    {
+        kind = SymptomKind::CreateRefused;
     }
     if kind == SymptomKind::Unrecognised {
         return Some(Reading {
