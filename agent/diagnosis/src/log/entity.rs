@@ -121,7 +121,7 @@ fn function(text: &str) -> Option<String> {
 /// The transition of a queue pair that a line in lower case names: NCCL's `curr state RESET, next state INIT`, `to RTR`, the commands
 /// of mlx5.
 fn transition(lower: &str) -> Option<Transition> {
-    const WORDS: [(&str, Transition); 20] = [
+    const WORDS: [(&str, Transition); 27] = [
         ("next state init", Transition::Init),
         ("next state rtr", Transition::Rtr),
         ("next state rts", Transition::Rts),
@@ -142,6 +142,14 @@ fn transition(lower: &str) -> Option<Transition> {
         ("to ibv_qps_rts", Transition::Rts),
         ("(rtr)", Transition::Rtr),
         ("(rts)", Transition::Rts),
+        // The state as an argument, and behind the call.
+        ("(ibv_qps_init)", Transition::Init),
+        ("(ibv_qps_rtr)", Transition::Rtr),
+        ("(ibv_qps_rts)", Transition::Rts),
+        ("modify_qp init", Transition::Init),
+        ("modify_qp rtr", Transition::Rtr),
+        ("modify_qp rts", Transition::Rts),
+        ("(init)", Transition::Init),
     ];
     let is_of_queue = ["qp", "queue pair", "2rtr", "2rts", "2init"]
         .iter()

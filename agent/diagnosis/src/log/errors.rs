@@ -116,12 +116,20 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
     // At the same place, the longer text comes first in the table.
     let text = FOUND
         .first_in_text(&line.lower)
+        .filter(|found| !is_of_program(&line.lower[found.end..]))
         .and_then(|found| TEXTS.get(found.index));
     text.map(|(_, errno)| *errno)
         .or_else(|| symbol(line.text))
         .or_else(|| labelled(&line.lower))
         .or_else(|| twos_complement(&line.lower))
         .or_else(|| untranslated(&line.lower))
+}
+
+/// Whether the words of an error are those of the program itself, which had no memory of its own for something: `Cannot allocate memory for UCP
+/// listener`. A pool of buffers is registered with the adapter.
+fn is_of_program(rest: &str) -> bool {
+    rest.strip_prefix(" for ")
+        .is_some_and(|what| !["pool", "buffer"].iter().any(|word| what.contains(word)))
 }
 
 /// Whether a line in lower case has nothing but the text of an error, as a list of causes has: `0: Cannot allocate memory (os error 12)`.

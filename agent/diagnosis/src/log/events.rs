@@ -128,6 +128,12 @@ fn kernel_event(lower: &str) -> Option<(&'static str, &str)> {
     })
 }
 
+/// Whether a line in lower case names an event of `rdma_cm` with its number and status, as no other connection does: `nvme nvme1: unreachable
+/// (7): status -110 id 00000000ab12cd34`.
+pub(super) fn is_of_cm(lower: &str) -> bool {
+    kernel_event(lower).is_some_and(|(_, rest)| rest.starts_with(": status"))
+}
+
 /// The event that a line of the kernel names by its number only (`enum rdma_cm_event_type`), as older clients and targets of storage do:
 /// `iser_cma_handler: event 6 status -110 conn …`.
 fn numbered_event(lower: &str) -> Option<(Event, &str)> {

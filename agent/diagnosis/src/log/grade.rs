@@ -10,6 +10,7 @@ mod words;
 
 use super::{
     codes,
+    events::is_of_cm,
     line::{Lower, is_word},
     operation::operation,
     phrases::Occurrence,
@@ -140,6 +141,7 @@ fn is_about_rdma(lower: &str) -> bool {
         || LISTS.topics.find(lower).any(is_topic)
         || lower.split([' ', ':', '[']).any(is_ipoib)
         || is_of_completion(lower)
+        || is_of_cm(lower)
 }
 
 /// Whether a word is an interface of IP over InfiniBand by its usual name: `ib0`, or by its place: `ibp20s0`, `ibs3`.

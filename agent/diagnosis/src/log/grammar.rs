@@ -366,7 +366,13 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
     ];
     // UCX's transport over CUDA's handles of memory stays within the node or its NVLink domain.
     let is_of_node = lower.contains("cuda_ipc_") && lower.contains("cumem");
-    if is_of_node || GPU.iter().any(|words| lower.contains(words)) {
+    // `chip error` is one of the adapter.
+    let stands = |words: &str| {
+        lower
+            .match_indices(words)
+            .any(|(at, _)| !lower[..at].ends_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    if is_of_node || GPU.iter().any(|words| stands(words)) {
         return Some(K::ComputeError);
     }
     SHARED

@@ -128,6 +128,31 @@ fn refused_package(lower: &str) -> Option<(K, usize)> {
     (is_missing && !is_module).then_some((K::DriverNotBuilt, named))
 }
 
+/// Whether a program that runs builds or installs something in its memory: `Failed to build PCIe to Libfabric mapping`, `Failed to install rdma
+/// transport`.
+fn is_of_program(rest: &str) -> bool {
+    const THINGS: [&str; 10] = [
+        "mapping",
+        "map",
+        "name",
+        "list",
+        "table",
+        "tree",
+        "graph",
+        "transport",
+        "config",
+        "request",
+    ];
+    ["failed to build ", "failed to install "]
+        .iter()
+        .find_map(|words| rest.strip_prefix(words))
+        .is_some_and(|what| {
+            what.split(|c: char| !c.is_ascii_alphanumeric())
+                .take(6)
+                .any(|word| THINGS.contains(&word))
+        })
+}
+
 /// DKMS or an installer could not build a module of the RDMA stack for the kernel. The messages name the module in a path or before a
 /// version.
 pub(super) fn build(lower: &str) -> Option<(K, usize)> {
@@ -162,6 +187,9 @@ pub(super) fn build(lower: &str) -> Option<(K, usize)> {
     let Some(at) = BUILDS.iter().find_map(|words| lower.find(words)) else {
         return refused_package(lower);
     };
+    if is_of_program(&lower[at..]) {
+        return None;
+    }
     // The driver of the GPU: without it, an adapter reaches no memory of it.
     let of_gpu = || {
         ["dkms/nvidia/", "failed for nvidia("]

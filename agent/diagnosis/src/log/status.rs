@@ -291,6 +291,11 @@ fn labelled(lower: &str) -> Option<WcStatus> {
         let mut rest = lower;
         while let Some(value) = after(rest, label) {
             const SIGNS: [char; 5] = [' ', '=', ':', '(', '\''];
+            // NVSHMEM's own status, which it prints first: `non-zero status: 7 ibv_poll_cq failed, status: 12`.
+            if rest[..rest.len() - value.len() - label.len()].ends_with("non-zero ") {
+                rest = value;
+                continue;
+            }
             let value = value.trim_start_matches(SIGNS);
             let value = value
                 .strip_prefix("error")

@@ -333,6 +333,8 @@ pub(super) const FAILURES: &[&str] = &[
     "non-rdma",
     "fallback route",
     "not loaded",
+    "bogus",
+    "timing out",
 ];
 
 /// What makes the words after it documentation or advice, in lower case.
@@ -548,6 +550,7 @@ const HARMLESS: &[&str] = &[
     "permissive=1",
     // The program goes on without it, or a test provoked it.
     ", ignoring",
+    ". continue without it",
     "not loaded, skipping",
     // A test that was left out, as libfabric's report it.
     "...skipped because",

@@ -24,7 +24,7 @@ pub(super) fn unsupported(lower: &str) -> Option<(K, usize)> {
     ];
     let at = lower.find("opcode")?;
     // A completion that failed lists its opcode, and says more.
-    let is_completion = ["completion", "status", "vendor"]
+    let is_completion = ["completion", "status", "vendor", "cqe", " cq", "stat "]
         .iter()
         .any(|word| lower.contains(word));
     let is_trap = lower.contains("[#") || lower.contains("trap invalid");
