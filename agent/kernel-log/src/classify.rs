@@ -179,11 +179,18 @@ const ADAPTER: &[Row] = {
         (&["pci_resume", "exit, err = 0"], Some(Started)),
         (&["firmware version:"], Some(Started)),
         (&["ib device registered"], Some(Started)),
+        // What mlx5 uses to look into its firmware, and does without.
+        (&["fw tracer"], None),
+        (&["fwtracer"], None),
+        (&["resource dump"], None),
+        (&["failed to create", "reporter"], None),
+        (&["can't read pending fw version"], None),
         // Start-up.
         (&["initializing state, aborting"], Some(FirmwareInit)),
         (&["failed initializing command interface"], Some(FirmwareInit)),
         (&["abort com init"], Some(FirmwareInit)),
         (&["enable hca failed"], Some(FirmwareInit)),
+        (&["hardware initialization failed"], Some(FirmwareInit)),
         (&["firmware", "init", "failed"], Some(FirmwareInit)),
         (&["failed to init", "firmware"], Some(FirmwareInit)),
         // mlx4.
@@ -268,6 +275,7 @@ const ADAPTER: &[Row] = {
         (&["failed to allocate", "pbl"], Some(ResourceLimit)),
         (&["failed to allocate", "doorbell"], Some(ResourceLimit)),
         (&["failed to alloc", "uar"], Some(ResourceLimit)),
+        (&["uar alloc failed"], Some(ResourceLimit)),
         // What an adapter cannot do, or is not configured for.
         (&["rdma is not supported on this device"], None),
         (&["not rdma capable"], None),
@@ -298,7 +306,7 @@ const ADAPTER: &[Row] = {
         (&["synd 0x0:"], None),
         (&["synd 0x", ": "], Some(AdapterHealth)),
         (&["fatal"], Some(AdapterHealth)),
-        (&["aeq overflow"], Some(AdapterHealth)),
+        (&["aeq", "overflow"], Some(AdapterHealth)),
         (&["ceq overflow"], Some(AdapterHealth)),
         (&["hmc error"], Some(AdapterHealth)),
         (&["critical pe error"], Some(AdapterHealth)),

@@ -78,7 +78,7 @@ const NCCL: &[Row] = &[
     ),
     (&["gdaki", "create_cq/qp failed"], K::GpuDoorbellFailed),
     (&["gin is unavailable"], K::GpuDoorbellFailed),
-    (&["gin_init", "failed"], K::GpuDoorbellFailed),
+    (&["_gin_init", "failed"], K::GpuDoorbellFailed),
     (&["gin", "failed to initialize gdrcopy"], K::GpuDoorbellFailed),
     (
         &["bootstrap", "no usable listening interface"],

@@ -61,6 +61,22 @@ pub(super) const ROWS: &[Row] = &[
         &["unable to create udp socket", "address family not supported"],
         K::BackendFailed,
     ),
+    // UCX: settings that exclude each other, or all devices.
+    (
+        &["both gid_index and roce_subnet_list are specified"],
+        K::SettingUnmatched,
+    ),
+    (&["the device lists are empty"], K::SettingUnmatched),
+    (&["requested pkey", "is invalid"], K::PkeyMissing),
+    (&["ar=", "was requested for sl="], K::SettingUnmatched),
+    // NCCL: settings that this adapter, or the other end, does not follow.
+    (&["ooo rq is force enabled"], K::SettingUnmatched),
+    (&["nccl_ib_", "is out of range"], K::SettingUnmatched),
+    (&["net/socket : no interface found"], K::NoSocketInterface),
+    // A function that older releases of GDRCopy do not have.
+    (&["gdr_pin_buffer_v2 not available"], K::BackendMissing),
+    (&["requires gdrcopy with gdr_pin_buffer_v2"], K::BackendMissing),
+    (&["failed to resolve gdrcopy v2 api"], K::BackendMissing),
     // NCCL 2.28 and later: communication that the GPU starts.
     (&["peermem is not supported", "dma-buf"], K::GdrDisabled),
     // RCCL reads /proc/cmdline.

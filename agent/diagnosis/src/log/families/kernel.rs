@@ -37,6 +37,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["cannot find pci device base address"], K::PciRoom),
     (&["missing uar, aborting"], K::PciRoom),
     (&["missing dcs, aborting"], K::PciRoom),
+    (&["bars unavailable. requested"], K::PciRoom),
+    (&["doorbells bar unavailable. requested"], K::PciRoom),
     (&["erdma", "device init done failed"], K::AdapterNotStarted),
     (&["pf failed to honor vf"], K::FunctionUnconfigured),
     (&["failed to enable eswitch sriov"], K::FunctionUnconfigured),
@@ -86,6 +88,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["interface version mismatch"], K::FirmwareMismatch),
     (&["hsi version mismatch"], K::FirmwareMismatch),
     (&["upgrade to later fw"], K::FirmwareMismatch),
+    (
+        &["lower than the minimal", "the driver supports"],
+        K::FirmwareMismatch,
+    ),
     // mthca and mlx4 start with a command that must answer by an interrupt.
     (&["failed to generate interrupt"], K::AdapterNotStarted),
     (&["ib_mthca", "catastrophic error"], K::DeviceFatal),
@@ -189,6 +195,7 @@ pub(super) const ROWS: &[Row] = &[
     // Limits.
     (&["rdmacg", "-11"], K::ResourceLimit),
     (&["rdma msi-x vectors"], K::ResourceLimit),
+    (&["no msi-x vectors reserved for rdma"], K::ResourceLimit),
     (&["assert_var"], K::DeviceFatal),
     (&["mlx5_cmd", "failed, status limits exceeded"], K::ResourceLimit),
     (&["mlx5_cmd", "failed, status no resources"], K::ResourceLimit),
@@ -202,6 +209,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["fail to reset hca"], K::DeviceFatal),
     // irdma: `[Modify QP Cmd Error][op_code=12] status=-5 … maj=0xffff min=0x8008`.
     (&["][op_code=", "maj=0x"], K::CommandRefused),
+    (&["cqp opcode", "maj_err_code"], K::CommandRefused),
+    (&["cqp: [", "maj=0x"], K::CommandRefused),
+    (&["completion_err=", "maj=0x"], K::CommandRefused),
+    (&["invalid userspace driver version"], K::VersionMismatch),
+    (&["mtu setting", "too low for rdma traffic"], K::MtuDiffers),
     // devlink repeats what mlx5 could not do.
     (&["failed setting eswitch"], K::CommandRefused),
     // Broadcom's firmware answers a command with a code: 4 is RESOURCE_ALLOC_ERROR (`bnxt_hsi.h`).
@@ -223,6 +235,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["erdma_", "return with error"], K::CommandRefused),
     (&["translating pkey", "failed"], K::PkeyMissing),
     // EINVAL: the group has another partition, rate or MTU than the port.
+    (&["ib_sa_join_multicast failed", "status -22"], K::JoinRefused),
+    (&["ib_sa_join_multicast failed"], K::NoSubnetManager),
     (&["multicast join failed", "status -22"], K::JoinRefused),
     (&["multicast join failed"], K::NoSubnetManager),
     (&["ipoib_mcast_join failed", "status -22"], K::JoinRefused),
@@ -263,6 +277,7 @@ pub(super) const ROWS: &[Row] = &[
     // An address that got no entry in the GID table of a port; -28: the table is full.
     (&["unable to add gid", "error=-28"], K::ResourceLimit),
     (&["unable to add gid"], K::NoGid),
+    (&["sgid_index", "too large. max is"], K::NoGid),
     (&["failed to add gid"], K::NoGid),
     // A client of the kernel says which option of the kernel it is missing: `CIFS: VFS: CONFIG_CIFS_SMB_DIRECT is not enabled`.
     (&["config_", "smb_direct is not enabled"], K::ModuleMissing),
@@ -272,6 +287,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["neighbor table overflow"], K::NeighbourTableFull),
     (&["neighbour table overflow"], K::NeighbourTableFull),
     // A limit on locked memory.
+    (&["no mlock permission"], K::RegMrNoMemory),
     (&["failed to lock addr", "pages"], K::RegMrNoMemory),
     (&["failed to pin", "pages"], K::RegMrNoMemory),
     (

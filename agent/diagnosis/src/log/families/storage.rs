@@ -56,6 +56,18 @@ pub(super) const ROWS: &[Row] = &[
     (&["drbd", "rdma", "tx timeout"], K::PeerUnreachable),
     (&["drbd", "set max-buffers at least to"], K::SettingUnmatched),
     (&["does not support fmrs nor fastregs"], K::UnsupportedAdapter),
+    (&["memory registrations not supported"], K::UnsupportedAdapter),
+    (&["does not support memory registrations"], K::UnsupportedAdapter),
+    // All memory regions of a connection are in use.
+    (&["ib_srp", "out of mrs"], K::ResourceLimit),
+    // The other end took leave in the words of the InfiniBand connection manager.
+    (&["ib_srp", "dreq received"], K::PeerClosed),
+    (&["ib_srp", "received dreq"], K::PeerClosed),
+    (&["ib_srp", "got target logout request"], K::PeerClosed),
+    (&["srp_login_rej", "too large"], K::PeerDiffers),
+    // What a target does not offer that the host over RDMA needs.
+    (&["mandatory keyed sgls are not supported"], K::PeerDiffers),
+    (&["nvme nvme", "icdoff is not supported"], K::PeerDiffers),
     (&["fmrs are not supported"], K::UnsupportedAdapter),
     (&["kiblnd", "tried too early"], K::PeerClosed),
     (&["kiblnd", "no resources"], K::ResourceLimit),
@@ -107,6 +119,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["unable to request rdma services"], K::ModuleMissing),
     (&["/dev/nvme-fabrics: no such file"], K::ModuleMissing),
     (&["smc-r", "link down"], K::PeerUnreachable),
+    (&["smc-r", "link removed"], K::PeerUnreachable),
     // SPDK does not use a completion queue that cannot grow.
     (&["doesn't support cq resize"], K::UnsupportedAdapter),
     // SMB Direct needs more entries in a request than the adapter has.
@@ -165,6 +178,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["smb_direct: can't bind: -98"], K::AddressInUse),
     (&["nvmet_rdma: listening to", "failed (-98)"], K::AddressInUse),
     (&["nvmet_rdma: binding cm id", "failed (-98)"], K::AddressInUse),
+    (&["nvmet_rdma: listening to", "failed ("], K::AddressUnresolved),
     (&["kiblnd", "route error"], K::RouteUnresolved),
     (&["kiblnd", "addr error"], K::AddressUnresolved),
     (&["kiblnd", "connect error"], K::CmFailed),
@@ -191,6 +205,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to initialize mr pool"], K::ResourceLimit),
     (&["failed to allocate pi mr pool"], K::ResourceLimit),
     (&["ib_srp: got failed path rec status"], K::RouteUnresolved),
+    (&["ib_srp: no route available"], K::RouteUnresolved),
+    (&["ib_srp: path resolution failed"], K::RouteUnresolved),
     (&["ib_srpt: rejected login for initiator"], K::StorageRefused),
     (
         &["ib_srpt: rejected srp_login_req", "not yet been enabled"],
