@@ -18,6 +18,8 @@ const NAMES: [&str; 8] = [
 ];
 /// Those words of [`NAMES`] that a name follows without `=` or `:`, too.
 const SPOKEN: [&str; 4] = ["comm", "process", "thread", "task"];
+/// How often a text is looked through again.
+const PASSES: usize = 16;
 /// What a driver counts: `total 32768 (slots)`.
 const UNITS: [&str; 12] = [
     "slots", "bytes", "pages", "entries", "blocks", "sectors", "frames", "packets", "kb", "ms", "msec",
@@ -33,6 +35,19 @@ const MAX_ERRNO: u64 = 4095;
 /// The text with the number and name of each process hidden: `(pid 4711)`, `pid=4711, name=python3`, `process python3 did`.
 /// It is idempotent.
 pub(super) fn without_processes(text: &str) -> String {
+    let mut hidden = hidden_once(text);
+    // What was hidden may end a word that precedes a name: `pid 0Process:0`. No line needs more than a few passes.
+    for _ in 0..PASSES {
+        let again = hidden_once(&hidden);
+        if again == hidden {
+            break;
+        }
+        hidden = again;
+    }
+    hidden
+}
+
+fn hidden_once(text: &str) -> String {
     let mut spans = Vec::new();
     for word in words(text) {
         let after = word.end;
@@ -260,6 +275,10 @@ mod tests {
         ] {
             assert_eq!(without_processes(line), shown);
         }
+        assert_eq!(
+            without_processes("pid 0Process:0"),
+            "pid <hidden>Process:<hidden>"
+        );
         for line in [
             "iommu: Default domain type: Passthrough ",
             "arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: 0000:41:00.0 sid: 0x4100",
