@@ -2,26 +2,11 @@
 
 #![allow(missing_docs)]
 
-use rdma_health_diagnosis::{
-    log::{Log, LogReader},
-    symptom::{Grade, SymptomKind as K},
-};
+mod common;
+
+use common::{primary, read};
+use rdma_health_diagnosis::symptom::{Grade, SymptomKind as K};
 use rdma_health_protocol::WcStatus;
-
-fn read(text: &str) -> Log {
-    let mut reader = LogReader::default();
-    reader.feed(text.as_bytes());
-    reader.finish()
-}
-
-/// The failures and degradations that are not a consequence of another one.
-fn primary(text: &str) -> Vec<K> {
-    let symptoms = read(text).symptoms.into_iter();
-    symptoms
-        .filter(|symptom| symptom.grade > Grade::Secondary)
-        .map(|symptom| symptom.kind)
-        .collect()
-}
 
 /// The kinds of all symptoms, also of those that follow from others.
 fn all(text: &str) -> Vec<K> {

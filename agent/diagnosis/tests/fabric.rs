@@ -2,30 +2,14 @@
 
 #![allow(missing_docs)]
 
-use rdma_health_diagnosis::{
-    Diagnosis, diagnose,
-    log::{Log, LogReader},
-    symptom::{Grade, SymptomKind as K},
-};
+mod common;
+
+use common::{kinds, read};
+use rdma_health_diagnosis::{Diagnosis, diagnose, symptom::SymptomKind as K};
 use rdma_health_node::Node;
 use rdma_health_protocol::WcStatus;
 
 const FRAME: &str = "--------------------------------------------------------------------------";
-
-fn read(text: &str) -> Log {
-    let mut reader = LogReader::default();
-    reader.feed(text.as_bytes());
-    reader.finish()
-}
-
-/// The kinds of the symptoms in a text, without notes.
-fn kinds(text: &str) -> Vec<K> {
-    let symptoms = read(text).symptoms.into_iter();
-    symptoms
-        .filter(|symptom| symptom.grade > Grade::Note)
-        .map(|symptom| symptom.kind)
-        .collect()
-}
 
 /// The diagnosis of a text, with no node known.
 fn diagnosed(text: &str) -> Diagnosis {

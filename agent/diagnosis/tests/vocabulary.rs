@@ -2,27 +2,14 @@
 
 #![allow(missing_docs)]
 
+mod common;
+
+use common::{kinds, read};
 use rdma_health_diagnosis::{
-    log::{Log, LogReader},
     lookup::{Meaning, lookup},
     symptom::{Grade, SymptomKind as K},
 };
 use rdma_health_protocol::{Errno, WcStatus};
-
-fn read(text: &str) -> Log {
-    let mut reader = LogReader::default();
-    reader.feed(text.as_bytes());
-    reader.finish()
-}
-
-/// The kinds of the symptoms in a text, without notes.
-fn kinds(text: &str) -> Vec<K> {
-    let symptoms = read(text).symptoms.into_iter();
-    symptoms
-        .filter(|symptom| symptom.grade > Grade::Note)
-        .map(|symptom| symptom.kind)
-        .collect()
-}
 
 fn each_shows(lines: &[(&str, K)]) {
     for (line, kind) in lines {

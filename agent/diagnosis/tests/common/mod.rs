@@ -1,5 +1,7 @@
 //! What the tests of many short logs share.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
 use rdma_health_diagnosis::{
     Confidence, diagnose,
     log::{Log, LogReader},
@@ -14,11 +16,19 @@ pub fn read(text: &str) -> Log {
 }
 
 /// The kinds of the symptoms in a text, without notes.
-#[allow(dead_code, reason = "not every test that shares this module needs it")]
 pub fn kinds(text: &str) -> Vec<SymptomKind> {
     let symptoms = read(text).symptoms.into_iter();
     symptoms
         .filter(|symptom| symptom.grade > Grade::Note)
+        .map(|symptom| symptom.kind)
+        .collect()
+}
+
+/// The failures and degradations that are not a consequence of another one.
+pub fn primary(text: &str) -> Vec<SymptomKind> {
+    let symptoms = read(text).symptoms.into_iter();
+    symptoms
+        .filter(|symptom| symptom.grade > Grade::Secondary)
         .map(|symptom| symptom.kind)
         .collect()
 }
