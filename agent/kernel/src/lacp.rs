@@ -1,28 +1,35 @@
 //! Which members of a bond LACP leaves out, from what sysfs and netlink report of them (IEEE 802.1AX).
 
-/// What is known of one member.
+/// What is known of one member; `None` is what the kernel does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Lacp {
+pub struct Lacp {
     /// Whether the bond considers its link up.
-    pub(crate) link_up: Option<bool>,
+    pub link_up: Option<bool>,
     /// Its aggregator.
-    pub(crate) aggregator: Option<u64>,
+    pub aggregator: Option<u64>,
     /// Whether it is `active`, and not `backup`.
-    pub(crate) is_active: Option<bool>,
+    pub is_active: Option<bool>,
     /// The flags of its own port.
-    pub(crate) actor: Option<u8>,
+    pub actor: Option<u8>,
     /// The flags that the switch sends of its port.
-    pub(crate) partner: Option<u8>,
+    pub partner: Option<u8>,
 }
 
 impl Lacp {
+    /// Whether it is in another aggregator than this one, which carries the traffic.
+    pub fn is_elsewhere(self, aggregator: Option<u64>) -> bool {
+        self.aggregator
+            .zip(aggregator)
+            .is_some_and(|(own, active)| own != active)
+    }
+
     /// Whether it carries traffic of this aggregator, as far as is known: it is in it, it is active, and both ends are synchronized, collect
     /// and distribute.
     fn carries(self, aggregator: u64) -> bool {
         const IN_USE: u8 = 1 << 3 | 1 << 4 | 1 << 5;
         let in_use = |state: Option<u8>| state.is_none_or(|state| state & IN_USE == IN_USE);
         self.link_up != Some(false)
-            && self.aggregator.is_none_or(|own| own == aggregator)
+            && !self.is_elsewhere(Some(aggregator))
             && self.is_active != Some(false)
             && in_use(self.actor)
             && in_use(self.partner)
@@ -37,8 +44,8 @@ pub(crate) fn left_out(aggregator: Option<u64>, members: &[Lacp]) -> Vec<usize> 
     };
     let one_carries = members.iter().any(|member| member.carries(aggregator));
     let is_left_out = |member: &Lacp| {
-        let is_elsewhere = member.aggregator.is_some_and(|own| own != aggregator);
-        member.link_up == Some(true) && (is_elsewhere || one_carries && !member.carries(aggregator))
+        let is_idle = member.is_elsewhere(Some(aggregator)) || one_carries && !member.carries(aggregator);
+        member.link_up == Some(true) && is_idle
     };
     let numbered = members.iter().enumerate();
     numbered

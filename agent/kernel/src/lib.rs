@@ -19,7 +19,7 @@ pub mod infiniband;
 pub mod iommu;
 pub mod kmsg;
 pub mod kubelet;
-mod lacp;
+pub mod lacp;
 pub mod limits;
 pub mod lldp;
 pub mod modprobe;

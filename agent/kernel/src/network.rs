@@ -87,7 +87,7 @@ pub struct BondMember {
 
 impl BondMember {
     /// What LACP says of it.
-    fn lacp(&self) -> Lacp {
+    pub fn lacp(&self) -> Lacp {
         Lacp {
             link_up: self.link_up.known().copied(),
             aggregator: self.aggregator.known().copied(),

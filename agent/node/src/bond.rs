@@ -1,6 +1,6 @@
 //! Members of a bond that LACP leaves out, joined from sysfs and netlink.
 
-use rdma_health_kernel::{infiniband, netlink::interfaces::Bond, network::Settings};
+use rdma_health_kernel::{infiniband, lacp::Lacp, netlink::interfaces::Bond, network::Settings};
 
 use crate::Node;
 
@@ -29,30 +29,26 @@ pub struct Idle<'a> {
     pub shown: Vec<Shown>,
 }
 
-/// What is known of a member.
-struct Facts {
-    aggregator: Option<u64>,
-    is_active: Option<bool>,
-    actor: Option<u8>,
-    partner: Option<u8>,
-}
-
-impl Facts {
-    /// Each fact as the kernel writes it, with a source by its name in sysfs.
-    fn shown(&self, source: impl Fn(&str) -> String) -> Vec<Shown> {
-        let state = self
+impl<'a> Idle<'a> {
+    /// A member of a bond whose traffic this aggregator carries; `source` names what shows a fact, by its file in sysfs.
+    fn new(name: &'a str, lacp: Lacp, aggregator: Option<u64>, source: impl Fn(&str) -> String) -> Self {
+        let state = lacp
             .is_active
             .map(|active| if active { "active" } else { "backup" });
         let facts = [
-            ("ad_aggregator_id", self.aggregator.map(|id| id.to_string())),
+            ("ad_aggregator_id", lacp.aggregator.map(|id| id.to_string())),
             ("state", state.map(str::to_owned)),
-            ("ad_actor_oper_port_state", self.actor.map(lacp_state)),
-            ("ad_partner_oper_port_state", self.partner.map(lacp_state)),
+            ("ad_actor_oper_port_state", lacp.actor.map(lacp_state)),
+            ("ad_partner_oper_port_state", lacp.partner.map(lacp_state)),
         ];
         let facts = facts.into_iter();
-        facts
-            .filter_map(|(name, value)| Some((source(name), value?)))
-            .collect()
+        Self {
+            name,
+            is_elsewhere: lacp.is_elsewhere(aggregator),
+            shown: facts
+                .filter_map(|(name, value)| Some((source(name), value?)))
+                .collect(),
+        }
     }
 }
 
@@ -77,32 +73,20 @@ impl Node {
     }
 }
 
-fn differ(aggregator: Option<u64>, active: Option<u64>) -> bool {
-    aggregator.zip(active).is_some_and(|(its, active)| its != active)
-}
-
 fn of_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<LeftOut<'a>> {
+    let aggregator = settings.aggregator.known().copied();
     let members: Vec<_> = settings
         .outside()
         .into_iter()
         .map(|member| {
-            let facts = Facts {
-                aggregator: member.aggregator.known().copied(),
-                is_active: member.is_active.known().copied(),
-                actor: member.actor_state.known().copied(),
-                partner: member.partner_state.known().copied(),
-            };
-            Idle {
-                name: &member.name,
-                is_elsewhere: differ(facts.aggregator, settings.aggregator.known().copied()),
-                shown: facts.shown(|file| format!("/sys/class/net/{}/bonding_slave/{file}", member.name)),
-            }
+            let source = |file: &str| format!("/sys/class/net/{}/bonding_slave/{file}", member.name);
+            Idle::new(&member.name, member.lacp(), aggregator, source)
         })
         .collect();
     let source = || format!("/sys/class/net/{bond}/bonding/ad_aggregator");
     (!members.is_empty()).then(|| LeftOut {
         bond,
-        aggregator: settings.aggregator.known().map(|id| (source(), id.to_string())),
+        aggregator: aggregator.map(|id| (source(), id.to_string())),
         members,
     })
 }
@@ -111,17 +95,8 @@ fn of_netlink<'a>(bond: &'a str, facts: &'a Bond) -> Option<LeftOut<'a>> {
     let members: Vec<_> = facts
         .outside()
         .map(|member| {
-            let known = Facts {
-                aggregator: member.aggregator,
-                is_active: member.is_active,
-                actor: member.actor_state,
-                partner: member.partner_state,
-            };
-            Idle {
-                name: &member.name,
-                is_elsewhere: differ(member.aggregator, facts.aggregator),
-                shown: known.shown(|name| format!("ip -d link show {}: {name}", member.name)),
-            }
+            let source = |name: &str| format!("ip -d link show {}: {name}", member.name);
+            Idle::new(&member.name, member.lacp(), facts.aggregator, source)
         })
         .collect();
     let source = || format!("ip -d link show {bond}: ad_aggregator");

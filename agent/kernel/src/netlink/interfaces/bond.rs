@@ -52,7 +52,7 @@ pub struct Member {
 
 impl Member {
     /// What LACP says of it.
-    fn lacp(&self) -> Lacp {
+    pub fn lacp(&self) -> Lacp {
         Lacp {
             link_up: Some(self.link_up),
             aggregator: self.aggregator,
