@@ -40,42 +40,49 @@ table! {
         });
 }
 
+/// A view with its problems.
+#[derive(Debug)]
+pub(crate) struct Explained<'a> {
+    view: &'a View,
+    problems: Vec<Problem<'a>>,
+}
+
 table! {
     /// Families of the findings and their causes.
-    EXPLAINED {}: &View;
+    EXPLAINED {}: Explained<'_>;
 
     Gauge "rdma_finding" [""] {"rule", "cause", "severity", "domain", "device", "port"}
         "A finding, with the cause that explains it best if it is a warning or worse: always 1, and absent once the rule no longer fires."
-        => samples(|view, samples| findings(view, samples));
+        => samples(|of, samples| findings(of, samples));
     Gauge "rdma_finding_since_timestamp_seconds" ["seconds since 1970"] {"rule", "device", "port"}
         "Since when every reading has shown a finding, in seconds since 1970."
-        => samples(|view, samples| findings_since(view, samples));
+        => samples(|of, samples| findings_since(of.view, samples));
     Gauge "rdma_cause" [""] {"cause", "severity", "confidence"}
         "A cause that the findings and probes suggest: always 1; confidence is likely or possible."
-        => samples(|view, samples| {
-            for cause in suggested(view) {
+        => samples(|of, samples| {
+            for cause in suggested(of.view) {
                 samples.info([cause.id, cause.severity.name(), cause.confidence.name()]);
             }
         });
     Gauge "rdma_cause_since_timestamp_seconds" ["seconds since 1970"] {"cause"}
         "Since when every reading has suggested a cause, in seconds since 1970."
-        => samples(|view, samples| {
-            for cause in suggested(view) {
-                if let Some(since) = cause.since(&view.node) {
+        => samples(|of, samples| {
+            for cause in suggested(of.view) {
+                if let Some(since) = cause.since(&of.view.node) {
                     samples.add([cause.id], since.time);
                 }
             }
         });
     Gauge "rdma_problem" [""] {"cause", "domain", "severity", "confidence", "device", "port"}
         "A problem: the number of findings of warning or above that a cause explains best; absent once they are gone."
-        => samples(|view, samples| {
-            for problem in problems(&view.node, &view.verdict.findings, &view.diagnosis) {
-                add_problem(&problem, samples);
+        => samples(|of, samples| {
+            for problem in &of.problems {
+                add_problem(problem, samples);
             }
         });
     Gauge "rdma_health_observed_since_timestamp_seconds" ["seconds since 1970"] {}
         "Time of the first reading in the history, in seconds since 1970."
-        => value(|view| Some(view.node.history.as_ref()?.observed.as_ref()?.first));
+        => value(|of| Some(of.view.node.history.as_ref()?.observed.as_ref()?.first));
 }
 
 /// The causes that are not unlikely.
@@ -114,8 +121,9 @@ fn findings_since(view: &View, samples: &mut Samples<'_, '_, 3>) {
 }
 
 /// The view as the subject of the families of findings and causes.
-pub(crate) fn explained(view: &View) -> [Labelled<&View>; 1] {
-    [EXPLAINED.labelled(&[], view)]
+pub(crate) fn explained(view: &View) -> [Labelled<Explained<'_>>; 1] {
+    let problems = problems(&view.node, &view.verdict.findings, &view.diagnosis);
+    [EXPLAINED.labelled(&[], Explained { view, problems })]
 }
 
 /// The verdict as the subject of its families.
@@ -123,9 +131,9 @@ pub(crate) fn subject(verdict: &Verdict) -> [Labelled<&Verdict>; 1] {
     [VERDICT.labelled(&[], verdict)]
 }
 
-fn findings(view: &View, samples: &mut Samples<'_, '_, 6>) {
-    let problems = problems(&view.node, &view.verdict.findings, &view.diagnosis);
-    let causes: BTreeMap<_, _> = problems
+fn findings(of: &Explained<'_>, samples: &mut Samples<'_, '_, 6>) {
+    let causes: BTreeMap<_, _> = of
+        .problems
         .iter()
         .flat_map(|problem| {
             problem
@@ -136,7 +144,7 @@ fn findings(view: &View, samples: &mut Samples<'_, '_, 6>) {
         .collect();
     // A rule can fire twice on one subject, for example for two processes with the same name. A series must be unique.
     let mut seen = BTreeSet::new();
-    for finding in &view.verdict.findings {
+    for finding in &of.view.verdict.findings {
         let subject = &finding.subject;
         if !seen.insert(key(finding)) {
             continue;
