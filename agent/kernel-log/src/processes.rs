@@ -18,7 +18,7 @@ const NAMES: [&str; 8] = [
 ];
 /// Those words of [`NAMES`] that a name follows without `=` or `:`, too.
 const SPOKEN: [&str; 4] = ["comm", "process", "thread", "task"];
-/// How often a text is looked through again.
+/// How often a text is looked through at most.
 const PASSES: usize = 16;
 /// What a driver counts: `total 32768 (slots)`.
 const UNITS: [&str; 12] = [
@@ -35,8 +35,8 @@ const MAX_ERRNO: u64 = 4095;
 /// The text with the number and name of each process hidden: `(pid 4711)`, `pid=4711, name=python3`, `process python3 did`.
 /// It is idempotent.
 pub(super) fn without_processes(text: &str) -> String {
-    let mut hidden = hidden_once(text);
-    // What was hidden may end a word that precedes a name: `pid 0Process:0`. No line needs more than a few passes.
+    let mut hidden = text.to_owned();
+    // What was hidden may end a word that precedes a name: `pid 0Process:0`. Most lines need one pass, and none more than a few.
     for _ in 0..PASSES {
         let again = hidden_once(&hidden);
         if again == hidden {

@@ -1,9 +1,14 @@
 //! Findings that a later reading can neither confirm nor deny, because the fact behind them could not be read. What could not be judged is
 //! not over: its alert stays, and so does a taint.
 
+use std::cmp::Reverse;
+
 use rdma_health_node::Node;
 
-use crate::{Evidence, Finding, Severity, Verdict, required};
+use crate::{CATALOGUE, Evidence, Finding, Severity, Verdict, required};
+
+/// The source of the evidence that says why a finding was kept.
+const NOT_READ: &str = "not known whether it is over";
 
 impl Verdict {
     /// Adds the findings of the verdict before that are neither in this one nor over, with the reason.
@@ -23,8 +28,9 @@ impl Verdict {
             return;
         }
         self.findings.extend(kept);
+        let place = |finding: &Finding| CATALOGUE.iter().position(|rule| *rule == finding.rule);
         self.findings
-            .sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+            .sort_by_cached_key(|finding| (Reverse(finding.severity), place(finding)));
         self.settle();
     }
 }
@@ -40,6 +46,3 @@ fn kept(finding: &Finding, node: &Node) -> Option<Finding> {
     });
     Some(finding)
 }
-
-/// The source of the evidence that says why a finding was kept.
-const NOT_READ: &str = "not known whether it is over";

@@ -37,6 +37,12 @@ pub(crate) fn devices(node: &Node) -> Option<String> {
     Some(format!("the RDMA devices could not be read: {unread}"))
 }
 
+/// Why the kernel log could not be read, if so. A node without one is judged by the rest.
+pub fn kernel_log_unread(node: &Node) -> Option<String> {
+    let unread = node.kernel_log.unread()?;
+    Some(format!("the kernel log could not be read: {unread}"))
+}
+
 fn iommu_mode(node: &Node) -> Option<String> {
     node.dma_functions().find_map(|function| mode(node, &function))
 }
@@ -74,10 +80,7 @@ pub(crate) fn unread_about(node: &Node, domain: Domain, subject: &Subject) -> Op
             })
             .find_map(|function| mode(node, &function)),
         Domain::Limits if subject.device.is_none() => memlock(node),
-        Domain::Kernel => {
-            let unread = node.kernel_log.unread()?;
-            Some(format!("the kernel log could not be read: {unread}"))
-        }
+        Domain::Kernel => kernel_log_unread(node),
         _ => None,
     }
 }

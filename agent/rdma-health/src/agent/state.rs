@@ -53,8 +53,6 @@ struct Parts {
     seen: BTreeSet<String>,
     /// The problems that were recorded last, and whether the agent had settled.
     observed: Option<(BTreeSet<String>, bool)>,
-    /// The last verdict, whose findings stay while it is not known whether they are over.
-    verdict: Option<Arc<Verdict>>,
 }
 
 impl State {
@@ -69,7 +67,6 @@ impl State {
             started: Instant::now(),
             seen: BTreeSet::new(),
             observed: None,
-            verdict: None,
         };
         Self {
             parts: Mutex::new(parts),
@@ -155,14 +152,15 @@ impl State {
             .filter(|view| judge == Judge::Changes && !forgot && view.revision == reading.revision)
             .map(|view| (Arc::clone(&view.verdict), Arc::clone(&view.diagnosis)));
         let is_new = judged.is_none();
-        let view = Arc::new(parts.view(reading, judged));
+        let before = shown.as_ref().map(|view| &*view.verdict);
+        let view = Arc::new(parts.view(reading, judged, before));
         self.view.send_if_modified(|shown| {
             *shown = Some(Arc::clone(&view));
             is_new
         });
         drop(parts);
         if is_new {
-            log_changes(shown.as_ref().map(|view| &*view.verdict), &view.verdict);
+            log_changes(before, &view.verdict);
         }
         Some(view)
     }
@@ -193,8 +191,14 @@ impl Parts {
         self.probes.len() < before
     }
 
-    /// The view of a reading, with what was judged of it, if that is still valid.
-    fn view(&mut self, reading: Reading, judged: Option<(Arc<Verdict>, Arc<Diagnosis>)>) -> View {
+    /// The view of a reading, with what was judged of it, if that is still valid. The findings of the verdict `before` stay while it is not
+    /// known whether they are over.
+    fn view(
+        &mut self,
+        reading: Reading,
+        judged: Option<(Arc<Verdict>, Arc<Diagnosis>)>,
+        before: Option<&Verdict>,
+    ) -> View {
         let mut node = reading.node;
         node.verbs = self.verbs.clone();
         if let Some(runtimes) = &self.runtimes {
@@ -204,16 +208,14 @@ impl Parts {
         node.history = Some(Arc::clone(&self.history));
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
             let mut verdict = judge(&node, &self.expectations);
-            if let Some(before) = &self.verdict {
+            if let Some(before) = before {
                 verdict.keep_unjudged(before, &node);
             }
             let diagnosis = diagnose(&node, &verdict.findings, None);
             self.note(&verdict, &diagnosis);
             self.generation += 1;
             node.history = Some(Arc::clone(&self.history));
-            let verdict = Arc::new(verdict);
-            self.verdict = Some(Arc::clone(&verdict));
-            (verdict, Arc::new(diagnosis))
+            (Arc::new(verdict), Arc::new(diagnosis))
         });
         View {
             verdict,
