@@ -414,7 +414,7 @@ fn junit_has_what_its_common_schema_requires() {
     std::fs::remove_file(tree.path().join("dev/kmsg")).unwrap();
     let xml = out(&check(tree.path(), &["--output", "junit"]));
     let no_log =
-        "name=\"adapter-failed\" time=\"0\">\n      <skipped message=\"there is no kernel log to read\"/>";
+        "name=\"adapter-failed\" time=\"0\">\n      <skipped message=\"the kernel log is missing\"/>";
     assert!(xml.contains(no_log), "{xml}");
 }
 

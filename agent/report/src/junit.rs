@@ -6,7 +6,7 @@ use rdma_health_node::{
     Node,
     words::{date, printable},
 };
-use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity, unread_of};
+use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity, kernel_log_unread, unread_of};
 
 use super::{Report, markup::escaped};
 
@@ -116,11 +116,8 @@ fn unjudged(why: &str) -> String {
 /// Why the rules of a domain that found nothing may have missed something: a test that was skipped, not one that passed.
 fn not_judged(node: &Node, domain: Domain) -> Option<String> {
     match domain {
-        Domain::Kernel if node.kernel_log.is_absent() => Some("there is no kernel log to read".to_owned()),
-        Domain::Kernel => node
-            .kernel_log
-            .unread()
-            .map(|why| format!("the kernel log could not be read: {why}")),
+        Domain::Kernel if node.kernel_log.is_absent() => Some("the kernel log is missing".to_owned()),
+        Domain::Kernel => kernel_log_unread(node),
         Domain::Probe if node.loopbacks().next().is_none() => Some("no probe has run".to_owned()),
         _ => unread_of(node, domain),
     }

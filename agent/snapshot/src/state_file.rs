@@ -143,7 +143,7 @@ fn refusal(path: &Path) -> Option<&'static str> {
     (!read.unwrap_or(false)).then_some(FOREIGN)
 }
 
-/// Whether a file that begins so, and is no longer than a state file, holds nothing but zeros.
+/// Whether a file that begins with `start`, and has at most the size of a state file, consists of zeros.
 fn has_only_zeros(start: &[u8], rest: impl Read) -> io::Result<bool> {
     if start.iter().any(|byte| *byte != 0) {
         return Ok(false);

@@ -225,7 +225,6 @@ pub(super) const BETWEEN: &[&str] = &[
     "hw",
     "shadow",
     "dummy",
-    "internal",
     "notification",
     "ack",
     "ctrl",
