@@ -34,6 +34,7 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
         ("[3] MPI startup(): cannot open dynamic library libdat2.so.2\n".into(), "userspace-libraries", "I_MPI_FABRICS"),
         ("[1.0] [n1:1:0] ib_mlx5.c:558  UCX  ERROR mlx5dv_devx_alloc_uar(device=mlx5_1, flags=0x0(BF)) failed: Cannot allocate memory\n".into(), "hca-resources", "PF_LOG_BAR_SIZE"),
         ("$ fi_rdm_bw -p verbs n2\nfi_getinfo(): common/shared.c:627, ret=-61 (No data available)\n".into(), "addressing", "ib_ipoib"),
+        ("XLIO ERROR: qpm[0x1]:611:prepare_ibv_qp() failed to modify QP from ERR to INIT state (ret = -3)\n".into(), "driver-firmware", "an Ethernet one"),
         ("n1:rank0.a: Failed to modify UD QP to INIT on mlx5_bond_1: Invalid argument\n".into(), "driver-firmware", "firmware"),
         ("[1.0] [n1:1:a] rdmacm_cm.c:715  UCX  ERROR [cep 0x6] got error event RDMA_CM_EVENT_DEVICE_REMOVAL, event status Success (0)\n".into(), "devices-missing", "removed the device"),
         ("[1.0] [n1:1:0] ucp_context.c:586  UCX  WARN  device 'mlx5_7:1' is not available\n".into(), "job-settings", "UCX_NET_DEVICES"),

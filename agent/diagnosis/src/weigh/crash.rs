@@ -3,7 +3,7 @@
 use rdma_health_kernel_log::{is_rdma_consumer, is_software_rdma};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, job::logged};
+use super::{Case, Scales, job::logged, network::raw_not_started};
 use crate::{log::call, symptom::SymptomKind};
 
 /// What does not fit, or the module that crashed.
@@ -14,6 +14,7 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
         device of an adapter.";
     let Some(symptom) = case.seen(&[SymptomKind::DriverCrashed]).next() else {
         of_bond(case, scales);
+        of_raw(case, scales);
         of_message(case, scales);
         return logged(case, scales);
     };
@@ -48,6 +49,19 @@ fn of_bond(case: &Case<'_>, scales: &mut Scales) {
     scales.next_step = Some(
         "Update the firmware of the adapter: some releases refuse this transition on a device of a bond (16.35 of ConnectX-5 before 16.35.3502). ibv_devinfo | grep \
         fw_ver shows the running one, mlxfwmanager --online the newest. Until then name another device of the job, or leave out the transport (UCX_TLS=rc,sm,self)."
+            .into(),
+    );
+}
+
+/// A queue pair for Ethernet frames that could not be initialised: no setting of a job chooses an attribute of it.
+fn of_raw(case: &Case<'_>, scales: &mut Scales) {
+    let Some(symptom) = raw_not_started(case) else {
+        return;
+    };
+    scales.fits(&symptom.source, &symptom.text);
+    scales.next_step = Some(
+        "Check that the port is an Ethernet one (ibv_devinfo: link_layer), and that its device is not that of a bond (RoCE LAG), which some releases refuse: the port is the only \
+        attribute of this transition. Then read the driver's messages (journalctl -k | grep mlx), and update driver and firmware."
             .into(),
     );
 }

@@ -182,6 +182,9 @@ pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
     if case.logs_ethernet() {
         return scales.against("log", ETHERNET);
     }
+    if let Some(symptom) = raw_not_started(case) {
+        return scales.against(&symptom.source, "a raw packet queue pair has no partition key");
+    }
     only(case, scales, &LinkLayer::InfiniBand);
 }
 
@@ -196,6 +199,16 @@ pub(crate) fn ethernet_only(case: &Case<'_>, scales: &mut Scales) {
     if scales.contradicts.is_empty() && !scales.supported() {
         scales.unseen("priorities, PFC and ECN settings of the switches");
     }
+}
+
+/// A queue pair for Ethernet frames that could not move to INIT. Its only attribute of that transition is the port.
+pub(super) fn raw_not_started<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    /// Libraries that create no other kind, and the kind's name.
+    const RAW: [&str; 5] = ["vma ", "xlio ", "raw packet", "raw_packet", "rawpacket"];
+    case.symptoms.iter().copied().find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == SymptomKind::InitRefused && RAW.iter().any(|word| text.contains(word))
+    })
 }
 
 /// What to do where NCCL reaches its peer over TCP neither for its bootstrap nor for data.

@@ -1,6 +1,6 @@
 //! The settings of a job: devices, transports and attributes that they select.
 
-use super::{Case, Scales, library, message::renamed, view};
+use super::{Case, Scales, library, message::renamed, network::raw_not_started, view};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
@@ -104,6 +104,12 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
         scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
         scales.next_step = Some(
             "Unset NCCL_IB_DISABLE in the job's environment, or set it to 0. If TCP is intended, nothing needs to change.".into(),
+        );
+    }
+    if let Some(symptom) = raw_not_started(case) {
+        return scales.against(
+            &symptom.source,
+            "no setting selects the port of a raw packet queue pair",
         );
     }
     if let Some(symptom) = case
