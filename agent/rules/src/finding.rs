@@ -63,6 +63,18 @@ impl Subject {
         }
     }
 
+    /// The subject that is displayed as `name`.
+    pub(crate) fn named(name: &str) -> Self {
+        let port = name
+            .rsplit_once(':')
+            .and_then(|(device, port)| Some((device, port.parse().ok()?)));
+        match port {
+            Some((device, port)) => Self::port(device, port),
+            None if name == Self::node().to_string() => Self::node(),
+            None => Self::device(name),
+        }
+    }
+
     /// A port of the node.
     pub fn of_port(port: &Port<'_>) -> Self {
         Self::port(&port.hca.name, port.number)

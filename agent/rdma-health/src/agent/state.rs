@@ -18,7 +18,7 @@ use rdma_health_node::{
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Device, HelperError, Path, PortKey, ProbeReport, RuntimeLimits};
-use rdma_health_rules::{Expectations, Finding, Verdict, judge};
+use rdma_health_rules::{Expectations, Finding, Severity, Verdict, judge};
 use rdma_health_time::now;
 use rdma_health_view::View;
 use tokio::sync::watch;
@@ -191,8 +191,8 @@ impl Parts {
         self.probes.len() < before
     }
 
-    /// The view of a reading, with what was judged of it, if that is still valid. The findings of the verdict `before` stay while it is not
-    /// known whether they are over.
+    /// The view of a reading, with what was judged of it, if that is still valid. The findings of the verdict `before`, or of the agent before
+    /// this one, stay while it is not known whether they are over.
     fn view(
         &mut self,
         reading: Reading,
@@ -208,8 +208,9 @@ impl Parts {
         node.history = Some(Arc::clone(&self.history));
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
             let mut verdict = judge(&node, &self.expectations);
-            if let Some(before) = before {
-                verdict.keep_unjudged(before, &node);
+            match before {
+                Some(before) => verdict.keep_unjudged(before, &node),
+                None => verdict.keep_remembered(&self.history, &node),
             }
             let diagnosis = diagnose(&node, &verdict.findings, None);
             self.note(&verdict, &diagnosis);
@@ -290,7 +291,12 @@ fn log_changes(before: Option<&Verdict>, after: &Verdict) {
         .iter()
         .filter(|new| !earlier.iter().any(|old| same(old, new)))
     {
-        warn!(rule = finding.rule.id, severity = finding.severity.name(), subject = %finding.subject, "{}", finding.message);
+        let (rule, severity) = (finding.rule.id, finding.severity.name());
+        if finding.severity > Severity::Info {
+            warn!(rule, severity, subject = %finding.subject, "{}", finding.message);
+        } else {
+            info!(rule, severity, subject = %finding.subject, "{}", finding.message);
+        }
     }
     for finding in earlier
         .iter()

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use rdma_health_node::{infiniband::PortCode, node::VerbsDevice};
 use rdma_health_protocol::{Device, Port as VerbsPort};
-use rdma_health_rules::{Profile, Verdict};
+use rdma_health_rules::Profile;
 
 use super::*;
 
@@ -377,37 +377,4 @@ fn a_port_whose_state_is_unknown_leaves_the_node_unjudged() {
     });
     let why = without.unknown_because.unwrap();
     assert!(why.contains("mlx5_3/ports has no port"), "{why}");
-}
-
-#[test]
-fn a_problem_whose_port_cannot_be_read_any_more_is_not_over() {
-    let changed = |port: &str, state: &str| {
-        node("h100-connectx7", |tree| {
-            set(tree, &format!("/{port}/ports/1/state"), state);
-        })
-    };
-    let ids = |verdict: &Verdict| -> Vec<String> {
-        let of_port = |finding: &&Finding| finding.subject.device.as_deref() == Some("mlx5_3");
-        verdict
-            .findings
-            .iter()
-            .filter(of_port)
-            .map(|finding| finding.rule.id.to_owned())
-            .collect()
-    };
-    let down = judge(&changed("mlx5_3", "1: DOWN"), &auto());
-    assert!(ids(&down).contains(&"port-down".to_owned()), "{down:?}");
-    let after = |node: &Node| {
-        let mut verdict = judge(node, &auto());
-        verdict.keep_unjudged(&down, node);
-        verdict
-    };
-    let unread = after(&changed("mlx5_3", "garbage"));
-    assert!(ids(&unread).contains(&"port-down".to_owned()), "{unread:?}");
-    assert_eq!(unread.status, down.status);
-    let why = format!("{:?}", unread.findings);
-    assert!(why.contains("the state of mlx5_3:1 could not be read"), "{why}");
-    // What can be read and is well again is over, whatever else cannot be read.
-    let over = after(&changed("mlx5_4", "garbage"));
-    assert!(!ids(&over).contains(&"port-down".to_owned()), "{over:?}");
 }

@@ -15,6 +15,7 @@ mod flow_control;
 mod gpu_events;
 mod host;
 mod iommu;
+mod kept;
 mod kernel_modules;
 mod links;
 mod netlink;
