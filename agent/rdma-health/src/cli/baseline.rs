@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         // The name of a device contains characters that a terminal obeys. JSON, which is YAML, can escape them.
         text = printable_json(serde_json::to_string_pretty(&settings)?) + "\n";
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     writeln!(
         out,
         "# State of this node as found by rdma-health; pass this file with --config."

@@ -158,7 +158,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         verdict: &verdict,
         diagnosis: &diagnosis,
     };
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     match arguments.output {
         _ if arguments.quiet => report::quiet(&mut out, &report)?,
         ReportOutput::Text => {

@@ -19,7 +19,7 @@ pub(super) struct Arguments {
 /// Lists the ports. Nothing is judged.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.read()?;
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     match arguments.output {
         Output::Text => devices::text(&mut out, &node)?,
         Output::Json => devices::json(&mut out, &node)?,

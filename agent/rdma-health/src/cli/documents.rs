@@ -58,7 +58,7 @@ pub(super) struct CompletionsArguments {
 }
 
 pub(super) fn rules(arguments: &RulesArguments) -> anyhow::Result<ExitCode> {
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     match arguments.output {
         RulesOutput::Json => {
             serde_json::to_writer_pretty(&mut out, CATALOGUE)?;
@@ -93,7 +93,7 @@ pub(super) fn metrics(arguments: &MetricsArguments) -> anyhow::Result<ExitCode> 
         MetricsOutput::Text => catalogue::text(&groups),
         MetricsOutput::Markdown => catalogue::markdown(&groups),
     };
-    anstream::stdout().lock().write_all(text.as_bytes())?;
+    super::output::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

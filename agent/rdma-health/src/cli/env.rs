@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn print(text: &str) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()
 }

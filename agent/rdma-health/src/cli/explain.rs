@@ -56,7 +56,7 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     for (place, text) in arguments.texts().iter().enumerate() {
         if place > 0 {
             writeln!(out)?;

@@ -12,7 +12,7 @@ use super::UNKNOWN;
 
 /// Writes the error to standard output, if the command prints for programs. The exit status.
 pub(super) fn answer(matches: &ArgMatches, error: &str) -> u8 {
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     // The reader may be gone, and the error is on standard error, too.
     let format = format(matches);
     let _ = match format.as_deref() {

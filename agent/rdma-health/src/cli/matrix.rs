@@ -101,7 +101,7 @@ pub(super) async fn run(
         memory_nodes,
         ports,
     };
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     match arguments.output {
         Output::Text => text(&mut out, &matrix)?,
         Output::Json => write_json(&mut out, &matrix)?,

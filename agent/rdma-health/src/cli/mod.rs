@@ -28,6 +28,7 @@ mod man;
 mod matrix;
 mod memlock;
 mod names;
+mod output;
 #[cfg(feature = "agent")]
 mod preflight;
 mod probe;

@@ -55,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         bail!("the manifests contain no pod and nothing that creates pods");
     }
     let report = preflight(&cluster, workloads.as_deref());
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     match arguments.output {
         Output::Text => text(&mut out, &report, !arguments.file.is_empty())?,
         Output::Json => write_json(&mut out, &report)?,

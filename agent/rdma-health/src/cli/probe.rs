@@ -138,7 +138,7 @@ async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyh
     if arguments.matrix {
         return matrix::run(arguments, config, &helper, &targets, &node).await;
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     for (n, (device, port)) in targets.iter().enumerate() {
         progress(&format!(
             "probing {device}:{port} ({} of {})",

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 /// Shows the topology. Nothing is judged.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.read()?;
-    let mut out = anstream::stdout().lock();
+    let mut out = super::output::stdout();
     match arguments.output {
         Format::Text => topology::text(&mut out, &node)?,
         Format::Json => topology::json(&mut out, &node)?,

@@ -204,7 +204,7 @@ impl Progress {
         {
             self.line(unused);
         }
-        let mut out = anstream::stdout().lock();
+        let mut out = super::output::stdout();
         writeln!(out, "{}", printable(&line))?;
         out.flush()?;
         Ok(ExitCode::SUCCESS)

@@ -94,7 +94,7 @@ pub(super) async fn run(
         documents.push(document);
     }
     if show.output == Output::Json {
-        let mut out = anstream::stdout().lock();
+        let mut out = crate::cli::output::stdout();
         write_json(&mut out, &Value::Array(documents))?;
     }
     Ok(worst)

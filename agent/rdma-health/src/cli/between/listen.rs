@@ -118,7 +118,7 @@ fn show_session(
             let (status, document) = show.write(&measurement)?;
             if show.output == Output::Json {
                 // One line for each node: this program may go on.
-                let mut out = anstream::stdout().lock();
+                let mut out = crate::cli::output::stdout();
                 writeln!(out, "{}", printable_json(document.to_string()))?;
                 out.flush()?;
             }

@@ -162,7 +162,7 @@ impl Show {
     fn write(&self, measurement: &Measurement) -> anyhow::Result<(Status, Value)> {
         let verdict = judge(measurement, self.limits);
         if self.output == Output::Text {
-            let mut out = anstream::stdout().lock();
+            let mut out = crate::cli::output::stdout();
             text::write(&mut out, measurement, &verdict)?;
             out.flush()?;
         }

@@ -68,7 +68,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         document.status = Status::Unknown;
         document.unknown_because = Some(why);
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = crate::cli::output::stdout();
     match arguments.cluster.output {
         Output::Text => text(&mut out, &arguments.node, &document)?,
         Output::Json => {

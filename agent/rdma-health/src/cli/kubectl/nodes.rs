@@ -90,7 +90,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             }
         })
         .collect();
-    let mut out = anstream::stdout().lock();
+    let mut out = crate::cli::output::stdout();
     match cluster.output {
         Output::Text => text(&mut out, &rows, arguments.all)?,
         Output::Json => {

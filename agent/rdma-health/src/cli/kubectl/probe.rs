@@ -144,7 +144,7 @@ async fn measure(arguments: &Arguments, a: &AgentPod, b: &AgentPod) -> anyhow::R
 
 /// Writes what the connecting node printed, which is not trusted.
 fn write(arguments: &Arguments, ended: &Ended) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = crate::cli::output::stdout();
     match arguments.cluster.output {
         Output::Text => {
             for line in ended.output.lines() {
