@@ -143,7 +143,7 @@ pub(super) fn awaits_probes(view: &View, context: &ConditionContext) -> bool {
 /// Subject, fault and remedy. The remedy is last, so that it is cut first if the message is too long; `rdma-health explain`
 /// prints all of it.
 pub(super) fn message(worst: &Finding, others: usize) -> String {
-    let subject = worst.subject.to_string();
+    let subject = single_line(&worst.subject.to_string());
     let fault = single_line(&worst.message_naming(1));
     let mut text = if fault.contains(&subject) || worst.subject.device.is_none() {
         fault

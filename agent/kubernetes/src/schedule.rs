@@ -451,7 +451,8 @@ impl Schedule {
                 .published
                 .as_ref()
                 .filter(|before| before.condition.status == condition.status);
-            let since = before.map_or_else(|| wall.to_owned(), |before| before.since.clone());
+            // The clock may have been ahead at that time. Times in this format are in order of their text.
+            let since = before.map_or(wall, |before| wall.min(&before.since)).to_owned();
             Some(Published { condition, since })
         });
         let conditions: Vec<_> = published.collect();

@@ -1,6 +1,9 @@
 //! Text for the API: one line of bounded length, without control characters.
 
-/// The text with control characters and runs of white space replaced by one space.
+use rdma_health_node::words::printable;
+
+/// The text with control characters and runs of white space replaced by one space. Characters that change the direction of text, and
+/// others that do not show, are escaped.
 pub(super) fn single_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(1024));
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
@@ -12,7 +15,7 @@ pub(super) fn single_line(text: &str) -> String {
         }
         line.push_str(word);
     }
-    line
+    printable(&line)
 }
 
 /// A remedy in one line. Its lines are sentences or commands; a semicolon ends a command, so that the line can be pasted.
@@ -68,6 +71,7 @@ mod tests {
     #[test]
     fn control_characters_become_spaces() {
         assert_eq!(single_line(" a\u{1b}[31m\nb\t\u{7} c"), "a [31m b c");
+        assert_eq!(single_line("a\u{202e}b"), r"a\u{202e}b");
     }
 
     #[test]

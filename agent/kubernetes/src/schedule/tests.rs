@@ -1,5 +1,7 @@
 //! A fake clock and a fake server that counts.
 
+use std::time::SystemTime;
+
 use super::*;
 use crate::kind::ConditionKind;
 
@@ -15,6 +17,12 @@ struct Bench {
     writes: Vec<(Duration, Published)>,
     attempts: Vec<Duration>,
     transitions: usize,
+}
+
+/// The time of day so long after the start.
+fn wall(after: Duration) -> String {
+    const START: Duration = Duration::from_secs(1_780_000_000);
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + START + after).to_string()
 }
 
 fn link(status: Status, message: &str) -> Condition {
@@ -52,7 +60,7 @@ impl Bench {
     fn run(&mut self, time: Duration, answer: impl Fn(Duration) -> Result<(), Backoff>) {
         let end = self.now + time;
         loop {
-            let wall = format!("{}", self.at().as_secs());
+            let wall = wall(self.at());
             match self.schedule.step(self.now, &wall) {
                 Step::Write(write) => {
                     self.attempts.push(self.at());
@@ -120,7 +128,7 @@ fn a_change_is_written_within_two_seconds_and_keeps_its_time() {
     assert!(bench.writes.len() > 5);
     assert_eq!(
         bench.writes.last().unwrap().1.since,
-        "1000",
+        wall(SECOND * 1000),
         "heartbeats change no transition time"
     );
     // The first recovery is written at once.
@@ -414,6 +422,29 @@ fn existing_conditions_are_not_written_again_after_a_start() {
     assert_eq!(bench.writes[0].1.since, "2026-01-01T00:00:00Z");
     // A heartbeat in the future, from a wrong clock, counts as a heartbeat now.
     bench.schedule.adopt(Vec::new(), Some(Duration::ZERO), now);
+}
+
+#[test]
+fn a_time_that_has_not_come_yet_is_corrected_with_the_next_heartbeat() {
+    let mut bench = Bench::new(1);
+    let existing = Published {
+        condition: link(Status::True, "down"),
+        since: wall(SECOND * 86400),
+    };
+    let now = bench.now;
+    bench.schedule.adopt(vec![existing], Some(SECOND * 10), now);
+    bench.see(Status::True, "down");
+    bench.run(SECOND * 1000, |_| Ok(()));
+    let times: Vec<_> = bench
+        .writes
+        .iter()
+        .map(|(_, published)| published.since.clone())
+        .collect();
+    assert_eq!(times[0], wall(bench.writes[0].0));
+    assert!(
+        times.len() > 1 && times.iter().all(|time| *time == times[0]),
+        "{times:?}"
+    );
 }
 
 #[test]
