@@ -72,13 +72,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     for (node, answer) in fleet.nodes.iter().zip(&answers) {
         match answer {
             Ok(facts) => {
-                // With a reference, all nodes are compared with it.
-                let pool = if arguments.reference.is_some() {
-                    "-"
-                } else {
-                    pool(node, label)
-                };
-                pools.entry(pool).or_default().push((&node.name, facts));
+                let of_pool = pools.entry(pool(node, label)).or_default();
+                of_pool.push((&node.name, facts));
             }
             Err(why) => missing.push((node.name.as_str(), why.as_str())),
         }
@@ -100,12 +95,18 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         differences.extend(compare(pool, nodes, reference.as_ref()));
     }
     let compared = fleet.nodes.len() - missing.len();
-    let mut out = anstream::stdout().lock();
+    let mut out = crate::cli::output::stdout();
     match cluster.output {
         Output::Text => text(&mut out, &differences, compared)?,
         Output::Json => {
             let asked = fleet.nodes.len();
-            let document = serde_json::json!({"schema": 1, "asked": asked, "answered": compared, "differences": differences});
+            let unanswered: Vec<_> = missing
+                .iter()
+                .map(|(node, error)| serde_json::json!({"node": node, "error": error}))
+                .collect();
+            let document = serde_json::json!({
+                "schema": 1, "asked": asked, "answered": compared, "differences": differences, "unanswered": unanswered,
+            });
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
