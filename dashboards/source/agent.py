@@ -46,12 +46,13 @@ BOARD = dashboard(
             (8, 8, graph("Helper restarts", "Restarts of an hour by reason.",
                          [query(f"sum by (reason) (reason:rdma_health_helper_restarts:rate5m{{{FLEET}}}) * 3600 > 0",
                                 "{{reason}}")], no_value="no restart")),
-            (8, 8, table("Configuration that is not active", "Agents that rejected a changed file and keep the previous one.",
-                         f"min by ({NODE}) (rdma_health_config_last_reload_successful{{{NODES}}}) == 0",
+            (8, 8, table("Configuration that is not active", "Agents that rejected a changed configuration or web configuration and keep the previous one.",
+                         f"min by ({NODE}) (rdma_health_config_last_reload_successful{{{NODES}}} == 0 "
+                         f"or rdma_health_web_config_last_reload_successful{{{NODES}}} == 0)",
                          ["node", "cluster", "instance"], links=[TO_PAGE], no_value="every configuration is active")),
             (8, 8, table("State that is not saved", "Agents that could not save their history in the last hour.",
                          f"sum by ({NODE}) (increase(rdma_health_state_saves_total{{result=\"failure\", {NODES}}}[1h])) > 0",
-                         ["node", "cluster", "instance"], value="failures", links=[TO_PAGE], no_value="every history is saved")),
+                         ["node", "cluster", "instance"], value="failures", links=[TO_PAGE], no_value="no failure")),
         ]),
         ("Cost", [
             (8, 8, graph("Memory", "Resident memory of the agents: the median and the largest.",

@@ -51,9 +51,14 @@ BOARD = dashboard(
                               max by ({NODE}, cause, severity, confidence) (rdma_cause{{{NODES}}})""",
                           ["severity", "cause", "confidence", "instance"], value="since", unit="dateTimeFromNow",
                           links=[TO_CAUSE, TO_PAGE], no_value="no cause")),
-            (10, 8, table("Firing alerts", "Alerts of this node. The link leads to the runbook.",
+            (10, 8, table("Firing alerts", "Alerts of this node, and of the fleet if this node has the same fault. The link leads to the runbook.",
+                          # Alerts of the fleet have no node: those of a problem or fault that this node has.
                           f'max by ({NODE}, alertname, severity, device, port) '
-                          f'(ALERTS{{alertstate="firing", component="rdma", {NODES}}})',
+                          f'(ALERTS{{alertstate="firing", component="rdma", {NODES}}} '
+                          f'or ALERTS{{alertstate="firing", alertname="RDMAFleetProblem", node=""}} '
+                          f'and on (cluster, namespace, job, cause) node:rdma_problem:max{{{NODES}}} '
+                          f'or ALERTS{{alertstate="firing", alertname="RDMAHealthFleetProblem", node=""}} '
+                          f'and on (cluster, namespace, job, fault) node:rdma_agent_fault:value{{{NODES}}})',
                           ["alertname", "severity", "device", "port"], links=[TO_RUNBOOK], no_value="no alert")),
             (24, 8, table("Findings", "Findings of the node, and since when. The links lead to the explanation of the rule.",
                           f"""1000 * max by ({NODE}, rule, device, port) (rdma_finding_since_timestamp_seconds{{{NODES}}})

@@ -21,10 +21,11 @@ table! {
         "IOMMU settings of the kernel command line: domain is passthrough, translated, off or default; invalidation is strict, lazy or default. rdma_iommu_group_info has the active type of each group."
         => samples(|node, samples| iommu_configured(node, samples));
     Gauge "rdma_iommu_mode_info" [""] {"mode"}
-        "IOMMU mode of the RDMA functions and GPUs that the host uses: passthrough only if all of them have it, translated if one of them is, no_iommu or other."
+        "IOMMU mode of the RDMA functions and GPUs that the host uses: passthrough only if all of them have it, translated if one of them is, no_iommu, other, or unknown if it could not be read."
         => samples(|node, samples| {
-            if let Some(mode) = node.dma_mode() {
-                samples.info([mode.name()]);
+            let unknown = || node.hcas().next().map(|_| "unknown");
+            if let Some(mode) = node.dma_mode().map(DmaMode::name).or_else(unknown) {
+                samples.info([mode]);
             }
         });
     Gauge "rdma_iommu_previous_boot_info" [""] {"mode", "kernel"}

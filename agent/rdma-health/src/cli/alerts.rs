@@ -188,7 +188,7 @@ fn write_fleet_alerts(text: &mut String) {
           >= on (cluster, namespace, job) group_left () count_over_time(cluster:rdma_nodes:count[{more}m]) - 1)
           or cause:rdma_nodes:count {ON} node:rdma_problem:max{{domain=~\"{slow_domains}\", severity=~\"warning|critical\"}}
           and cause:rdma_fleet_nodes:count offset {hold}m unless cause:rdma_fleet_nodes:count
-          {ON} ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", severity=\"{severity}\"}}){unless}
+          {ON} ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", instance=\"\", severity=\"{severity}\"}}){unless}
         for: {wait}m
         keep_firing_for: {KEPT}m
         labels: {{component: rdma, severity: {severity}}}
@@ -220,7 +220,7 @@ fn write_alert(
         expr: >-
           node:rdma_problem:max{{{these}{elsewhere}}}
           unless on (cluster, namespace, job, cause) (cause:rdma_fleet_nodes:count
-          and on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\"}})
+          and on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", instance=\"\"}})
         for: {minutes}m
         keep_firing_for: 10m
         labels: {{component: rdma, severity: {severity}}}

@@ -64,6 +64,13 @@ relabelings:
   # Dashboards and alerts identify a node by this label.
   - sourceLabels: [__meta_kubernetes_pod_node_name]
     targetLabel: node
+{{- if not (hasKey (default dict .monitor.endpoint) "metricRelabelings") }}
+metricRelabelings:
+  # A node must not name series as alerts and recording rules do.
+  - sourceLabels: [__name__]
+    regex: (rdma|process)_[a-z0-9_]+
+    action: keep
+{{- end }}
 {{- with .monitor.endpoint }}
 {{ toYaml . }}
 {{- end }}
