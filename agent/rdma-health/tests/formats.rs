@@ -307,6 +307,13 @@ fn the_severity_that_fails_can_be_chosen() {
         "ok" => assert_eq!((code("critical"), code("warning")), (Some(0), Some(0))),
         other => panic!("{other}"),
     }
+    let output = check(tree.path(), &["--output", "nagios", "--fail-on", "info"]);
+    assert_eq!(output.status.code(), Some(1));
+    let line = out(&output);
+    assert!(
+        line.starts_with("RDMA WARNING - no problem found; info: softroce-in-use | "),
+        "{line}"
+    );
     let broken = tree::fixture("connectx7-gpu").unwrap();
     assert_eq!(
         check(broken.path(), &["--fail-on", "critical"]).status.code(),

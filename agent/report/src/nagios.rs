@@ -4,25 +4,33 @@
 use std::{fmt::Write as _, io::Write};
 
 use rdma_health_node::words::printable;
-use rdma_health_rules::Severity;
+use rdma_health_rules::{Severity, Status};
 
 use super::{
     Report,
     text::{groups, outcome},
 };
 
-/// Writes the verdict.
+/// Writes the verdict. `status` is that of the exit status, which can be another one than the node's: what a check fails on is
+/// chosen.
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
-    let status = report.status().name().to_uppercase();
-    writeln!(
-        out,
-        "RDMA {status} - {} | {}",
-        plain(&outcome(report)),
-        numbers(report)
-    )?;
+pub fn write(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::io::Result<()> {
+    let mut what = plain(&outcome(report));
+    if report.status() == Status::Ok && status != Status::Ok {
+        let mut rules: Vec<_> = report
+            .verdict
+            .findings
+            .iter()
+            .map(|finding| finding.rule.id)
+            .collect();
+        rules.dedup();
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(what, "; info: {}", rules.join(", "));
+    }
+    let status = status.name().to_uppercase();
+    writeln!(out, "RDMA {status} - {what} | {}", numbers(report))?;
     for finding in &report.verdict.findings {
         let severity = finding.severity.name().to_uppercase();
         writeln!(

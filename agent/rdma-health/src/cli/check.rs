@@ -151,13 +151,17 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         aligned.align(&node.facts, node.facts.time);
         *history = Arc::new(aligned);
     }
-    let verdict = judge(&node, &config.expect);
+    let mut verdict = judge(&node, &config.expect);
+    if let Some(history) = &node.history {
+        verdict.keep_remembered(history, &node);
+    }
     let diagnosis = diagnose(&node, &verdict.findings, log.as_ref());
     let report = report::Report {
         node: &node,
         verdict: &verdict,
         diagnosis: &diagnosis,
     };
+    let status = failing(&report, arguments.fail_on);
     let mut out = super::output::stdout();
     match arguments.output {
         _ if arguments.quiet => report::quiet(&mut out, &report)?,
@@ -167,7 +171,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         }
         ReportOutput::Json => report::json(&mut out, &report)?,
         ReportOutput::Line => report::quiet(&mut out, &report)?,
-        ReportOutput::Nagios => report::nagios(&mut out, &report)?,
+        ReportOutput::Nagios => report::nagios(&mut out, &report, status)?,
         ReportOutput::Npd => report::npd(&mut out, &report)?,
         ReportOutput::Junit => {
             let severity = arguments.fail_on.unwrap_or_default().severity();
@@ -175,7 +179,6 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         }
     }
     out.flush()?;
-    let status = failing(&report, arguments.fail_on);
     Ok(ExitCode::from(match arguments.output {
         ReportOutput::Npd => report::npd_exit_code(status),
         _ => status.exit_code(),
