@@ -8,7 +8,9 @@
 use crate::{
     denial,
     event::{Device, EventKind},
-    failure, gpu, modules,
+    failure, gpu,
+    host_memory::is_of_host_memory,
+    modules,
     origin::{Message, Writer, is_adapter, named, pci},
     record::Record,
     speaker::is_about_a_process,
@@ -265,6 +267,8 @@ const ADAPTER: &[Row] = {
         (&["limits exceeded"], Some(ResourceLimit)),
         (&["no resources"], Some(ResourceLimit)),
         (&["no cid available"], Some(ResourceLimit)),
+        // Filters of Ethernet.
+        (&["not enough", "resources", "ntuple"], None),
         (&["not enough", "resources"], Some(ResourceLimit)),
         (&["not enough", "vectors"], Some(ResourceLimit)),
         (&["no free", "msi-x"], Some(ResourceLimit)),
@@ -305,6 +309,8 @@ const ADAPTER: &[Row] = {
         (&["assert_exit_ptr"], Some(AdapterHealth)),
         (&["synd 0x0:"], None),
         (&["synd 0x", ": "], Some(AdapterHealth)),
+        // A queue of the management of the fabric.
+        (&["fatal error", "mad qp"], Some(DriverError)),
         (&["fatal"], Some(AdapterHealth)),
         (&["aeq", "overflow"], Some(AdapterHealth)),
         (&["ceq overflow"], Some(AdapterHealth)),
@@ -320,6 +326,8 @@ const ADAPTER: &[Row] = {
         (&["unrecoverable"], Some(AdapterHealth)),
         (&["catastrophic"], Some(AdapterHealth)),
         (&["critical error"], Some(AdapterHealth)),
+        // mlx4 could not map where the adapter would report one.
+        (&["failed to map internal error"], None),
         (&["internal error"], Some(AdapterHealth)),
         (&["hardware error"], Some(AdapterHealth)),
         (&["not responding"], Some(AdapterHealth)),
@@ -456,7 +464,7 @@ fn of_number(lower: &str) -> Option<EventKind> {
         })
     };
     if has_number("-12") {
-        return Some(EventKind::ResourceLimit);
+        return (!is_of_host_memory(lower)).then_some(EventKind::ResourceLimit);
     }
     let is_command = COMMANDS.iter().any(|word| lower.contains(word));
     let is_late = is_command && (has_number("-62") || has_number("-110"));

@@ -227,7 +227,9 @@ fn is_failed_attempt(words: &[&str]) -> bool {
         "requested",
     ];
     const AGAIN: [&str; 5] = ["retry", "retrying", "again", "attempt", "ignored"];
-    if any(words, &PARTS) || any(words, &AGAIN) || is_of_a_function(words) {
+    // Who asked for the reset may not have it.
+    const REFUSED: [&str; 3] = ["privilege", "privileges", "permitted"];
+    if any(words, &PARTS) || any(words, &AGAIN) || any(words, &REFUSED) || is_of_a_function(words) {
         return false;
     }
     words.iter().enumerate().any(|(at, word)| {

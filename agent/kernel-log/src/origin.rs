@@ -124,6 +124,7 @@ impl<'a> Message<'a> {
             .or_else(|| of_device(text))
             .or_else(|| of_ipoib(text))
             .or_else(|| of_function(text))
+            .or_else(|| of_module(text))
             .or_else(|| of_driver(text))
     }
 }
@@ -304,6 +305,21 @@ fn of_function(text: &str) -> Option<Message<'_>> {
         writer: Writer::Adapter,
         driver,
         device: named(device).or_else(|| Some(Device::Driver(driver.to_owned()))),
+        text: rest,
+    })
+}
+
+/// `<mlx4_ib> create_pv_resources: Couldn't create tunnel CQ (-12)`: mlx4 and mthca name module and function (`mlx4_ib.h`).
+fn of_module(text: &str) -> Option<Message<'_>> {
+    let (driver, rest) = text.strip_prefix('<')?.split_once("> ")?;
+    let (function, rest) = rest.split_once(": ")?;
+    let is_name = function
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (is_adapter(driver) && is_name).then(|| Message {
+        writer: Writer::Adapter,
+        driver,
+        device: Some(Device::Driver(driver.to_owned())),
         text: rest,
     })
 }
