@@ -93,7 +93,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 31] = [
+    let readers: [Reader; 32] = [
         no_device,
         no_directory,
         asserted,
@@ -114,6 +114,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         nvme::refused,
         nvme::answered,
         nvme::refused_connect,
+        nvme::unauthenticated,
         passthrough::find,
         fabric::umad,
         gpu_path::find,

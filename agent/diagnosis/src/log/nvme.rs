@@ -126,6 +126,21 @@ pub(super) fn refused_connect(lower: &str) -> Option<(K, usize)> {
     Some((number(status).map_or(K::StorageRefused, of_status), at))
 }
 
+/// `nvme nvme0: qid 0: authentication failed, error -13`: the target asks for a proof (DH-HMAC-CHAP) that this host does not have, or gave one
+/// that this host refused.
+pub(super) fn unauthenticated(lower: &str) -> Option<(K, usize)> {
+    const FORMS: [&str; 4] = [
+        "authentication failed",
+        "authentication setup failed",
+        "failed to receive challenge",
+        "no dh-hmac-chap key",
+    ];
+    let (before, rest) = lower.split_once("nvme nvme")?;
+    let is_of_queue = rest.contains(": qid ") || rest.contains("authentication setup");
+    let at = FORMS.iter().find_map(|form| rest.find(form))?;
+    is_of_queue.then_some((K::StorageRefused, before.len() + "nvme nvme".len() + at))
+}
+
 /// The status with which a target answers Connect (NVMe over Fabrics 1.1, 3.3): what it does not understand, or whom it refuses.
 fn of_status(status: u64) -> K {
     /// Incompatible Format, Invalid Parameters.
@@ -191,6 +206,18 @@ mod tests {
         ] {
             target.add(command);
             assert_eq!(target.is_of_tcp(line), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_the_target_does_not_know_is_refused() {
+        for (line, expected) in [
+            ("nvme nvme0: qid 0: authentication failed, error -13", true),
+            ("nvme nvme3: qid 2 failed to receive challenge, error -104", true),
+            ("nvme nvme0: qid 0: authenticated with hash hmac(sha256)", false),
+            ("login: authentication failed", false),
+        ] {
+            assert_eq!(unauthenticated(line).is_some(), expected, "{line}");
         }
     }
 
