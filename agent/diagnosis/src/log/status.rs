@@ -6,7 +6,7 @@ use rdma_health_protocol::WcStatus;
 
 use super::{
     line::{Lower, after, number, word},
-    phrases::Phrases,
+    phrases::{Occurrence, Phrases},
 };
 use crate::symptom::completion::{of_syndrome, words};
 
@@ -331,7 +331,17 @@ static TEXTS: LazyLock<(Phrases, Vec<WcStatus>)> = LazyLock::new(|| {
 
 fn by_text(lower: &str) -> Option<WcStatus> {
     let (phrases, statuses) = &*TEXTS;
-    statuses.get(phrases.first_in_text(lower)?.index).copied()
+    // `no backends support remote operations` is not a status.
+    let is_plural = |found: &Occurrence| {
+        lower[found.end..]
+            .strip_prefix('s')
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+    };
+    let found = phrases
+        .find(lower)
+        .filter(|found| !is_plural(found))
+        .min_by_key(|found| (found.start, found.index))?;
+    statuses.get(found.index).copied()
 }
 
 /// The vendor's error code: `vendor err 129`, `vendor_err=81`, `vend 0x51`, `vendor code=0x81`, perftest's `syndrom 0x81`.
