@@ -14,6 +14,7 @@ mod consequence;
 mod decoration;
 mod dkms;
 mod document;
+mod driver;
 mod ended;
 mod entity;
 mod errors;

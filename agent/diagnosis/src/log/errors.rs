@@ -6,6 +6,7 @@ use rdma_health_protocol::Errno;
 
 use super::{
     grade::fails_before,
+    kernel::is_of_kernel,
     line::{Lower, is_word, number},
     operation::operation,
     phrases::Phrases,
@@ -120,7 +121,7 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .and_then(|found| TEXTS.get(found.index));
     text.map(|(_, errno)| *errno)
         .or_else(|| symbol(line.text))
-        .or_else(|| labelled(&line.lower))
+        .or_else(|| labelled(line))
         .or_else(|| twos_complement(&line.lower))
         .or_else(|| untranslated(&line.lower))
 }
@@ -213,7 +214,8 @@ pub(crate) fn named(symbol: &str) -> Option<Errno> {
 
 /// A number after one of the labels, or a negative number in parentheses or brackets. A positive number after a label other than
 /// `errno` only from a program in user space.
-fn labelled(lower: &str) -> Option<Errno> {
+fn labelled(line: &Lower<'_>) -> Option<Errno> {
+    let lower = line.lower.as_str();
     let positive = LazyCell::new(|| is_of_user_space(lower));
     let bytes = lower.as_bytes();
     let mut at = 0;
@@ -282,8 +284,14 @@ fn labelled(lower: &str) -> Option<Errno> {
                 .is_some_and(|byte| is_word(*byte) || matches!(byte, b')'));
         let is_plain = follows_message || is_enclosed && is_negative;
         let is_completed = is_negative && before.ends_with(" completed");
-        let is_one =
-            is_labelled && is_sign_right() || is_completed || is_returned || is_plain && is_behind_failure();
+        // Libraries have statuses of their own. The kernel's are those of completions, which are not negative, and error numbers: `wait status
+        // -110`.
+        let is_status = is_negative && before.ends_with(" status") && is_of_kernel(line.text);
+        let is_one = is_labelled && is_sign_right()
+            || is_completed
+            || is_status
+            || is_returned
+            || is_plain && is_behind_failure();
         let value = number(&lower[found..]).and_then(|value| i32::try_from(value).ok());
         // Programs return a bare -1 for any failure. It is EPERM where it is called `errno`, and where a driver of the kernel returns it.
         let is_bare = value == Some(1) && is_negative && !before.ends_with("errno") && !names_function(lower);
@@ -342,6 +350,14 @@ fn is_call(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_negative_status_is_an_error_of_the_kernel_only() {
+        let kernel = Lower::of("[ 91.1] infiniband ionic_0: wait status -110");
+        assert_eq!(errno(&kernel), Some(Errno::ETIMEDOUT));
+        let library = Lower::of("nixl_agent.cpp:217] connect failed with status -12");
+        assert_eq!(errno(&library), None);
+    }
 
     #[test]
     fn errors_are_found_by_text_symbol_and_labelled_number() {

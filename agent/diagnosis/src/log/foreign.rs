@@ -146,6 +146,29 @@ pub(super) fn binds_to_no_device(lower: &str, errno: Option<Errno>) -> bool {
     errno == Some(Errno::ENODEV) && ASKS.iter().any(|words| lower.contains(words))
 }
 
+/// Whether what is not there is something else than a device: a file of the program, as in `failed to write sriov result file: open
+/// /etc/sriov/result.yaml: no such file or directory`, or what an operator asks the cluster for.
+pub(super) fn misses_other_file(lower: &str) -> bool {
+    const PLACES: [&str; 2] = ["/dev/", "/sys/"];
+    // `hostdevice.go:87` wrote the line, and a device plugin is a program.
+    let is_device = |name: &str| {
+        lower.match_indices(name).any(|(at, _)| {
+            let rest = lower[at + name.len()..].trim_start_matches('s');
+            let begins = at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric();
+            let is_other = [".go", " plugin", "-plugin", "plugin", "_plugin"];
+            begins && !is_other.iter().any(|end| rest.starts_with(end))
+        })
+    };
+    let is_path = |word: &str| {
+        let word = word.trim_start_matches(['"', '\'', '(', '[', '`', '=', ':']);
+        word.starts_with('/')
+    };
+    let is_in_place = || PLACES.iter().any(|place| lower.contains(place));
+    lower.contains("no such file")
+        && !is_in_place()
+        && (!["device", "uverbs", "hca"].into_iter().any(is_device) || lower.split(' ').any(is_path))
+}
+
 /// Whether a line in lower case is of a transport over TCP.
 pub(super) fn is_of_tcp(lower: &str) -> bool {
     let of_ucx = || lower.contains(" sock.c:") && lower.contains("ucx");
@@ -306,6 +329,40 @@ mod tests {
         ] {
             let rest = without_names(line);
             assert!(rest.contains("rdma") || rest.contains("infiniband"), "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_told_from_a_device() {
+        for (line, expected) in [
+            (
+                "failed to write sriov result file: open /etc/sriov/result.yaml: no such file or directory",
+                true,
+            ),
+            (
+                "error fail to list nodes of the sriov pool: no such file or directory",
+                true,
+            ),
+            (
+                "failed to read device list /etc/rdma/list: no such file or directory",
+                true,
+            ),
+            (
+                "hostdevice.go:87] failed to get link for interface sriov0: no such file or directory",
+                true,
+            ),
+            ("hfi: open /dev/hfi1_0: no such file or directory", false),
+            (
+                "cannot retrieve the mellanox device: no such file or directory",
+                false,
+            ),
+            (
+                "/opt/app/run: /sys/class/infiniband: no such file or directory",
+                false,
+            ),
+            ("sriov: no such device", false),
+        ] {
+            assert_eq!(misses_other_file(line), expected, "{line}");
         }
     }
 

@@ -12,6 +12,24 @@ pub(super) fn only_misses_a_feature(lower: &str) -> bool {
     !Grade::of(&Lower::of(&rest)).failing
 }
 
+/// Whether a line in lower case says what the program does instead of what failed: `Relaxed ordering requested but NOT supported. Falling back to
+/// strict ordering`, `rejected by DevX CREATE_QP; retrying with host memory`.
+pub(super) fn has_substitute(lower: &str) -> bool {
+    const INSTEAD: [&str; 5] = [
+        "falling back to ",
+        "fall back to ",
+        "fallback to ",
+        "; trying ",
+        "retrying with ",
+    ];
+    // What is slower than RDMA, or stays within the node.
+    const SLOWER: [&str; 10] = [
+        "tcp", "socket", "ethernet", "ipoib", "shm", "sysv", "xgmi", "nvlink", "pcie", "-only",
+    ];
+    let rest = INSTEAD.iter().find_map(|words| lower.split_once(words));
+    rest.is_some_and(|(_, rest)| !SLOWER.iter().any(|word| rest.contains(word)))
+}
+
 /// The function whose address range the kernel could assign after all: `pci 0000:41:00.0: BAR 0 [mem 0x…-0x… 64bit pref]: assigned`.
 pub(super) fn assigned(line: &Lower<'_>) -> Option<String> {
     let is_range = line.lower.contains(": bar ")
@@ -41,6 +59,11 @@ mod tests {
         assert!(!only_misses_a_feature(
             "bnxt_en 0000:c1:00.0: failed to start: not supported"
         ));
+        assert!(has_substitute(
+            "w1126 context.cpp:217] relaxed ordering not supported (ibv_reg_mr_iova2 missing). falling back to strict ordering"
+        ));
+        assert!(!has_substitute("warn rdma transport failed, falling back to tcp"));
+        assert!(!has_substitute("warn failed to register memory"));
         assert!(is_needless(
             "pci 0000:18:00.0: bar 7: failed to assign [mem size 0x08000000 64bit pref]"
         ));

@@ -5,6 +5,8 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// Each row as in the module above.
 pub(super) const ROWS: &[Row] = &[
+    // MVAPICH2 asks the subnet manager for the service level of a path.
+    (&["no response from sa"], K::NoSubnetManager),
     // PSM2, PSM3 and libfabric's opx.
     (&["psm", "and driver version mismatch"], K::VersionMismatch),
     (&["psm", " state = inactive"], K::PortNotActive),

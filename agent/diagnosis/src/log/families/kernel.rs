@@ -182,6 +182,8 @@ pub(super) const ROWS: &[Row] = &[
         &["rxe creation allowed on top of a real device"],
         K::SettingUnmatched,
     ),
+    (&["rdma_rxe: ", "no route to"], K::ConnectUnreachable),
+    (&["rdma_rxe: ", "not reachable"], K::ConnectUnreachable),
     // SoftRoCE and soft iWARP have no memory but the host's.
     (&["rdma_rxe: ", "err -12"], K::HostMemory),
     (&["rdma_rxe: ", "cannot allocate memory"], K::HostMemory),
@@ -248,9 +250,12 @@ pub(super) const ROWS: &[Row] = &[
     (&["cq access violation on cqn"], K::CqError),
     (&["mlx5e_cq_error_event"], K::CqError),
     (&["moved to error state", "qp"], K::QueueError),
+    // qedr and its provider.
+    (&["wq is full"], K::QueueFull),
+    (&["wq pbl is full"], K::QueueFull),
     (&["qp_async_event"], K::QueueError),
     (&["overflow", "cq", "hns"], K::CqError),
-    (&["fatal error (", "on mad qp"], K::QueueError),
+    (&["fatal error (", "mad qp"], K::QueueError),
     (&["local work queue catastrophic"], K::QueueFatal),
     // hns names the queue between the words: the adapter could not go on with it (`IB_EVENT_QP_FATAL`).
     (

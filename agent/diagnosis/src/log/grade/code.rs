@@ -13,7 +13,7 @@ use super::{
 
 /// A negative number where programs print the error number of a call: `ibv_poll_cq: -5`, `returned -71`, `rc=-22`.
 pub(super) fn negative(lower: &str) -> Option<usize> {
-    const BEFORE: [&str; 10] = [
+    const BEFORE: [&str; 11] = [
         ":",
         "=",
         "(",
@@ -23,9 +23,10 @@ pub(super) fn negative(lower: &str) -> Option<usize> {
         "rc",
         "code",
         "with",
+        " status",
         "() completed",
     ];
-    const RETURNED: [&str; 11] = [
+    const RETURNED: [&str; 12] = [
         "returned",
         "ret",
         "rc",
@@ -36,6 +37,7 @@ pub(super) fn negative(lower: &str) -> Option<usize> {
         "rc:",
         "ret:",
         "code=",
+        " status",
         "() completed",
     ];
     let bytes = lower.as_bytes();
@@ -51,11 +53,14 @@ pub(super) fn negative(lower: &str) -> Option<usize> {
         let follows = *at == 0 || !is_word(bytes[at - 1]);
         // `pref = -2` of MPICH is a choice.
         let is_choice = before.ends_with("pref =") || before.ends_with("score =");
+        // How a process ended.
+        let is_of_exit = before.ends_with("exit status");
         // `LEVEL(-2)`, `[rank-2]`, `priority: -5` are numbers of other kinds.
         let is_returned = || RETURNED.iter().any(|word| before.ends_with(word)) || fails_before(before);
         follows
             && ends
             && !is_choice
+            && !is_of_exit
             && (2..=133).contains(&code)
             && BEFORE.iter().any(|word| before.ends_with(word))
             && is_returned()

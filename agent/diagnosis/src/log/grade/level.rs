@@ -78,6 +78,8 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             }
             _ => None,
         };
+        // `Failed in get GUID INFO`: a word of the message, whose level comes before it.
+        let found = found.filter(|level| *level != Level::Info || !head[..place].contains("ailed "));
         // `ERROR` in the name of a status is not a level.
         if found.is_some() && !matches!(before, Some('_' | '-')) && !matches!(after, Some('_')) {
             return found;

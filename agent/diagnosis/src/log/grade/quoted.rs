@@ -5,6 +5,7 @@ use super::{
         grammar,
         line::{Lower, is_word},
         origin,
+        phrases::Occurrence,
     },
     level::Level,
     words::{CODE, LISTS},
@@ -261,7 +262,9 @@ pub(super) fn is_quoted(line: &Lower<'_>, level: Option<Level>, failure: Option<
         let mut found = LISTS.quotes.find(lower);
         found.any(|found| found.start < failure && found.begins(lower)) && !ends
     };
-    let about = || level.is_none() && LISTS.about_errors.occur(lower);
+    // A driver remarks on its own message: `Post send on QP 12 failed (this error appears only once)`.
+    let is_remark = |found: &Occurrence| lower[..found.start].ends_with('(');
+    let about = || level.is_none() && LISTS.about_errors.find(lower).any(|found| !is_remark(&found));
     let trimmed = lower.trim_start();
     let asks = || level.is_none() && !origin::has(line.text) && is_question(lower);
     // perftest: `Function rdma_connect failed`.

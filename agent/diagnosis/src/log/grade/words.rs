@@ -59,6 +59,7 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "smbdirect",
     "smbd_",
     "rds/",
+    "rds_ib_",
     "rtrs_",
     "rnbd_",
     "ucxshuffle",
@@ -154,6 +155,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "ib-sriov",
     // Adapters, their libraries and their subnet manager.
     "cxgb4",
+    "iw_cxgb4",
+    "c4iw_",
     "cxi",
     "ehca",
     "hns3",
@@ -254,6 +257,7 @@ pub(super) const FAILURES: &[&str] = &[
     "forbidden",
     "invalid",
     "unreachable",
+    "not reachable",
     "abort",
     "aborted",
     "aborting",
@@ -274,6 +278,10 @@ pub(super) const FAILURES: &[&str] = &[
     "insufficient",
     "bad address",
     "did not",
+    "didn't",
+    "no memory for",
+    "no memory to",
+    "no memory left",
     "does not exist",
     "not permitted",
     "not allowed",
@@ -531,6 +539,10 @@ const HARMLESS: &[&str] = &[
     "hsa_force_fine_grain_pcie",
     // The driver sets up and removes what it does when the kernel panics.
     "registered panic handler",
+    // What drivers offer for debugging only.
+    "create debugfs entry",
+    // mlx4 says of a feature of Ethernet that its firmware does not have it.
+    "fw version to enable",
     // The adapter's tools want other versions; the driver works with these.
     "detected a newer version of the nvm image than expected",
     // Azure's agent tries a module that only old kernels have.

@@ -6,6 +6,7 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use crate::{
     log::{
+        driver,
         entity::{is_rdma_name, named},
         errors::errno,
         events::{Event, event, is_of_efa, is_of_spdk},
@@ -15,7 +16,7 @@ use crate::{
         kernel::is_of_kernel,
         line::{Lower, excerpt, host},
         loader,
-        needless::is_needless,
+        needless::{has_substitute, is_needless},
         operation::{Operation, operation, special},
         status::{names_status, status},
     },
@@ -85,7 +86,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
             !families::needs_topic(*kind) || is_named()
         })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
-    if grade.harmless || foreign::is_of_other_layer(lower) {
+    if grade.harmless || is_replaced(lower, grade, row) || foreign::is_of_other_layer(lower) {
         return None;
     }
     if foreign::is_of_tcp(lower) {
@@ -161,7 +162,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     if !(grade.is_failure() || is_named()) {
         return None;
     }
-    if let Some(kind) = grammar::of_others(lower) {
+    if let Some(kind) = driver::unserved(line, of_driver).or_else(|| grammar::of_others(lower)) {
         return Some(Reading::of(kind, 0));
     }
     if let Some(kind) = grammar::unfinished(lower).filter(|_| number.is_none()) {
@@ -175,6 +176,14 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         _ if number == Some(Errno::ENFILE) && is_of_kernel(line.text) => unknown(lower, None),
         _ => unknown(lower, number),
     }
+}
+
+/// Whether a program warns of something that it does in another way. Where it goes on without RDMA, or with copies, a row says so.
+fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> bool {
+    let is_slower = || {
+        row.is_some_and(|(kind, _)| matches!(kind, SymptomKind::SocketFallback | SymptomKind::GdrDisabled))
+    };
+    grade.level == Some(Level::Warning) && has_substitute(lower) && !is_slower()
 }
 
 /// What a failure of a transport over TCP shows.
@@ -272,6 +281,8 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
         SymptomKind::ModuleMissing
     } else if foreign::binds_to_no_device(lower, errno) {
         SymptomKind::AddressUnresolved
+    } else if errno == Some(Errno::ENOENT) && foreign::misses_other_file(lower) {
+        SymptomKind::Unrecognised
     } else if errno == Some(Errno::ENOTCONN) && ["send", "write"].iter().any(|word| lower.contains(word)) {
         // The connection had ended before.
         SymptomKind::PeerClosed

@@ -226,6 +226,7 @@ pub(super) const BETWEEN: &[&str] = &[
     "shadow",
     "dummy",
     "notification",
+    "tunnel",
     "ack",
     "ctrl",
     "credit",
