@@ -178,7 +178,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
 }
 
-/// Whether a program warns of something that it does in another way. Where it goes on without RDMA, or with copies, a row says so.
+/// Whether a program warns of something that it does in another way. A row of the vocabulary may show that it goes on without RDMA, or with copies.
 fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> bool {
     let is_slower = || {
         row.is_some_and(|(kind, _)| matches!(kind, SymptomKind::SocketFallback | SymptomKind::GdrDisabled))
