@@ -187,6 +187,8 @@ const ADAPTER: &[Row] = {
         (&["resource dump"], None),
         (&["failed to create", "reporter"], None),
         (&["can't read pending fw version"], None),
+        // The memory of a module was read, and the cage is empty.
+        (&["query_mcia_reg failed: status: 0x3"], None),
         // Start-up.
         (&["initializing state, aborting"], Some(FirmwareInit)),
         (&["failed initializing command interface"], Some(FirmwareInit)),

@@ -196,6 +196,10 @@ fn what_is_harmless_is_no_event() {
             "mlx5_core 0000:14:00.0: E-Switch: Total vports 10, per vport: max uc(1024) max mc(16384)",
             "-",
         ),
+        (
+            "mlx5_core 0000:14:00.0: mlx5_query_mcia:406:(pid 1441871): query_mcia_reg failed: status: 0x3",
+            "-",
+        ),
         ("DMAR: DRHD: handling fault status reg 2", "-"),
         ("DMAR: IOMMU enabled", "-"),
         ("iommu: Default domain type: Passthrough", "-"),
