@@ -199,6 +199,8 @@ impl<'a> Reply<'a> {
             match message.message_type() {
                 _ if !ours => {}
                 NLMSG_NOOP => {}
+                // A kernel may leave out the status of a dump that succeeded.
+                NLMSG_DONE if body.is_empty() => return Ok(true),
                 NLMSG_DONE => return self.status(body).map(|()| true),
                 NLMSG_ERROR => {
                     self.status(body)?;
@@ -222,10 +224,8 @@ impl<'a> Reply<'a> {
 
     /// The error in a message that ends a reply: 0, or a negative errno.
     fn status(&self, body: &[u8]) -> Result<(), Failure> {
-        // A kernel may leave out the status of a dump that succeeded.
-        let Some(status) = body.first_chunk() else {
-            return Ok(());
-        };
+        let status = body.first_chunk();
+        let status = status.ok_or_else(|| self.malformed("a status that is cut off"))?;
         match i32::from_ne_bytes(*status) {
             0 => Ok(()),
             number => match number.checked_neg().and_then(fact::errno) {

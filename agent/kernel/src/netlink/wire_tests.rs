@@ -233,3 +233,28 @@ proptest! {
         prop_assert_eq!(reply.into_messages(), [json!({"header": {"dev-index": index, "dev-name": name}})]);
     }
 }
+
+/// The header of a message of this type and with this length, and `body` zeros.
+fn short(kind: u16, body: u8) -> Vec<u8> {
+    let mut message = vec![16 + body, 0, 0, 0];
+    message.extend(kind.to_ne_bytes());
+    message.extend([0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    message.resize(16 + usize::from(body), 0);
+    message
+}
+
+#[test]
+fn an_acknowledgement_that_is_cut_off_is_none() {
+    for body in 0..4 {
+        assert!(
+            refused(&short(NLMSG_ERROR, body)).contains("a status that is cut off"),
+            "{body}"
+        );
+    }
+    assert!(reply().add(&short(NLMSG_ERROR, 4)).unwrap());
+    assert!(refused(&short(NLMSG_DONE, 2)).contains("a status that is cut off"));
+    // A dump that succeeded may end without a status.
+    for body in [0, 4] {
+        assert!(reply().add(&short(NLMSG_DONE, body)).unwrap());
+    }
+}
