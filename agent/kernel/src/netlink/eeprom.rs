@@ -9,7 +9,7 @@ use rdma_health_protocol::ModulePage;
 
 use self::quantity::Quantity;
 use super::transceiver::{Lane, LostPart, Measure, Module};
-use crate::fact::{self, Unread, UnreadKind};
+use crate::fact::{self, Errno, Unread, UnreadKind};
 
 /// Two-wire addresses: of the memory, and of the diagnostics of SFP.
 pub(super) const MEMORY: u8 = 0x50;
@@ -186,7 +186,9 @@ impl Memory<'_> {
     fn lost(&self, source: &str, format: Format) -> Vec<LostPart> {
         let first = self.bytes((MEMORY, 0, 0), 3).unwrap_or_default();
         let is_used = match format {
-            Format::Sfp => self.byte(MEMORY, 0, 92).is_none_or(|kind| kind & 0x40 != 0),
+            Format::Sfp => {
+                !self.is_passive_copper() && self.byte(MEMORY, 0, 92).is_none_or(|kind| kind & 0x40 != 0)
+            }
             Format::Qsfp => self.is_optical() != Some(false),
             // The type of the medium: a passive copper cable.
             Format::Cmis => self.byte(MEMORY, 0, 85) != Some(3),
@@ -197,6 +199,10 @@ impl Memory<'_> {
             (Format::Cmis, _, 2) => !self.is_intact((MEMORY, 2, 128), 127),
             _ => false,
         };
+        let is_calibrated_externally = |part: &Part| {
+            let kind = self.byte(MEMORY, 0, 92).unwrap_or_default();
+            (format, part.0) == (Format::Sfp, DIAGNOSTICS) && kind & 0x30 == 0x10
+        };
         let lost = |part: &Part| {
             let same =
                 |page: &&ModulePage| (page.address, page.page, page.offset) == (part.0, part.1, part.2);
@@ -206,11 +212,26 @@ impl Memory<'_> {
                 kind: UnreadKind::Malformed,
                 detail: "its checksum is wrong".into(),
             };
-            let unread = unread(source, page, part.3.into()).or_else(|| is_damaged(part).then(damaged))?;
+            let foreign = || {
+                Unread {
+                source: named(source, page),
+                kind: UnreadKind::Errno(Errno::OPNOTSUPP),
+                detail: "the module is calibrated externally (SFF-8472, byte 92), which this program does not calculate".into(),
+            }
+            };
+            let unread = unread(source, page, part.3.into())
+                .or_else(|| is_damaged(part).then(damaged))
+                .or_else(|| is_calibrated_externally(part).then(foreign))?;
             let holds_limits = matches!((format, part.1), (Format::Qsfp, 3) | (Format::Cmis, 2));
             Some(LostPart { holds_limits, unread })
         };
         parts(first).iter().filter(|_| is_used).filter_map(lost).collect()
+    }
+
+    /// Whether an SFP is a passive copper cable, which measures nothing, whatever it says of diagnostics (SFF-8472, byte 8, bit 2).
+    fn is_passive_copper(&self) -> bool {
+        self.byte(MEMORY, 0, 8)
+            .is_some_and(|technology| technology & 0x04 != 0)
     }
 
     /// Whether a QSFP is optical, by the technology of its transmitter: 10 and above are copper cables, which measure nothing.
@@ -243,7 +264,10 @@ impl Memory<'_> {
         }
         let kind = self.byte(MEMORY, 0, 92).unwrap_or_default();
         // Diagnostics, and calibrated by the module itself. Others would have to be calculated.
-        let measures = kind & 0x60 == 0x60 && kind & 0x04 == 0 && self.is_intact((DIAGNOSTICS, 0, 0), 95);
+        let measures = kind & 0x60 == 0x60
+            && kind & 0x04 == 0
+            && !self.is_passive_copper()
+            && self.is_intact((DIAGNOSTICS, 0, 0), 95);
         let at = |offset| (DIAGNOSTICS, 0, offset);
         let measure = |value, limits, quantity| {
             let limits = Some(at(limits));

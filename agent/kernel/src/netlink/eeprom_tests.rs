@@ -315,3 +315,31 @@ fn a_part_that_fails_is_unread_and_one_that_the_module_does_not_measure_with_is_
     assert_eq!(module_of(&identity), None);
     assert!(failure("test", &identity).unwrap().to_string().ends_with("(EIO)"));
 }
+
+#[test]
+fn a_passive_copper_cable_in_an_sfp_measures_nothing_whatever_it_says() {
+    let mut copper = sfp(0x68);
+    put(&mut copper[0], 8, &[0x04]);
+    sum(&mut copper[0], 0, 63);
+    let module = module_of(&copper).unwrap();
+    assert!(
+        module.temperature.is_none() && module.lanes.is_empty(),
+        "{module:?}"
+    );
+    assert_eq!(lost(&copper), []);
+    // An active one does.
+    put(&mut copper[0], 8, &[0x08]);
+    sum(&mut copper[0], 0, 63);
+    assert_eq!(module_of(&copper).unwrap().lanes.len(), 1);
+}
+
+#[test]
+fn what_an_sfp_with_external_calibration_measures_is_unread() {
+    let found = lost(&sfp(0x58));
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].0.contains("calibrated externally") && !found[0].1,
+        "{found:?}"
+    );
+    assert_eq!(lost(&sfp(0x68)), []);
+}
