@@ -62,6 +62,9 @@ pub struct Reporter {
     pub subfunction: Option<String>,
     /// Whether it is in the state error: an error is not yet recovered.
     pub in_error: bool,
+    /// Whether the driver can recover it. A reporter without recovery stays in the state error from its first error on.
+    #[serde(default)]
+    pub has_recovery: bool,
     /// Number of errors since the driver was loaded.
     pub errors: u64,
     /// Number of errors that the driver recovered from.
@@ -234,6 +237,7 @@ fn grouped(
                 port: message.port_index,
                 subfunction,
                 in_error: reporter.state != 0,
+                has_recovery: reporter.graceful_period.or(reporter.auto_recover).is_some(),
                 errors: reporter.errors,
                 recoveries: reporter.recoveries,
                 last_dump: reporter.last_dump.map(|nanoseconds| nanoseconds / 1_000_000_000),
@@ -270,6 +274,8 @@ const REPORTER: Schema = &[
             (116, "health-reporter-state", Kind::Number),
             (117, "health-reporter-err-count", Kind::Number),
             (118, "health-reporter-recover-count", Kind::Number),
+            (120, "health-reporter-graceful-period", Kind::Number),
+            (121, "health-reporter-auto-recover", Kind::Number),
             (137, "health-reporter-dump-ts-ns", Kind::Number),
         ]),
     ),
@@ -294,6 +300,11 @@ struct ReporterNest {
     errors: u64,
     #[serde(default, rename = "health-reporter-recover-count")]
     recoveries: u64,
+    /// The kernel reports this and the next one only of reporters with recovery (`ops->recover` in `net/devlink/health.c`).
+    #[serde(default, rename = "health-reporter-graceful-period")]
+    graceful_period: Option<u64>,
+    #[serde(default, rename = "health-reporter-auto-recover")]
+    auto_recover: Option<u64>,
     /// In nanoseconds since 1970. The attribute 119 is in milliseconds of a clock that begins with the boot.
     #[serde(rename = "health-reporter-dump-ts-ns")]
     last_dump: Option<u64>,

@@ -15,6 +15,8 @@ fn message(name: &str) -> ReporterMessage {
             state: 1,
             errors: 1,
             recoveries: 0,
+            graceful_period: None,
+            auto_recover: None,
             last_dump: Some(1_700_000_000_999_999_999),
         },
     }
@@ -72,4 +74,21 @@ fn only_a_version_that_the_next_reset_changes_is_pending() {
         };
         assert_eq!(firmware.pending().count(), 0, "{none:?}");
     }
+}
+
+/// mlx5 has recovery for `fw_fatal`, and none for `fw`: the kernel's documents differ in these attributes.
+#[test]
+fn a_reporter_with_recovery_has_its_attributes() {
+    let has_recovery = |graceful_period: Option<u64>, auto_recover: Option<u64>| {
+        let mut message = message("fw");
+        message.health_reporter.graceful_period = graceful_period;
+        message.health_reporter.auto_recover = auto_recover;
+        let root = Root::replay(Arc::default(), true);
+        let functions = BTreeSet::from(["0000:18:00.0".to_owned()]);
+        grouped(&Scope::new(&root), vec![message], &functions)["0000:18:00.0"].reporters[0].has_recovery
+    };
+    assert!(
+        has_recovery(Some(0), Some(0)) && has_recovery(None, Some(1)) && has_recovery(Some(60_000), None)
+    );
+    assert!(!has_recovery(None, None));
 }
