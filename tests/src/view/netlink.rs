@@ -83,6 +83,10 @@ fn ethernet_link() -> ethtool::Link {
             detail: None,
         }),
         downs: Fact::Known(4),
+        speed: Fact::Known(ethtool::Speed {
+            bits_per_second: 400_000_000_000,
+            lanes: Some(4),
+        }),
         fec: Fact::Known(ethtool::Fec {
             mode: Some("RS".into()),
             corrected: Some(9),
@@ -101,6 +105,7 @@ fn ethernet_link() -> ethtool::Link {
 
 fn devlink_device() -> devlink::Device {
     let reporter = |name: &str, port| devlink::Reporter {
+        has_recovery: true,
         name: name.into(),
         port,
         subfunction: None,

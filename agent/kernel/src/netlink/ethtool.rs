@@ -1,4 +1,4 @@
-//! The links of network devices: why one is down, forward error correction, pause frames.
+//! The links of network devices: why one is down, speed and lanes, forward error correction, pause frames.
 //!
 //! Source: the generic netlink family `ethtool` (`Documentation/networking/ethtool-netlink.rst`,
 //! `Documentation/netlink/specs/ethtool.yaml`), Linux 5.6 and later. Reading needs no privilege.
@@ -7,6 +7,7 @@ mod errors;
 mod fec;
 mod link_state;
 mod pause;
+mod speed;
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,8 @@ use crate::{
 };
 
 use self::link_state::State;
-pub(super) use self::link_state::state;
-pub use self::{errors::ERRORS, fec::Fec, link_state::DownReason, pause::Pause};
+pub(super) use self::link_state::{Plugged, plugged, plugged_now, state};
+pub use self::{errors::ERRORS, fec::Fec, link_state::DownReason, pause::Pause, speed::Speed};
 
 const FAMILY: &str = "ethtool";
 /// What the kernel answers for a driver that does not support a question.
@@ -47,6 +48,9 @@ pub struct Link {
     pub down_reason: Fact<DownReason>,
     /// How often the physical link went down; absent if the driver does not count.
     pub downs: Fact<u64>,
+    /// Speed and lanes; absent while it is down, and if the driver does not report them.
+    #[serde(default)]
+    pub speed: Fact<Speed>,
     /// Forward error correction; absent if the driver does not report it.
     pub fec: Fact<Fec>,
     /// Pause frames; absent if the driver does not report them.
@@ -85,6 +89,7 @@ impl Link {
         Self {
             down_reason: state.as_ref().and_then(|state| state.reason().into()),
             downs: state.and_then(|state| state.downs.into()),
+            speed: Speed::read(netlink, netdev),
             fec: Fec::read(netlink, netdev),
             pause: Pause::read(netlink, netdev),
             errors: errors::read(netlink, netdev),

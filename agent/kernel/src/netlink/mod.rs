@@ -145,7 +145,7 @@ mod tests {
         };
         recording.insert(question("ethtool", "linkstate-get", "eth0"), answer);
         let unsupported = || Answer::Failed(Failure::Errno(Errno::OPNOTSUPP));
-        for command in ["fec-get", "pause-get", "stats-get"] {
+        for command in ["linkmodes-get", "fec-get", "pause-get", "stats-get"] {
             recording.insert(question("ethtool", command, "eth0"), unsupported());
         }
         recording.insert(question("devlink", "health-reporter-get", ""), unsupported());
@@ -212,6 +212,7 @@ mod tests {
         for netdev in ["eth0", "eth1"] {
             for (command, is_old) in [
                 ("linkstate-get", false),
+                ("linkmodes-get", false),
                 ("pause-get", false),
                 ("fec-get", true),
                 ("stats-get", true),

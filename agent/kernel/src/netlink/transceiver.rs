@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asked, Call, Client, Netlink, Question, ask_each, eeprom,
+    ethtool::{Plugged, plugged, plugged_now},
     wire::{Kind, Schema, nest, number, small, text},
 };
 use crate::{
@@ -27,10 +28,20 @@ use crate::{
 const FAMILY: &str = "ethtool";
 /// What drivers answer where no module is, or none whose memory can be read.
 const NO_MODULE: [Errno; 4] = [Errno::OPNOTSUPP, Errno::NODEV, Errno::INVAL, Errno::NXIO];
+/// The same, and what `mlx5_core` answers for an empty cage. With a link it is a failure of the bus.
+const NO_MODULE_OR_FAILED: [Errno; 5] = [
+    Errno::OPNOTSUPP,
+    Errno::NODEV,
+    Errno::INVAL,
+    Errno::NXIO,
+    Errno::IO,
+];
 /// How long pages stay valid. Reading them takes the adapter milliseconds for each module, and light and temperature change slowly.
 const VALID: Duration = Duration::from_secs(300);
 /// How long a failure stays valid: some drivers log each one.
 const FAILURE_VALID: Duration = Duration::from_secs(900);
+/// How long the failure of a port without a link stays valid, as long as it has none: its cage may be empty.
+const EMPTY_VALID: Duration = Duration::from_secs(6 * 3600);
 
 /// Transceivers by network device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +144,17 @@ fn module(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Mo
     if is_virtual.known().is_some() {
         return Fact::Absent;
     }
-    let pages: Fact<Vec<ModulePage>> = netlink.ask_all(FAMILY, NAME, netdev, &NO_MODULE, |client, source| {
+    // The links report it if they cannot be asked.
+    let aside = Scope::new(scope.root());
+    let plugged = plugged(&Netlink::new(&aside), netdev);
+    if plugged == Some(Plugged::No) {
+        return Fact::Absent;
+    }
+    let absent = match plugged {
+        Some(Plugged::Unknown) => &NO_MODULE_OR_FAILED[..],
+        _ => &NO_MODULE,
+    };
+    let pages: Fact<Vec<ModulePage>> = netlink.ask_all(FAMILY, NAME, netdev, absent, |client, source| {
         match pages(client, source, netdev) {
             Err(Failure::Errno(errno @ (Errno::PERM | Errno::ACCESS))) => {
                 let helper = scope.root().module_memory(netdev);
@@ -146,6 +167,17 @@ fn module(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Mo
         // A module without an identifier is none.
         let is_there = pages.first().is_some_and(|first| first.data.first() != Some(&0));
         let source = format!("netlink {FAMILY} {NAME} {netdev}");
+        // `mlx5_core` before Linux 6.18 returns success and no byte for an empty cage.
+        if pages.first().is_some_and(|first| first.data.is_empty()) {
+            return match plugged {
+                Some(Plugged::Unknown) => Fact::Absent,
+                _ => scope.fail(Unread {
+                    source,
+                    kind: UnreadKind::Malformed,
+                    detail: "the driver returned no byte of the module's memory: there is no module or cable, or it does not answer".into(),
+                }),
+            };
+        }
         match eeprom::decode(&source, &pages) {
             Some(module) => {
                 for part in &module.unread {
@@ -199,8 +231,13 @@ static ANSWERS: Mutex<BTreeMap<String, Remembered>> = Mutex::new(BTreeMap::new()
 fn pages(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePage>, Failure> {
     // Each change leaves whole answers, also after a panic elsewhere.
     let answers = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    // For an empty cage, `mlx5_core` logs an error each time.
+    let plugged = plugged_now(client, source, netdev);
+    if plugged == Some(Plugged::No) {
+        return Err(Failure::Errno(Errno::NODEV));
+    }
     if let Some((since, answer)) = answers().get(netdev) {
-        let valid = if answer.is_ok() { VALID } else { FAILURE_VALID };
+        let valid = valid(answer, plugged);
         if since.elapsed() < valid {
             return answer.clone();
         }
@@ -208,10 +245,20 @@ fn pages(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePa
     let answer = read(client, source, netdev);
     if !matches!(answer, Err(Failure::Errno(Errno::PERM | Errno::ACCESS))) {
         let mut answers = answers();
-        answers.retain(|_, (since, _)| since.elapsed() < FAILURE_VALID);
+        answers.retain(|_, (since, _)| since.elapsed() < EMPTY_VALID);
         answers.insert(netdev.to_owned(), (Instant::now(), answer.clone()));
     }
     answer
+}
+
+/// How long an answer stays valid.
+fn valid(answer: &Result<Vec<ModulePage>, Failure>, plugged: Option<Plugged>) -> Duration {
+    let is_read = |pages: &Vec<ModulePage>| pages.first().is_some_and(|first| !first.data.is_empty());
+    match (answer.as_ref().is_ok_and(is_read), plugged) {
+        (true, _) => VALID,
+        (false, Some(Plugged::Unknown)) => EMPTY_VALID,
+        (false, _) => FAILURE_VALID,
+    }
 }
 
 fn read(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePage>, Failure> {
@@ -271,3 +318,7 @@ fn page(
 }
 
 const DATA: Schema = &[(7, "data", Kind::Bytes)];
+
+#[cfg(test)]
+#[path = "transceiver_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    super::{Netlink, wire::Kind},
+    super::{Client, Netlink, wire::Kind},
     Command, NOT_SUPPORTED, question,
 };
 use crate::fact::Fact;
@@ -48,8 +48,33 @@ const LINKSTATE: Command = Command {
     ],
 };
 
+/// Whether a cable is plugged into a network device, as far as its link shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Plugged {
+    /// There is a link.
+    Yes,
+    /// There is no link.
+    Unknown,
+    /// There is no link, and the driver says that there is no cable.
+    No,
+}
+
+/// Whether a cable is plugged in; `None` if the kernel does not answer.
+pub(in super::super) fn plugged(netlink: &Netlink<'_, '_>, netdev: &str) -> Option<Plugged> {
+    let states = state::<State>(netlink, netdev);
+    states.known()?.first()?.plugged()
+}
+
+/// The same without a record of the answer.
+pub(in super::super) fn plugged_now(client: &mut Client, source: &str, netdev: &str) -> Option<Plugged> {
+    let messages = client.ask(source, question(netdev, &LINKSTATE, 0)).ok()?;
+    let state: State = serde_json::from_value(messages.into_iter().next()?).ok()?;
+    state.plugged()
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct State {
+    link: Option<u64>,
     #[serde(rename = "ext-state")]
     reason: Option<u64>,
     #[serde(rename = "ext-substate")]
@@ -59,6 +84,14 @@ pub(super) struct State {
 }
 
 impl State {
+    fn plugged(&self) -> Option<Plugged> {
+        Some(match (self.link?, self.reason) {
+            (0, Some(NO_CABLE)) => Plugged::No,
+            (0, _) => Plugged::Unknown,
+            _ => Plugged::Yes,
+        })
+    }
+
     /// The kernel reports it only while there is no link.
     pub(super) fn reason(&self) -> Option<DownReason> {
         let state = self.reason?;
@@ -80,6 +113,9 @@ impl State {
         })
     }
 }
+
+/// The place of `No cable` (`ETHTOOL_LINK_EXT_STATE_NO_CABLE`) in [`REASONS`].
+const NO_CABLE: u64 = 4;
 
 /// Why a link is down, and details of each reason (`include/uapi/linux/ethtool.h`), in the words of the program ethtool.
 const REASONS: [(&str, &[&str]); 13] = [
@@ -142,6 +178,21 @@ mod tests {
     fn reason(message: serde_json::Value) -> Option<String> {
         let state: State = serde_json::from_value(message).unwrap();
         state.reason().map(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn only_a_link_that_is_down_can_have_no_cable() {
+        for (message, expected) in [
+            (json!({"link": 1}), Some(Plugged::Yes)),
+            (json!({"link": 1, "ext-state": 4}), Some(Plugged::Yes)),
+            (json!({"link": 0}), Some(Plugged::Unknown)),
+            (json!({"link": 0, "ext-state": 1}), Some(Plugged::Unknown)),
+            (json!({"link": 0, "ext-state": 4}), Some(Plugged::No)),
+            (json!({}), None),
+        ] {
+            let state: State = serde_json::from_value(message).unwrap();
+            assert_eq!(state.plugged(), expected);
+        }
     }
 
     #[test]
