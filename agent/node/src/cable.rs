@@ -39,7 +39,45 @@ fn own(port: Port<'_>) -> Cable<'_> {
     }
 }
 
+/// The rate of a cable, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CableRate {
+    /// Bits per second in each direction.
+    pub bits_per_second: u64,
+    /// The number of lanes; `None` if no one knows it for sure.
+    pub lanes: Option<u32>,
+}
+
 impl Node {
+    /// The rate of a cable with a link: as the driver of the network device reports it, otherwise that of the RDMA device. In drivers for Ethernet
+    /// except mlx5, the kernel guesses the lanes of the RDMA device from the speed, and in older kernels the rate, too (`ib_get_eth_speed`).
+    pub fn rate_of_cable(&self, cable: &Cable<'_>) -> Option<CableRate> {
+        let port = &cable.port;
+        let is_measured = || {
+            port.is_infiniband()
+                || port
+                    .hca
+                    .driver
+                    .known()
+                    .is_some_and(|driver| driver == "mlx5_core")
+        };
+        let of_rdma = port.rate.known().map(|rate| CableRate {
+            bits_per_second: rate.bits_per_second,
+            lanes: rate.lanes.filter(|lanes| *lanes > 0 && is_measured()),
+        });
+        let speed = cable
+            .netdev
+            .and_then(|netdev| self.link_of_netdev(netdev)?.speed.known());
+        let Some(speed) = speed else {
+            return of_rdma;
+        };
+        let same = of_rdma.filter(|rate| !cable.is_member && rate.bits_per_second == speed.bits_per_second);
+        Some(CableRate {
+            bits_per_second: speed.bits_per_second,
+            lanes: speed.lanes.or_else(|| same?.lanes),
+        })
+    }
+
     /// Every cable: of each port in order of device and number that of its own network device, then those of the members of its bond. Both
     /// functions of an adapter may show one bond; its members are those of the first one.
     pub fn cables(&self) -> Vec<Cable<'_>> {

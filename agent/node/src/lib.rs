@@ -25,7 +25,7 @@ pub mod timeline;
 pub mod topology;
 pub mod words;
 
-pub use cable::Cable;
+pub use cable::{Cable, CableRate};
 pub use events::DeviceEvent;
 pub use function::{DmaMode, Function};
 pub use node::Node;

@@ -116,8 +116,8 @@ pub static MODULE_LIGHT_LOW: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Only lanes of ACTIVE ports and of members of their bonds with a link, whose module measures light and has limits of its own are \
-        judged: a spare port without a fibre is dark, and so are the lanes that an Ethernet link of fewer lanes does not use. Copper cables \
-        measure nothing.",
+        judged: a spare port without a fibre is dark, and so are the lanes that an Ethernet link of fewer lanes does not use. A module that shows less than -30 dBm \
+        on every lane of a link that is up does not measure light. Copper cables measure nothing.",
     inputs: &[Writer::Hardware, Writer::Fabric],
     judge: module_light_low,
 };
@@ -126,6 +126,9 @@ static NEAR_THE_LIMIT: Exception = Exception {
     condition: "if the power is less than 1 dB above the low alarm (the margin that sichek requires for ports of jobs)",
     severities: Severities::INFO,
 };
+
+/// The power of a lane in one direction.
+type Power = fn(&Lane) -> Option<Measure>;
 
 fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
     // A member of a bond without a link is dark, and bond-degraded reports it.
@@ -137,9 +140,23 @@ fn module_light_low(node: &Node, _: &Expectations) -> Vec<Draft> {
     let found = active.filter_map(|(cable, netdev, module)| {
         let unused = unused_lanes(&cable.port, module);
         let lanes = module.lanes.iter().filter(|lane| !(unused && is_dark(lane)));
+        // No link is up without any light: such a module does not measure it, and gives zeros.
+        let has_light = |power: Power| {
+            let mut powers = module.lanes.iter().filter_map(power);
+            powers.any(|power| power.value > DARK)
+        };
+        let directions: [(&str, Power); 2] = [
+            ("receives", |lane| lane.rx_power),
+            ("sends", |lane| lane.tx_power),
+        ];
+        let judged: Vec<_> = directions
+            .into_iter()
+            .filter(|(_, power)| has_light(*power))
+            .collect();
         let powers = lanes.flat_map(|of| {
-            [("receives", of.rx_power), ("sends", of.tx_power)]
-                .map(|(what, power)| Some((of.number, what, power?.value, power?.low?)))
+            judged
+                .iter()
+                .map(|(what, power)| Some((of.number, *what, power(of)?.value, power(of)?.low?)))
         });
         // 1 dB is a factor of 1.259.
         let near = |value: i64, low: i64| value.saturating_mul(1000) < low.saturating_mul(1259);
