@@ -15,7 +15,7 @@ pub static PFC_UNREACHABLE: Rule = Rule {
     policy: Policy::of(Severities::WARNING).except(&[&DIFFERS]),
     title: "Priority flow control is on a priority that no DSCP leads to",
     explanation: "The adapter gives RoCE packets a priority by their DSCP, by UDP port 4791 or Ethernet type 0x8915, or a default one, and none of \
-        these leads to a priority with priority flow control. RoCE traffic \
+        these leads to a priority with priority flow control. A DSCP without an entry uses the default priority, and without one priority 0. RoCE traffic \
         then travels on a priority that drops packets under congestion, whatever traffic class the job sets (NCCL_IB_TC is four times the \
         DSCP), although flow control looks configured. The same holds for one port without flow control, without the map, or with flow control on \
         another priority than its equals, and for the traffic class of the job that check --pid was given, if another priority has flow control.",
@@ -82,6 +82,16 @@ fn ways(bridging: &Bridging) -> impl Iterator<Item = Led> {
     dscp.chain(others)
 }
 
+/// Where a packet goes whose DSCP has no entry, if no default is configured: to priority 0, the default of IEEE 802.1Q. `None` if every DSCP has
+/// an entry, or if the adapter sorts by VLAN priority.
+fn unsaid_default(bridging: &Bridging) -> Option<Led> {
+    /// A DSCP has six bits.
+    const VALUES: usize = 64;
+    let is_default = |(way, _): Led| way == Way::Default;
+    let is_partial = (1..VALUES).contains(&bridging.dscp.len());
+    (is_partial && !ways(bridging).any(is_default)).then_some((Way::Default, 0))
+}
+
 /// How RoCE reaches flow control on one port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Reached {
@@ -99,6 +109,7 @@ impl Reached {
         let on: BTreeSet<u8> = bridging.pfc.as_ref()?.on.iter().copied().collect();
         let is_default = |(way, _): &Led| *way == Way::Default;
         let lossless: BTreeSet<_> = ways(bridging)
+            .chain(unsaid_default(bridging))
             .filter(|(_, priority)| on.contains(priority))
             .collect();
         // A default that leads elsewhere is what VLAN priorities are for.
