@@ -46,6 +46,28 @@ pub mod counters {
         "pause_received_6",
         "pause_received_7",
     ];
+    /// How long the pauses of each priority lasted that the port sent, in microseconds.
+    pub const PAUSE_SENT_TIME: [&str; 8] = [
+        "pause_sent_0_microseconds",
+        "pause_sent_1_microseconds",
+        "pause_sent_2_microseconds",
+        "pause_sent_3_microseconds",
+        "pause_sent_4_microseconds",
+        "pause_sent_5_microseconds",
+        "pause_sent_6_microseconds",
+        "pause_sent_7_microseconds",
+    ];
+    /// How long those lasted that it received.
+    pub const PAUSE_RECEIVED_TIME: [&str; 8] = [
+        "pause_received_0_microseconds",
+        "pause_received_1_microseconds",
+        "pause_received_2_microseconds",
+        "pause_received_3_microseconds",
+        "pause_received_4_microseconds",
+        "pause_received_5_microseconds",
+        "pause_received_6_microseconds",
+        "pause_received_7_microseconds",
+    ];
     /// Received frames with a wrong checksum (FCS).
     pub const FCS_ERRORS: &str = "fcs_errors";
     /// Received symbols with an error that remains after forward error correction.
@@ -113,6 +135,16 @@ impl Node {
                 .map(|((_, name), frames)| (*name, Some(*frames)))
                 .collect::<Vec<_>>()
         };
+        let times = |names: &[&'static str; 8], direction: &str| {
+            let on = pfc.map_or(&[][..], |pfc| &pfc.on);
+            let counted = on.iter().filter_map(|priority| {
+                let name = names.get(usize::from(*priority))?;
+                let time = format!("{direction}_prio{priority}_pause_duration");
+                let time = self.statistic_of_netdev(netdev, &time)?;
+                Some((*name, Some(time)))
+            });
+            counted.collect::<Vec<_>>()
+        };
         let error = |name: &str| {
             let errors = link.and_then(|link| link.errors.known());
             errors.and_then(|errors| errors.get(name)).copied()
@@ -139,6 +171,8 @@ impl Node {
             &counters::PAUSE_RECEIVED,
             pfc.map(|pfc| &pfc.received),
         ))
+        .chain(times(&counters::PAUSE_SENT_TIME, "tx"))
+        .chain(times(&counters::PAUSE_RECEIVED_TIME, "rx"))
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
     }

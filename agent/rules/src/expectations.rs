@@ -81,6 +81,8 @@ pub struct Thresholds {
     pub flaps_in_12_hours: u32,
     /// `symbol_error` per hour.
     pub symbol_errors_per_hour: u32,
+    /// Blocks that forward error correction could not correct, per hour.
+    pub fec_uncorrectable_per_hour: u32,
     /// `link_error_recovery` per minute.
     pub link_recoveries_per_minute: u32,
     /// `port_rcv_errors` per second.
@@ -127,6 +129,9 @@ impl Default for Thresholds {
         Self {
             flaps_in_12_hours: 3,
             symbol_errors_per_hour: 120,
+            // A bit error ratio of 1e-12 after correction, which IEEE 802.3 allows, is one of 6.6e-10 blocks of RS(528,514): a lost block has eight
+            // wrong bits of 5280, at least. That is 46 an hour at 100 Gb/s; RS(544,514) and 1e-13 from 200 Gb/s allow fewer.
+            fec_uncorrectable_per_hour: 50,
             link_recoveries_per_minute: 5,
             receive_errors_per_second: 10,
             ack_timeouts_per_second: 1,

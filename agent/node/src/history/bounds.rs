@@ -3,6 +3,7 @@
 use super::{
     Boot, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_KEY, MAX_MEASURED_IN_ALL, MAX_POINTS,
     MAX_SUBJECTS, MAX_TEXT, PortHistory, SCHEMA, Series,
+    links::MAX_LINKS,
     series::{MAX_SAMPLES, MAX_VALUES},
 };
 
@@ -73,6 +74,8 @@ fn boot(boot: &Boot) -> Result<(), String> {
 fn port(port: &PortHistory) -> Result<(), String> {
     most("times that a port went down", port.downs.len(), MAX_DOWNS)?;
     most("measurements of a port", port.measured.len(), MAX_MEASURED_IN_ALL)?;
+    most("links of a port", port.links.len(), MAX_LINKS)?;
+    port.links.keys().map(String::as_str).try_for_each(text)?;
     if !port.trend.is_within_limits() {
         return Err(format!(
             "the trend of a port has more than {MAX_POINTS} points, or a value that is not a number"

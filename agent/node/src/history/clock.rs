@@ -98,6 +98,7 @@ impl History {
             change(&mut port.last);
             port.downs.iter_mut().for_each(&mut change);
             port.trend.times(&mut change);
+            port.links.values_mut().for_each(|link| change(&mut link.broken));
             port.measured
                 .iter_mut()
                 .for_each(|measured| change(&mut measured.time));

@@ -8,6 +8,7 @@
 mod bounds;
 pub mod changes;
 mod clock;
+mod links;
 mod record;
 mod series;
 mod since;
@@ -18,9 +19,10 @@ use std::collections::BTreeMap;
 use rdma_health_protocol::Peer;
 use serde::{Deserialize, Serialize};
 
-use crate::{infiniband::Hca, iommu::DomainType};
+use crate::{devlink::Reporter, infiniband::Hca, iommu::DomainType};
 pub use changes::Changes;
 pub use clock::Clock;
+pub use links::SeenLink;
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since, problem_key};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
@@ -55,7 +57,8 @@ pub struct History {
     pub boots: Vec<Boot>,
     /// Ports by `identity:number` ([`History::port_key`]).
     pub ports: BTreeMap<String, PortHistory>,
-    /// Error counts of PCI functions by address: `correctable`, `nonfatal`, `fatal`.
+    /// Error counts of PCI functions by address: `correctable`, `nonfatal`, `fatal`; and by address and `devlink` those of their health
+    /// reporters without recovery.
     pub functions: BTreeMap<String, Series>,
     /// The findings that came and went.
     #[serde(default, skip_serializing_if = "Changes::is_empty")]
@@ -122,6 +125,9 @@ pub struct PortHistory {
     pub down_counter: Option<DownCounter>,
     /// Whether it was active when it was last seen.
     pub active: Option<bool>,
+    /// Its own link (without a name) and those of the members of its bond, as they were last seen.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, SeenLink>,
     /// Measurements of probes of the paths from this port at its current rate, oldest first.
     pub measured: Vec<Measured>,
     /// The port's rate during those probes, in bits per second.
@@ -178,6 +184,27 @@ impl History {
     /// The history of a port.
     pub fn port(&self, hca: &Hca, port: u8) -> Option<&PortHistory> {
         self.ports.get(&Self::port_key(hca, port))
+    }
+
+    /// The key of the health reporters of a function among [`History::functions`].
+    fn reporters_key(address: &str) -> String {
+        format!("{} devlink", short(address))
+    }
+
+    /// The name of the errors of a health reporter in a sample.
+    fn reporter_key(reporter: &Reporter) -> String {
+        let port = reporter.port.map_or_else(String::new, |port| format!("/{port}"));
+        let subfunction = reporter.subfunction.as_deref().unwrap_or_default();
+        format!("{}{port} {subfunction}", reporter.name)
+            .trim_end()
+            .to_owned()
+    }
+
+    /// How many errors a health reporter without recovery reported within about an hour before `now`, and in how many seconds; `None` if that is not
+    /// known.
+    pub fn reported(&self, address: &str, reporter: &Reporter, now: u64) -> Option<(u64, u64)> {
+        let past = self.functions.get(&Self::reporters_key(address))?;
+        past.rise(&Self::reporter_key(reporter), reporter.errors, now, 60, 3900)
     }
 
     /// Boots before the one with this id, newest first.

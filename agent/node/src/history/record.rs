@@ -1,5 +1,8 @@
 //! Records a node in the history.
 
+use std::collections::BTreeMap;
+
+use super::series::MAX_VALUES;
 use super::{
     Boot, DownCounter, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
     MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Probed, Sample, Seen, Series, short,
@@ -39,6 +42,8 @@ const PORT_SAMPLES: (u64, u64) = (300, 4200);
 const FUNCTION_SAMPLES: (u64, u64) = (3600, 26 * 3600);
 /// Links go up and down while a node boots.
 const BOOT_GRACE: u64 = 1800;
+/// Samples of the errors of health reporters: every five minutes, for a little over an hour.
+const REPORTER_SAMPLES: (u64, u64) = (300, 4200);
 /// All of the first measurements are kept, then one per hour, so that a temporary fault does not become the baseline.
 const MEASURED_AT_ONCE: usize = 8;
 const MEASURED_SPACING: u64 = 3600;
@@ -60,6 +65,7 @@ impl History {
                 let past = self.ports.entry(Self::port_key(hca, *number)).or_default();
                 if rebooted {
                     past.counters = Series::default();
+                    past.links.clear();
                     past.down_count = None;
                     past.trend.rebooted();
                 }
@@ -68,6 +74,7 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
+                past.see_links(node, port, now);
                 past.see(port, node.recorded_counters(port), booting, now);
                 // The trend of a virtual function is the pod's that has it; there may be thousands of them.
                 if !hca.is_virtual() {
@@ -108,6 +115,19 @@ impl History {
                 .entry(short(address).to_owned())
                 .or_default()
                 .push(sample, spacing, keep);
+        }
+        for (address, device) in node.physical_devlink_devices() {
+            let counted = device.reporters.iter().filter(|reporter| !reporter.has_recovery);
+            let values: BTreeMap<_, _> = counted
+                .take(MAX_VALUES)
+                .map(|reporter| (Self::reporter_key(reporter), reporter.errors))
+                .collect();
+            if !values.is_empty() {
+                let (spacing, keep) = REPORTER_SAMPLES;
+                let past = self.functions.entry(Self::reporters_key(address));
+                past.or_default()
+                    .push(Sample { time: now, values }, spacing, keep);
+            }
         }
         if trusted {
             self.forget(now);

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of samples of a series.
 pub(super) const MAX_SAMPLES: usize = 32;
-/// Maximum number of values of a sample: those of a port, and up to 24 of its network device and of each member of its bond.
-pub(super) const MAX_VALUES: usize = 160;
+/// Maximum number of values of a sample: those of a port, and up to 40 of its network device and of each member of its bond.
+pub(super) const MAX_VALUES: usize = 240;
 
 /// Counters at earlier times, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +57,20 @@ impl Series {
     /// sample of the window that is at least `least` seconds old. `None` if there is no such sample, or the counter was
     /// reset.
     pub fn rise(&self, name: &str, value: u64, now: u64, least: u64, window: u64) -> Option<(u64, u64)> {
-        let mut samples = self.samples.iter();
+        self.rise_from(0, name, value, now, least, window)
+    }
+
+    /// The same, without the samples before the time `from`.
+    pub(super) fn rise_from(
+        &self,
+        from: u64,
+        name: &str,
+        value: u64,
+        now: u64,
+        least: u64,
+        window: u64,
+    ) -> Option<(u64, u64)> {
+        let mut samples = self.samples.iter().filter(|sample| sample.time >= from);
         let sample = samples.find(|sample| {
             let age = now.saturating_sub(sample.time);
             (least..=window).contains(&age) && sample.values.contains_key(name)

@@ -173,7 +173,7 @@ fn a_history_beyond_the_limits_is_refused() {
         values: BTreeMap::new(),
     };
     let long = "x".repeat(300);
-    let cases: [(Change<'_>, &str); 9] = [
+    let cases: [(Change<'_>, &str); 10] = [
         (&|history| history.schema = 2, "version 2"),
         (
             &|history| history.boots = vec![Boot::default(); 9],
@@ -201,6 +201,13 @@ fn a_history_beyond_the_limits_is_refused() {
         ),
         (
             &|history| {
+                let links = (0..9).map(|n| (n.to_string(), SeenLink::default()));
+                history.ports.get_mut(port).unwrap().links = links.collect();
+            },
+            "9 links of a port",
+        ),
+        (
+            &|history| {
                 history.ports = (0..2049)
                     .map(|n| (n.to_string(), PortHistory::default()))
                     .collect();
@@ -209,11 +216,11 @@ fn a_history_beyond_the_limits_is_refused() {
         ),
         (
             &|history| {
-                let values = (0..161).map(|n| (n.to_string(), n)).collect();
+                let values = (0..241).map(|n| (n.to_string(), n)).collect();
                 let past = history.functions.entry("x".into()).or_default();
                 past.samples.push(Sample { time: 0, values });
             },
-            "161 values",
+            "241 values",
         ),
     ];
     for (change, words) in cases {

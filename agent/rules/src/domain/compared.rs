@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::{Cable, Node, Port, netdev::name_of_member};
+use rdma_health_node::{Cable, Node, Port};
 
 /// A rate is measured over so many seconds at least, and at most.
 const WINDOW: (u64, u64) = (300, 3900);
@@ -21,25 +21,18 @@ pub(super) fn link_total(node: &Node, cable: &Cable<'_>, counter: &str) -> Optio
 /// How much such a counter rises per second.
 pub(super) fn per_second_of_link(node: &Node, cable: &Cable<'_>, counter: &str) -> Option<f64> {
     let total = link_total(node, cable, counter)?;
-    per_second(node, &cable.port, &name_in_history(cable, counter), total)
-}
-
-/// The name of a counter of a cable in the history of its port.
-pub(super) fn name_in_history(cable: &Cable<'_>, counter: &str) -> String {
-    match cable.netdev.filter(|_| cable.is_member) {
-        Some(member) => name_of_member(counter, member),
-        None => counter.to_owned(),
-    }
+    let member = cable.netdev.filter(|_| cable.is_member);
+    node.rise(&cable.port, member, counter, total, WINDOW).map(rate)
 }
 
 /// How much a counter rises per second, which is `value` now.
 pub(super) fn per_second(node: &Node, port: &Port<'_>, counter: &str, value: u64) -> Option<f64> {
-    let (least, most) = WINDOW;
-    let past = node.past(port)?;
-    let (rise, seconds) = past.counters.rise(counter, value, node.time, least, most)?;
-    #[expect(clippy::cast_precision_loss, reason = "a ratio of two large numbers")]
-    let rate = rise as f64 / seconds.max(1) as f64;
-    Some(rate)
+    node.rise(port, None, counter, value, WINDOW).map(rate)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio of two large numbers")]
+fn rate((rise, seconds): (u64, u64)) -> f64 {
+    rise as f64 / seconds.max(1) as f64
 }
 
 /// A rate of a cable, and the median of that of the equal ones if there are at least two of them with a rate.

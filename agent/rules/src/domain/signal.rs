@@ -1,8 +1,10 @@
 //! Rates of corrected bits and of pause frames, compared with the equal ports of the node.
 
 use rdma_health_node::{
-    Cable, Node, Port,
-    netdev::counters::{FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_SENT},
+    Cable, Node,
+    netdev::counters::{
+        FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_RECEIVED_TIME, PAUSE_SENT, PAUSE_SENT_TIME,
+    },
 };
 
 use super::compared::{TIMES, compared, link_total as total, per_second_of_link as per_second};
@@ -19,16 +21,23 @@ const TOO_MUCH: f64 = 2.4e-4;
 /// The same for RS(528,514), the code of lanes of 25 Gb/s with NRZ (clauses 91 and 108; 100GBASE-SR4 and 25GBASE-SR, for example).
 const TOO_MUCH_FOR_NRZ: f64 = 5e-5;
 
-/// The bit error ratio for which the code of the link of a port is specified. The kernel reports both codes as `RS`; the rate of a lane
-/// distinguishes them.
-fn too_much(port: &Port<'_>) -> f64 {
+/// The bit error ratio for which the code of a link is specified; `None` if no standard gives one. The kernel reports both codes of IEEE 802.3 as
+/// `RS`; the rate of a lane distinguishes them. If it is not known, the stronger code may be in use.
+fn too_much(node: &Node, cable: &Cable<'_>) -> Option<f64> {
     /// Between the rates of lanes of 25 and of 50 Gb/s.
     const FASTEST_NRZ_LANE: u64 = 30_000_000_000;
-    let is_nrz = port.rate.known().is_some_and(|rate| {
-        let lanes = rate.lanes.map(u64::from).filter(|lanes| *lanes > 0);
-        lanes.is_some_and(|lanes| rate.bits_per_second / lanes <= FASTEST_NRZ_LANE)
-    });
-    if is_nrz { TOO_MUCH_FOR_NRZ } else { TOO_MUCH }
+    // `LLRS` is RS(272,257) of the 25G Ethernet Consortium, `BaseR` the code of clause 74.
+    let fec = node.link_of_netdev(cable.netdev?)?.fec.known()?;
+    if fec.mode.as_deref() != Some("RS") {
+        return None;
+    }
+    let rate = node.rate_of_cable(cable)?;
+    let lanes = rate.lanes.map_or(1, u64::from).max(1);
+    Some(if rate.bits_per_second / lanes <= FASTEST_NRZ_LANE {
+        TOO_MUCH_FOR_NRZ
+    } else {
+        TOO_MUCH
+    })
 }
 
 /// `bit-errors-high`.
@@ -39,7 +48,7 @@ pub static BIT_ERRORS_HIGH: Rule = Rule {
     title: "Forward error correction corrects many bits",
     explanation: "The bit error ratio before correction is above 1e-7 and ten times that of \
         the equal ports of the node, or above the ratio for which IEEE 802.3 specifies the code: 2.4e-4 for RS(544,514), and 5e-5 for RS(528,514) of \
-        lanes of 25 Gb/s (25G, 50G over two lanes, 100G over four). Packets still arrive whole, but \
+        lanes of 25 Gb/s (25G, 50G over two lanes, 100G over four). Other codes (LLRS, BaseR) have no such ratio and are only compared. Packets still arrive whole, but \
         the reserve of the link is used up: it is the next one to lose blocks and to flap. Cable, transceiver or connector.",
     remedy: Remedy {
         any: "Clean and reseat both ends of the cable, then exchange it, and then the transceivers.",
@@ -47,14 +56,14 @@ pub static BIT_ERRORS_HIGH: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Links of 50 Gb/s per lane and more have bit errors at all times, so below that ratio a port is compared with at least two equal \
-        ports. Silent without an earlier reading, and for drivers that do not count corrected bits.",
+        ports. Speed and lanes are those that ethtool reports, or else those of the RDMA device if its driver knows them (mlx5, InfiniBand). Bits that were corrected while the link came up do not count. Silent without an earlier reading, and for drivers that do not count corrected bits.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent],
     judge: bit_errors_high,
 };
 
 fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
     let ratio = |cable: &Cable<'_>| {
-        let rate = cable.port.rate.known()?.bits_per_second;
+        let rate = node.rate_of_cable(cable)?.bits_per_second;
         let per_second = per_second(node, cable, FEC_CORRECTED_BITS)?;
         // A rate in bits per second is exact.
         #[expect(clippy::cast_precision_loss)]
@@ -64,8 +73,8 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
     let ratios = compared(node, ratio);
     let found = ratios.into_values().filter_map(|of| {
         let is_unusual = of.value > WORTH_A_LOOK && of.usual.is_some_and(|usual| of.value > TIMES * usual);
-        let limit = too_much(&of.cable.port);
-        if !is_unusual && of.value <= limit {
+        let limit = too_much(node, &of.cable).filter(|limit| of.value > *limit);
+        if !is_unusual && limit.is_none() {
             return None;
         }
         let subject = Subject::of_port(&of.cable.port);
@@ -73,11 +82,9 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
         let equals = of.usual.map_or(String::new(), |usual| {
             format!(", median of equal ports {usual:.1e}")
         });
-        let above = if of.value > limit {
+        let above = limit.map_or(String::new(), |limit| {
             format!(" (its code is specified for {limit:.1e})")
-        } else {
-            String::new()
-        };
+        });
         let message = format!(
             "{} has a bit error ratio of {:.1e} before correction{above}{equals}",
             of.cable, of.value
@@ -98,10 +105,11 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
 pub static PAUSE_STORM: Rule = Rule {
     id: "pause-storm",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&RECEIVED]),
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&RECEIVED, &UNSURE]),
     title: "A port stops traffic with pause frames most of the time",
     explanation: "The port sends or receives so many pause frames (IEEE 802.3x, or priority flow control) that they can stop the link more \
-        than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B). Of priority flow control, the priority \
+        than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B), and the next one can end this. Drivers \
+        that count the duration of pauses (mlx5) show how long it really was. Of priority flow control, the priority \
         with the most frames counts. A port that sends them cannot \
         take what it receives: PCIe link, IOMMU, memory or the adapter itself is too slow or hangs. Pause spreads through the switches, \
         and jobs on other nodes become slow (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016).",
@@ -111,7 +119,8 @@ pub static PAUSE_STORM: Rule = Rule {
         host: "ethtool -I --show-pause NETDEV; dcb -s pfc show dev NETDEV; ethtool -S NETDEV | grep -i -e pause -e discard",
         ..Remedy::all("")
     },
-    false_alarms: "A frame can also end a pause, so the share is an upper limit. With three or more equal ports, a port is reported only if it \
+    false_alarms: "A frame can also end a pause, so without a duration the share is an upper limit: then a port is a warning only if it can be compared. \
+        With three or more equal ports, a port is reported only if it \
         has ten times the frames of the median: then it is not a congested fabric. Silent without an earlier reading, and for drivers that \
         do not count.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
@@ -123,49 +132,75 @@ static RECEIVED: Exception = Exception {
     severities: Severities::INFO,
 };
 
+static UNSURE: Exception = Exception {
+    condition: "if the driver does not count the duration of pauses and there are no equal ports to compare with: many short pauses look the same",
+    severities: Severities::INFO,
+};
+
 fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
     /// The bits that a link could send while one frame stops it.
     const BITS_OF_PAUSE: f64 = 65_535.0 * 512.0;
     let directions = [
-        (PAUSE_SENT, "sends", None),
-        (PAUSE_RECEIVED, "receives", Some(&RECEIVED)),
+        (PAUSE_SENT, PAUSE_SENT_TIME, "sends", None),
+        (PAUSE_RECEIVED, PAUSE_RECEIVED_TIME, "receives", Some(&RECEIVED)),
     ];
-    let found = directions.into_iter().flat_map(|(counters, verb, exception)| {
-        let rates = compared(node, |cable| {
-            highest(node, cable, &counters).map(|(rate, _)| rate)
-        });
-        rates.into_values().filter_map(move |of| {
-            #[expect(clippy::cast_precision_loss)]
-            let rate = of.cable.port.rate.known()?.bits_per_second as f64;
-            let share = of.value * BITS_OF_PAUSE / rate;
-            let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
-            // `Inf` for a port without a rate.
-            if share.is_nan() || share < 0.5 || !share.is_finite() || !is_unusual {
-                return None;
-            }
-            let subject = Subject::of_port(&of.cable.port);
-            let netdev = of.cable.netdev?;
-            let equals = of.usual.map_or(String::new(), |usual| {
-                format!("; median of equal ports {usual:.0}")
+    let found = directions
+        .into_iter()
+        .flat_map(|(counters, times, verb, exception)| {
+            let rates = compared(node, |cable| {
+                highest(node, cable, &counters).map(|(rate, _)| rate)
             });
-            let message = format!(
-                "{} {verb} {:.0} pause frames per second, up to {:.0} % of the time{equals}",
-                of.cable,
-                of.value,
-                (share * 100.0).min(100.0)
-            );
-            Some(
-                Draft::new(&PAUSE_STORM, subject, message)
-                    .exception(exception)
-                    .fill("NETDEV", netdev)
-                    .evidence(
-                        format!("pause frames that {netdev} {verb}"),
-                        total(node, &of.cable, highest(node, &of.cable, &counters)?.1)?,
-                    ),
-            )
-        })
-    });
+            rates.into_values().filter_map(move |of| {
+                let counter = highest(node, &of.cable, &counters)?.1;
+                let measured = time(node, &of.cable, counter, &counters, &times);
+                #[expect(clippy::cast_precision_loss)]
+                let rate = node.rate_of_cable(&of.cable)?.bits_per_second as f64;
+                let share = measured.unwrap_or(of.value * BITS_OF_PAUSE / rate);
+                let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
+                // `Inf` for a port without a rate.
+                if share.is_nan() || share < 0.5 || !share.is_finite() || !is_unusual {
+                    return None;
+                }
+                let subject = Subject::of_port(&of.cable.port);
+                let netdev = of.cable.netdev?;
+                let equals = of.usual.map_or(String::new(), |usual| {
+                    format!("; median of equal ports {usual:.0}")
+                });
+                let how = if measured.is_some() { "for" } else { "at most" };
+                let message = format!(
+                    "{} {verb} {:.0} pause frames per second, {how} {:.0} % of the time{equals}",
+                    of.cable,
+                    of.value,
+                    (share * 100.0).min(100.0)
+                );
+                let unsure = (measured.is_none() && of.usual.is_none()).then_some(&UNSURE);
+                Some(
+                    Draft::new(&PAUSE_STORM, subject, message)
+                        .exception(exception.or(unsure))
+                        .fill("NETDEV", netdev)
+                        .evidence(
+                            format!("pause frames that {netdev} {verb}"),
+                            total(node, &of.cable, counter)?,
+                        ),
+                )
+            })
+        });
     found.collect()
+}
+
+/// The share of the time in which a priority was stopped, by the duration of its pauses; `None` if the driver does not count it. One that does not
+/// may report zeros.
+fn time(
+    node: &Node,
+    cable: &Cable<'_>,
+    counter: &str,
+    counters: &[&'static str; 9],
+    times: &[&'static str; 8],
+) -> Option<f64> {
+    const MICROSECONDS: f64 = 1e6;
+    let place = counters[1..].iter().position(|name| *name == counter)?;
+    let per_second = per_second(node, cable, times[place])?;
+    (per_second > 0.0).then_some(per_second / MICROSECONDS)
 }
 
 /// The highest rate of some counters, with its counter.

@@ -1,11 +1,15 @@
 //! Changes over time: links that go up and down, error counters that rise.
 
 use rdma_health_node::{
-    Cable, Node, Port, events::DeviceEvent, history::PortHistory, kmsg::EventKind,
-    netdev::counters::FEC_UNCORRECTABLE, words::duration,
+    Cable, Node, Port,
+    events::DeviceEvent,
+    history::PortHistory,
+    kmsg::EventKind,
+    netdev::{counters::FEC_UNCORRECTABLE, name_of_member},
+    words::duration,
 };
 
-use super::compared::{link_total, name_in_history};
+use super::compared::link_total;
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft,
     expectations::Thresholds, policy::Exception,
@@ -220,7 +224,8 @@ pub static COUNTER_ERRORS: Rule = Rule {
     explanation: "Since an earlier reading, counters rose faster than on a healthy link: symbol_error and \
         link_error_recovery (signal quality: cable, transceiver), port_rcv_errors (packets that arrived damaged), \
         local_link_integrity_errors and excessive_buffer_overrun_errors (any rise; flow control or hardware), \
-        fec_uncorrectable (any rise of the blocks that forward error correction gave up: cable, transceiver), \
+        fec_uncorrectable (blocks that forward error correction gave up: cable, transceiver; IEEE 802.3 allows a bit error ratio of 1e-12 after \
+        correction up to 100 Gb/s and 1e-13 above, which is 46 blocks an hour at 100 Gb/s with RS(528,514) and 10 at 400 Gb/s), \
         rx_icrc_encapsulated (any rise; packets damaged inside an adapter or switch), \
         fcs_errors and physical_symbol_errors of an Ethernet port (frames with a wrong checksum and errors that correction left: more than one for each \
         1e12 bits of the rate, which IEEE 802.3 allows, or a tenth of that and ten times the median of the equal ports), \
@@ -233,7 +238,9 @@ pub static COUNTER_ERRORS: Rule = Rule {
         host: "InfiniBand: perfquery; Ethernet: ethtool -S NETDEV; mlxlink -d DEVICE -c -e",
         ..Remedy::all("")
     },
-    false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and does not rise is not reported. Without one, \
+    false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and does not rise is not reported. What a port counts \
+        while its link goes down or comes up is not an error of the running link: errors of the signal, discards, slow restarts and timeouts are compared only \
+        with readings since the link came up, and port-flapping reports a link that goes down again and again. Without an earlier reading, \
         a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
         be three; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. An InfiniBand port is also reported \
         without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
@@ -249,6 +256,7 @@ type Limit = (&'static str, u32, u64);
 fn limits(thresholds: &Thresholds) -> [Limit; 10] {
     [
         ("symbol_error", thresholds.symbol_errors_per_hour, HOUR),
+        (FEC_UNCORRECTABLE, thresholds.fec_uncorrectable_per_hour, HOUR),
         ("link_error_recovery", thresholds.link_recoveries_per_minute, 60),
         ("port_rcv_errors", thresholds.receive_errors_per_second, 1),
         ("local_ack_timeout_err", thresholds.ack_timeouts_per_second, 1),
@@ -257,7 +265,6 @@ fn limits(thresholds: &Thresholds) -> [Limit; 10] {
         // Any rise counts.
         ("excessive_buffer_overrun_errors", 0, HOUR),
         ("local_link_integrity_errors", 0, HOUR),
-        (FEC_UNCORRECTABLE, 0, HOUR),
         ("rx_icrc_encapsulated", 0, HOUR),
     ]
 }
@@ -266,10 +273,7 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let limits = limits(&expectations.thresholds);
     let damaged = damaged::rises(node);
     let rises = node.ports().filter_map(|port| {
-        let past = node.past(&port)?;
-        let of_counters = limits
-            .iter()
-            .flat_map(|limit| rises_above(node, &port, past, limit));
+        let of_counters = limits.iter().flat_map(|limit| rises_above(node, &port, limit));
         let of_frames = damaged
             .iter()
             .filter(|(of, _)| of.is(&port))
@@ -303,13 +307,13 @@ struct Rise {
 }
 
 /// The rises of a counter; those of forward error correction for each cable.
-fn rises_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) -> Vec<Rise> {
+fn rises_above(node: &Node, port: &Port<'_>, limit: &Limit) -> Vec<Rise> {
     let name = limit.0;
     if name == FEC_UNCORRECTABLE {
         let cables = node.cables_of(port);
         return cables
             .iter()
-            .filter_map(|cable| rise_of_fec(node, cable, past, limit))
+            .filter_map(|cable| rise_of_fec(node, cable, limit))
             .collect();
     }
     let Some(value) = counter(port, name) else {
@@ -317,7 +321,7 @@ fn rises_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) 
     };
     let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
     let directory = if is_standard { "counters" } else { "hw_counters" };
-    let words = rise_above(node, past, name, value, limit);
+    let words = rise_above(node, port, None, name, value, limit);
     let rise = words.map(|words| Rise {
         words,
         file: port.file(&format!("{directory}/{name}")),
@@ -326,16 +330,11 @@ fn rises_above(node: &Node, port: &Port<'_>, past: &PortHistory, limit: &Limit) 
     rise.into_iter().collect()
 }
 
-fn rise_of_fec(node: &Node, cable: &Cable<'_>, past: &PortHistory, limit: &Limit) -> Option<Rise> {
+fn rise_of_fec(node: &Node, cable: &Cable<'_>, limit: &Limit) -> Option<Rise> {
     let netdev = cable.netdev?;
     let value = link_total(node, cable, FEC_UNCORRECTABLE)?;
-    let words = rise_above(
-        node,
-        past,
-        &name_in_history(cable, FEC_UNCORRECTABLE),
-        value,
-        limit,
-    )?;
+    let member = cable.netdev.filter(|_| cable.is_member);
+    let words = rise_above(node, &cable.port, member, FEC_UNCORRECTABLE, value, limit)?;
     Some(Rise {
         words,
         file: format!("ethtool -I --show-fec {netdev}: uncorrectable_blocks"),
@@ -344,11 +343,19 @@ fn rise_of_fec(node: &Node, cable: &Cable<'_>, past: &PortHistory, limit: &Limit
 }
 
 /// What to say of a counter that rose faster than its limit.
-fn rise_above(node: &Node, past: &PortHistory, name: &str, value: u64, limit: &Limit) -> Option<String> {
+fn rise_above(
+    node: &Node,
+    port: &Port<'_>,
+    member: Option<&str>,
+    name: &str,
+    value: u64,
+    limit: &Limit,
+) -> Option<String> {
     let (_, limit, unit) = *limit;
     // A burst shows in a few minutes; what is counted by the hour needs an hour.
     let window = if unit == HOUR { HOUR + 300 } else { 900 };
-    let (rise, seconds) = past.counters.rise(name, value, node.time, 60, window)?;
+    let (rise, seconds) = node.rise(port, member, name, value, (60, window))?;
+    let name = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
     let allowed = u64::from(limit).saturating_mul(seconds.max(unit)) / unit;
     (rise > allowed).then(|| format!("{name} by {rise} in {} (limit {allowed})", duration(seconds)))
 }

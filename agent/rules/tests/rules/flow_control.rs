@@ -4,7 +4,7 @@ use rdma_health_node::{history::History, process::Process};
 use serde_json::{Value, json};
 
 use super::{
-    netlink::{BEGIN, RAILS, answering, of_rails, risen},
+    netlink::{BEGIN, NETDEVS, RAILS, answering, of_rails, risen},
     *,
 };
 
@@ -60,6 +60,23 @@ fn flow_control_is_also_reached_by_port_by_ethernet_type_and_by_default() {
     )
     .remove(0);
     assert_eq!(finding.evidence[2].value, "UDP port 4791: 5");
+}
+
+/// RoCE with the default traffic class has DSCP 0.
+#[test]
+fn a_dscp_without_an_entry_uses_priority_0() {
+    let with = |on: u8, entries: &[(u8, u16, u8)]| {
+        let bridging = |_| json!({"ieee": {"pfc": {"pfc-en": on}, "app-table": {"app": table(entries)}}});
+        let node = answering(RAILS, &of_rails("dcb", "ieee-get", bridging), |_| {});
+        of(&node, &auto(), "pfc-unreachable").len()
+    };
+    let cnp = (5, 48, 6);
+    let all: Vec<_> = (0..64).map(|dscp| (5, dscp, 3)).collect();
+    assert_eq!(with(0b0001, &[cnp]), 0, "flow control on 0");
+    assert_eq!(with(0b1001, &[cnp]), 0, "flow control on 0 and 3");
+    assert_eq!(with(0b0001, &all), 8, "no DSCP is left for 0");
+    assert_eq!(with(0b0001, &[cnp, (1, 0, 5)]), 8, "another default");
+    assert_eq!(with(0b1000, &[cnp]), 8, "flow control on 3 only");
 }
 
 #[test]
@@ -185,7 +202,7 @@ fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
     assert_eq!(of(&node, &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
     let message = message(&node, &auto(), "pause-storm");
     assert!(
-        message.contains("sends 9000 pause frames per second, up to 75 % of the time"),
+        message.contains("sends 9000 pause frames per second, at most 75 % of the time"),
         "{message}"
     );
     assert_eq!(
@@ -204,4 +221,56 @@ fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
         ),
         [""; 0]
     );
+}
+
+/// The node with one 25 Gb/s port that sends so many frames for priority 3 per second, of which the driver counts so many microseconds of pause
+/// per second. It has no equal port.
+fn alone(frames: u64, microseconds: Option<u64>) -> Vec<Finding> {
+    let at = |time: u64, seconds: u64| {
+        let sent = json!([0, 0, 0, frames * seconds, 0, 0, 0, 0]);
+        let bridging = json!([{"ieee": {"pfc": {"pfc-en": 8, "requests": sent}}}]);
+        let speed = json!([{"speed": 25_000, "lanes": 1}]);
+        let answers = [
+            ("dcb", "ieee-get", NETDEVS[0], bridging),
+            ("ethtool", "linkmodes-get", NETDEVS[0], speed),
+        ];
+        let mut node = answering(RAILS, &answers, |_| {});
+        node.facts.time = time;
+        let statistics = microseconds.map(|microseconds| {
+            let name = "tx_prio3_pause_duration".to_owned();
+            (NETDEVS[0].to_owned(), [(name, microseconds * seconds)].into())
+        });
+        node.facts.drivers = Arc::new(rdma_health_kernel::drivers::Drivers {
+            netdevs: Fact::Known(statistics.into_iter().collect()),
+        });
+        node
+    };
+    let mut history = History::default();
+    history.record(&at(BEGIN, 0), BEGIN);
+    let mut node = at(BEGIN + 600, 600);
+    node.history = Some(Arc::new(history));
+    findings(&node, &auto(), "pause-storm")
+}
+
+#[test]
+fn a_pause_that_the_next_frame_ends_is_not_a_full_one() {
+    let words = |found: &[Finding]| -> Vec<_> {
+        let words = |finding: &Finding| format!("{} {}", finding.severity.name(), finding.message);
+        found.iter().map(words).collect()
+    };
+    // 200 pairs of frames per second.
+    let unknown = words(&alone(400, None));
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    assert!(
+        unknown[0].starts_with("info")
+            && unknown[0].ends_with("sends 400 pause frames per second, at most 54 % of the time"),
+        "{unknown:?}"
+    );
+    assert_eq!(words(&alone(400, Some(2_000))), [""; 0], "0.2 % of the time");
+    let long = words(&alone(400, Some(700_000)));
+    assert!(
+        long[0].starts_with("warning") && long[0].ends_with("for 70 % of the time"),
+        "{long:?}"
+    );
+    assert!(words(&alone(400, Some(0)))[0].starts_with("info"), "not counted");
 }

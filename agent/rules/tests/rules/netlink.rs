@@ -204,6 +204,69 @@ fn the_code_of_a_lane_of_25_gigabits_is_specified_for_fewer_errors() {
     assert_eq!([at(2, 60), at(2, 250)], [0, 8], "two lanes of PAM4");
 }
 
+/// The kernel guesses rate and lanes of the RDMA device of `bnxt_re` from the speed; ethtool knows them.
+#[test]
+fn speed_and_lanes_are_those_that_ethtool_reports() {
+    const RS: u8 = 50;
+    const LLRS: u8 = 74;
+    let judged = |driver: &str, mode: u8, speed: Value| {
+        let answers = |bits: u64| -> Vec<_> {
+            let fec = |bits: u64| json!([{"active": mode, "stats": {"corr-bits": [bits]}}]);
+            let of_netdev = |netdev| {
+                [
+                    ("ethtool", "fec-get", netdev, fec(bits)),
+                    ("ethtool", "linkmodes-get", netdev, json!([speed])),
+                ]
+            };
+            NETDEVS.into_iter().flat_map(of_netdev).collect()
+        };
+        let at = |time: u64, bits: u64| {
+            let mut node = answering(RAILS, &answers(bits), |_| {});
+            node.facts.time = time;
+            for n in 0..8 {
+                with_hca(&mut node, &format!("mlx5_{n}"), |hca| {
+                    hca.driver = Fact::Known(driver.to_owned());
+                    hca.ports.get_mut(&1).unwrap().rate = Fact::Known(Rate {
+                        bits_per_second: 100_000_000_000,
+                        lanes: Some(4),
+                        speed: None,
+                    });
+                });
+            }
+            node
+        };
+        let mut history = History::default();
+        history.record(&at(BEGIN, 0), BEGIN);
+        // 6e-5 of 100 Gb/s.
+        let mut node = at(BEGIN + 600, 6_000_000 * 600);
+        node.history = Some(Arc::new(history));
+        of(&node, &auto(), "bit-errors-high").len()
+    };
+    let (nrz, pam4) = (
+        json!({"speed": 100_000, "lanes": 4}),
+        json!({"speed": 100_000, "lanes": 2}),
+    );
+    assert_eq!(judged("bnxt_en", RS, nrz.clone()), 8, "RS(528,514)");
+    assert_eq!(judged("bnxt_en", RS, pam4), 0, "RS(544,514)");
+    assert_eq!(
+        judged("bnxt_en", RS, json!({"speed": 100_000})),
+        0,
+        "its lanes are not known"
+    );
+    assert_eq!(
+        judged("bnxt_en", RS, json!({"speed": 200_000, "lanes": 4})),
+        0,
+        "half the ratio"
+    );
+    assert_eq!(judged("bnxt_en", RS, json!({"speed": 25_000})), 8, "one lane");
+    assert_eq!(
+        judged("mlx5_core", RS, json!({"speed": 100_000})),
+        8,
+        "mlx5 knows its lanes"
+    );
+    assert_eq!(judged("mlx5_core", LLRS, nrz), 0, "another code");
+}
+
 #[test]
 fn frames_with_a_wrong_checksum_are_reported() {
     let errors = |group: u64, number: &'static str| {
@@ -230,6 +293,98 @@ fn frames_with_a_wrong_checksum_are_reported() {
     let symbols = risen(errors(0, "0"), one(6000));
     assert_eq!(of(&symbols, &auto(), "counter-errors"), ["mlx5_4:1 warning"]);
     assert!(message(&symbols, &auto(), "counter-errors").contains("physical_symbol_errors by 10.00"));
+}
+
+/// A node whose ports count their errors.
+fn counting() -> Node {
+    let fec = |_| json!({"active": 50, "stats": {"uncorr": [7], "corr-bits": [7]}});
+    let errors = |_| json!({"grp": [{"id": 1, "stat": {"4": 7}}, {"id": 0, "stat": {"0": 7}}]});
+    let mut answers = of_rails("ethtool", "fec-get", fec);
+    answers.extend(of_rails("ethtool", "stats-get", errors));
+    answering(RAILS, &answers, |_| {})
+}
+
+/// What is found at the last reading of a node, if from one to the next, 300 seconds later, the counters of `mlx5_1` rise by so much and its
+/// link goes down so often.
+fn flapping(node: &Node, steps: &[(u64, u64)]) -> Vec<String> {
+    let mut node = node.clone();
+    let mut history = History::default();
+    let (mut errors, mut downs) = (7, 1);
+    for (n, (rise, down)) in (0_u64..).zip(steps) {
+        (errors, downs) = (errors + rise, downs + down);
+        node.facts.time = BEGIN + n * 300;
+        let links = Arc::make_mut(&mut node.facts.links);
+        let Fact::Known(links) = &mut links.netdevs else {
+            panic!("no links")
+        };
+        let link = links.get_mut(NETDEVS[1]).unwrap();
+        if let (Fact::Known(fec), Fact::Known(counts)) = (&mut link.fec, &mut link.errors) {
+            fec.uncorrectable = Some(errors);
+            fec.corrected_bits = Some(errors * 1_000_000_000);
+            for count in counts.values_mut() {
+                *count = errors;
+            }
+        }
+        with_port(&mut node, "mlx5_1", |port| {
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.carrier_downs = Fact::Known(downs);
+            }
+            let mut counters = port.counters.iter_mut();
+            let symbols = counters.find(|counter| &*counter.name == "symbol_error");
+            symbols.unwrap().value = Fact::Known(errors);
+        });
+        node.history = Some(Arc::new(history.clone()));
+        history.record(&node, node.facts.time);
+    }
+    let all = judge(&node, &auto()).findings.into_iter();
+    let words = |finding: Finding| {
+        let judged = ["counter-errors", "bit-errors-high", "port-flapping"].contains(&finding.rule.id);
+        judged.then(|| {
+            format!(
+                "{} {} {}",
+                finding.rule.id,
+                finding.subject,
+                finding.severity.name()
+            )
+        })
+    };
+    let mut found: Vec<_> = all.filter_map(words).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn what_a_port_counts_while_its_link_goes_down_is_not_an_error_of_the_running_link() {
+    let node = counting();
+    let flapping = |steps: &[(u64, u64)]| flapping(&node, steps);
+    let errors = [
+        "bit-errors-high mlx5_1:1 warning",
+        "counter-errors mlx5_1:1 warning",
+    ];
+    assert_eq!(
+        flapping(&[(0, 0), (5000, 0)]),
+        errors,
+        "the link has not been down"
+    );
+    let flap = "port-flapping mlx5_1:1 info";
+    assert_eq!(
+        flapping(&[(0, 0), (5000, 1)]),
+        [""; 0],
+        "it was up at both readings"
+    );
+    assert_eq!(flapping(&[(0, 0), (5000, 1), (0, 0)]), [flap]);
+    assert_eq!(flapping(&[(0, 0), (5000, 1), (0, 0), (0, 0), (0, 0)]), [flap]);
+    let again = flapping(&[(0, 0), (5000, 1), (0, 0), (5000, 0)]);
+    assert_eq!(
+        again,
+        [errors[0], errors[1], flap],
+        "errors of the link as it is up"
+    );
+    assert_eq!(
+        flapping(&[(0, 0), (5000, 1), (5000, 1), (5000, 1), (0, 0)]),
+        ["port-flapping mlx5_1:1 warning"],
+        "errors take the link down again and again"
+    );
 }
 
 /// The memory of a QSFP28 at this temperature, whose first lane receives this light in units of 0.1 microwatts.
@@ -316,6 +471,11 @@ fn heat_and_light_are_judged_by_the_limits_of_the_module() {
         set(tree, "/mlx5_0/ports/1/rate", "75 Gb/sec (3X EDR)");
     });
     assert_eq!(of(&split, &auto(), "module-light-low"), [""; 0]);
+    // A link that is up has light: a module that shows none on any lane does not measure it.
+    let mut unmeasured = qsfp(50, 0);
+    let lower = unmeasured[0]["data"].as_str().unwrap().replace("2328", "0000");
+    unmeasured[0]["data"] = lower.into();
+    assert_eq!(of(&with(unmeasured), &auto(), "module-light-low"), [""; 0]);
     // A driver that returns garbage: reported as unread, and no number.
     let garbage = json!([{"address": 80, "page": 0, "offset": 0, "data": "11ff42"}]);
     let node = with(garbage);

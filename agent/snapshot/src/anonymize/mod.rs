@@ -156,6 +156,17 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
         // It may name other nodes, which are not known here. The rule and the subject stay.
         event.message.clear();
     }
+    // The counters of the members of a bond: `fec_uncorrectable ens9f1np1`.
+    let counter = |key: &str| match key.split_once(' ') {
+        Some((counter, member)) => format!("{counter} {}", words(member)),
+        None => key.to_owned(),
+    };
+    for port in history.ports.values_mut() {
+        port.links = keyed(&mut port.links, words);
+        for sample in &mut port.counters.samples {
+            sample.values = keyed(&mut sample.values, counter);
+        }
+    }
     for measured in history.ports.values_mut().flat_map(|port| &mut port.measured) {
         peer(pseudonyms, &mut measured.to);
     }

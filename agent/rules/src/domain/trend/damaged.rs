@@ -32,7 +32,7 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
         });
         let found = rates.into_values().filter_map(move |of| {
             #[expect(clippy::cast_precision_loss, reason = "a rate in bits per second is exact")]
-            let bits = of.cable.port.rate.known()?.bits_per_second as f64;
+            let bits = node.rate_of_cable(&of.cable)?.bits_per_second as f64;
             let is_unusual = of.usual.is_some_and(|usual| of.value > TIMES * usual);
             let limit = if is_unusual { WORTH_A_LOOK } else { ALLOWED } * bits;
             if bits <= 0.0 || of.value <= limit {
