@@ -9,13 +9,14 @@ pub(in crate::log) enum Level {
     Error,
 }
 
-/// The level near the beginning of the line: `NCCL WARN`, `[error]`, `level=info`, klog's `E0331`, SPDK's `*ERROR*`.
+/// The level near the beginning of the line: `NCCL WARN`, `[error]`, `level=info`, klog's `E0331`, SPDK's `*ERROR*`. Before what a program passes on
+/// of another one, it is the level of the first.
 pub(in crate::log) fn level(text: &str) -> Option<Level> {
     let mut begin = text.len().min(240);
     while !text.is_char_boundary(begin) {
         begin -= 1;
     }
-    let head = &text[..begin];
+    let head = passed_on(&text[..begin]);
     let mut place = 0;
     for token in head.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let before = head[..place].chars().next_back();
@@ -86,6 +87,41 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
         }
     }
     None
+}
+
+/// What another program printed, in a line of the one that started it: `process L0416 DEBUG| [stderr] …`, `level=info msg="stderr: …"`,
+/// `{subprocess.py:93} INFO - …` of Airflow. The whole line, if it is not such a line.
+fn passed_on(head: &str) -> &str {
+    /// The stream that the other program wrote to, as a word.
+    const STREAMS: [&str; 8] = [
+        "[stderr] ",
+        "[stdout] ",
+        "stderr: ",
+        "stdout: ",
+        "stderr| ",
+        "stdout| ",
+        "stderr | ",
+        "stdout | ",
+    ];
+    const PASSES: [&str; 2] = ["{subprocess.py:", "{pod_manager.py:"];
+    let behind = |mark: &&str| {
+        let at = head.find(*mark)?;
+        let is_word = head[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        (!is_word).then(|| &head[at + mark.len()..])
+    };
+    if head.contains("std") {
+        // The shortest rest is that behind the last one.
+        let rest = STREAMS.iter().filter_map(behind).min_by_key(|rest| rest.len());
+        return rest.unwrap_or(head);
+    }
+    let message = || {
+        PASSES
+            .iter()
+            .find_map(behind)?
+            .split_once(" - ")
+            .map(|(_, message)| message)
+    };
+    message().unwrap_or(head)
 }
 
 /// Whether the rest of an event of Kubernetes, behind its type, has a reason that says that something failed: `FailedCreatePodSandBox   17s`,
