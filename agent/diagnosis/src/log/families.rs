@@ -182,6 +182,11 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["gid index", "has no associated network device"], K::GidUnusable),
     (&["gid is null"], K::NoGid),
     (&["no gid", "found"], K::NoGid),
+    // UCX's listener has no peer: its statuses say that the address is in use, or on no device.
+    (&["device is busy", "listen"], K::AddressInUse),
+    (&["address not valid", "listen"], K::AddressUnresolved),
+    (&["destination is unreachable", "listen"], K::AddressUnresolved),
+    (&["transports can listen for connections"], K::AddressUnresolved),
     (&["destination is unreachable"], K::PeerUnreachable),
     (&["endpoint timeout"], K::PeerUnreachable),
     (&["received packet mismatch"], K::PeerClosed),

@@ -309,6 +309,7 @@ impl SymptomKind {
             }
             Errno::EMFILE | Errno::ENFILE => Self::TooManyFiles,
             Errno::EPERM | Errno::EACCES => Self::NotPermitted,
+            Errno::EADDRINUSE => Self::AddressInUse,
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
             Errno::EIO => Self::DeviceGone,
             _ => Self::ConnectFailed,
@@ -336,6 +337,7 @@ impl SymptomKind {
             Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::ECONNABORTED | Errno::EPIPE => {
                 Self::ConnectRefused
             }
+            Errno::EADDRINUSE => Self::AddressInUse,
             Errno::EADDRNOTAVAIL => Self::AddressUnresolved,
             Errno::EFAULT => Self::RegMrFailed,
             _ => Self::Unrecognised,

@@ -348,8 +348,8 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
             HCCL_IF_BASE_PORT, HCCL_NPU_SOCKET_PORT_RANGE."
                 .into()
         } else {
-            "Another socket or rdma_cm identifier uses the local address and port: rdma resource show cm_id, ss -ltnp. Stop it, or let the program \
-            choose a free source port: unset its source address or port (NVMe over Fabrics: host_traddr, host_trsvcid)."
+            "Another socket or rdma_cm identifier uses the local address and port: rdma resource show cm_id, ss -ltnp. Stop it, give this program \
+            another port to listen on, or let it choose a free source port: unset its source address or port (NVMe over Fabrics: host_traddr, host_trsvcid)."
                 .into()
         });
         return scales.fits(&symptom.source, &symptom.text);

@@ -22,6 +22,11 @@ const IPOIB: &str = "Give the port an IP address, on InfiniBand by IPoIB, on eac
     rdma_cm and libfabric's provider verbs find a port only by the address of its network device (ip -brief address). Then fi_info -p verbs lists the port. If \
     ibv_devinfo lists no device where the program runs, the job has none: check ls /dev/infiniband.";
 
+/// What to do where a program finds no transport that can listen.
+const LISTEN: &str = "The address that the program listens on must be one of this node, or of the pod (ip -brief address; 0.0.0.0 stands for all), and for RDMA one of an interface \
+    that rdma link show lists: on InfiniBand one of IPoIB (modprobe ib_ipoib). The connection manager needs /dev/infiniband/rdma_cm (modprobe rdma_ucm), and UCX its module for it: ucx_info -d | grep -i rdmacm. UCX_TLS and \
+    UCX_NET_DEVICES in the environment can leave it out.";
+
 /// An address of `rdma_cm` that was not found on ports of InfiniBand, which have one only with IP over InfiniBand.
 fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
     const CALLS: [&str; 5] = [
@@ -81,7 +86,7 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
     if unnamed(case, scales) || to_bridge(case, scales) {
         return true;
     }
-    // Whatever the link layer is, the address is that of an interface without RDMA.
+    // Whatever the link layer is, the address is that of an interface without RDMA, or of none.
     let mut on_no_device = false;
     let of_none = case
         .seen(&[SymptomKind::AddressUnresolved])
@@ -152,6 +157,15 @@ pub(super) fn unresolved(case: &Case<'_>, scales: &mut Scales) -> bool {
                 .into(),
         );
         scales.fits(&symptom.source, &symptom.text);
+        on_no_device = true;
+    }
+    let not_heard = case
+        .seen(&[SymptomKind::AddressUnresolved])
+        .find(|symptom| symptom.named.errno.is_none() && symptom.text.contains(" listen"));
+    if let Some(symptom) = not_heard {
+        scales.next_step = Some(LISTEN.to_owned());
+        scales.fits(&symptom.source, &symptom.text);
+        on_no_device = true;
     }
     if let Some(symptom) = without_ipoib(case) {
         scales.next_step = Some(IPOIB.to_owned());

@@ -90,7 +90,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         return None;
     }
     if foreign::is_of_tcp(lower) {
-        return grade.is_failure().then(|| over_tcp(lower));
+        return grade.is_failure().then(|| over_tcp(line));
     }
     if !(grade.about_rdma || row.is_some()) {
         return None;
@@ -187,9 +187,12 @@ fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> 
 }
 
 /// What a failure of a transport over TCP shows.
-fn over_tcp(lower: &str) -> Reading {
-    let kind = if foreign::connects_to_bridge(lower) {
+fn over_tcp(line: &Lower<'_>) -> Reading {
+    let kind = if foreign::connects_to_bridge(&line.lower) {
         SymptomKind::AddressUnresolved
+    } else if errno(line) == Some(Errno::EADDRINUSE) {
+        // A program cannot listen, whatever it transfers data with.
+        SymptomKind::AddressInUse
     } else {
         SymptomKind::TcpError
     };
