@@ -1,4 +1,7 @@
-//! Connections that end on purpose, and connections that are there again. Neither is a failure.
+//! Connections that end on purpose, and connections that are there again, neither of which is a failure; and the last attempt to make one.
+
+use super::line::number;
+use crate::symptom::SymptomKind::{self as K};
 
 /// Number of lines after the end of a connection in which its requests are flushed.
 pub(super) const WITHIN: u64 = 16;
@@ -47,6 +50,19 @@ pub(super) fn client(lower: &str) -> Option<&str> {
 /// Whether the kernel ends a connection because it was asked to: `nvme nvme0: Removing ctrl: NQN "…"`.
 pub(super) fn is_ended(lower: &str) -> bool {
     lower.contains("nvme") && lower.contains(": removing ctrl")
+}
+
+/// The last attempt of a program to reach its peer: `rdma_mgr.cc:119] Connecting to /job:worker: Got OS Error. Retrying (5/5)...`. The peer may only
+/// start late, as long as attempts follow.
+pub(super) fn last_attempt(lower: &str) -> Option<(K, usize)> {
+    let at = ["retry", "attempt"].iter().find_map(|word| lower.find(word))?;
+    let about = ["rdma", "verbs", "infiniband", "roce"];
+    let is_connection = lower.contains("connect") && about.iter().any(|word| lower.contains(word));
+    let counts = lower[at..].trim_start_matches(|c: char| !c.is_ascii_digit());
+    let (count, rest) = counts.split_at(counts.bytes().take_while(u8::is_ascii_digit).count());
+    let most = rest.strip_prefix('/').or_else(|| rest.strip_prefix(" of "))?;
+    let is_last = number(most).is_some() && number(most) == number(count);
+    (is_connection && is_last).then_some((K::ExchangeFailed, at))
 }
 
 #[cfg(test)]

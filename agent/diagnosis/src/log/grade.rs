@@ -12,7 +12,7 @@ use super::{
     codes,
     events::is_of_cm,
     line::{Lower, is_word},
-    operation::operation,
+    operation::{creates_handle, operation},
     phrases::Occurrence,
     status::{is_count_of_none, is_of_completion},
 };
@@ -142,6 +142,7 @@ fn is_about_rdma(lower: &str) -> bool {
         || lower.split([' ', ':', '[']).any(is_ipoib)
         || is_of_completion(lower)
         || is_of_cm(lower)
+        || creates_handle(lower)
 }
 
 /// Whether a word is an interface of IP over InfiniBand by its usual name: `ib0`, or by its place: `ibp20s0`, `ibs3`.

@@ -22,6 +22,7 @@ pub(super) use self::{
     sockets::ANCHORS as OF_SOCKETS,
 };
 use super::{
+    connection,
     entity::is_rdma_name,
     fabric,
     grade::is_ipoib,
@@ -93,7 +94,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 32] = [
+    let readers: [Reader; 33] = [
         no_device,
         no_directory,
         asserted,
@@ -126,6 +127,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         fatal_event,
         maximum::exceeded,
         removed,
+        connection::last_attempt,
     ];
     readers.iter().find_map(|read| read(lower))
 }

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 pub(crate) use self::meaning::failed_operations;
 use self::place::{is_longer, is_place, is_source};
-pub(super) use self::vendor::special;
+pub(super) use self::{object::creates_handle, vendor::special};
 use super::phrases::{Occurrence, Phrases};
 
 /// What a program tried to do.

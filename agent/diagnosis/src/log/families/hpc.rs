@@ -157,6 +157,11 @@ pub(super) const ROWS: &[Row] = &[
         &["no supported sockaddr auxiliary transports"],
         K::SettingUnmatched,
     ),
+    // Transports of RDMA read remote memory themselves; those over TCP do not.
+    (
+        &["no zero-copy protocol found for", "host from host"],
+        K::NoDevice,
+    ),
     // MVAPICH2 read attributes of the adapter that are all zero.
     (&["attributes failed sanity check"], K::VersionMismatch),
     // DPDK.

@@ -41,6 +41,11 @@ pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
     })
 }
 
+/// Whether a line in lower case is about an address handle that a program creates. The two letters alone are of much else.
+pub(in crate::log) fn creates_handle(lower: &str) -> bool {
+    lower.contains(" ah") && matches!(find(lower), Some((Operation::Connect, _)))
+}
+
 /// Whether the words behind an object make it a part of the name of another one, which comes last: `failed to create HCA copy CQ`, `failed to
 /// allocate QP array memory`.
 fn is_part_of_name(first: Object, rest: &[(&str, usize)]) -> bool {
@@ -158,7 +163,7 @@ fn of_beginning(word: &str) -> Option<Verb> {
 fn meaning(verb: Verb, object: Object) -> Option<Operation> {
     Some(match (verb, object) {
         (Verb::Create | Verb::Open, Object::Queue | Object::QueuePair) => Operation::Create,
-        (Verb::Modify, Object::QueuePair) => Operation::Connect,
+        (Verb::Modify, Object::QueuePair) | (Verb::Create, Object::AddressHandle) => Operation::Connect,
         (Verb::Register, Object::Memory | Object::Region) | (Verb::Create, Object::Region) => {
             Operation::Register
         }
@@ -174,6 +179,7 @@ fn meaning(verb: Verb, object: Object) -> Option<Operation> {
             | Object::Region
             | Object::Device
             | Object::Address
+            | Object::AddressHandle
             | Object::EventChannel,
         ) => Operation::Harmless,
         _ => return None,
@@ -202,6 +208,13 @@ mod tests {
             ("ocrdma: qp create failed status 0x3", Some(Operation::Create)),
             ("unable to allocate shadow qp", Some(Operation::Create)),
             ("failed to open completion queue", Some(Operation::Create)),
+            ("failed to create self ah.", Some(Operation::Connect)),
+            (
+                "ib0: failed to create multicast ah, ret = -22",
+                Some(Operation::Connect),
+            ),
+            ("failed to destroy the ah", Some(Operation::Harmless)),
+            ("creating the ipsec policy of ah failed", None),
             ("failed to create ack qp", Some(Operation::Create)),
             ("cannot register wq buf.", Some(Operation::Register)),
             ("failed to query user-specified gid index 5", Some(Operation::Gid)),

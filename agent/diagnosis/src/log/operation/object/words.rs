@@ -30,6 +30,8 @@ pub(super) enum Object {
     EventChannel,
     Request,
     Gid,
+    /// The way to a peer, of a queue pair that has no connection.
+    AddressHandle,
 }
 
 /// Words in lower case by what they do.
@@ -116,7 +118,9 @@ pub(super) const VERBS: &[(Verb, &[&str])] = &[
 
 /// The words of an object, in lower case. Longer ones come first.
 pub(super) const OBJECTS: &[(Object, &[&str])] = {
-    use Object::{Address, Device, EventChannel, Gid, Memory, Queue, QueuePair, Region, Request};
+    use Object::{
+        Address, AddressHandle, Device, EventChannel, Gid, Memory, Queue, QueuePair, Region, Request,
+    };
     &[
         (EventChannel, &["rdma", "event", "channel"]),
         (EventChannel, &["cm", "event", "channel"]),
@@ -167,6 +171,10 @@ pub(super) const OBJECTS: &[(Object, &[&str])] = {
         (Request, &["wr"]),
         (Request, &["wrs"]),
         (Request, &["wqe"]),
+        (AddressHandle, &["address", "handle"]),
+        (AddressHandle, &["address", "handles"]),
+        (AddressHandle, &["ah"]),
+        (AddressHandle, &["ahs"]),
         (Gid, &["gid"]),
         (Gid, &["gids"]),
     ]
@@ -200,6 +208,12 @@ pub(super) const BETWEEN: &[&str] = &[
     "host",
     "source",
     "dest",
+    "self",
+    "loopback",
+    "multicast",
+    "mcast",
+    "broadcast",
+    "peer",
     "gpu",
     "device",
     "cuda",
