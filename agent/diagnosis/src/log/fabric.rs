@@ -90,6 +90,13 @@ fn management(lower: &str) -> Option<(K, usize)> {
             .iter()
             .any(|word| rest.contains(word))
             || lower.contains("sminfo");
+        // The port of this node: `smpquery: iberror: failed: Failed to open port 'mlx5_0:1'`, `saquery: iberror: failed: Failed to bind to the SA`.
+        if ["open port", "open '", "bind to the sa"]
+            .iter()
+            .any(|word| rest.contains(word))
+        {
+            return umad(lower).or(Some((K::OpenFailed, at)));
+        }
         let asks = ["smp ", "query", "resolve", "destination", "reset"];
         if !is_own && asks.iter().any(|word| rest.contains(word)) {
             return Some((K::PeerUnreachable, at));

@@ -346,10 +346,12 @@ impl Recogniser {
 
     /// What a row of a tool shows that names its device or module in an earlier line.
     fn of_tool(&mut self, text: &str, number: u64) -> Option<Found> {
-        if let Some((kind, text)) = self.tables.add(text) {
+        if let Some((kind, text)) = self.tables.add(untagged(text)) {
             let mut found = failure(&Lower::of(&text), kind, number);
-            // Nothing has failed yet.
-            found.grade = found.grade.min(symptom::Grade::Degraded);
+            // Nothing has failed yet, unless a program reports it of itself.
+            if kind != SymptomKind::BackendMissing {
+                found.grade = found.grade.min(symptom::Grade::Degraded);
+            }
             return Some(Found::Symptom(Box::new(found)));
         }
         let text = self.build.add(text, number)?;

@@ -1,5 +1,5 @@
-//! Properties that tools print in rows below the name of what has them: `ethtool`, `ip link`, `lspci -vv`, `devlink health show` and
-//! `lnetctl net show`. A row alone does not say of which device it is: `Link detected: no` may be of the network card of the office.
+//! Properties that tools print in rows below the name of what has them: `ethtool`, `ip link`, `lspci -vv`, `lshw`, `devlink health show`,
+//! `lnetctl net show` and the help texts of Open MPI. A row alone does not say of which device it is: `Link detected: no` may be of the network card of the office.
 
 use super::{
     grade::is_ipoib,
@@ -15,8 +15,12 @@ enum Section {
     Other,
     /// A network interface of an RDMA port, as far as its name shows: `Settings for rdma3:`.
     Interface(String),
-    /// A PCI function of an adapter, and what its link can do.
-    Function(String, Option<Link>),
+    /// A PCI function of an adapter, what its link can do, and whether a driver has it.
+    Function(String, Option<Link>, bool),
+    /// A network card that no driver has: `*-network:3 UNCLAIMED`.
+    Unclaimed(String),
+    /// A component that Open MPI did not find, and its framework: `btl`.
+    Component(String),
     /// A part of a device that its driver watches: `reporter fw_fatal`.
     Reporter(String),
     /// An interface of `LNet` over RDMA: `- nid: 10.20.0.5@o2ib`.
@@ -50,7 +54,15 @@ impl Tables {
                 .strip_prefix("Link detected: no")
                 .map(|_| (K::PortNotActive, format!("{name}: {row}")))
                 .or_else(|| without_carrier(row)),
-            Section::Function(name, capability) => {
+            Section::Function(name, capability, has_driver) => {
+                *has_driver |= row.starts_with("Kernel driver in use:");
+                // `lspci -k` names the driver first, and then the modules that would fit.
+                if row.starts_with("Kernel modules:") && !*has_driver {
+                    return Some((
+                        K::ModuleMissing,
+                        format!("{name}: no kernel driver in use. {row}"),
+                    ));
+                }
                 if let Some(rest) = row.strip_prefix("LnkCap:") {
                     *capability = link(rest);
                 }
@@ -69,6 +81,25 @@ impl Tables {
                 };
                 is_error.then(|| (kind, format!("reporter {name}: {row}")))
             }
+            Section::Unclaimed(name) => {
+                let is_named = row.starts_with("product: ") || row.starts_with("vendor: ");
+                if !(is_named && names_adapter(&row.to_ascii_lowercase())) {
+                    return None;
+                }
+                let text = format!("{name}: {row}");
+                self.section = Section::Other;
+                Some((K::ModuleMissing, text))
+            }
+            Section::Component(framework) => {
+                if let Some(name) = row.strip_prefix("Framework:") {
+                    name.trim().clone_into(framework);
+                }
+                let name = row.strip_prefix("Component:")?.trim();
+                let text = format!("A requested component was not found: {framework} {name}");
+                let is_of_rdma = OF_RDMA.contains(&name);
+                self.section = Section::Other;
+                is_of_rdma.then_some((K::BackendMissing, text))
+            }
             Section::Nid(name) => {
                 (row == "status: down").then(|| (K::PortNotActive, format!("nid {name}: {row}")))
             }
@@ -76,8 +107,26 @@ impl Tables {
     }
 }
 
+/// Components of Open MPI that transfer data over RDMA, or call a library that does.
+const OF_RDMA: [&str; 18] = [
+    "openib", "uct", "ofi", "ugni", "usnic", "udapl", "mvapi", "ucx", "yalla", "ikrit", "mxm", "psm", "psm2",
+    "portals4", "cm", "hcoll", "ucc", "fca",
+];
+
 /// The section that a row begins.
 fn begin(row: &str) -> Option<Section> {
+    if row.starts_with("A requested component was not found") {
+        return Some(Section::Component(String::new()));
+    }
+    // `lshw` marks each device.
+    if let Some(name) = row.strip_prefix("*-") {
+        let is_unclaimed = name.starts_with("network") && name.ends_with("UNCLAIMED");
+        return Some(if is_unclaimed {
+            Section::Unclaimed(row.to_owned())
+        } else {
+            Section::Other
+        });
+    }
     if let Some(name) = row.strip_prefix("Settings for ") {
         let name = name.strip_suffix(':')?;
         return Some(if is_first_port(name) {
@@ -105,7 +154,7 @@ fn begin(row: &str) -> Option<Section> {
     let is_adapter =
         names_adapter(&lower) && !lower.contains("virtual function") && !lower.contains(" bridge");
     Some(if is_adapter {
-        Section::Function(address.to_owned(), None)
+        Section::Function(address.to_owned(), None, false)
     } else {
         Section::Other
     })
@@ -220,6 +269,42 @@ mod tests {
                 &["- nid: 10.20.0.5@o2ib", "          status: down"],
                 (K::PortNotActive, "nid 10.20.0.5@o2ib: status: down"),
             ),
+            (
+                &[
+                    "  *-network:3 UNCLAIMED",
+                    "       description: Ethernet controller",
+                    "       product: MT26448 [ConnectX EN 10GigE, PCIe 2.0 5GT/s]",
+                    "       vendor: Mellanox Technologies",
+                ],
+                (
+                    K::ModuleMissing,
+                    "*-network:3 UNCLAIMED: product: MT26448 [ConnectX EN 10GigE, PCIe 2.0 5GT/s]",
+                ),
+            ),
+            (
+                &[
+                    "17:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]",
+                    "\tSubsystem: Mellanox Technologies MT2910 Family [ConnectX-7]",
+                    "\tKernel modules: mlx5_core",
+                ],
+                (
+                    K::ModuleMissing,
+                    "17:00.0: no kernel driver in use. Kernel modules: mlx5_core",
+                ),
+            ),
+            (
+                &[
+                    "A requested component was not found, or was unable to be opened.  This",
+                    "means that this component is either not installed or is unable to be",
+                    "Host:      n2",
+                    "Framework: btl",
+                    "Component: openib",
+                ],
+                (
+                    K::BackendMissing,
+                    "A requested component was not found: btl openib",
+                ),
+            ),
         ] {
             let (kind, text) = expected;
             assert_eq!(shown(lines), [(kind, text.to_owned())], "{lines:?}");
@@ -248,6 +333,32 @@ mod tests {
             ],
             &["  reporter fw_fatal", "    state healthy error 0 recover 0"],
             &["- nid: 192.168.1.5@tcp", "status: down"],
+            // A driver has the adapter, the card is of another kind, and so is the component.
+            &[
+                "17:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]",
+                "\tKernel driver in use: mlx5_core",
+                "\tKernel modules: mlx5_core",
+            ],
+            &[
+                "17:00.1 Infiniband controller: Mellanox Technologies ConnectX-7 Virtual Function",
+                "\tKernel modules: mlx5_core",
+            ],
+            &["*-network:0", "product: MT2892 Family [ConnectX-6 Dx]"],
+            &[
+                "*-network UNCLAIMED",
+                "product: Wireless 8265 / 8275",
+                "vendor: Intel Corporation",
+            ],
+            &[
+                "*-network UNCLAIMED",
+                "*-network:1",
+                "vendor: Mellanox Technologies",
+            ],
+            &[
+                "A requested component was not found, or was unable to be opened.  This",
+                "Framework: plm",
+                "Component: tm",
+            ],
             &["- nid: 10.20.0.5@o2ib", "status: up"],
         ] {
             assert_eq!(shown(lines), [], "{lines:?}");

@@ -112,3 +112,14 @@ pub(super) fn is_of_opening(symptom: &Symptom) -> bool {
 pub(super) const OPENING: &str = "On Slingshot (provider cxi, as with Cray MPICH) a job without a virtual network (VNI) ends like this: start it with srun, on one node with \
     --network=single_node_vni, or let the launcher in use request one; env | grep SLINGSHOT_ shows whether a process has it. Elsewhere FI_LOG_LEVEL=warn shows why \
     the provider did not open the device, fi_info lists the providers, and FI_PROVIDER selects another one.";
+
+/// What Open MPI reports that did not find a component which the job selects.
+pub(super) fn is_of_component(text: &str) -> bool {
+    text.contains("requested component was not found")
+        || text.contains("no components were able to be opened")
+}
+
+/// The step for it.
+pub(super) const COMPONENT: &str = "On each host of the job, run ompi_info | grep -e btl -e pml -e mtl: it lists the components that this Open MPI has. One that is missing was not \
+    built, or a library that it needs does not load (ldd on mca_btl_NAME.so). Install the same Open MPI on all hosts, or select a component that all have: --mca pml ucx \
+    in place of openib, which Open MPI 5 does not have. The selection is in the command, in openmpi-mca-params.conf or in the environment (env | grep OMPI_MCA).";

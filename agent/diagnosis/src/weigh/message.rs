@@ -286,6 +286,8 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
             UCC_LOG_LEVEL=info shows the choice."
                 .into(),
         );
+    } else if library::is_of_component(&text) {
+        scales.next_step = Some(library::COMPONENT.to_owned());
     } else if text.contains("van type") {
         scales.next_step = Some(
             "This build of BytePS has no RDMA in its ps-lite. Build it again with BYTEPS_USE_RDMA=1 and the headers of libibverbs and librdmacm (libibverbs-dev and librdmacm-dev, \

@@ -45,7 +45,7 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
     }
     let closed = || {
         case.seen(&[SymptomKind::OpenFailed])
-            .find(|symptom| symptom.text.to_ascii_lowercase().contains("umad"))
+            .find(|symptom| is_of_management(&symptom.text.to_ascii_lowercase()))
     };
     if let Some(symptom) = case.seen(&MISSING).next().or_else(closed) {
         if let Some(driver) = missing_driver(case) {
@@ -97,6 +97,13 @@ pub(super) fn missing_driver<'a>(case: &Case<'a>) -> Option<&'a str> {
 fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     scales.fits(&symptom.source, &symptom.text);
     let text = symptom.text.to_ascii_lowercase();
+    if ["unclaimed", "no kernel driver in use"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        scales.next_step = Some(UNBOUND.to_owned());
+        return;
+    }
     let absent = case.log.map(|log| &log.missing_modules);
     let option = symptom
         .text
@@ -178,6 +185,11 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
     }
 }
 
+/// What to do where a list of hardware shows an adapter that no driver has.
+const UNBOUND: &str = "No driver has the adapter that the log lists. lspci -nnk -s ADDRESS names the modules that fit it. Load one, and read why it does not start the \
+    adapter: modprobe mlx5_core (mlx4_core for ConnectX-3 and older), then dmesg | tail. grep -r -e blacklist -e install /etc/modprobe.d shows whether a module is kept \
+    out. If no module fits, the kernel or the driver package does not know the model: install a release that does.";
+
 /// What to do where a function has no RDMA device: a device plugin looks for the directory `infiniband` of the function.
 const OF_DRIVER: &str = "Load the RDMA driver of the adapter on the node: modprobe mlx5_ib (bnxt_re, irdma, ionic_rdma for those of Broadcom, Intel and AMD). ls \
     /sys/bus/pci/devices/ADDRESS/infiniband must then list a device. If it does not, the function may be of a model without RDMA, or RDMA is off for it: \
@@ -192,6 +204,13 @@ const OF_FILES: &str = "Give the container only files that the host has: ls -l /
     starts again or an adapter is missing, so start the container (or the device plugin) again after that. If the directory is empty although the module is loaded, \
     udev did not make the files: udevadm trigger --subsystem-match=infiniband_verbs.";
 
+/// Whether a message in lower case is about the devices of management packets: it names one, or a tool that sends them reports its own port.
+fn is_of_management(text: &str) -> bool {
+    ["issm", "umad", "iberror: "]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
 /// The module that a message misses; `text` is the message in lower case.
 fn module_of(symptom: &Symptom, text: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -201,7 +220,7 @@ fn module_of(symptom: &Symptom, text: &str) -> &'static str {
         "ib_iser"
     } else if has(&["transport rdma", "nvme-fabrics"]) {
         "nvme-rdma"
-    } else if has(&["issm", "umad"]) {
+    } else if is_of_management(text) {
         "ib_umad"
     } else if symptom.kind == SymptomKind::CmUnavailable || has(&["rdma_cm", "rdma_ucm"]) {
         "rdma_ucm"
