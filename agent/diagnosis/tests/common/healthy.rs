@@ -1,5 +1,7 @@
 //! What the tests of logs on a healthy node share.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
 use std::time::{Duration, Instant};
 
 use rdma_health_diagnosis::{Cause, Confidence, diagnose, log::LogReader};
@@ -12,7 +14,12 @@ use rdma_health_tests::tree::Tree;
 
 /// The healthy node of the fixtures, on which pods with GPUs run.
 pub fn node() -> Node {
-    let tree = Tree::fixture("h100-connectx7").unwrap().unpack().unwrap();
+    of(&Tree::fixture("h100-connectx7").unwrap())
+}
+
+/// The node of a tree.
+pub fn of(tree: &Tree) -> Node {
+    let tree = tree.unpack().unwrap();
     let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
     collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
     Node::new(collector.facts())
