@@ -62,6 +62,8 @@ fn worse() -> (Node, Snapshot) {
     for domain in history.boots[0].domains.values_mut() {
         *domain = rdma_health_node::iommu::DomainType::Identity;
     }
+    // What a link counts while it comes up after the boot is not compared.
+    history.record(&node, now - 1800);
     history.record(&node, now - 900);
     let past = history.ports.get_mut(PORT).unwrap();
     past.downs = (1..=4).map(|n| now - n * 1000).collect();

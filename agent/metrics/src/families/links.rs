@@ -25,10 +25,10 @@ table! {
     Counter "rdma_port_physical_link_downs_total" [""] {}
         "Number of times the physical link of a port went down, as its driver counts (ethtool)."
         => value(|link| link.downs.known().copied());
-    Gauge "rdma_port_link_speed_bits_per_second" [""] {}
-        "Speed of the network device of a port, as its driver reports it (ethtool); only while it is up."
-        => value(|link| link.speed.known().map(|speed| speed.bits_per_second));
-    Gauge "rdma_port_link_lanes" [""] {}
+    Gauge "rdma_port_link_speed_bytes_per_second" ["bytes/s"] {}
+        "Speed of the network device of a port in bytes per second, as its driver reports it (ethtool); only while it is up."
+        => value(|link| link.speed.known().map(|speed| speed.bits_per_second / 8));
+    Gauge "rdma_port_link_lanes" ["lanes"] {}
         "Number of lanes of the network device of a port, if its driver reports it (ethtool); only while it is up."
         => value(|link| link.speed.known()?.lanes);
     Gauge "rdma_port_fec_info" [""] {"mode"}
