@@ -71,10 +71,9 @@ impl PortHistory {
                 None => is_new && link.is_up,
             };
             let before = before.unwrap_or_default();
-            let mut downs = link.downs.into_iter().zip(before.downs);
             let link = SeenLink {
                 broken: if is_unbroken { before.broken } else { now },
-                downs: std::array::from_fn(|_| downs.next().and_then(|(now, before)| now.or(before))),
+                downs: std::array::from_fn(|source| link.downs[source].or(before.downs[source])),
             };
             self.links.insert(super::short(name).to_owned(), link);
         }

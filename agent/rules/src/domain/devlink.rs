@@ -152,9 +152,9 @@ struct Broken<'a> {
 enum Kind {
     /// The driver has not recovered from the error.
     Unrecovered,
-    /// There is no recovery, and so many errors came in so many seconds.
+    /// Without a recovery: the errors that came, and in how many seconds.
     Rising(u64, u64),
-    /// There is no recovery, and no error is known to be new.
+    /// Without a recovery, and without an error that is known to be new.
     Once,
 }
 

@@ -53,9 +53,9 @@ const LINKSTATE: Command = Command {
 pub(in super::super) enum Plugged {
     /// There is a link.
     Yes,
-    /// There is no link.
+    /// The link is down.
     Unknown,
-    /// There is no link, and the driver says that there is no cable.
+    /// The link is down, and the driver reports a missing cable.
     No,
 }
 
