@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use crate::{
-    Evidence, Finding, FindingCase, Profile, Remedy, Rule, Subject, policy::Exception,
+    Evidence, Finding, FindingCase, Profile, Remedy, Rule, Severity, Subject, policy::Exception,
     remedy::resolve::Resolver,
 };
 
@@ -111,11 +111,16 @@ impl Draft {
     /// The finding with its severity; `None` where the rule's policy does not report it with this profile.
     pub(crate) fn judged(self, profile: Profile, resolver: &Resolver<'_>) -> Option<Finding> {
         let severity = self.rule.policy.severity(self.exception, profile)?;
+        Some(self.with_severity(severity, resolver))
+    }
+
+    /// The finding with a severity that was decided before.
+    pub(crate) fn with_severity(self, severity: Severity, resolver: &Resolver<'_>) -> Finding {
         let remedy = match &self.written {
             Some(text) => resolver.fill(text, &self.subject, &self.values),
             None => resolver.remedy(&self.remedy, &self.subject, &self.values),
         };
-        Some(Finding {
+        Finding {
             rule: self.rule,
             case: self.case,
             severity,
@@ -127,6 +132,6 @@ impl Draft {
             remedy,
             places: self.remedy,
             values: self.values,
-        })
+        }
     }
 }

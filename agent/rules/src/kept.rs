@@ -12,7 +12,7 @@ use rdma_health_node::{
 };
 
 use crate::{
-    CATALOGUE, Domain, Evidence, Finding, Profile, Severity, Subject, Verdict, draft::Draft,
+    CATALOGUE, Domain, Evidence, Finding, Severity, Subject, Verdict, draft::Draft,
     remedy::resolve::Resolver, required,
 };
 
@@ -93,8 +93,5 @@ fn finding(open: &Open, changes: &Changes, resolver: &Resolver<'_>) -> Option<Fi
             || format!("{} ({})", rule.title, open.subject),
             |event| event.message.clone(),
         );
-    let draft = Draft::new(rule, subject, message);
-    let mut finding = draft.judged(Profile::default(), resolver)?;
-    finding.severity = severity;
-    Some(finding)
+    Some(Draft::new(rule, subject, message).with_severity(severity, resolver))
 }
