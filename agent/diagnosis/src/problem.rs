@@ -6,8 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{Node, history::Since};
-use rdma_health_rules::{Domain, Finding, Severity, rule};
+use rdma_health_node::{
+    Node,
+    history::{Since, changes::Change},
+};
+use rdma_health_rules::{Domain, Finding, Severity, Subject, rule};
 
 use crate::{Cause, Confidence, Diagnosis, cause, effect::Effects, observed};
 
@@ -15,6 +18,8 @@ use crate::{Cause, Confidence, Diagnosis, cause, effect::Effects, observed};
 const LOST: &str = "devices-missing";
 /// The fewest devices of which most can be affected.
 const FEWEST: usize = 3;
+/// For how many seconds a device still counts as affected after its finding is resolved.
+const RECENT: u64 = 15 * 60;
 
 /// One fault, with the findings that show it.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +94,12 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
         .map(|finding| finding.subject.device.as_deref())
         .collect();
     let all = node.hcas().filter(|hca| !hca.is_virtual()).count();
-    let are_most = devices.len() >= FEWEST && devices.len() * 2 > all;
+    let affected: BTreeSet<Option<String>> = devices
+        .iter()
+        .map(|device| device.map(str::to_owned))
+        .chain(lately_affected(node, &findings).into_iter().map(Some))
+        .collect();
+    let are_most = affected.len() >= FEWEST && affected.len() * 2 > all;
     let all_have_one = !devices.contains(&None);
     let is_by_device = is_of_devices(domain) || cause.id == LOST || all_have_one && can_be_of_devices(domain);
     if !is_by_device || are_most {
@@ -101,6 +111,26 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
         Problem::new(node, cause, domain, device, mine)
     };
     devices.into_iter().map(of).collect()
+}
+
+/// The devices that had findings of the same rules until a short time ago.
+fn lately_affected(node: &Node, findings: &[&Finding]) -> BTreeSet<String> {
+    let Some(history) = &node.history else {
+        return BTreeSet::new();
+    };
+    let now = node.facts.time;
+    let is_same_rule = |id: &str| findings.iter().any(|finding| finding.rule.id == id);
+    let is_recent = |time: u64| now.saturating_sub(time) <= RECENT && time <= now;
+    history
+        .changes
+        .events
+        .iter()
+        .filter(|event| {
+            event.change == Change::Resolved && is_recent(event.time) && is_same_rule(&event.rule)
+        })
+        .filter_map(|event| Subject::named(&event.subject).device)
+        .filter(|device| node.hcas().any(|hca| hca.name == *device))
+        .collect()
 }
 
 /// The domain of a cause: that of the rule with its name, otherwise of most of its rules, and of the most fundamental one if that is undecided.

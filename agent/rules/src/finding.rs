@@ -64,7 +64,7 @@ impl Subject {
     }
 
     /// The subject that is displayed as `name`.
-    pub(crate) fn named(name: &str) -> Self {
+    pub fn named(name: &str) -> Self {
         let port = name
             .rsplit_once(':')
             .and_then(|(device, port)| Some((device, port.parse().ok()?)));
