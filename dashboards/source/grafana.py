@@ -216,7 +216,7 @@ JOB = variable("job", "Job", "label_values(rdma_verdict, job)")
 
 
 def node_variable(multi, all_nodes=True):
-    names = variable("node", "Node", f"label_values(node:rdma_kernel:info{{{FLEET}}}, node)", multi and all_nodes)
+    names = variable("node", "Node", f"label_values(node:rdma_kernel:timestamp{{{FLEET}}}, node)", multi and all_nodes)
     return names | {"multi": multi}
 
 

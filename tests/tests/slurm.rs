@@ -76,6 +76,13 @@ fn a_critical_problem_drains_the_node_with_its_cause() {
         let (asked, _) = Host::new(&format!("NodeName=gpu-07 State={state}")).check(broken.path());
         assert_eq!(asked, "", "{state}");
     }
+    // By Slurm, because the prolog failed.
+    let failed = "NodeName=gpu-07 State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-27T02:00:00]";
+    let (asked, _) = Host::new(failed).check(broken.path());
+    assert!(
+        asked.starts_with("update NodeName=gpu-07 State=DRAIN Reason=rdma-health: "),
+        "{asked}"
+    );
     let prolog = Host::new(IDLE).run("prolog", broken.path());
     assert_eq!(prolog.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&prolog.stderr).contains("CRITICAL"));
@@ -89,7 +96,20 @@ fn a_healthy_node_is_resumed_only_if_the_script_drained_it() {
         own.check(healthy.path()),
         ("update NodeName=gpu-07 State=RESUME\n".into(), Some(0))
     );
-    for state in [IDLE, "NodeName=gpu-07 State=IDLE+DRAIN Reason=broken fan"] {
+    let full = "NodeName=gpu-07 State=IDLE+DRAIN ThreadsPerCore=2 Reason=rdma-health: iommu-translation  iommu-group-translated [root@2026-11-27T02:00:00]";
+    assert_eq!(
+        Host::new(full).check(healthy.path()).0,
+        "update NodeName=gpu-07 State=RESUME\n"
+    );
+    for state in [
+        IDLE,
+        "NodeName=gpu-07 State=IDLE+DRAIN Reason=broken fan",
+        "NodeName=gpu-07 State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-27T02:00:00]",
+        // Extended by an administrator.
+        "NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: port-down  port-down, cable ordered [ann@2026-11-27T02:00:00]",
+        "NodeName=gpu-07 State=IDLE+DRAIN Reason=ann: see Reason=rdma-health: x",
+        "NodeName=gpu-07 State=IDLE Comment=State=DRAIN Reason=none",
+    ] {
         assert_eq!(
             Host::new(state).check(healthy.path()),
             (String::new(), Some(0)),

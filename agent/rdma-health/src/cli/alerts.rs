@@ -39,7 +39,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMAIommuProblem",
         domains: &[Domain::Iommu],
-        value: "Linux {{ with printf \"node:rdma_kernel:info{cluster=%q,namespace=%q,job=%q,node=%q}\" $labels.cluster \
+        value: "Linux {{ with printf \"node:rdma_kernel:timestamp{cluster=%q,namespace=%q,job=%q,node=%q}\" $labels.cluster \
             $labels.namespace $labels.job $labels.node | query }}{{ . | first | label \"kernel\" }}{{ else }}of unknown \
             release{{ end }} is running. ",
     },

@@ -25,7 +25,7 @@ const ALERTS: &[(&str, &str)] = &[
         "RDMAFleetProblem",
         "Many nodes have the same cause at once: at least ten, and more than one in a hundred.",
     ),
-    ("RDMAHealthAgentDown", "Prometheus cannot reach the agent."),
+    ("RDMAHealthAgentDown", "The agent does not answer Prometheus, or answers without a verdict."),
     (
         "RDMAHealthAgentRestarts",
         "The agent is restarted, or stops answering, again and again: more than four times in an hour, and in the last 15 minutes.",

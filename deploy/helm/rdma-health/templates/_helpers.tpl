@@ -68,7 +68,7 @@ relabelings:
 metricRelabelings:
   # A node must not name series as alerts and recording rules do.
   - sourceLabels: [__name__]
-    regex: (rdma|process)_[a-z0-9_]+
+    regex: (rdma|process|node_infiniband)_[a-z0-9_]+
     action: keep
 {{- end }}
 {{- with .monitor.endpoint }}
