@@ -97,8 +97,10 @@ pub const MAX_LINE: usize = 8 << 10;
 const OVERLAP: usize = 1 << 10;
 /// Maximum number of different symptoms that are kept.
 pub const MAX_SYMPTOMS: usize = 64;
-/// Maximum number of characters of a line that are kept.
+/// Maximum number of characters of a line that are kept from where it shows the symptom.
 pub const MAX_TEXT: usize = 300;
+/// Maximum number of characters that are kept of the end of a longer line.
+const MAX_END: usize = 200;
 /// Maximum number of host names, and of settings, that are kept.
 const MAX_NAMES: usize = 16;
 /// Maximum number of different lines that are kept of those that are not recognised.

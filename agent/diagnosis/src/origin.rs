@@ -5,7 +5,7 @@ use rdma_health_node::{Node, pci::Role};
 
 use crate::{
     log::Log,
-    symptom::{Grade, Symptom, SymptomKind},
+    symptom::{Grade, Software, Symptom, SymptomKind},
 };
 
 /// Where a log was written, as far as it and the node show.
@@ -119,17 +119,17 @@ fn of_ports(node: &Node, name: &str) -> bool {
     ports.any(|port| port.netdev.known().is_some_and(|netdev| netdev.name == name))
 }
 
-/// Whether a log reports nothing but missing RDMA devices.
+/// Whether a log reports nothing but missing RDMA devices. One that cannot be opened is there, and libfabric has nothing (`fi_getinfo: -61`) also
+/// where the job asks for a provider or a capability that the devices do not have.
 fn misses_devices(log: &Log) -> bool {
     let counts = |symptom: &&Symptom| symptom.grade > Grade::Unrecognised;
     let is_absence = |symptom: &Symptom| {
-        matches!(
-            symptom.kind,
-            SymptomKind::NoDevice
-                | SymptomKind::DeviceAbsent
-                | SymptomKind::OpenFailed
-                | SymptomKind::SocketFallback
-        )
+        let is_of_provider = matches!(symptom.software, Some(Software::Libfabric | Software::Mpi));
+        !is_of_provider
+            && matches!(
+                symptom.kind,
+                SymptomKind::NoDevice | SymptomKind::DeviceAbsent | SymptomKind::SocketFallback
+            )
     };
     let names_one = |symptom: &Symptom| symptom.named.device.is_some() || symptom.named.function.is_some();
     let mut all = log.symptoms.iter().filter(counts).peekable();

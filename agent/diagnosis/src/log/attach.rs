@@ -15,6 +15,8 @@ use crate::symptom::SymptomKind::{self as K};
 pub(super) const ANCHORS: &[&str] = &[
     "error adding container to network",
     "failed (add)",
+    "error in invoke delegate add",
+    "failed to find plugin",
     "multus: [",
     "at storage engine",
     "ip addresses available in range",
@@ -168,7 +170,14 @@ pub(super) fn names_network(lower: &str) -> bool {
 /// A plugin that Multus called for an additional network failed: `error adding container to network "rail-0": …`, `plugin type="macvlan"
 /// failed (add): …`. Those that set up a virtual function report its configuration.
 fn network(lower: &str) -> Option<(K, usize)> {
-    const FORMS: [&str; 2] = ["error adding container to network", "failed (add)"];
+    const FORMS: [&str; 4] = [
+        "error adding container to network",
+        "failed (add)",
+        // Multus before 3.4.
+        "error in invoke delegate add",
+        // libcni's words for a program that is not there.
+        "failed to find plugin",
+    ];
     let at = FORMS.iter().find_map(|form| lower.rfind(form))?;
     // What Multus itself reports of all networks of a pod says nothing of this one.
     if lower[..at].trim_end().ends_with("\"multus-cni-network\"") {

@@ -10,8 +10,8 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use self::gone::Gone;
 use self::kinds::{
-    ends_communication, follows, is_left_out, is_local, is_of_exchange, is_of_full_target, is_of_psm,
-    is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
+    ends_communication, follows, is_left_out, is_local, is_of_endpoint, is_of_exchange, is_of_full_target,
+    is_of_psm, is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
     is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out,
     may_share_device, prevents_start, prevents_use,
 };
@@ -53,6 +53,9 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     });
     let crashed = first(Grade::Failure, |symptom| symptom.kind == K::DeviceFatal).is_some();
     let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
+    let unopened = first(Grade::Failure, |symptom| {
+        matches!(symptom.kind, K::OpenFailed | K::NotPermitted) && is_of_psm(symptom)
+    });
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
@@ -113,11 +116,15 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_plugin(symptom) && (after(plugin) || symptom.kind == K::SettingUnmatched && plugin.is_some())
             // The program repeats it without the reason.
             || symptom.kind == K::CreateUnexplained && after(created)
+            // What the GPU would have used was not made, and not because of the doorbells.
+            || symptom.kind == K::GpuDoorbellFailed && symptom.named.errno.is_none() && after(created)
             || symptom.kind == K::OpenFailed && symptom.software == Some(Software::Dpdk) && after(created)
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
             || symptom.kind == K::NoMemory && after(refused_command)
+            // libfabric's providers return this number, whatever the adapter was refused for.
+            || symptom.kind == K::NoMemory && after(unopened) && is_of_endpoint(symptom)
             || symptom.kind == K::NoMemory && after(created) && symptom.text.contains("ucp_ep_create")
             // The tool may run elsewhere: the job had its endpoints.
             || symptom.kind == K::NoDevice && after(requested) && symptom.text.contains("fi_getinfo")

@@ -82,9 +82,11 @@ fn is_of_program(decorated: &str, rest: &str) -> bool {
         return true;
     }
     // A test harness marks what a program printed: `## n05.36041hfi_userinit_internal: assign_context command failed: …`.
+    let is_comment = is_comment(decorated);
     let is_output = ["#", ">", "|", "`"]
         .iter()
-        .any(|mark| decorated.trim_start().starts_with(mark));
+        .any(|mark| decorated.trim_start().starts_with(mark))
+        && !is_comment;
     // A page names the signs of a line that it shows.
     let is_shown = || ENTITIES.iter().any(|(name, _)| decorated.contains(name));
     if (is_output || is_shown()) && is_message(rest) {
@@ -94,10 +96,34 @@ fn is_of_program(decorated: &str, rest: &str) -> bool {
         .iter()
         .any(|mark| decorated.trim_start().starts_with(mark));
     let head = match rest.char_indices().nth(BEGINNING) {
-        Some((end, _)) if is_foreign_text => &rest[..end],
+        Some((end, _)) if is_foreign_text || is_comment => &rest[..end],
         _ => rest,
     };
     origin::has(rest) || level(head) >= Some(Level::Warning)
+}
+
+/// Whether a line is a comment of a script that names an error, and why it does: `# OLCFDEV-1597: OFI Poll Failed`, `# avoids: …`. What a
+/// program printed begins with its own name, its function or the message.
+fn is_comment(decorated: &str) -> bool {
+    const REASONS: [&str; 9] = [
+        "avoid",
+        "prevent",
+        "fix",
+        "work",
+        "issue",
+        "bug",
+        "because",
+        "otherwise",
+        "todo",
+    ];
+    let Some(rest) = decorated.trim_start().strip_prefix("# ") else {
+        return false;
+    };
+    let first = rest.split(' ').next().unwrap_or_default();
+    let is_label = first.ends_with(':') && !first.contains('_');
+    let lower = rest.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    is_label || words.any(|word| REASONS.iter().any(|reason| word.starts_with(reason)))
 }
 
 /// Whether a text is a message that a program of RDMA prints. A comment, a heading and a row of a table advise or explain.

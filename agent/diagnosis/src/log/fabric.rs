@@ -116,6 +116,10 @@ fn management(lower: &str) -> Option<(K, usize)> {
     if has(&["open umad port", "failed to open", "can't open"]) {
         return umad(lower).or(Some((K::OpenFailed, at)));
     }
+    // The tool asks its own port first: it has no link, or no subnet manager gave it an address.
+    if has(&["resolve self"]) {
+        return Some((K::PortNotActive, at));
+    }
     let is_unanswered = has(&[
         "timed out",
         "timeout",

@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::OnceCell};
 
 use rdma_health_protocol::text::printable;
 
-use super::{MAX_TEXT, grade::Grade};
+use super::{MAX_END, MAX_TEXT, grade::Grade};
 
 /// A line, and the same line in lower case. Only ASCII letters differ, so positions are the same in both.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) fn strip_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The part of a line around `at`, from the beginning of the line if that is near.
+/// The part of a line around `at`, from the beginning of the line if that is near, and the end of the line: a chain of messages ends with the reason.
 pub(super) fn excerpt(text: &str, at: usize) -> String {
     const BEFORE: usize = 140;
     const WORD: usize = 24;
@@ -85,8 +85,12 @@ pub(super) fn excerpt(text: &str, at: usize) -> String {
         begin += end + 1;
     }
     let dots = if begin > 0 { "…" } else { "" };
-    let head: String = text[begin..].trim().chars().take(MAX_TEXT).collect();
-    printable(&format!("{dots}{}", head.replace('\t', " ")))
+    let kept = text[begin..].trim();
+    let head: String = kept.chars().take(MAX_TEXT).collect();
+    let rest = &kept[head.len()..];
+    let tail = rest.char_indices().rev().nth(MAX_END - 1).map_or(0, |(at, _)| at);
+    let cut = if tail > 0 { "…" } else { "" };
+    printable(&format!("{dots}{head}{cut}{}", &rest[tail..]).replace('\t', " "))
 }
 
 /// The host that wrote a line: of NCCL (`host:pid:tid [rank] NCCL WARN …`), UCX (`[host:pid:tid]`) or syslog (`… host kernel: `).

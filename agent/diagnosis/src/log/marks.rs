@@ -242,6 +242,7 @@ const WORDS: &[(&str, Mark)] = &[
     ("hcclall", Mark::Family(Family::Ascend)),
     ("torch_npu", Mark::Family(Family::Ascend)),
     ("npu-smi", Mark::Family(Family::Ascend)),
+    ("ei0002:", Mark::Family(Family::Ascend)),
     ("ei0006:", Mark::Family(Family::Ascend)),
     ("ei0009:", Mark::Family(Family::Ascend)),
     ("ei0013", Mark::Family(Family::Ascend)),

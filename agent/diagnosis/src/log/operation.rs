@@ -376,6 +376,16 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
                 .is_some_and(|(phrase, _)| is_longer(phrase, &lower[found.end..]))
             || is_source(lower, *found))
     };
+    // A part of the end of an object, or of what does not matter, fails with it.
+    let is_harmless = |found: &Occurrence| {
+        let is_one = PHRASES
+            .get(found.index)
+            .is_some_and(|(_, operation)| *operation == Operation::Harmless);
+        is_one && is_place(lower, *found)
+    };
+    if let Some(found) = OPERATIONS.find(lower).filter(is_name).find(is_harmless) {
+        return Some((Operation::Harmless, found.start));
+    }
     let found = OPERATIONS
         .find(lower)
         .filter(is_name)

@@ -393,6 +393,12 @@ pub(crate) fn storage_access(case: &Case<'_>, scales: &mut Scales) {
     logged(case, scales);
 }
 
+/// Whether the modules of NVIDIA's driver could not be unloaded, and not those between them and the adapters.
+fn is_of_gpu_driver(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    text.contains("nvidia") && !["peermem", "in use by"].iter().any(|words| text.contains(words))
+}
+
 /// The modules that keep others loaded, where the log names them: `rmmod: ERROR: Module rdma_cm is in use by: ksmbd`.
 pub(crate) fn in_use(case: &Case<'_>, scales: &mut Scales) {
     let is_name = |word: &&str| {
@@ -415,7 +421,14 @@ pub(crate) fn in_use(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
-    if !users.is_empty() {
+    if case.seen(&[SymptomKind::ModuleInUse]).any(is_of_gpu_driver) {
+        scales.next_step = Some(
+            "What is in use is the driver of the GPUs, not the RDMA stack. lsmod | grep nvidia shows the modules that hold it, fuser -v /dev/nvidia* the programs. End the programs (pods with \
+            GPUs, DCGM, nvidia-persistenced: drain the node), unload the modules that stand on it (modprobe -r gdrdrv nvidia_fs nvidia_peermem), and restart the driver or its \
+            container."
+                .into(),
+        );
+    } else if !users.is_empty() {
         let users = users.join(" ");
         scales.next_step = Some(format!(
             "Unload first what the log names: stop what uses it (mounts, exports, sessions, programs), then modprobe -r {users}, and restart openibd or the \
@@ -449,6 +462,20 @@ const WITHOUT_GPU_DRIVER: &str = "Load the NVIDIA driver first (modprobe nvidia;
     still do not fit, the module was built for another version of the driver: build it again (dkms autoinstall). Where the kernel logs 'uses symbols from \
     proprietary module', it needs NVIDIA's open kernel modules. From driver 470 on, nvidia_peermem comes with the \
     driver and takes the place of nv_peer_mem.";
+
+/// Whether a message in lower case is of a package manager that did not reach the repository, or was refused there.
+fn lacks_packages(text: &str) -> bool {
+    [
+        "resolve host",
+        "resolving '",
+        "downloading metadata",
+        "download metadata",
+        "failed to fetch",
+        "cannot download",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
 
 /// A driver that was not built for this kernel has another remedy than a module that does not fit the others. Where a container installs it,
 /// the operator's settings are part of it.
@@ -514,6 +541,11 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         "Look up whether the registry has the image that kubectl describe pod names: its tag is the version of the driver, and for a precompiled driver the kernel and the \
         distribution, too (kubectl get nodes -o wide shows those of the node). In ofedDriver of the NicClusterPolicy, set a version that exists, or forcePrecompiled: false, so that \
         the container builds the driver. For a private registry, add imagePullSecrets."
+            .into()
+    } else if lacks_packages(&text) {
+        "The packages with which the driver is built could not be downloaded. Look up the name of the host in the log, and fetch from it, where the build runs: getent hosts NAME; curl -I \
+        URL. In a driver container that is the pod: check its DNS and proxy (env of ofedDriver in the NicClusterPolicy), the repository in \
+        ofedDriver.repoConfig, and on RHEL and OpenShift the entitlement. A precompiled image of the driver needs no repository."
             .into()
     } else if is_container {
         "Read the log of the driver container from its start: kubectl -n NAMESPACE logs POD -c mofed-container. It needs the kernel's packages of \

@@ -107,6 +107,11 @@ const OF_INTERFACE: &[Step] = &[
     ),
 ];
 
+/// What to do where a pod names a network that is not there.
+const NO_NETWORK: &str = "Create the network, or correct its name: the pod's annotation k8s.v1.cni.cncf.io/networks names one that its namespace does not have. kubectl get \
+    network-attachment-definitions -A lists all; write NAMESPACE/NAME for one of another namespace. An operator makes it from a SriovNetwork, \
+    HostDeviceNetwork or MacvlanNetwork, in the namespace that networkNamespace names.";
+
 /// A network that could not be attached.
 pub(super) fn network(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
@@ -125,12 +130,7 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             "Bind the function to its network driver again (mlx5_core) in place of vfio-pci, or remove vfio-pci from the selectors of this pool: host-device \
             and rdma-cni need a network device. lspci -nnk -s ADDRESS shows the driver in use.",
         ),
-        (
-            &["network-attachment-definition"],
-            "Create the network, or correct its name: the pod's annotation k8s.v1.cni.cncf.io/networks names one that its namespace does not have. kubectl get \
-            network-attachment-definitions -A lists all; write NAMESPACE/NAME for one of another namespace. An operator makes it from a SriovNetwork, \
-            HostDeviceNetwork or MacvlanNetwork, in the namespace that networkNamespace names.",
-        ),
+        (&["network-attachment-definition"], NO_NETWORK),
         (
             &["failed to find plugin"],
             "Install the plugin on this node: its program is not in the directory that the message names (ls /opt/cni/bin). A DaemonSet puts it there (cni-plugins, \
@@ -200,6 +200,8 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             earlier attempt or another pod still uses it: delete the failed pod, so that it is tried again, and end what holds the function. If it happens when many pods start \
             at the same time, update sriov-cni and the adapter's driver and firmware.",
         ),
+        // Multus says why it did not get the network after these words, or nothing more.
+        (&["getting the delegate"], NO_NETWORK),
     ];
     first(OF_INTERFACE, text).or_else(|| first(STEPS, text))
 }

@@ -55,11 +55,18 @@ pub(super) fn is_seen_by_peer(kind: K) -> bool {
 pub(super) fn follows(symptom: &Symptom) -> bool {
     let is_unexplained = matches!(symptom.kind, K::ConnectFailed | K::CreateUnexplained)
         && symptom.named.errno.is_none()
-        || symptom.kind == K::RegMrFailed && symptom.named.errno.is_none() && symptom.named.gpu.is_none();
+        || symptom.kind == K::RegMrFailed
+            && symptom.named.errno.is_none()
+            && (symptom.named.gpu.is_none() || is_of_pool(symptom));
     // NVSHMEM repeats it of the transport, whatever failed before.
     let is_repeated =
         symptom.kind == K::GpuDoorbellFailed && symptom.text.contains("init failed for transport");
     is_unexplained || is_repeated || is_report(symptom.kind)
+}
+
+/// Whether UCX repeats that it could not fill a pool, of buffers or of queues, after the reason: `Failed to allocate memory pool (name=x) chunk`.
+fn is_of_pool(symptom: &Symptom) -> bool {
+    symptom.text.contains("memory pool")
 }
 
 /// What perftest reports if the other end closed the connection over which they exchange addresses.
@@ -127,6 +134,13 @@ pub(super) fn is_of_psm(symptom: &Symptom) -> bool {
     ]
     .iter()
     .any(|name| lower.contains(name))
+}
+
+/// Whether libfabric did not make an endpoint, by its own words or those of MPI.
+pub(super) fn is_of_endpoint(symptom: &Symptom) -> bool {
+    ["OFI endpoint", "fi_scalable_ep", "fi_endpoint"]
+        .iter()
+        .any(|words| symptom.text.contains(words))
 }
 
 /// Whether a program says itself that it goes on over TCP.
