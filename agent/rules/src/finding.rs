@@ -139,7 +139,7 @@ pub enum FindingCase {
     FirmwareFile,
     /// `adapter-not-started`: the firmware has no resources left for it.
     WithoutResources,
-    /// `adapter-not-started`: the firmware refuses what the driver requests.
+    /// `adapter-not-started`, `driver-errors-logged`: the firmware refuses what the driver requests.
     Refused,
     /// `rdma-modules-missing`: the kernel refuses modules because of their signature.
     Unsigned,

@@ -282,6 +282,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         &modules::FIRMWARE_MIXED,
         &devlink::FIRMWARE_PENDING,
         &adapter_events::ADAPTER_NOT_STARTED,
+        &adapter_events::DRIVER_ERRORS,
         &kernel_modules::MODULE_CRASHED,
     ],
     cases: &[FindingCase::Refused],

@@ -11,6 +11,7 @@ use rdma_health_node::{Fact, Node, Port, network::Arp};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer,
     draft::Draft,
+    policy::Exception,
     remedy::{resolve, sysctl},
 };
 
@@ -18,10 +19,10 @@ use crate::{
 pub static SAME_SUBNET_ARP: Rule = Rule {
     id: "same-subnet-arp",
     domain: Domain::Network,
-    policy: Policy::of(Severities::WARNING),
+    policy: Policy::of(Severities::WARNING).except(&[&OVER_INFINIBAND]),
     title: "RDMA network devices share a subnet without ARP settings for it",
     explanation: "Linux answers an ARP request for any of its addresses on any device (arp_ignore 0), and asks with \
-        any of them (arp_announce 0). With several devices in one subnet, peers learn the MAC address of one device \
+        any of them (arp_announce 0). With several devices in one subnet, peers learn the link-layer address of one device \
         for the IP address of another: RDMA connections reach the wrong port, run over one port only, or fail with \
         IBV_WC_RETRY_EXC_ERR(12). A strict rp_filter (1) drops packets of rdma_cm that arrive on another device than \
         the one the answer leaves by.",
@@ -33,10 +34,15 @@ pub static SAME_SUBNET_ARP: Rule = Rule {
         kubernetes: "Write the same sysctls to /etc/sysctl.d/90-rdma-arp.conf on each node; for pods, use the tuning CNI plugin.",
         host: "Write the same sysctls to /etc/sysctl.d/90-rdma-arp.conf, so that they survive a reboot.",
     },
-    false_alarms: "Only network devices of ACTIVE RoCE ports are judged; members of a bond do not count on their \
+    false_alarms: "Only network devices of ACTIVE RDMA ports (RoCE and IP over InfiniBand) are judged; members of a bond do not count on their \
         own. Silent if the settings are not visible in the network namespace of rdma-health.",
     inputs: &[Writer::HostRoot],
     judge: same_subnet_arp,
+};
+
+static OVER_INFINIBAND: Exception = Exception {
+    condition: "if all of them are IP over InfiniBand: jobs that connect by LID or GUID do without addresses, but ping, storage and rdma_cm may reach the wrong port",
+    severities: Severities::INFO,
 };
 
 fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
@@ -49,6 +55,11 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
             .collect()
     };
     // The commands are those for all subnets, because they write one file.
+    let of_infiniband: BTreeSet<&str> = node
+        .active_ports()
+        .filter(Port::is_infiniband)
+        .filter_map(|port| Some(port.kernel.netdev.known()?.name.as_str()))
+        .collect();
     let all: Vec<Setting> = subnets.values().flat_map(|netdevs| wrong_of(netdevs)).collect();
     let remedy = set_here(node, &all);
     let found = subnets.iter().filter_map(|((address, prefix), netdevs)| {
@@ -65,6 +76,7 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
         );
         let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(netdevs[0]), message)
             .written_remedy(remedy.clone())
+            .exception(netdevs.iter().all(|netdev| of_infiniband.contains(netdev)).then_some(&OVER_INFINIBAND))
             .evidence(
                 &node.network.source,
                 format!("{address}/{prefix} on {netdevs_in_words}"),
@@ -111,11 +123,11 @@ fn set_here(node: &Node, wrong: &[Setting]) -> Option<String> {
     ))
 }
 
-/// IPv4 subnets with several network devices of active RoCE ports.
+/// IPv4 subnets with several network devices of active ports: of RoCE, or with IP over InfiniBand, whose addresses `rdma_cm` resolves.
 fn shared_subnets(node: &Node) -> BTreeMap<(Ipv4Addr, u8), Vec<&str>> {
     let ours: BTreeSet<&str> = node
         .active_ports()
-        .filter(Port::is_ethernet)
+        .filter(|port| port.is_ethernet() || port.is_infiniband())
         .filter_map(|port| Some(port.kernel.netdev.known()?.name.as_str()))
         .collect();
     let mut subnets: BTreeMap<_, Vec<_>> = BTreeMap::new();

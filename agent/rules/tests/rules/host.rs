@@ -59,6 +59,17 @@ fn two_devices_in_one_subnet_need_arp_settings() {
 }
 
 #[test]
+fn interfaces_of_infiniband_in_one_subnet_are_information() {
+    let shared = node("infiniband-ndr", |_| {});
+    assert_eq!(of(&shared, &auto(), "same-subnet-arp"), ["ibp33s0 info"]);
+    let set_for_all = node("infiniband-ndr", |tree| {
+        sysctl(tree, "all", "arp_ignore", 1);
+        sysctl(tree, "all", "arp_announce", 2);
+    });
+    assert_eq!(of(&set_for_all, &auto(), "same-subnet-arp"), [""; 0]);
+}
+
+#[test]
 fn missing_flow_control_is_found_where_sysfs_shows_it() {
     let with = |priority: u8, pfc: &str| {
         node("h100-connectx7", |tree| {

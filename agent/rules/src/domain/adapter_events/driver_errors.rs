@@ -9,22 +9,22 @@ use crate::{
     policy::Exception,
 };
 
-use super::adapter_faults;
+use super::{adapter_faults, not_started::VERSIONS};
 
 /// `driver-errors-logged`.
 pub static DRIVER_ERRORS: Rule = Rule {
     id: "driver-errors-logged",
     domain: Domain::Kernel,
-    policy: Policy::of(Severities::INFO).except(&[&NO_MORE_REGIONS, &NO_ROOM_FOR_VFS]),
+    policy: Policy::of(Severities::INFO).except(&[&NO_MORE_REGIONS, &NO_MORE_QUEUES, &NO_ROOM_FOR_VFS]),
     title: "An RDMA driver logged errors whose meaning is not known",
     explanation: "The kernel log contains errors of an RDMA driver that are not among those that this program knows, or calls that \
         the firmware refused. Many are the result of a request that an application made and do not concern the adapter. If the firmware \
-        keeps refusing to register memory because its resources are used up, jobs fail with ENOMEM whatever their memory-lock limit is. Virtual functions that were requested \
+        keeps refusing to register memory because its resources are used up, jobs fail with ENOMEM whatever their memory-lock limit is. If it refuses every queue, no program can use the adapter. Virtual functions that were requested \
         do not exist if the machine has no address range left for them.",
     remedy: Remedy::all(
         "Read them: journalctl -k -b -p err | grep ADDRESS. If jobs fail at the same time, keep them for the vendor.",
     ),
-    false_alarms: "Info, except for refused registrations of memory and virtual functions that could not be created. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
+    false_alarms: "Info, except for refused registrations of memory, for queues that the driver could not create again and again, and for virtual functions that could not be created. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
     inputs: &[Writer::Hardware, Writer::Job],
     judge: driver_errors,
 };
@@ -44,6 +44,11 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
                     .exception(&NO_ROOM_FOR_VFS),
             );
         }
+        if is_creation(node, fault) {
+            let what = "the adapter refuses to create queues, so programs cannot use it";
+            let finding = finding.case(FindingCase::Refused).message(said(fault, what));
+            return Some(finding.remedy(VERSIONS).exception(&NO_MORE_QUEUES));
+        }
         if !is_registration(node, fault) {
             return Some(finding.case(FindingCase::UnknownError));
         }
@@ -54,6 +59,11 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
 
 static NO_MORE_REGIONS: Exception = Exception {
     condition: "if the firmware refused three times or more to register memory because no resources are left, the last time within 30 days",
+    severities: Severities::WARNING,
+};
+
+static NO_MORE_QUEUES: Exception = Exception {
+    condition: "if the driver could not create queues or other objects three times or more, the last time within 30 days",
     severities: Severities::WARNING,
 };
 
@@ -73,13 +83,15 @@ fn is_without_room_for_vfs(fault: &DeviceEvent<'_>) -> bool {
     fault.event.kind == EventKind::ResourceLimit && is_of_vfs && !fault.is_over && active == 0
 }
 
-/// Whether the firmware refused to register memory, and more than a single application tried.
-fn is_registration(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+/// Whether the driver reported the same often and lately, which one application with a wrong request does not cause.
+fn is_repeated(node: &Node, fault: &DeviceEvent<'_>) -> bool {
     const OFTEN: u64 = 3;
     const MONTH: u64 = 30 * 86_400;
-    if fault.is_over || is_older(node, fault.event, MONTH) {
-        return false;
-    }
+    fault.event.count >= OFTEN && !fault.is_over && !is_older(node, fault.event, MONTH)
+}
+
+/// Whether the firmware refused to register memory, and more than a single application tried.
+fn is_registration(node: &Node, fault: &DeviceEvent<'_>) -> bool {
     let lower = fault.event.message.to_ascii_lowercase();
     let names = [
         "reg_mr",
@@ -90,8 +102,35 @@ fn is_registration(node: &Node, fault: &DeviceEvent<'_>) -> bool {
         "memory region",
     ];
     fault.event.kind == EventKind::ResourceLimit
-        && fault.event.count >= OFTEN
         && names.iter().any(|name| lower.contains(name))
+        && is_repeated(node, fault)
+}
+
+/// Whether the driver could not create an object that every program needs: `Failed to create HW CQ`, `Failed to allocate HW AH`. A parameter that the driver
+/// calls wrong or a size is one of the request.
+fn is_creation(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    const CREATIONS: [&str; 4] = ["create", "allocate", "alloc", "register"];
+    const OBJECTS: [&str; 6] = ["cq", "qp", "srq", "ah", "pd", "mr"];
+    const OF_REQUEST: [&str; 8] = [
+        "invalid", "bad", "unsupported", "not supported", "user", "size", "limit", "max",
+    ];
+    let lower = fault.event.message.to_ascii_lowercase();
+    let fails = ["failed to ", "couldn't ", "could not ", "unable to "]
+        .iter()
+        .find_map(|words| lower.split_once(words));
+    let Some((_, what)) = fails.filter(|_| fault.event.kind == EventKind::DriverError) else {
+        return false;
+    };
+    let words: Vec<&str> = what
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is_object = words.iter().skip(1).take(3).any(|word| OBJECTS.contains(word));
+    let is_created = words.first().is_some_and(|word| CREATIONS.contains(word));
+    is_created
+        && is_object
+        && !OF_REQUEST.iter().any(|word| lower.contains(word))
+        && is_repeated(node, fault)
 }
 
 /// What to do about virtual functions that do not fit.

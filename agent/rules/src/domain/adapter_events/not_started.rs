@@ -254,7 +254,7 @@ fn is_refusal(line: &str) -> bool {
 }
 
 /// What to do about an adapter that works, with a driver that does not fit its firmware.
-const VERSIONS: Remedy = Remedy {
+pub(super) const VERSIONS: Remedy = Remedy {
     any: "The adapter answers, but its firmware refuses what the driver requests: compare the versions of both with those that the vendor releases together. \
         Update the firmware of an adapter that is older than the driver expects, or use a newer kernel or driver package for one that is newer. The \
         adapter need not be faulty.",
