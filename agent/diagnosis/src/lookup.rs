@@ -81,7 +81,12 @@ pub fn lookup(text: &str) -> Vec<Meaning> {
         }
         let is_known = found.iter().any(is_recognised);
         let words = if is_known { Vec::new() } else { of_words(text) };
-        return if words.is_empty() { found } else { words };
+        // A status or an error number in the line says more than that it looks like a failure, and a term less.
+        if words.iter().any(|word| !matches!(word, Meaning::Term(_))) {
+            return words;
+        }
+        found.extend(words);
+        return found;
     }
     // `IBV_WC_RETRY_EXC_ERR(12)`, `status 12`, `errno 110`, `vendor err 129`: a label, then one word.
     let (label, value) = text.rsplit_once([' ', '=', ':']).unwrap_or(("", text));

@@ -150,3 +150,14 @@ fn rows_of_dumps_and_texts_of_efa_are_explained() {
         );
     }
 }
+
+#[test]
+fn that_a_line_looks_like_a_failure_comes_before_a_word_in_it() {
+    let found = lookup("bnxt_re 0000:c1:00.0: Failed to allocate ctx");
+    let is_failure = |meaning: &Meaning| matches!(meaning, Meaning::Line(symptom) if symptom.kind == SymptomKind::Unrecognised);
+    assert!(found.first().is_some_and(is_failure), "{found:?}");
+    assert!(
+        found.iter().any(|meaning| matches!(meaning, Meaning::Term(_))),
+        "{found:?}"
+    );
+}

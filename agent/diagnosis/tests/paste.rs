@@ -269,8 +269,56 @@ fn memory_that_processes_of_dpdk_share_is_not_a_device_that_is_missing() {
     const EXISTS: &str =
         "EAL: memzone_reserve_aligned_thread_unsafe(): memzone <mlx5_pmd_shared_data> already exists\n";
     const DRIVER: &str = "mlx5_common: Failed to load driver mlx5_eth\n";
-    assert_eq!(grade(&format!("{EXISTS}{DRIVER}")), Some(Grade::Note));
+    const DATA: &str = "mlx5_net: Unable to init PMD global data: File exists\n";
+    let (cause, step) = first(&format!("{EXISTS}{DATA}{DRIVER}"));
+    assert!(
+        cause == "communication-library" && step.contains("--file-prefix"),
+        "{cause}: {step}"
+    );
     assert_eq!(grade(DRIVER), Some(Grade::Failure));
+}
+
+#[test]
+fn lines_of_software_rdma_and_of_storage_on_gpus_are_not_passed_over() {
+    for line in [
+        "siw: got TERMINATE. layer 1, type 2, code 2",
+        "rdma_rxe: check_rkey: no MW matches rkey 0x1008747",
+        "[ 90.1] rdma_rxe: rxe_invalidate_mr: rkey (0x4d9) doesn't match mr->ibmr.rkey (0x4da)",
+        "[ 90.1] rdma_rxe: null vaddr",
+        "[ 90.1] nvidia-fs:write IO failed :-512",
+    ] {
+        assert_eq!(grade(line), Some(Grade::Unrecognised), "{line}");
+    }
+    for line in [
+        "[ 90.1] rdma_rxe: loaded",
+        "[ 90.1] siw: device registered",
+        "[ 90.1] nvidia-fs:loaded",
+    ] {
+        assert_eq!(grade(line), None, "{line}");
+    }
+}
+
+#[test]
+fn a_mount_of_lustre_needs_its_own_module_and_over_tcp_nothing_of_rdma() {
+    let mount = |network: &str| {
+        format!("mount.lustre: mount 10.1.0.3@{network}:/s at /mnt/s failed: No such device\n")
+    };
+    assert!(first(&mount("o2ib")).1.contains("modprobe lustre"));
+    assert_eq!(first(&mount("tcp0")).0, "none");
+}
+
+#[test]
+fn a_step_does_not_assume_what_the_line_does_not_say() {
+    let (_, step) =
+        first("n1.6192osu_bw: An unrecoverable error occurred while communicating with the driver\n");
+    assert!(
+        !step.contains("FI_PROVIDER=psm2"),
+        "the provider that failed: {step}"
+    );
+    let (_, step) = first("isert: isert_create_qp: rdma_create_qp failed for cma_id -12\n");
+    assert!(!step.contains("cgroup") && step.contains("max_sge"), "{step}");
+    let (_, step) = first("arm-smmu-v3 arm-smmu-v3.2.auto: \t0x0000350100000010\n");
+    assert!(step.contains("had freed"), "{step}");
 }
 
 #[test]

@@ -137,7 +137,7 @@ pub enum FindingCase {
     NotStarted,
     /// `adapter-not-started`: a file that the driver loads into the adapter is missing.
     FirmwareFile,
-    /// `adapter-not-started`: the firmware has no resources left for it.
+    /// `adapter-not-started`: the firmware or the host has no resources left for it.
     WithoutResources,
     /// `adapter-not-started`, `driver-errors-logged`: the firmware refuses what the driver requests.
     Refused,

@@ -184,12 +184,19 @@ fn open_without_memory(symptoms: &mut [Symptom]) {
     let is_short = symptoms.iter().any(|symptom| {
         symptom.grade == Grade::Failure && matches!(symptom.kind, K::NoMemory | K::HostMemory)
     });
+    let is_shared = symptoms
+        .iter()
+        .any(|symptom| symptom.kind == K::BackendFailed && symptom.software == Some(Software::Dpdk));
     let is_step = |symptom: &&mut Symptom| {
         symptom.kind == K::OpenFailed
             && symptom.software == Some(Software::Dpdk)
-            && symptom.named.errno.is_none()
+            && (symptom.named.errno.is_none() || is_shared)
     };
-    for symptom in symptoms.iter_mut().filter(is_step).filter(|_| is_short) {
+    for symptom in symptoms
+        .iter_mut()
+        .filter(is_step)
+        .filter(|_| is_short || is_shared)
+    {
         symptom.follows_another();
     }
 }
@@ -219,17 +226,13 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
             && symptom.kind == K::PeerClosed
             && symptom.named.device.is_none()
             && symptom.text.contains("ocket");
-        // DPDK's driver starts with memory that the processes of the node share.
-        let of_start = kind == K::SharedMemory
-            && symptom.kind == K::OpenFailed
-            && symptom.software == Some(Software::Dpdk);
         // NCCL repeats what failed on a GPU in each of its parts.
         let is_repeated = kind == K::ComputeError
             && symptom.kind == K::Unrecognised
             && symptom.software == Some(Software::Nccl)
             && symptom.named.device.is_none();
         let is_usual = is_repeated || matches!(symptom.kind, K::JobFailed | K::CollectiveTimeout);
-        is_usual || over_tcp || of_store || of_socket || of_start
+        is_usual || over_tcp || of_store || of_socket
     };
     // Ranks write at the same time, each into its own part of the log: those that wait come first where the log is sorted by rank.
     let rank = |symptom: &Symptom| ended::rank(&symptom.text.to_ascii_lowercase());

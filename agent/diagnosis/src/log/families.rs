@@ -254,9 +254,9 @@ const DPDK: &[Row] = &[
     ),
     // `No kernel/verbs support for VF LAG bonding found`, and of other features.
     (&["no kernel/verbs support"], K::CreateRefused),
-    // Memory that the processes of a node share: another one, or this one before, has made it.
-    (&["memzone", "already exists"], K::SharedMemory),
-    (&["cannot allocate mlx5 shared data"], K::SharedMemory),
+    // Memory that the processes of a node share: another one, or a second copy of the driver in this one, has made it. The port does not start.
+    (&["memzone", "already exists"], K::BackendFailed),
+    (&["cannot allocate mlx5 shared data"], K::BackendFailed),
     (&["unable to init pmd global data"], K::OpenFailed),
     (&["no verbs device matches pci device"], K::NoDevice),
     (&["verbs device not found"], K::NoDevice),

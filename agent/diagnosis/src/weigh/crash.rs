@@ -84,9 +84,9 @@ fn of_message(case: &Case<'_>, scales: &mut Scales) {
         ),
         (
             "communicating with the driver",
-            "Read what the driver of the Omni-Path adapter logged: journalctl -k | grep hfi1. Then bring driver and libfabric to releases that belong together (modinfo hfi1, \
-            fi_info --version): the provider opx asks the driver for what an older or other one does not do. Until then, use the library that came with the driver: \
-            FI_PROVIDER=psm2.",
+            "Read what the driver of the Omni-Path adapter logged: journalctl -k | grep hfi1. Then bring driver and library to releases that belong together (modinfo hfi1, \
+            fi_info --version; libpsm2 comes with the driver): the library asks the driver for what an older or other one does not do. Until then, try the other provider of \
+            libfabric, psm2 or opx, than the one that failed: FI_PROVIDER selects it.",
         ),
     ];
     let found = STEPS.iter().find(|(words, _)| {

@@ -13,6 +13,7 @@ use crate::symptom::{Software, Symptom, SymptomKind};
 pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::IommuFault]).next() {
         scales.shows(&symptom.source, &symptom.text);
+        scales.next_step = Some(STOPPED.to_owned());
     }
     if let Some(symptom) = case.seen(&[SymptomKind::PassthroughMissing]).next() {
         scales.fits(&symptom.source, &symptom.text);
@@ -68,6 +69,11 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
         _ => {}
     }
 }
+
+/// What to do about a transfer that the IOMMU stopped.
+const STOPPED: &str = "Read what the driver of the function logged around it: journalctl -k. If it reset the adapter or reported errors, the adapter accessed memory that the \
+    driver had freed: update driver and firmware, because passthrough would only hide it. Otherwise, and above all if transfers of GPU memory fail, check the group types: grep . \
+    /sys/kernel/iommu_groups/*/type. Only identity is passthrough: boot with iommu=pt (on arm64 with iommu.passthrough=1); if the command line has it, find what overrides it.";
 
 /// What to do about a transfer that the IOMMU blocked although it passes the addresses of adapters and GPUs through.
 fn blocked(symptom: &Symptom) -> String {

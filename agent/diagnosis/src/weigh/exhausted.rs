@@ -72,6 +72,10 @@ pub(super) fn step(text: &str) -> Option<&'static str> {
 /// What to do where a program could not create a queue pair and does not say why.
 pub(super) fn unexplained(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
+    // No limit of a process or cgroup holds for the kernel's own queues.
+    if matches!(symptom.software, Some(Software::Kernel | Software::KernelStorage)) {
+        return Some(OF_KERNEL);
+    }
     let is_tool = matches!(symptom.software, None | Some(Software::Perftest))
         && ["unable to create qp", "couldn't create qp"]
             .iter()
@@ -81,6 +85,11 @@ pub(super) fn unexplained(symptom: &Symptom) -> Option<&'static str> {
         for the reason in the kernel log (journalctl -k --since -10min), and compare the queue pairs in use (rdma resource show) with max_qp of ibv_devinfo -v.",
     )
 }
+
+/// The step for queues of modules of the kernel.
+const OF_KERNEL: &str = "A module of the kernel asked the adapter for a queue pair that it did not get. Compare what the module requests with what the adapter offers (ibv_devinfo -v: \
+    max_qp_wr, max_sge), and make its queues smaller: the depth and number of its queues, or the size of its scatter lists (sg_tablesize). If the request fits, see whether \
+    queue pairs are used up: rdma resource show. A memory-lock limit and rdma.max do not apply to the kernel.";
 
 /// The step for contexts of adapters of `InfiniPath` (PSM 1).
 const OF_INFINIPATH: &str = "Let the processes of each job share contexts: PSM_SHAREDCONTEXTS=1, and PSM_SHAREDCONTEXTS_MAX below the number of contexts. Where several jobs share \

@@ -194,6 +194,16 @@ fn is_of_mpich(symptom: &Symptom) -> bool {
     symptom.text.contains("MPIDI_OFI")
 }
 
+/// What DPDK reports where the memory of one of its drivers is there already.
+fn is_of_dpdk(symptom: &Symptom) -> bool {
+    symptom.software == Some(Software::Dpdk)
+}
+
+/// The step for it.
+const DPDK: &str = "Start each primary process of DPDK with its own --file-prefix, or the others with --proc-type=secondary: the memory of the driver, which processes share, \
+    is there already. If only one process runs, it may hold the driver twice: link DPDK's drivers either statically or as shared libraries, not both (ldd PROGRAM | grep rte_, \
+    and the option -d).";
+
 /// The step where the library does not say why it failed.
 const UNEXPLAINED: &str = "Let the library say why: UCX_LOG_LEVEL=info with UCX (MPICH, Open MPI and NIXL use it), FI_LOG_LEVEL=warn with libfabric, \
     NVSHMEM_DEBUG=INFO with NVSHMEM. The first error before this line is the cause. Where no library loads, ldd on the one that the message names \
@@ -229,13 +239,14 @@ const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric ref
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 7] = [
+const FAILED: [(Is, &str); 8] = [
     (library::is_of_count, library::COUNT),
     (library::is_of_opening, library::OPENING),
     (is_of_ofi, OFI),
     (is_of_call, OF_CALL),
     (is_renamed, RENAMED),
     (is_of_mpich, MPICH),
+    (is_of_dpdk, DPDK),
     (pods::is_path, pods::PATH),
 ];
 

@@ -218,6 +218,8 @@ fn module_of(symptom: &Symptom, text: &str) -> &'static str {
         "crc32_generic"
     } else if has(&["transport iser"]) {
         "ib_iser"
+    } else if has(&["mount.lustre"]) {
+        "lustre"
     } else if has(&["transport rdma", "nvme-fabrics"]) {
         "nvme-rdma"
     } else if is_of_management(text) {

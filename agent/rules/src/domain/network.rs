@@ -76,7 +76,12 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
         );
         let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(netdevs[0]), message)
             .written_remedy(remedy.clone())
-            .exception(netdevs.iter().all(|netdev| of_infiniband.contains(netdev)).then_some(&OVER_INFINIBAND))
+            .exception(
+                netdevs
+                    .iter()
+                    .all(|netdev| of_infiniband.contains(netdev))
+                    .then_some(&OVER_INFINIBAND),
+            )
             .evidence(
                 &node.network.source,
                 format!("{address}/{prefix} on {netdevs_in_words}"),

@@ -347,6 +347,45 @@ fn refused_registrations_are_more_than_an_error_of_one_application() {
 }
 
 #[test]
+fn queues_that_the_driver_cannot_create_again_and_again_are_more_than_an_error_of_one_application() {
+    let times = |number: usize, text: &str| {
+        let line = format!("{MLX5_0}: {text}");
+        let lines: Vec<_> = (0..number)
+            .map(|at| (2 * DAY - 60 + at as u64, line.as_str()))
+            .collect();
+        of(&logged(&lines), &auto(), "driver-errors-logged")
+    };
+    for text in ["Failed to create HW CQ", "Failed to allocate HW AH"] {
+        assert_eq!(times(1, text), ["mlx5_0 info"], "{text}");
+        assert_eq!(times(4, text), ["mlx5_0 warning"], "{text}");
+    }
+    for text in [
+        "Failed to create QP: invalid parameter",
+        "Failed to create flow rule",
+        "Invalid request local work queue 0x9 error.",
+    ] {
+        assert_eq!(times(4, text), ["mlx5_0 info"], "{text}");
+    }
+}
+
+#[test]
+fn a_driver_that_gets_no_memory_does_not_show_a_faulty_adapter() {
+    let remedy = |lines: &[(u64, &str)]| {
+        let mut found = findings(&logged(lines), &auto(), "adapter-not-started");
+        found.pop().unwrap().remedy
+    };
+    let failed = "mlx4_core: probe of 0000:18:00.0 failed with error -12";
+    let reason = "mlx4_core 0000:18:00.0: Failed to map MCG context memory, aborting";
+    let found = remedy(&[(2, reason), (5, failed)]);
+    assert!(
+        found.contains("/etc/modprobe.d") && !found.contains("replace"),
+        "{found}"
+    );
+    let other = failed.replace("-12", "-5");
+    assert!(!remedy(&[(2, reason), (5, &other)]).contains("/etc/modprobe.d"));
+}
+
+#[test]
 fn a_remedy_names_tools_of_nvidia_only_for_its_adapters() {
     for (fixture, driver, is_nvidia) in [("bnxt-re", "bnxt_en", false), (FIELD, "mlx5_core", true)] {
         let found = node(fixture, |_| {});

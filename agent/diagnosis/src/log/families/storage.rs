@@ -33,7 +33,8 @@ pub(super) const ROWS: &[Row] = &[
     // The module for the transport, by its name and by its number in the configuration of a port.
     (&["failed to load transport rdma"], K::ModuleMissing),
     (&["nvmet: transport type 1 not supported"], K::ModuleMissing),
-    (&["mount.lustre", "no such device"], K::ModuleMissing),
+    // The module of Lustre is missing; one for a mount over TCP has nothing to do with RDMA.
+    (&["mount.lustre", "@o2ib", "no such device"], K::ModuleMissing),
     (
         &["mount.lustre", "@o2ib", "input/output error"],
         K::PeerUnreachable,

@@ -89,6 +89,8 @@ pub(super) const TOPIC_BEGINNINGS: &[&str] = &[
     "transfer engine",
     "nixl",
     "gdrcopy",
+    // GPUDirect Storage.
+    "nvidia-fs:",
     "connectx",
     "bnxt_en",
     "ionic",
@@ -343,6 +345,11 @@ pub(super) const FAILURES: &[&str] = &[
     "not loaded",
     "bogus",
     "timing out",
+    // SoftRoCE and soft iWARP.
+    "got terminate",
+    "doesn't match",
+    "no mw matches",
+    "null vaddr",
 ];
 
 /// What makes the words after it documentation or advice, in lower case.

@@ -112,7 +112,14 @@ fn is_creation(node: &Node, fault: &DeviceEvent<'_>) -> bool {
     const CREATIONS: [&str; 4] = ["create", "allocate", "alloc", "register"];
     const OBJECTS: [&str; 6] = ["cq", "qp", "srq", "ah", "pd", "mr"];
     const OF_REQUEST: [&str; 8] = [
-        "invalid", "bad", "unsupported", "not supported", "user", "size", "limit", "max",
+        "invalid",
+        "bad",
+        "unsupported",
+        "not supported",
+        "user",
+        "size",
+        "limit",
+        "max",
     ];
     let lower = fault.event.message.to_ascii_lowercase();
     let fails = ["failed to ", "couldn't ", "could not ", "unable to "]
@@ -127,10 +134,7 @@ fn is_creation(node: &Node, fault: &DeviceEvent<'_>) -> bool {
         .collect();
     let is_object = words.iter().skip(1).take(3).any(|word| OBJECTS.contains(word));
     let is_created = words.first().is_some_and(|word| CREATIONS.contains(word));
-    is_created
-        && is_object
-        && !OF_REQUEST.iter().any(|word| lower.contains(word))
-        && is_repeated(node, fault)
+    is_created && is_object && !OF_REQUEST.iter().any(|word| lower.contains(word)) && is_repeated(node, fault)
 }
 
 /// What to do about virtual functions that do not fit.

@@ -80,6 +80,9 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
                 finding.evidence("/dev/kmsg", line)
             });
         }
+        if is_without_memory(node, fault) {
+            return Some(finding.case(FindingCase::WithoutResources).remedy(NO_MEMORY));
+        }
         let finding = finding.case(FindingCase::NotStarted);
         Some(finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED)))
     });
@@ -120,6 +123,24 @@ fn without_core(node: &Node, fault: &DeviceEvent<'_>, finding: Draft) -> Option<
     } else {
         finding.case(FindingCase::Refused).remedy(VERSIONS)
     })
+}
+
+/// Whether the driver gave up because it got no memory (ENOMEM), and the adapter answered all of its commands.
+fn is_without_memory(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    let subject = fault.subject();
+    let message = fault.event.message.trim_end_matches(['.', ')', '\n']);
+    let is_dead = |other: &DeviceEvent<'_>| {
+        let kinds = [
+            EventKind::AdapterHealth,
+            EventKind::CommandTimeout,
+            EventKind::FirmwareInit,
+            EventKind::PciFatal,
+        ];
+        kinds.contains(&other.event.kind) && other.subject() == subject
+    };
+    fault.event.kind == EventKind::ProbeFailed
+        && message.ends_with("-12")
+        && !node.device_events().iter().any(is_dead)
 }
 
 /// The message that says that a function got no address range for its registers.
@@ -267,6 +288,15 @@ const NO_RESOURCES: Remedy = Remedy {
     any: "Use fewer virtual functions (sriov_numvfs; ConnectX: NUM_OF_VFS of mlxconfig), end processes that hold many RDMA objects, and load the driver again \
         or restart the node: the firmware has no resources left (memory keys, queues or pages) for the RDMA device. The adapter is not faulty.",
     host: "journalctl -k -b | grep ADDRESS; rdma resource show",
+    ..Remedy::all("")
+};
+
+/// What to do where the driver got no memory.
+const NO_MEMORY: Remedy = Remedy {
+    any: "The driver got no memory or no room in the adapter's tables when it started (ENOMEM); the adapter need not be faulty. Read the message before: it names what \
+        is missing. Check the options of the driver, which size its tables (/etc/modprobe.d; mlx4_core: log_num_mgm_entry_size, log_num_mtt, log_num_qp), the free memory \
+        of the host, and the number of virtual functions. Then load the driver again, or a release of driver or kernel that worked before.",
+    host: "journalctl -k -b | grep ADDRESS; grep -r options /etc/modprobe.d; free -m",
     ..Remedy::all("")
 };
 
