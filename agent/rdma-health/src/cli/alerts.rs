@@ -27,6 +27,15 @@ const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"label_replace
     Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
     {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
 
+/// The rules behind the problem of a device: a cause such as `link-quality` has several, with different next steps.
+const RULES: &str = "{{ if $labels.device }}{{ with printf \"group by (rule) \
+    (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,device=%q,cause=%q} or \
+    rdma_finding{cluster=%q,namespace=%q,job=%q,instance=%q,device=%q,cause=%q})\" $labels.cluster $labels.namespace $labels.job \
+    $labels.node $labels.device $labels.cause $labels.cluster $labels.namespace $labels.job $labels.node $labels.device $labels.cause | \
+    query | sortByLabel \"rule\" }}\
+    Found by {{ range $n, $one := . }}{{ if $n }}, {{ end }}{{ .Labels.rule }}{{ end }}; `rdma-health explain\
+    {{ range . }} {{ .Labels.rule }}{{ end }}` has the steps. {{ end }}{{ end }}";
+
 /// An alert about problems of nodes. Node conditions have the same names.
 struct ProblemAlert {
     name: &'static str,
@@ -46,7 +55,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMADeviceProblem",
         domains: &[Domain::Kernel, Domain::Pci, Domain::Modules, Domain::Sriov],
-        value: "",
+        value: RULES,
     },
     ProblemAlert {
         name: "GPUDirectProblem",
@@ -56,7 +65,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMALinkProblem",
         domains: &[Domain::Link],
-        value: "",
+        value: RULES,
     },
     ProblemAlert {
         name: "RDMANetworkProblem",

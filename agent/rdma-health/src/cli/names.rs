@@ -25,7 +25,10 @@ const ALERTS: &[(&str, &str)] = &[
         "RDMAFleetProblem",
         "Many nodes have the same cause at once: at least ten, and more than one in a hundred.",
     ),
-    ("RDMAHealthAgentDown", "The agent does not answer Prometheus, or answers without a verdict."),
+    (
+        "RDMAHealthAgentDown",
+        "The agent does not answer Prometheus, or answers without a verdict.",
+    ),
     (
         "RDMAHealthAgentRestarts",
         "The agent is restarted, or stops answering, again and again: more than four times in an hour, and in the last 15 minutes.",

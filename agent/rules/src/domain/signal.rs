@@ -119,9 +119,9 @@ pub static PAUSE_STORM: Rule = Rule {
         host: "ethtool -I --show-pause NETDEV; dcb -s pfc show dev NETDEV; ethtool -S NETDEV | grep -i -e pause -e discard",
         ..Remedy::all("")
     },
-    false_alarms: "A frame can also end a pause, so without a duration the share is an upper limit: then a port is a warning only if it can be compared. \
-        With three or more equal ports, a port is reported only if it \
-        has ten times the frames of the median: then it is not a congested fabric. Silent without an earlier reading, and for drivers that \
+    false_alarms: "A frame can also end a pause, so without a duration the share is an upper limit: then a port is a warning only if it \
+        has ten times the frames of the median of three or more equal ports. A port that receives them like its equals is not reported: that is a \
+        congested fabric. Ports that all send them are: what slows them is part of this node. Silent without an earlier reading, and for drivers that \
         do not count.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: pause_storm,
@@ -133,7 +133,7 @@ static RECEIVED: Exception = Exception {
 };
 
 static UNSURE: Exception = Exception {
-    condition: "if the driver does not count the duration of pauses and there are no equal ports to compare with: many short pauses look the same",
+    condition: "if the driver does not count the duration of pauses and no equal ports have clearly fewer frames: many short pauses look the same",
     severities: Severities::INFO,
 };
 
@@ -158,7 +158,7 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                 let share = measured.unwrap_or(of.value * BITS_OF_PAUSE / rate);
                 let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
                 // `Inf` for a port without a rate.
-                if share.is_nan() || share < 0.5 || !share.is_finite() || !is_unusual {
+                if share.is_nan() || share < 0.5 || !share.is_finite() || exception.is_some() && !is_unusual {
                     return None;
                 }
                 let subject = Subject::of_port(&of.cable.port);
@@ -173,7 +173,8 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                     of.value,
                     (share * 100.0).min(100.0)
                 );
-                let unsure = (measured.is_none() && of.usual.is_none()).then_some(&UNSURE);
+                let is_compared = of.usual.is_some() && is_unusual;
+                let unsure = (measured.is_none() && !is_compared).then_some(&UNSURE);
                 Some(
                     Draft::new(&PAUSE_STORM, subject, message)
                         .exception(exception.or(unsure))

@@ -213,6 +213,12 @@ fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
         of(&risen(pause("rx-frames"), |_| 600 * 9000), &auto(), "pause-storm"),
         [""; 0]
     );
+    // What makes all ports of a node send them is in the node.
+    let all = of(&risen(pause("tx-frames"), |_| 600 * 9000), &auto(), "pause-storm");
+    assert!(
+        all.len() > 2 && all.iter().all(|port| port.ends_with(" info")),
+        "{all:?}"
+    );
     assert_eq!(
         of(
             &risen(pause("tx-frames"), |n| u64::try_from(n).unwrap() * 600),
