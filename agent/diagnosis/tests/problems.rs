@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdma_health_diagnosis::{diagnose, problems};
+use rdma_health_diagnosis::{Problem, diagnose, problems};
 use rdma_health_kernel::{
     Root,
     collector::{Collector, Refresh},
@@ -58,7 +58,7 @@ fn subjects(node: &Node) -> Vec<String> {
     let diagnosis = diagnose(node, &verdict.findings, None);
     let problems = problems(node, &verdict.findings, &diagnosis);
     let of_ports = problems.iter().filter(|problem| problem.cause == "port-down");
-    of_ports.map(|problem| problem.subject()).collect()
+    of_ports.map(Problem::subject).collect()
 }
 
 const FOUR: [&str; 4] = ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"];

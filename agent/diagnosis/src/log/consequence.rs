@@ -53,9 +53,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     });
     let crashed = first(Grade::Failure, |symptom| symptom.kind == K::DeviceFatal).is_some();
     let refused_command = first(Grade::Failure, |symptom| symptom.kind == K::CommandRefused);
-    let unopened = first(Grade::Failure, |symptom| {
-        matches!(symptom.kind, K::OpenFailed | K::NotPermitted) && is_of_psm(symptom)
-    });
     let unmatched = first(Grade::Failure, |symptom| symptom.kind == K::SettingUnmatched);
     let ended_queue = first(Grade::Failure, |symptom| symptom.kind == K::QueueFatal);
     let connected = first(Grade::Failure, |symptom| matches!(symptom.kind, K::Completion(_)));
@@ -114,17 +111,11 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_warned_attribute(symptom) && symptom.line < completed
             || (symptom.kind == K::ModuleMissing || is_start(symptom)) && refused
             || is_without_plugin(symptom) && (after(plugin) || symptom.kind == K::SettingUnmatched && plugin.is_some())
-            // The program repeats it without the reason.
-            || symptom.kind == K::CreateUnexplained && after(created)
-            // What the GPU would have used was not made, and not because of the doorbells.
-            || symptom.kind == K::GpuDoorbellFailed && symptom.named.errno.is_none() && after(created)
-            || symptom.kind == K::OpenFailed && symptom.software == Some(Software::Dpdk) && after(created)
+            || repeats_creation(symptom) && after(created)
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
             || symptom.kind == K::NoMemory && after(refused_command)
-            // libfabric's providers return this number, whatever the adapter was refused for.
-            || symptom.kind == K::NoMemory && after(unopened) && is_of_endpoint(symptom)
             || symptom.kind == K::NoMemory && after(created) && symptom.text.contains("ucp_ep_create")
             // The tool may run elsewhere: the job had its endpoints.
             || symptom.kind == K::NoDevice && after(requested) && symptom.text.contains("fi_getinfo")
@@ -171,11 +162,45 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         go_on_without,
         follow_report,
         open_without_memory,
+        end_endpoint,
         lnet::end_start,
         later::end_fabric,
         later::pass_over,
     ] {
         find_end(symptoms);
+    }
+}
+
+/// Whether the program repeats, without the reason, that something was not created: what the GPU would have used, too.
+fn repeats_creation(symptom: &Symptom) -> bool {
+    match symptom.kind {
+        K::CreateUnexplained => true,
+        K::GpuDoorbellFailed => symptom.named.errno.is_none(),
+        K::OpenFailed => symptom.software == Some(Software::Dpdk),
+        _ => false,
+    }
+}
+
+/// libfabric's providers return the error number of missing memory for an endpoint, whatever the adapter was refused for.
+fn end_endpoint(symptoms: &mut [Symptom]) {
+    let is_unopened = |symptom: &&Symptom| {
+        symptom.grade == Grade::Failure
+            && matches!(symptom.kind, K::OpenFailed | K::NotPermitted)
+            && is_of_psm(symptom)
+    };
+    let unopened = symptoms
+        .iter()
+        .filter(is_unopened)
+        .filter_map(|symptom| symptom.line)
+        .min();
+    let Some(unopened) = unopened else {
+        return;
+    };
+    let is_repeated = |symptom: &&mut Symptom| {
+        symptom.kind == K::NoMemory && symptom.line > Some(unopened) && is_of_endpoint(symptom)
+    };
+    for symptom in symptoms.iter_mut().filter(is_repeated) {
+        symptom.grade = symptom.grade.min(Grade::Secondary);
     }
 }
 
