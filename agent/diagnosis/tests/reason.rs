@@ -1,4 +1,4 @@
-//! The reason that a log names decides what to do, what only repeats it is no fault of its own, and a text that mentions an error has none.
+//! The reason that a log names decides what to do. What only repeats it is a consequence, and a text that mentions an error has none.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
