@@ -3,16 +3,12 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+#[path = "common/healthy.rs"]
+mod healthy;
+
+use std::sync::Arc;
 
 use rdma_health_diagnosis::{Problem, diagnose, problems};
-use rdma_health_kernel::{
-    Root,
-    collector::{Collector, Refresh},
-};
 use rdma_health_node::{
     Node,
     history::{
@@ -32,10 +28,7 @@ fn with_ports_down(down: &[&str], resolved: &[(&str, u64)]) -> Node {
         let path = path.into_iter().find(|path| path.ends_with(&end)).unwrap();
         tree.write(&path, "1: DOWN\n").unwrap();
     }
-    let root = tree.unpack().unwrap();
-    let mut collector = Collector::new(Root::open(root.path()).unwrap(), Vec::new());
-    collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
-    let mut node = Node::new(collector.facts());
+    let mut node = healthy::of(&tree);
     let mut history = History::default();
     history
         .changes

@@ -54,12 +54,8 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
         own.flat_map(|(netdev, own)| wrong_settings(netdev, &node.network.all, own))
             .collect()
     };
+    let of_infiniband = netdevs_of(node, Port::is_infiniband);
     // The commands are those for all subnets, because they write one file.
-    let of_infiniband: BTreeSet<&str> = node
-        .active_ports()
-        .filter(Port::is_infiniband)
-        .filter_map(|port| Some(port.kernel.netdev.known()?.name.as_str()))
-        .collect();
     let all: Vec<Setting> = subnets.values().flat_map(|netdevs| wrong_of(netdevs)).collect();
     let remedy = set_here(node, &all);
     let found = subnets.iter().filter_map(|((address, prefix), netdevs)| {
@@ -128,13 +124,17 @@ fn set_here(node: &Node, wrong: &[Setting]) -> Option<String> {
     ))
 }
 
+/// The network devices of such active ports.
+fn netdevs_of<'a>(node: &'a Node, is_such: impl Fn(&Port<'a>) -> bool) -> BTreeSet<&'a str> {
+    let ports = node.active_ports().filter(is_such);
+    ports
+        .filter_map(|port| Some(port.kernel.netdev.known()?.name.as_str()))
+        .collect()
+}
+
 /// IPv4 subnets with several network devices of active ports: of RoCE, or with IP over InfiniBand, whose addresses `rdma_cm` resolves.
 fn shared_subnets(node: &Node) -> BTreeMap<(Ipv4Addr, u8), Vec<&str>> {
-    let ours: BTreeSet<&str> = node
-        .active_ports()
-        .filter(|port| port.is_ethernet() || port.is_infiniband())
-        .filter_map(|port| Some(port.kernel.netdev.known()?.name.as_str()))
-        .collect();
+    let ours = netdevs_of(node, |port| port.is_ethernet() || port.is_infiniband());
     let mut subnets: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for subnet in node.network.subnets.known().into_iter().flatten() {
         if ours.contains(subnet.netdev.as_str()) {
