@@ -12,6 +12,7 @@ use crate::{
     host_memory::is_of_host_memory,
     modules,
     origin::{Message, Writer, is_adapter, named, pci},
+    phrases::{ADAPTER, PCI},
     record::Record,
     speaker::is_about_a_process,
     trace,
@@ -121,260 +122,6 @@ fn judge_record(record: &Record<'_>) -> Judgement {
     })
 }
 
-/// A row of a table: parts that occur in this order, and what they mean; `None` is harmless.
-pub(super) type Row = (&'static [&'static str], Option<EventKind>);
-
-/// The meaning of the first row that matches; `None` if none does.
-#[expect(
-    clippy::option_option,
-    reason = "not known, known and harmless, or known with a meaning"
-)]
-pub(super) fn meaning(rows: &[Row], lower: &str) -> Option<Option<EventKind>> {
-    let found = rows.iter().find(|(parts, _)| in_order(lower, parts));
-    found.map(|(_, kind)| *kind)
-}
-
-/// Phrases of adapter drivers, all parts of which occur in this order, and their meaning. The first match counts; `None` is
-/// harmless.
-const ADAPTER: &[Row] = {
-    use EventKind::{
-        AdapterHealth, AdapterTemperature, BounceFull, CommandTimeout, DriverError, FirmwareInit, LinkDown,
-        LinkUp, ModuleFault, ModulePlugged, ModuleUnplugged, PciFatal, PciPower, ProbeFailed, ResourceLimit,
-        Started, TxTimeout,
-    };
-    &[
-        // The name is chosen by who renames the network device, which may be a pod.
-        (&["renamed from"], None),
-        // Port module events: a state, and for an error its reason.
-        (&["port module event", "cable unplugged"], Some(ModuleUnplugged)),
-        (&["port module event", "cable plugged"], Some(ModulePlugged)),
-        (&["port module event", "power on the pcie slot"], Some(PciPower)),
-        (&["port module event"], Some(ModuleFault)),
-        (&["unqualified", "module"], Some(ModuleFault)),
-        (&["unsupported", "module"], Some(ModuleFault)),
-        (&["module", "power budget"], Some(ModuleFault)),
-        // Bounce buffers (`kernel/dma/swiotlb.c`; before Linux 4.20, `lib/swiotlb.c`).
-        (&["swiotlb buffer is full"], Some(BounceFull)),
-        (&["out of sw-iommu space"], Some(BounceFull)),
-        (&["insufficient power"], Some(PciPower)),
-        (&["pcie slot advertised"], None),
-        (&["high temp"], Some(AdapterTemperature)),
-        (&["temp_warn"], Some(AdapterTemperature)),
-        (&["temperature too high"], Some(AdapterTemperature)),
-        (&["critical temperature"], Some(AdapterTemperature)),
-        (&["temp warn"], Some(AdapterTemperature)),
-        (&["temperature", "exceed"], Some(AdapterTemperature)),
-        (&["temperature", "threshold"], Some(AdapterTemperature)),
-        (&["over temperature"], Some(AdapterTemperature)),
-        (&["overheat"], Some(AdapterTemperature)),
-        (&["thermal", "critical"], Some(AdapterTemperature)),
-        (&["tx timeout"], Some(TxTimeout)),
-        (&["tx_timeout"], Some(TxTimeout)),
-        (&["tx hang"], Some(TxTimeout)),
-        (&["rx timeout on channel"], Some(TxTimeout)),
-        (&["transmit queue", "timed out"], Some(TxTimeout)),
-        // The end of a fault.
-        (&["recovery succeeded"], Some(Started)),
-        (&["recovery success"], Some(Started)),
-        (&["recovery done"], Some(Started)),
-        (&["recovery complete"], Some(Started)),
-        (&["pci_resume", "exit, err = 0"], Some(Started)),
-        (&["firmware version:"], Some(Started)),
-        (&["ib device registered"], Some(Started)),
-        // What mlx5 uses to look into its firmware, and does without.
-        (&["fw tracer"], None),
-        (&["fwtracer"], None),
-        (&["resource dump"], None),
-        (&["failed to create", "reporter"], None),
-        (&["can't read pending fw version"], None),
-        // The memory of a module was read, and the cage is empty.
-        (&["query_mcia_reg failed: status: 0x3"], None),
-        // Start-up.
-        (&["initializing state, aborting"], Some(FirmwareInit)),
-        (&["failed initializing command interface"], Some(FirmwareInit)),
-        (&["abort com init"], Some(FirmwareInit)),
-        (&["enable hca failed"], Some(FirmwareInit)),
-        (&["hardware initialization failed"], Some(FirmwareInit)),
-        (&["firmware", "init", "failed"], Some(FirmwareInit)),
-        (&["failed to init", "firmware"], Some(FirmwareInit)),
-        // mlx4.
-        (&["failed to init fw"], Some(FirmwareInit)),
-        (&["failed to start fw"], Some(FirmwareInit)),
-        (&["init_hca", "failed, aborting"], Some(FirmwareInit)),
-        (&["query_fw", "failed, aborting"], Some(FirmwareInit)),
-        (&["fw", "not ready"], Some(FirmwareInit)),
-        (&["failed to establish hwc"], Some(FirmwareInit)),
-        // A file that the driver loads into the adapter. cxgb4 starts without its own ("unable to load firmware image").
-        (&["unable to", "working firmware"], Some(FirmwareInit)),
-        (&["failed to find", "fw file"], Some(FirmwareInit)),
-        (&["failed to find", "firmware file"], Some(FirmwareInit)),
-        (&["cannot find firmware"], Some(FirmwareInit)),
-        (&["failed to request", "firmware"], Some(FirmwareInit)),
-        // ice without its package has no RDMA.
-        (&["safe mode"], Some(FirmwareInit)),
-        // The driver core asks again later (EPROBE_DEFER).
-        (&["probe", "failed with error -517"], None),
-        (&["probe", "failed"], Some(ProbeFailed)),
-        (&["failed to probe"], Some(ProbeFailed)),
-        (&["missing registers bar"], Some(ProbeFailed)),
-        (&["init_one failed"], Some(ProbeFailed)),
-        (&["load_one failed"], Some(ProbeFailed)),
-        // mlx5: the firmware refuses what the driver wants to set.
-        (&["handle_hca_cap", "failed"], Some(ProbeFailed)),
-        (&["set_hca_cap", "failed"], Some(ProbeFailed)),
-        (&["set_hca_ctrl", "failed"], Some(ProbeFailed)),
-        (&["failed to load the driver"], Some(ProbeFailed)),
-        // mlx4 and mthca say so at the end of what stops their start.
-        (&["returned status 0x", ", aborting"], Some(ProbeFailed)),
-        (&["sys_en ddr error"], Some(ProbeFailed)),
-        (&["failed to register", "device"], Some(ProbeFailed)),
-        (&["failed to add interface"], Some(ProbeFailed)),
-        // What an adapter offers no more or not yet.
-        (&["firmware recovery mode"], Some(AdapterHealth)),
-        (&["may trigger hung task watchdog"], None),
-        (&["failed to read vpd"], None),
-        (&["unable to read vpd"], None),
-        // A command that the firmware does not have (`HWRM_ERR_CODE_CMD_NOT_SUPPORTED`): the driver tries without.
-        (&["hwrm req_type", "error 0xffff"], None),
-        (&["due to firmware status:"], Some(AdapterHealth)),
-        // A reset that the driver itself requested.
-        (&["non-fatal"], None),
-        // PCIe errors as the driver sees them.
-        (&["pci_err_detected"], Some(PciFatal)),
-        (&["pci error", "detected"], Some(PciFatal)),
-        (&["pci channel", "fail"], Some(PciFatal)),
-        (&["device", "removed", "unexpected"], Some(PciFatal)),
-        (&["surprise", "remov"], Some(PciFatal)),
-        // Commands to the firmware.
-        (&["request timed out"], Some(CommandTimeout)),
-        (&["failed to respond to command"], Some(CommandTimeout)),
-        (&["transmit timeout"], Some(TxTimeout)),
-        (&["will cause a leak of a command resource"], Some(CommandTimeout)),
-        (&["canceled on out of queue timeout"], Some(CommandTimeout)),
-        (&["no done completion"], Some(CommandTimeout)),
-        (&["didn't send any completion"], Some(CommandTimeout)),
-        (&["wait for completion", "timeout"], Some(CommandTimeout)),
-        (&["cmdq", "timedout"], Some(CommandTimeout)),
-        (&["cmd", "timed out"], Some(CommandTimeout)),
-        (&["cmd", "timeout"], Some(CommandTimeout)),
-        (&["command", "timed out"], Some(CommandTimeout)),
-        (&["command", "timeout"], Some(CommandTimeout)),
-        (&["error (timeout"], Some(CommandTimeout)),
-        (&["hwrm", "timeout"], Some(CommandTimeout)),
-        (&["cqp", "timeout"], Some(CommandTimeout)),
-        (&["cqp", "timed out"], Some(CommandTimeout)),
-        (&["mailbox", "timeout"], Some(CommandTimeout)),
-        (&["mailbox", "timed out"], Some(CommandTimeout)),
-        // Refused commands. A function whose firmware restricts registers logs one with each read.
-        (&["limits exceeded"], Some(ResourceLimit)),
-        (&["no resources"], Some(ResourceLimit)),
-        (&["no cid available"], Some(ResourceLimit)),
-        // Filters of Ethernet.
-        (&["not enough", "resources", "ntuple"], None),
-        (&["not enough", "resources"], Some(ResourceLimit)),
-        (&["not enough", "vectors"], Some(ResourceLimit)),
-        (&["no free", "msi-x"], Some(ResourceLimit)),
-        (&["failed to allocate", "mtt"], Some(ResourceLimit)),
-        (&["failed to allocate", "mpt"], Some(ResourceLimit)),
-        (&["failed to allocate", "icm"], Some(ResourceLimit)),
-        (&["failed to allocate", "mkey"], Some(ResourceLimit)),
-        (&["failed to allocate", "pbl"], Some(ResourceLimit)),
-        (&["failed to allocate", "doorbell"], Some(ResourceLimit)),
-        (&["failed to alloc", "uar"], Some(ResourceLimit)),
-        (&["uar alloc failed"], Some(ResourceLimit)),
-        // What an adapter cannot do, or is not configured for.
-        (&["rdma is not supported on this device"], None),
-        (&["not rdma capable"], None),
-        (&["does not support rdma"], None),
-        // Nothing depends on what a query or the end of an object returns.
-        (&["access_reg", "failed, status"], None),
-        (&["query_", "failed, status"], None),
-        (&["destroy_", "failed, status"], None),
-        (&["dealloc_", "failed, status"], None),
-        (&["failed, status"], Some(DriverError)),
-        // A queue that was put into the error state, which the adapter calls a catastrophe of that queue.
-        (&["work queue catastrophic"], Some(DriverError)),
-        (&["work queue", "error"], Some(DriverError)),
-        // The adapter and its firmware.
-        (&["health issue observed", "severity", "info:"], None),
-        (&["health issue observed", "severity", "notice:"], None),
-        (&["health issue observed", "severity", "debug:"], None),
-        (&["health issue observed"], Some(AdapterHealth)),
-        (&["health compromised"], Some(AdapterHealth)),
-        (&["health recovery failed"], Some(AdapterHealth)),
-        (&["recovery failed"], Some(AdapterHealth)),
-        (&["recovery", "aborted"], Some(AdapterHealth)),
-        (&["pci reads still not working"], Some(AdapterHealth)),
-        (&["failed to recover"], Some(AdapterHealth)),
-        (&["handling bad device"], Some(AdapterHealth)),
-        (&["assert_exit_ptr 0x00000000"], None),
-        (&["assert_exit_ptr"], Some(AdapterHealth)),
-        (&["synd 0x0:"], None),
-        (&["synd 0x", ": "], Some(AdapterHealth)),
-        // A queue of the management of the fabric.
-        (&["fatal error", "mad qp"], Some(DriverError)),
-        (&["fatal"], Some(AdapterHealth)),
-        (&["aeq", "overflow"], Some(AdapterHealth)),
-        (&["ceq overflow"], Some(AdapterHealth)),
-        (&["hmc error"], Some(AdapterHealth)),
-        (&["critical pe error"], Some(AdapterHealth)),
-        (&["parity error"], Some(AdapterHealth)),
-        (&["freeze state entered"], Some(AdapterHealth)),
-        (&["exit", "spc freeze"], None),
-        (&["spc freeze"], Some(AdapterHealth)),
-        (&["sdma engine", "halted"], Some(AdapterHealth)),
-        (&["fw stuck"], Some(AdapterHealth)),
-        (&["mqe timeout"], Some(CommandTimeout)),
-        (&["unrecoverable"], Some(AdapterHealth)),
-        (&["catastrophic"], Some(AdapterHealth)),
-        (&["critical error"], Some(AdapterHealth)),
-        // mlx4 could not map where the adapter would report one.
-        (&["failed to map internal error"], None),
-        (&["internal error"], Some(AdapterHealth)),
-        (&["hardware error"], Some(AdapterHealth)),
-        (&["not responding"], Some(AdapterHealth)),
-        (&["unable to respond"], Some(AdapterHealth)),
-        (&["not respond"], Some(AdapterHealth)),
-        (&["heartbeat", "lost"], Some(AdapterHealth)),
-        (&["heartbeat", "miss"], Some(AdapterHealth)),
-        (&["keep alive watchdog timeout"], Some(AdapterHealth)),
-        (&["request", "a reset"], Some(AdapterHealth)),
-        (&["reset indication didn't turn"], Some(AdapterHealth)),
-        (&["device isn't ready"], Some(AdapterHealth)),
-        (&["admin queue is closed"], Some(AdapterHealth)),
-        (&["firmware", "crash"], Some(AdapterHealth)),
-        (&["firmware", "hang"], Some(AdapterHealth)),
-        (&["firmware", "stall"], Some(AdapterHealth)),
-        (&["fw stall"], Some(AdapterHealth)),
-        (&["fw hang"], Some(AdapterHealth)),
-        (&["fw crash"], Some(AdapterHealth)),
-        (&["heartbeat", "stall"], Some(AdapterHealth)),
-        (&["heartbeat", "fail"], Some(AdapterHealth)),
-        (&["firmware", "stuck"], Some(AdapterHealth)),
-        (&["abnormal ae"], Some(DriverError)),
-        (&["ae qpid"], Some(DriverError)),
-        (&["qp event"], Some(DriverError)),
-        (&["catas error"], Some(DriverError)),
-        (&["catast error"], Some(DriverError)),
-        (&["tid_timeout"], Some(TxTimeout)),
-        (&["multicast join failed"], Some(DriverError)),
-        (&["failed to initialize port"], Some(DriverError)),
-        (&["sriov", "failed"], Some(DriverError)),
-        (&["process_aeq", "ae "], Some(DriverError)),
-        // Slingshot.
-        (&["event_link_down"], Some(LinkDown)),
-        (&["event_link_up"], Some(LinkUp)),
-        (&["new offline"], Some(LinkDown)),
-        // hfi1: the two ends could not agree on the link (LNI).
-        (&["link up error"], Some(LinkDown)),
-        (&["lni failure"], Some(LinkDown)),
-        (&["link down"], Some(LinkDown)),
-        (&["link is down"], Some(LinkDown)),
-        (&["link up"], Some(LinkUp)),
-        (&["link is up"], Some(LinkUp)),
-    ]
-};
-
 /// What an adapter's driver reports, with the function if the text names it; `Some(None)` is harmless.
 #[expect(
     clippy::option_option,
@@ -395,7 +142,7 @@ fn of_adapter(
             .then_some(Some(EventKind::DriverError))
     };
     let found = of_core(message, lower)
-        .or_else(|| meaning(ADAPTER, lower))
+        .or_else(|| ADAPTER.meaning(lower))
         .or_else(|| failure::state(lower));
     let kind = match found {
         // A number says more than that something failed.
@@ -481,51 +228,12 @@ fn probed(message: &Message<'_>) -> Option<Device> {
     pci(name).or_else(|| is_part().then(|| named(name)).flatten())
 }
 
-/// Phrases about PCIe errors and lost functions. `None` is harmless.
-const PCI: &[Row] = {
-    use EventKind::{PciFatal, PciNonfatal, Started};
-    &[
-        // A corrected error; counted in sysfs.
-        (&["aer: correct"], None),
-        (&["aer: multiple correct"], None),
-        (&["pcie bus error: severity=correct"], None),
-        (&["aer: uncorrect", "(non-fatal)"], Some(PciNonfatal)),
-        (&["aer: multiple uncorrect", "(non-fatal)"], Some(PciNonfatal)),
-        (
-            &["pcie bus error: severity=uncorrect", "(non-fatal)"],
-            Some(PciNonfatal),
-        ),
-        (&["aer: uncorrect", "(fatal)"], Some(PciFatal)),
-        (&["aer: multiple uncorrect", "(fatal)"], Some(PciFatal)),
-        (&["pcie bus error: severity=uncorrect"], Some(PciFatal)),
-        (&["aer: can't recover"], Some(PciFatal)),
-        (&["aer: device recovery successful"], Some(Started)),
-        (&["aer: device recovery failed"], Some(PciFatal)),
-        // How severe an uncorrectable error of firmware-first handling is; corrected ones have no such line.
-        (&["aer_uncor_severity"], Some(PciNonfatal)),
-        (&["aer: subordinate device reset failed"], Some(PciFatal)),
-        (&["dpc: containment event"], Some(PciFatal)),
-        (&["dpc: err_fatal"], Some(PciFatal)),
-        (&["edr: edr event received"], Some(PciFatal)),
-        (&["pciehp: slot", "link down"], Some(PciFatal)),
-        (&["pciehp: slot", "card not present"], Some(PciFatal)),
-        (&["pciehp: slot", "power fault"], Some(PciFatal)),
-        (&["device inaccessible"], Some(PciFatal)),
-        (&["config space inaccessible"], Some(PciFatal)),
-        (&["not ready", "after", "giving up"], Some(PciFatal)),
-        // Power: the kernel reports an error to the driver, and how it ended.
-        (&["invoking", "->error_detected("], Some(PciFatal)),
-        (&["driver reports", "disconnect"], Some(PciFatal)),
-        (&["invoking", "->resume("], Some(Started)),
-    ]
-};
-
 #[expect(
     clippy::option_option,
     reason = "not known, known and harmless, or known with a meaning"
 )]
 fn of_pci(lower: &str) -> Option<Option<EventKind>> {
-    meaning(PCI, lower)
+    PCI.meaning(lower)
 }
 
 /// The function behind the PCIe port that reports an error: `error message received from 0000:14:00.0`, `error received:
@@ -588,18 +296,6 @@ fn stream(text: &str) -> Option<Device> {
 fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(label)?;
     rest.split([' ', ',', ']']).next()
-}
-
-/// Whether the text contains these parts in this order.
-fn in_order(text: &str, parts: &[&str]) -> bool {
-    let mut rest = text;
-    parts.iter().all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
-        }
-        None => false,
-    })
 }
 
 #[cfg(test)]

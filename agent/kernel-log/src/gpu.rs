@@ -4,9 +4,12 @@
 //! NVIDIA's "Xid Errors" and its Xid catalogue. The phrases of amdgpu are those of `amdgpu_device.c`, `amdgpu_ras.c` and
 //! `amdgpu_xgmi.c`.
 
+use std::sync::LazyLock;
+
 use crate::{
     event::{Device, EventClass, EventKind},
     origin::{Message, Writer, is_address},
+    table::Table,
 };
 
 /// A numbered message: the number, what it means, and what it says about the GPU.
@@ -264,7 +267,7 @@ pub(super) fn meaning(message: &Message<'_>, lower: &str) -> Option<Option<Event
         let is_failed = is_failed || is_lost(message.text) || is_without_range(message.text);
         return is_failed.then_some(Some(EventKind::GpuFailed));
     }
-    crate::classify::meaning(AMD, lower)
+    AMD.meaning(lower)
 }
 
 /// The kind of a message with a number. What follows the number contains the name of a process, which its owner chooses.
@@ -298,9 +301,9 @@ fn previous(text: &str) -> Option<&'static Xid> {
 }
 
 /// Phrases of amdgpu. The first match counts; `None` is harmless.
-const AMD: &[crate::classify::Row] = {
+static AMD: LazyLock<Table> = LazyLock::new(|| {
     use EventKind::{GpuError, GpuFailed, GpuLinkError, Started};
-    &[
+    Table::new(&[
         (&["gpu reset", "succe"], Some(Started)),
         (&["ring", "reset succe"], Some(Started)),
         (&["recovered through reset"], Some(Started)),
@@ -319,5 +322,5 @@ const AMD: &[crate::classify::Row] = {
         (&["correctable hardware error"], None),
         (&["ring", "timeout"], Some(GpuError)),
         (&["page fault"], Some(GpuError)),
-    ]
-};
+    ])
+});

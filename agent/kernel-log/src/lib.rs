@@ -13,9 +13,11 @@ mod hardware_error;
 mod host_memory;
 mod modules;
 mod origin;
+mod phrases;
 mod processes;
 mod record;
 mod speaker;
+mod table;
 mod trace;
 
 pub use classify::{Judgement, Report, classify, judge, of_record};
