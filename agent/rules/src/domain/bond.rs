@@ -96,8 +96,18 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
                 None => member.name.clone(),
             })
             .collect();
+        // The bond may count a member as down whose link is up: it waits (updelay), or its ARP monitor gets no answers.
+        let has_link = |name: &str| {
+            node.link_of_netdev(name)
+                .is_some_and(|link| link.speed.known().is_some())
+        };
+        let why = if down.iter().all(|member| has_link(&member.name)) {
+            "is down for the bond, although its link is up (updelay, or no answers to the ARP monitor)"
+        } else {
+            "has no link"
+        };
         let message = format!(
-            "{} of {}, the bond of {subject}, has no link: {} of {} members are up",
+            "{} of {}, the bond of {subject}, {why}: {} of {} members are up",
             listed(named.iter().map(String::as_str)),
             netdev.name,
             members.len() - down.len(),

@@ -12,7 +12,7 @@ use crate::{
 pub static PFC_UNREACHABLE: Rule = Rule {
     id: "pfc-unreachable",
     domain: Domain::Network,
-    policy: Policy::of(Severities::WARNING).except(&[&DIFFERS]),
+    policy: Policy::of(Severities::WARNING).except(&[&DIFFERS, &ANOTHER_NETWORK]),
     title: "Priority flow control is on a priority that no DSCP leads to",
     explanation: "The adapter gives RoCE packets a priority by their DSCP, by UDP port 4791 or Ethernet type 0x8915, or a default one, and none of \
         these leads to a priority with priority flow control. A DSCP without an entry uses the default priority, and without one priority 0. RoCE traffic \
@@ -32,6 +32,12 @@ pub static PFC_UNREACHABLE: Rule = Rule {
 
 static DIFFERS: Exception = Exception {
     condition: "if RoCE reaches the same priorities with flow control as on the equal ports, but with other DSCP values",
+    severities: Severities::INFO,
+};
+
+static ANOTHER_NETWORK: Exception = Exception {
+    condition: "if several ports have settings in common that differ from those of their equals, and nothing shows that all of them serve GPUs: they may \
+        belong to another network",
     severities: Severities::INFO,
 };
 
@@ -263,7 +269,15 @@ fn unlike_equals<'a>(
                     Subject::of_port(port),
                     other.share(),
                 );
-                let exception = (own.without_values() == usual.without_values()).then_some(&DIFFERS);
+                let alike = other.without.iter().filter_map(&settings);
+                let are_several = alike.filter(|(_, settings)| *settings == own).count() > 1;
+                // A hypervisor places functions as it likes, so that the adapters of GPUs are not known.
+                let serve_gpus = peers.serve_gpus && !node.is_virtual_machine();
+                let exception = if own.without_values() == usual.without_values() {
+                    Some(&DIFFERS)
+                } else {
+                    (are_several && !serve_gpus).then_some(&ANOTHER_NETWORK)
+                };
                 // That flow control is on and leads nowhere is reported already.
                 (!own.is_missed()).then(|| draft(port, bridging, message).exception(exception))
             });

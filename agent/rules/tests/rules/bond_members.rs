@@ -129,6 +129,15 @@ fn a_degraded_bond_names_why_the_link_of_its_member_is_down() {
     );
 }
 
+#[test]
+fn a_member_that_only_the_bond_counts_as_down_is_not_told_to_have_no_link() {
+    let speed = |_| json!([{"speed": 25_000, "lanes": 1}]);
+    let node = bonded(false, &of_members("linkmodes-get", speed));
+    let shown = message(&node, &auto(), "bond-degraded");
+    assert!(shown.contains("although its link is up"), "{shown}");
+    assert!(!shown.contains("has no link"), "{shown}");
+}
+
 /// The findings of a rule after ten minutes in which a counter of the second member rose so.
 fn risen(rule: &str, command: &'static str, document: impl Fn(u64) -> Value, rise: u64) -> Vec<String> {
     let at = |time: u64, value: u64| {

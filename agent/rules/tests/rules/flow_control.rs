@@ -121,6 +121,24 @@ fn one_port_without_flow_control_among_equals_that_have_it_is_reported() {
     assert_eq!(of(&with(&|_| 0), &auto(), "pfc-unreachable"), [""; 0]);
 }
 
+/// In a virtual machine, nothing shows which adapters serve the GPUs.
+#[test]
+fn several_ports_that_share_other_settings_may_be_another_network() {
+    let with = |others: usize, flags: &str| {
+        let settings = |n: usize| {
+            let (on, dscp, priority) = if n < others { (16, 34, 4) } else { (8, 26, 3) };
+            json!({"ieee": {"pfc": {"pfc-en": on}, "app-table": {"app": table(&[(5, dscp, priority)])}}})
+        };
+        let node = answering(RAILS, &of_rails("dcb", "ieee-get", settings), |tree| {
+            set(tree, "proc/cpuinfo", flags);
+        });
+        of(&node, &auto(), "pfc-unreachable")
+    };
+    assert_eq!(with(1, "flags\t: fpu hypervisor"), ["mlx5_0:1 warning"]);
+    assert_eq!(with(2, "flags\t: fpu hypervisor"), ["mlx5_0:1 info", "mlx5_1:1 info"]);
+    assert_eq!(with(2, "flags\t: fpu"), ["mlx5_0:1 warning", "mlx5_1:1 warning"]);
+}
+
 #[test]
 fn the_traffic_class_of_the_named_job_is_compared_with_the_priorities() {
     let mut node = priorities(|_| json!([{"selector": 5, "protocol": 26, "priority": 3}]));
