@@ -1,9 +1,4 @@
 //! What a message of the kernel log reports.
-//!
-//! The phrases are those of mlx5 (`drivers/net/ethernet/mellanox/mlx5/core/{health,cmd,events,main}.c`), bnxt (`bnxt.c`,
-//! `bnxt_re/qplib_rcfw.c`), irdma and ice, efa (`efa_com.c`), the PCI core (`pcie/aer.c`, `pcie/dpc.c`, `hotplug/pciehp_ctrl.c`),
-//! the driver core (`dd.c`) and the IOMMU drivers (`intel/dmar.c`, `amd/iommu.c`, `arm-smmu-v3.c`). They are looked for without
-//! regard to case and apply to the adapters of every vendor: drivers change their wording and share their vocabulary.
 
 use crate::{
     denial,
