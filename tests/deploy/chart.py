@@ -40,6 +40,7 @@ VARIANTS = {
         "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"grafana_folder": "RDMA"}},
         "podLabels": {"a": "b"}, "podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}},
     },
+    "another interval": {"podMonitor": {"enabled": True, "interval": "1m30s"}},
     "runbooks elsewhere": {"prometheusRule": {"enabled": True, "runbookBase": "https://wiki.example.com/rdma"}},
     "aliases": {"agent": {"config": {"kubernetes": {"aliases": [
         {"type": "AcceleratedHardwareReady", "delay": "10m"}, {"type": "kubernetes.azure.com/NodeHealthy", "meaning": "ready"}]}}}},
@@ -64,6 +65,8 @@ REFUSED = [
     ({"agent": {"config": {"kubernetes": {"aliases": [{"type": "A", "meaning": "maybe"}]}}}}, "aliases"),
     ({"prometheusRule": {"runbookBase": "docs/runbooks/"}}, "runbookBase"),
     ({"dashboards": {"docsBase": "docs"}}, "docsBase"),
+    ({"updateStrategy": {"type": "Recreate"}}, "updateStrategy"),
+    ({"podMonitor": {"enabled": True, "interval": "30"}}, "interval"),
 ]
 
 
