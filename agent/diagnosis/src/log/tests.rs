@@ -650,7 +650,11 @@ fn junk() -> impl Strategy<Value = Vec<u8>> {
         "RLIMIT_MEMLOCK is ",
         "(current: 18446744073709551615 kbytes)",
         "é",
+        "—",
         "\u{202e}",
+        "\n--------------------------------------------------------------------------\n",
+        "\"--------------------------------------------------------------------------\"é\n",
+        "Training started — epoch 0.\n",
         "from peer ",
         "UCX  ERROR ",
         ": ibv_",
@@ -660,6 +664,23 @@ fn junk() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<u8>(), 0..12)
     ];
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+/// A frame of Open MPI is read by sentences, which end at bytes.
+#[test]
+fn a_frame_may_have_any_characters() {
+    let rule = "-".repeat(74);
+    for line in [
+        "Training — rank 0 of 8",
+        "学習を開始します。",
+        "état: à revoir!",
+        "█▓░ 5 %",
+    ] {
+        for (before, after) in [("", ""), ("0: ", ""), ("{\"m\":\"", "\"é}"), ("é ", "")] {
+            let log = format!("{before}{rule}{after}\n{before}{line}{after}\n{before}{line}{after}\n");
+            assert_eq!(read(log.as_bytes()).lines, 3, "{log}");
+        }
+    }
 }
 
 proptest! {

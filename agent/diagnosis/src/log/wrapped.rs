@@ -68,7 +68,8 @@ impl Around {
         if self.after.is_empty() {
             return rest;
         }
-        let sign = &self.after[..self.after.len().min(2)];
+        // It begins with a quotation mark or a backslash, and may go on with any character.
+        let sign = self.after.get(..2).unwrap_or(&self.after[..1]);
         let end = rest
             .rfind(sign)
             .filter(|end| same(&self.after, &rest[*end..]).is_some());
@@ -186,12 +187,16 @@ fn sentence_end(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     (from..bytes.len()).find_map(|at| {
         let ends = matches!(bytes[at], b'.' | b'!') || bytes[at] == b':' && at + 1 == bytes.len();
+        // Any other byte may be inside a character.
+        if !ends {
+            return None;
+        }
         // `i.e.` and `etc.` may be followed by a small letter.
         let follows = text[at..].strip_prefix(['.', '!', ':']).unwrap_or_default();
         let next = follows.trim_start();
         let is_apart = follows.len() != next.len() || next.is_empty();
         let begins = next.is_empty() || next.starts_with(|c: char| !c.is_ascii_lowercase());
-        (ends && is_apart && begins).then_some(at + 1)
+        (is_apart && begins).then_some(at + 1)
     })
 }
 
