@@ -248,3 +248,30 @@ fn a_timeout_of_a_collective_alone_does_not_blame_the_network() {
         );
     }
 }
+
+#[test]
+fn what_a_library_lacked_at_the_start_of_a_job_that_succeeded_is_no_failure_of_it() {
+    const STARTS: [&str; 2] = [
+        "[1594879245.1] [n1:33:0] ucp_context.c:690 UCX  WARN  device 'mlx5_9:1' is not available\n",
+        "ibv_open_device(mlx5_9) failed: No such device\n",
+    ];
+    const USED: &str = "n1:33:33 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:10.0.0.1<0>\n";
+    let end = |status: &str| {
+        format!(":::MLLOG {{\"key\": \"run_stop\", \"metadata\": {{\"status\": \"{status}\"}}}}\n")
+    };
+    for start in STARTS {
+        let grade = |log: &str| read(log).symptoms.into_iter().map(|symptom| symptom.grade).max();
+        let alone = grade(start);
+        assert!(alone > Some(Grade::Degraded), "{start}");
+        assert_eq!(grade(&format!("{start}{}", end("aborted"))), alone);
+        assert_eq!(
+            grade(&format!("{start}{}", end("success"))),
+            Some(Grade::Degraded)
+        );
+        assert_eq!(
+            grade(&format!("{start}{USED}{}", end("success"))),
+            Some(Grade::Note)
+        );
+        assert_eq!(grade(&format!("{}{start}", end("success"))), alone);
+    }
+}

@@ -43,6 +43,8 @@ enum Success {
     LowerMtu,
     /// A program of MPI passed its start: it has a way to reach the other ranks, whatever the library tried before.
     Started,
+    /// The benchmark ended, and says how (the log format of MLPerf).
+    Ended,
 }
 
 /// Words, in lower case.
@@ -91,6 +93,7 @@ const WORDS: &[(&str, Success)] = &[
     ("hello world", Success::Started),
     ("hello, world", Success::Started),
     ("hello from ", Success::Started),
+    ("\"run_stop\"", Success::Ended),
     ("application startup complete", Success::Served),
     ("init complete", Success::Served),
     ("test complete", Success::Served),
@@ -186,6 +189,10 @@ impl Successes {
                 Some((_, Success::Served)) => self.served = Some(line),
                 Some((_, Success::LowerMtu)) => self.lower_mtu = Some(line),
                 Some((_, Success::Started)) => self.started = Some(line),
+                Some((_, Success::Ended)) if rest.contains("\"status\": \"success\"") => {
+                    self.finished = Some(line);
+                }
+                Some((_, Success::Ended)) => {}
                 // Behind these words are those of the end.
                 None => self.finished = Some(line),
             }
@@ -220,6 +227,7 @@ impl Successes {
             if is_missed && self.started > symptom.line && symptom.line.is_some() {
                 symptom.grade = symptom.grade.min(Grade::Degraded);
             }
+            self.outlast(symptom);
             // NCCL goes on with the devices that it could open.
             let is_left_out = symptom.kind == K::OpenFailed && symptom.software == Some(Software::Nccl);
             if is_left_out && self.transport > symptom.line && symptom.line.is_some() {
@@ -227,6 +235,34 @@ impl Successes {
             }
         }
         self.outlive(symptoms);
+    }
+
+    /// Lowers what a library complained of at the start of a job that ended as it should. It counts only as a job without RDMA, and not at all
+    /// if the job had RDMA, or needed none within its node.
+    fn outlast(&self, symptom: &mut Symptom) {
+        let is_of_start = matches!(
+            symptom.kind,
+            K::PortNotActive
+                | K::SettingUnmatched
+                | K::DeviceAbsent
+                | K::OpenFailed
+                | K::NoDevice
+                | K::NoLibrary
+                | K::NoProvider
+                | K::BackendMissing
+                | K::BackendFailed
+                | K::RdmaDisabled
+                | K::SocketFallback
+        );
+        if !is_of_start || symptom.line.is_none() || self.finished <= symptom.line {
+            return;
+        }
+        let most = if self.one_node || self.transport.is_some() {
+            Grade::Note
+        } else {
+            Grade::Degraded
+        };
+        symptom.grade = symptom.grade.min(most);
     }
 
     /// A port of InfiniBand whose physical link is up has a logical state, too, as soon as the function has one: it is down where a virtual
