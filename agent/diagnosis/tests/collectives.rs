@@ -79,6 +79,32 @@ fn a_library_that_old_versions_of_nccl_do_without_is_no_failure() {
 fn what_a_call_should_have_returned_is_no_success() {
     let log = read("  PML add procs failed\n  --> Returned \"Not found\" (-13) instead of \"Success\" (0)\n");
     assert!(log.others > 0, "{log:?}");
+    let failed = "[n1:28596] PMIX ERROR: NOT-FOUND in file server/pmix_server.c at line 237";
+    for line in [
+        "  --> Returned value -46 instead of PMIX_SUCCESS",
+        "  --> Returned value -46 instead of ORTE_SUCCESS",
+        "in do_kvs_fence() at bootstrap.c:357: PMIX_SUCCESS == rc",
+        "  op1 :  0 (0x0) == PMIX_SUCCESS",
+        "x == cudaSuccess",
+        "rc != OPAL_SUCCESS",
+        "the run was unsuccessful",
+        "the connection is not established",
+        "the port is inactive",
+    ] {
+        let log = read(&format!("{failed}\n{line}\n"));
+        assert!(log.others > 0, "{line}");
+    }
+    for line in [
+        "Job finished with SUCCESS",
+        "status: SUCCESS",
+        "epoch 3 val_loss=0.2",
+        "1.2 GB/s",
+        "All ranks connected",
+        "result = successful",
+    ] {
+        let log = read(&format!("{failed}\n{line}\n"));
+        assert_eq!(log.others, 0, "{line}");
+    }
 }
 
 #[test]

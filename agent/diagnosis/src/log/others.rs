@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use super::{
     Log, attach, cluster, entity::named, foreign::is_of_other_layer, grade::Level, kernel::is_of_kernel,
-    line::Lower, phrases::Phrases, recognise,
+    line::Lower,
+    phrases::{Occurrence, Phrases}, recognise,
 };
 use crate::symptom::{self, Symptom, SymptomKind};
 
@@ -46,9 +47,34 @@ const PROGRESS: [&str; 28] = [
 
 static WORKS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(PROGRESS));
 
-/// Whether a text shows that work goes on. Open MPI names what a call should have returned: `--> Returned "Not found" (-13) instead of "Success" (0)`.
+/// Words before a word of success that do not report it: `instead of "Success"`, `rc == PMIX_SUCCESS`, `not ready`.
+const DENIALS: [&str; 7] = ["instead of", "==", "!=", "not", "never", "without", "expected"];
+
+/// Whether a text shows that work goes on. A part of another word (`inactive`, `unsuccessful`), a name of a program's source (`PMIX_SUCCESS`) and
+/// a condition of it (`PMIX_SUCCESS == rc`) show nothing.
 fn works(text: &str) -> bool {
-    WORKS.occur(text) && !text.contains("instead of \"Success\"") && !text.contains("instead of \"success\"")
+    let before = |at: usize| &text[..at];
+    let is_denied = |at: usize| {
+        let words = before(at).trim_end_matches(['"', '\'', '`', ' ', '(']).to_ascii_lowercase();
+        DENIALS.iter().any(|denial| {
+            let rest = words.strip_suffix(denial);
+            rest.is_some_and(|rest| !rest.ends_with(|c: char| c.is_ascii_alphanumeric()))
+        })
+    };
+    let is_shown = |found: Occurrence| {
+        // A rate follows a prefix or a slash, and a loss the name of its data.
+        if !PROGRESS.get(found.index).is_some_and(|word| is_of_state(word)) {
+            return true;
+        }
+        let is_condition = text[found.end..].trim_start().starts_with(['=', '!']) && text[found.end..].contains("= ");
+        found.begins(text) && !is_condition && !is_denied(found.start)
+    };
+    WORKS.find(text).any(is_shown)
+}
+
+/// Whether a word of work that goes on is one for a state or a result, and not for a rate or a measure.
+fn is_of_state(word: &str) -> bool {
+    !word.contains('/') && !word.starts_with(' ') && !matches!(word, "loss" | "gbps" | "epoch" | "iteration")
 }
 
 /// The failures since the last line that shows that work goes on.
