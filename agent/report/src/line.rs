@@ -132,7 +132,7 @@ pub(super) fn instructions(
 }
 
 /// What to do in at most [`LINES_IN_SHORT`] lines, as far as whole sentences permit: half a command is of no use. Sentences without a
-/// command go first, and the first sentence stays.
+/// command go first, and the first sentence stays. What is to be done first stays, too: what follows it is of no use alone.
 fn shortened(prose: &str, style: Style) -> String {
     const MORE: &str = " (--verbose shows the rest)";
     let mut sentences = sentences(prose);
@@ -142,7 +142,7 @@ fn shortened(prose: &str, style: Style) -> String {
         let without_command = sentences
             .iter()
             .skip(1)
-            .rposition(|sentence| !has_command(sentence));
+            .rposition(|sentence| !has_command(sentence) && !sentence.starts_with("First "));
         sentences.remove(without_command.map_or(sentences.len() - 1, |at| at + 1));
         text = format!("{}{MORE}", sentences.join(" "));
     }
@@ -302,6 +302,14 @@ mod tests {
             );
             assert!(!shown.contains('…'), "{width}: {shown}");
         }
+        let steps = "The firmware refused it, and the reason is not in its message, which has a number only that no one outside of the vendor can \
+            read. First unset what the job sets of service levels and traffic classes, which are of one kind of network only and are refused \
+            on the other one, whatever the adapter. Then compare the versions: ethtool -i eth0, ibv_devinfo | grep fw_ver, ofed_info -s.";
+        let style = Style {
+            width: 80,
+            verbose: false,
+        };
+        assert!(shortened(steps, style).contains("First unset"));
         let one = "Run a command that is long ".repeat(40);
         assert_eq!(
             shortened(

@@ -11,7 +11,7 @@ use rdma_health_protocol::{Errno, WcStatus};
 use self::gone::Gone;
 use self::kinds::{
     ends_communication, follows, is_left_out, is_local, is_of_endpoint, is_of_exchange, is_of_full_target,
-    is_of_psm, is_of_scan, is_of_server, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
+    is_of_psm, is_of_scan, is_of_server, is_of_wait, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
     is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out,
     may_share_device, prevents_start, prevents_use,
 };
@@ -424,6 +424,7 @@ fn follow_device(symptoms: &mut [Symptom]) {
         .map(|symptom| (symptom.kind, symptom.line, symptom.named.function.clone()))
         .collect();
     for symptom in symptoms {
+        let is_wait = is_of_wait(symptom);
         let is_root = |kind: K| match symptom.kind {
             K::PortError => matches!(
                 kind,
@@ -434,7 +435,8 @@ fn follow_device(symptoms: &mut [Symptom]) {
                     | K::PciFault
                     | K::ModuleFault
             ),
-            K::DriverCrashed => matches!(kind, K::DeviceFatal | K::DeviceStalled),
+            // A processor waits in vain for a device that does not respond. An error in a function of the driver is its own.
+            K::DriverCrashed => kind == K::DeviceFatal || kind == K::DeviceStalled && is_wait,
             K::QueueError | K::QueueFatal | K::QueueAccess => kind == K::Completion(WcStatus::FatalErr),
             // The same report of the adapter's health names the heat.
             K::DeviceFatal => kind == K::AdapterHot,

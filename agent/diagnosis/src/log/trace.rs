@@ -1,6 +1,6 @@
 //! Reports of the kernel that name what is concerned only in their call trace: memory that could not be allocated, tasks that hang, crashes.
 
-use rdma_health_kernel_log::{EventKind, is_concerned, is_rdma_core, is_rdma_module};
+use rdma_health_kernel_log::{EventKind, is_concerned, is_rdma_core, is_rdma_module, is_software_rdma};
 
 use super::line::excerpt;
 use crate::symptom::SymptomKind::{self as K};
@@ -24,6 +24,8 @@ const HEADERS: &[(&[&str], K)] = &[
 /// First lines of the report of a crash in lower case, or first calls of its trace, where the report is cut.
 const CRASHES: &[&str] = &[
     "bug: unable to handle",
+    "unable to handle kernel ",
+    "kernel tried to execute ",
     "bug: kernel null pointer",
     "kernel bug at",
     "general protection fault",
@@ -89,7 +91,8 @@ impl Report {
             text.and_then(call)
                 .is_some_and(|(_, module)| !is_rdma_module(module))
         };
-        line > self.line + WITHIN || self.is_crash && is_elsewhere()
+        let decides = self.is_crash || self.kind == K::ModuleMismatch;
+        line > self.line + WITHIN || decides && is_elsewhere()
     }
 
     /// Whether a line of its call trace shows that RDMA is concerned. A file system over RDMA that waits does so for its server; it is not
@@ -105,7 +108,11 @@ impl Report {
             return true;
         }
         // The function belongs to the kernel itself. The work that called it belongs to RDMA.
-        if self.work.is_some() && line.contains("IP: ") && is_call(line) && call(line).is_none() {
+        if self.work.is_some() && line.contains("IP: ") && (is_nowhere(line) || is_call(line) && call(line).is_none()) {
+            return true;
+        }
+        // A driver that is built into the kernel has no module, but its functions have its name.
+        if self.is_crash && call(line).is_none() && function(line).is_some_and(is_of_rdma) {
             return true;
         }
         if loads(line).is_some_and(is_rdma_core) {
@@ -128,7 +135,10 @@ impl Report {
         let place = line
             .rfind("+0x")
             .map(|at| line[..at].rfind([' ', ':']).map_or(0, |begin| begin + 1));
-        match place.filter(|_| call(&line).is_some() && call(&self.text).is_none()) {
+        match place.filter(|_| {
+            let is_own = call(&line).is_some() || self.work.is_none() && is_call(&line);
+            is_own && !is_call(&self.text) && call(&self.text).is_none()
+        }) {
             Some(begin) => format!("{} in {}", self.text.trim_end(), line[begin..].trim_end()),
             None => match &self.work {
                 Some(work) => format!("{} in the work {work}", self.text.trim_end()),
@@ -136,6 +146,27 @@ impl Report {
             },
         }
     }
+}
+
+/// Whether the kernel jumped to no function: `RIP: 0010:0x0`.
+fn is_nowhere(line: &str) -> bool {
+    line.trim_end().ends_with(":0x0")
+}
+
+/// The function that a line of a trace names, if the call is certain: `? f+0x1/0x2` is what happens to be on the stack.
+fn function(line: &str) -> Option<&str> {
+    let (before, _) = line.split_once("+0x").filter(|_| is_call(line))?;
+    let name = before.rsplit([' ', ':']).next()?;
+    (!before.contains("? ")).then_some(name)
+}
+
+/// Whether a function has the name of a module of RDMA: `mana_detach`, `mlx5e_poll_tx_cq`, `__ib_drain_rq`.
+fn is_of_rdma(function: &str) -> bool {
+    let function = function.trim_start_matches('_');
+    let mut ends = function.match_indices('_').map(|(end, _)| &function[..end]).take(2);
+    ends.any(|name| {
+        is_rdma_module(name) || is_software_rdma(name) || is_rdma_module(&format!("{name}_core"))
+    }) || is_rdma_core(function)
 }
 
 /// Whether a line of a crash's report names a thread that does nothing but RDMA: the connections of ksmbd over SMB Direct, which has the port
@@ -225,6 +256,35 @@ mod tests {
         let mut report = begin();
         report.add(b"[410.66] Workqueue: events_unbound wb_workfn");
         assert!(!report.concerns_rdma(place));
+        let mut report = begin();
+        report.add(b"[410.66] Workqueue: ib-comp-wq ib_cq_poll_work [ib_core]");
+        assert!(report.concerns_rdma(b"[410.66] RIP: 0010:0x0"));
+    }
+
+    #[test]
+    fn the_functions_of_a_driver_without_a_module_have_its_name() {
+        for header in [
+            "[191.3] BUG: kernel NULL pointer dereference, address: 0000000000000098",
+            "[  9.1] Unable to handle kernel NULL pointer dereference at virtual address 0000000000000008",
+        ] {
+            let report = Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
+            for own in ["  mana_detach+0x17c/0x4f0", " mlx5e_poll_tx_cq+0x14c/0x438", " __ib_drain_rq+0x1/0x20"] {
+                assert!(report.concerns_rdma(own.as_bytes()), "{own}");
+                assert!(report.at(own.as_bytes()).contains(own.trim_start()), "{own}");
+            }
+            for other in [
+                "RIP: 0010:down_write+0x19/0x50",
+                "  debugfs_remove+0x44/0x70",
+                "  ? mana_detach+0x17c/0x4f0",
+                "  ibs_op_event+0x1/0x20",
+                "  pci_device_shutdown+0x3a/0x80",
+            ] {
+                assert!(!report.concerns_rdma(other.as_bytes()), "{other}");
+            }
+        }
+        let header = "BUG: KASAN: use-after-free in mlx5e_stats_grp_sw_update_stats+0x465/0xf80";
+        let report = Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
+        assert!(report.concerns_rdma(header.as_bytes()));
     }
 
     #[test]

@@ -282,3 +282,8 @@ pub(super) fn is_of_full_target(symptom: &Symptom) -> bool {
         .iter()
         .any(|words| text.contains(words))
 }
+
+/// The kernel reports a processor that does not leave a function.
+pub(super) fn is_of_wait(symptom: &Symptom) -> bool {
+    ["lockup", "stall"].iter().any(|word| symptom.text.contains(word))
+}
