@@ -46,7 +46,7 @@ pub(crate) fn of(node: &Node, log: &Log) -> Origin {
         return Origin::Elsewhere(format!("it names {device}, which this node does not have"));
     }
     // The log misses what this node does not have.
-    if is_without_rdma(node) && !foreign && misses_devices(log) {
+    if is_without_rdma(node) && !foreign && !log.shows_adapter && misses_devices(log) {
         return Origin::Here;
     }
     if is_without_rdma(node) {
@@ -131,7 +131,11 @@ fn misses_devices(log: &Log) -> bool {
                 SymptomKind::NoDevice | SymptomKind::DeviceAbsent | SymptomKind::SocketFallback
             )
     };
-    let names_one = |symptom: &Symptom| symptom.named.device.is_some() || symptom.named.function.is_some();
+    // The hook runs where a container asks for adapters, and fails for many reasons.
+    let is_of_hook = |symptom: &Symptom| symptom.text.contains("hooks.d/99-mellanox");
+    let names_one = |symptom: &Symptom| {
+        is_of_hook(symptom) || symptom.named.device.is_some() || symptom.named.function.is_some()
+    };
     let mut all = log.symptoms.iter().filter(counts).peekable();
     all.peek().is_some() && all.all(|symptom| is_absence(symptom) && !names_one(symptom))
 }

@@ -177,3 +177,26 @@ fn words_of_a_status_in_a_plural_are_none() {
         "E1126 20:36:45.123456 4127 nixl_agent.cpp:217] createXferReq: no backends support remote operations";
     assert_eq!(kinds(line), [K::Unrecognised]);
 }
+
+#[test]
+fn what_the_host_does_not_give_an_adapter_is_no_limit_of_the_adapter_and_no_version() {
+    each_is(&[
+        (
+            "[   9.1] mlx5_core 0000:01:00.0: swiotlb buffer is full (sz: 4096 bytes), total 32768 (slots), used 3 (slots)\n",
+            "hca-resources",
+            "SWIOTLB",
+        ),
+        (
+            "[   5.2] mlx5_core 0000:01:00.0: mlx5_load:1068:(pid 26): Failed to alloc IRQs\n\
+            [   6.0] mlx5_core 0000:01:00.0: init_one:1349:(pid 26): mlx5_load_one failed with error code -28\n",
+            "driver-firmware",
+            "MSI-X",
+        ),
+        (
+            "[   9.8] mlx5_core 0000:01:00.0: mlx5_cmd_out_err:803:(pid 1440): SET_ROCE_ADDRESS(0x761) op_mod(0x0) failed, status bad parameter(0x3), \
+            syndrome (0x1), err(-22)\n",
+            "driver-firmware",
+            "MAC address",
+        ),
+    ]);
+}

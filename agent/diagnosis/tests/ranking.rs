@@ -264,6 +264,31 @@ fn a_node_that_may_be_another_refutes_nothing_and_its_own_log_is_refuted() {
 }
 
 #[test]
+fn a_machine_without_adapters_did_not_write_a_log_that_shows_one() {
+    let laptop = laptop();
+    let missed = "No IB devices found\n";
+    let own = diagnosed(&laptop, missed);
+    assert_eq!(causes(&own).0.first(), Some(&"no-rdma-device"));
+    for shown in [
+        "link mlx5_7/1 state ACTIVE physical_state LINK_UP netdev net1\n",
+        "[  9.3] mlx4_en 0000:0d:00.0: LSO not supported, please upgrade to later FW version to enable LSO\n",
+        "issm0  rdma_cm  umad0  umad1\n",
+        "crw-rw-rw- 1 root root 231, 192 Nov  1 09:00 /dev/infiniband/uverbs0\n",
+        "81:00.0 Infiniband controller: Mellanox Technologies MT28908 Family [ConnectX-6]\n",
+    ] {
+        for log in [format!("{missed}{shown}"), format!("{shown}{missed}")] {
+            let diagnosis = diagnosed(&laptop, &log);
+            let (left, _) = causes(&diagnosis);
+            assert_ne!(left.first(), Some(&"no-rdma-device"), "{log}: {left:?}");
+            assert!(diagnosis.log.unwrap().elsewhere.is_some(), "{log}");
+        }
+    }
+    let missing = "open /dev/infiniband/uverbs0: no such file or directory\n";
+    let left = diagnosed(&laptop, &format!("{missed}{missing}"));
+    assert_eq!(left.log.unwrap().elsewhere, None);
+}
+
+#[test]
 fn an_iommu_fault_is_judged_by_the_driver_or_the_function_that_it_names() {
     let (laptop, server) = (laptop(), fixture("h100-connectx7"));
     let amd = |driver: &str| {

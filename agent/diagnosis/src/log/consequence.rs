@@ -11,9 +11,9 @@ use rdma_health_protocol::{Errno, WcStatus};
 use self::gone::Gone;
 use self::kinds::{
     ends_communication, follows, is_left_out, is_local, is_of_endpoint, is_of_exchange, is_of_full_target,
-    is_of_psm, is_of_scan, is_of_server, is_of_wait, is_said, is_seen_by_peer, is_start, is_unreached, is_unselected,
-    is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out,
-    may_share_device, prevents_start, prevents_use,
+    is_of_psm, is_of_scan, is_of_server, is_of_wait, is_said, is_seen_by_peer, is_start, is_unreached,
+    is_unselected, is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma,
+    keeps_modules_out, may_share_device, prevents_start, prevents_use,
 };
 use self::start::Start;
 use super::ended;

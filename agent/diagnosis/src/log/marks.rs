@@ -43,6 +43,9 @@ pub struct Marks {
     /// A list of PCI functions has an RDMA adapter.
     #[serde(skip)]
     pub lists_adapter: bool,
+    /// A list of device nodes has those of an RDMA device.
+    #[serde(skip)]
+    pub has_nodes: bool,
     /// Open MPI names the RDMA device that it found.
     #[serde(skip)]
     pub names_device: bool,
@@ -129,6 +132,8 @@ enum Mark {
     Reconnects,
     Given,
     Listed,
+    /// The number of a device node follows.
+    DeviceNode,
     /// The name of a device follows.
     LocalDevice,
     ProviderVerbs,
@@ -190,6 +195,8 @@ const WORDS: &[(&str, Mark)] = &[
     ("ethernet controller: mellanox", Mark::Listed),
     ("infiniband controller: mellanox", Mark::Listed),
     ("infiniband controller [0207]: mellanox", Mark::Listed),
+    ("uverbs", Mark::DeviceNode),
+    ("umad", Mark::DeviceNode),
     ("local device:", Mark::LocalDevice),
     ("-p verbs", Mark::ProviderVerbs),
     ("-p \"verbs", Mark::ProviderVerbs),
@@ -338,6 +345,23 @@ fn starts_container(lower: &str) -> bool {
             .any(|option| lower.contains(option))
 }
 
+/// Whether a line in lower case is one of a list of device nodes, and names one whose number follows here: `uverbs0  umad0`, `crw-rw-rw- 1 root root 231, 192
+/// Nov 1 09:00 /dev/infiniband/uverbs0`.
+fn lists_node(lower: &str, at: usize) -> bool {
+    let is_permissions = |word: &str| word.len() >= 10 && word.starts_with("crw");
+    let is_node = |word: &str| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        ["uverbs", "umad", "issm", "rdma_cm", "by-path", "by-ibdev", "ucm"]
+            .iter()
+            .any(|node| name.starts_with(node))
+    };
+    let mut words = lower.split_whitespace();
+    let is_list = words
+        .next()
+        .is_some_and(|first| is_permissions(first) || is_node(first) && words.all(is_node));
+    is_list && lower[at..].starts_with(|c: char| c.is_ascii_digit())
+}
+
 impl Marks {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str) {
@@ -352,6 +376,7 @@ impl Marks {
                 Some((_, Mark::Given)) => self.given |= starts_container(lower),
                 Some((_, Mark::Ofed)) => self.ofed = true,
                 Some((_, Mark::Listed)) => self.lists_adapter = true,
+                Some((_, Mark::DeviceNode)) => self.has_nodes |= lists_node(lower, found.end),
                 Some((_, Mark::LocalDevice)) => {
                     self.names_device |= is_rdma_name(lower[found.end..].trim());
                 }

@@ -4,9 +4,14 @@
 use std::sync::LazyLock;
 
 use super::{
-    Log, attach, cluster, entity::named, foreign::is_of_other_layer, grade::Level, kernel::is_of_kernel,
+    Log, attach, cluster,
+    entity::named,
+    foreign::is_of_other_layer,
+    grade::Level,
+    kernel::is_of_kernel,
     line::Lower,
-    phrases::{Occurrence, Phrases}, recognise,
+    phrases::{Occurrence, Phrases},
+    recognise,
 };
 use crate::symptom::{self, Symptom, SymptomKind};
 
@@ -55,7 +60,9 @@ const DENIALS: [&str; 7] = ["instead of", "==", "!=", "not", "never", "without",
 fn works(text: &str) -> bool {
     let before = |at: usize| &text[..at];
     let is_denied = |at: usize| {
-        let words = before(at).trim_end_matches(['"', '\'', '`', ' ', '(']).to_ascii_lowercase();
+        let words = before(at)
+            .trim_end_matches(['"', '\'', '`', ' ', '('])
+            .to_ascii_lowercase();
         DENIALS.iter().any(|denial| {
             let rest = words.strip_suffix(denial);
             rest.is_some_and(|rest| !rest.ends_with(|c: char| c.is_ascii_alphanumeric()))
@@ -66,7 +73,8 @@ fn works(text: &str) -> bool {
         if !PROGRESS.get(found.index).is_some_and(|word| is_of_state(word)) {
             return true;
         }
-        let is_condition = text[found.end..].trim_start().starts_with(['=', '!']) && text[found.end..].contains("= ");
+        let is_condition =
+            text[found.end..].trim_start().starts_with(['=', '!']) && text[found.end..].contains("= ");
         found.begins(text) && !is_condition && !is_denied(found.start)
     };
     WORKS.find(text).any(is_shown)

@@ -148,6 +148,11 @@ impl Owners {
         }
     }
 
+    /// Whether the lines name a PCI function that is an RDMA adapter or a GPU.
+    pub(super) fn has_ours(&self) -> bool {
+        self.functions.values().any(|is_ours| *is_ours)
+    }
+
     /// Whether a function is known to be an RDMA adapter or a GPU.
     fn is_ours(&self, function: &str) -> bool {
         self.functions.get(function) == Some(&true)

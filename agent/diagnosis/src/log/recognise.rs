@@ -463,7 +463,7 @@ impl Recogniser {
         let report = self.report.take()?;
         let text = report.at(bytes);
         let line = Lower::of(&text);
-        let mut found = symptom(&line, Reading::of(report.kind, 0), report.line);
+        let mut found = symptom(&line, Reading::of(report.kind_at(bytes), 0), report.line);
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }

@@ -108,7 +108,10 @@ impl Report {
             return true;
         }
         // The function belongs to the kernel itself. The work that called it belongs to RDMA.
-        if self.work.is_some() && line.contains("IP: ") && (is_nowhere(line) || is_call(line) && call(line).is_none()) {
+        if self.work.is_some()
+            && line.contains("IP: ")
+            && (is_nowhere(line) || is_call(line) && call(line).is_none())
+        {
             return true;
         }
         // A driver that is built into the kernel has no module, but its functions have its name.
@@ -118,15 +121,22 @@ impl Report {
         if loads(line).is_some_and(is_rdma_core) {
             return matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
         }
-        // Drivers warn of much that they survive.
-        let Some((function, module)) = call(line).filter(|_| self.kind != K::ModuleMismatch) else {
+        let Some((function, module)) = call(line) else {
             return false;
         };
         match self.kind {
             K::HostMemory => is_rdma_module(module),
+            // Drivers warn of much that they survive.
+            K::ModuleMismatch => is_rdma_module(module) && !line.contains("? "),
             _ if self.is_crash => is_rdma_module(module),
             _ => is_concerned(EventKind::ModuleHung, module, function),
         }
+    }
+
+    /// What it shows, whose trace concerns RDMA in this line. What a module warned of, apart from one that is being loaded, is not known.
+    pub(super) fn kind_at(&self, bytes: &[u8]) -> K {
+        let is_call = self.kind == K::ModuleMismatch && loads(&String::from_utf8_lossy(bytes)).is_none();
+        if is_call { K::Unrecognised } else { self.kind }
     }
 
     /// Its first line, with the call that shows where it happened, if that is in another line.
@@ -163,10 +173,12 @@ fn function(line: &str) -> Option<&str> {
 /// Whether a function has the name of a module of RDMA: `mana_detach`, `mlx5e_poll_tx_cq`, `__ib_drain_rq`.
 fn is_of_rdma(function: &str) -> bool {
     let function = function.trim_start_matches('_');
-    let mut ends = function.match_indices('_').map(|(end, _)| &function[..end]).take(2);
-    ends.any(|name| {
-        is_rdma_module(name) || is_software_rdma(name) || is_rdma_module(&format!("{name}_core"))
-    }) || is_rdma_core(function)
+    let mut ends = function
+        .match_indices('_')
+        .map(|(end, _)| &function[..end])
+        .take(2);
+    ends.any(|name| is_rdma_module(name) || is_software_rdma(name) || is_rdma_module(&format!("{name}_core")))
+        || is_rdma_core(function)
 }
 
 /// Whether a line of a crash's report names a thread that does nothing but RDMA: the connections of ksmbd over SMB Direct, which has the port
@@ -240,6 +252,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_module_of_rdma_warned_of_is_not_known() {
+        let header =
+            "[ 2157.5] WARNING: CPU: 0 PID: 5342 at net/core/skbuff.c:7140 skb_splice_from_iter+0x173/0x320";
+        let report = Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
+        let own = b"[ 2157.6]  siw_tx_hdt+0x695/0xa40 [siw]";
+        assert!(report.concerns_rdma(own) && report.kind_at(own) == K::Unrecognised);
+        assert!(!report.concerns_rdma(b"[ 2157.6]  ? siw_tx_hdt+0x695/0xa40 [siw]"));
+        assert!(report.has_ended(b"[ 2157.6]  nf_hook_slow+0x1/0x30 [nf_tables]", 3));
+        let loaded = b"Modules linked in: mlx5_core(OE+) mlx_compat(OE)";
+        assert!(report.concerns_rdma(loaded) && report.kind_at(loaded) == K::ModuleMismatch);
+    }
+
+    #[test]
     fn a_crash_below_the_work_of_rdma_is_of_rdma() {
         let header = "[410.65] Oops: 0000 [#1] SMP";
         let begin = || Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
@@ -268,7 +293,11 @@ mod tests {
             "[  9.1] Unable to handle kernel NULL pointer dereference at virtual address 0000000000000008",
         ] {
             let report = Report::begin(header, &header.to_ascii_lowercase(), 1).unwrap();
-            for own in ["  mana_detach+0x17c/0x4f0", " mlx5e_poll_tx_cq+0x14c/0x438", " __ib_drain_rq+0x1/0x20"] {
+            for own in [
+                "  mana_detach+0x17c/0x4f0",
+                " mlx5e_poll_tx_cq+0x14c/0x438",
+                " __ib_drain_rq+0x1/0x20",
+            ] {
                 assert!(report.concerns_rdma(own.as_bytes()), "{own}");
                 assert!(report.at(own.as_bytes()).contains(own.trim_start()), "{own}");
             }

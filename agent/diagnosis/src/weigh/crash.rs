@@ -3,8 +3,11 @@
 use rdma_health_kernel_log::{is_rdma_consumer, is_software_rdma};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, job::logged, network::raw_not_started};
-use crate::{log::call, symptom::SymptomKind};
+use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, network::raw_not_started};
+use crate::{
+    log::call,
+    symptom::{Symptom, SymptomKind},
+};
 
 /// What does not fit, or the module that crashed.
 pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
@@ -68,7 +71,15 @@ fn of_raw(case: &Case<'_>, scales: &mut Scales) {
 
 /// What to do where the words of a message say more than its kind.
 fn of_message(case: &Case<'_>, scales: &mut Scales) {
-    const STEPS: [(&str, &str); 3] = [
+    const STEPS: [(&str, &str); 6] = [
+        ("alloc irq", INTERRUPTS),
+        ("enable irq", INTERRUPTS),
+        (
+            "set_roce_address",
+            "The firmware refused an entry of the GID table. Compare the MAC and IP addresses of the network device with what they should be: ip address show, rdma link. A MAC address \
+            whose second digit is odd is one of a group, which no adapter takes as its own: set another one (ip link set NETDEV address MAC), and correct what assigned it. If the \
+            addresses are in order, compare firmware and driver with those that the vendor releases together.",
+        ),
         // What moves a queue pair has attributes that settings choose.
         (
             "for init2rtr_qp",
@@ -90,8 +101,10 @@ fn of_message(case: &Case<'_>, scales: &mut Scales) {
         ),
     ];
     let found = STEPS.iter().find(|(words, _)| {
-        let mut symptoms = case.symptoms.iter();
-        symptoms.any(|symptom| symptom.text.to_ascii_lowercase().contains(words))
+        let says = |symptom: &Symptom| symptom.text.to_ascii_lowercase().contains(words);
+        // A line that is not recognised may say why the next one failed.
+        case.symptoms.iter().any(|symptom| says(symptom))
+            || case.log.is_some_and(|log| log.symptoms.iter().any(says))
     });
     if let Some((_, step)) = found {
         scales.next_step = Some((*step).to_owned());

@@ -16,6 +16,16 @@ const MTT: &str = "Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_co
     2^log_num_mtt x 2^log_mtts_per_seg x 4096 must be twice the memory of the node: options mlx4_core log_num_mtt=24 in /etc/modprobe.d, then load the driver \
     again. Until then, register less memory.";
 
+/// The step for bounce buffers.
+const BOUNCE: &str = "Enlarge the area for bounce buffers (SWIOTLB), which is full: the kernel argument swiotlb=524288 is 1 GiB. On a machine that is not an encrypted (confidential) \
+    one, remove swiotlb=force and iommu=off instead, so that the adapter reaches the memory itself. grep -i swiotlb /proc/cmdline shows the arguments, and \
+    journalctl -k -b | grep -i -e swiotlb -e 'Memory Encryption' what the kernel set up.";
+
+/// The step for interrupts.
+pub(super) const INTERRUPTS: &str = "The driver got no interrupts (MSI-X vectors) from the host. Read what the kernel and the PCI controller logged about MSI before: journalctl -k -b | grep -i -e msi -e irq. \
+    Check that MSI is on (no pci=nomsi in /proc/cmdline), and that the board or the hypervisor gives the function enough vectors: lspci -vv -s ADDRESS | grep MSI-X shows how many \
+    the adapter has. Use fewer queues or functions where the vectors do not suffice: ethtool -L NETDEV combined 4.";
+
 /// What to do about a limit, as far as a text in lower case names it.
 pub(super) fn step(text: &str) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -90,6 +100,20 @@ pub(super) fn unexplained(symptom: &Symptom) -> Option<&'static str> {
 const OF_KERNEL: &str = "A module of the kernel asked the adapter for a queue pair that it did not get. Compare what the module requests with what the adapter offers (ibv_devinfo -v: \
     max_qp_wr, max_sge), and make its queues smaller: the depth and number of its queues, or the size of its scatter lists (sg_tablesize). If the request fits, see whether \
     queue pairs are used up: rdma resource show. A memory-lock limit and rdma.max do not apply to the kernel.";
+
+/// Weighs bounce buffers of the host that are full. Returns whether there are such.
+pub(super) fn bounce(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let is_full = |symptom: &&Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        text.contains("swiotlb") || text.contains("sw-iommu space")
+    };
+    let Some(symptom) = case.seen(&[SymptomKind::NoMemory]).find(is_full) else {
+        return false;
+    };
+    scales.shows(&symptom.source, &symptom.text);
+    scales.insisted_step = Some(BOUNCE.to_owned());
+    true
+}
 
 /// The step for contexts of adapters of `InfiniPath` (PSM 1).
 const OF_INFINIPATH: &str = "Let the processes of each job share contexts: PSM_SHAREDCONTEXTS=1, and PSM_SHAREDCONTEXTS_MAX below the number of contexts. Where several jobs share \

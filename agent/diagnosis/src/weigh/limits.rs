@@ -230,7 +230,7 @@ const CONTEXTS: &str = "Check that the port is active (opainfo, or ibstat), and 
                 /dev/hfi1_0. Or let them share contexts (PSM2_MAX_CONTEXTS_PER_JOB), or raise num_user_contexts of the module hfi1.";
 
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
-    if exhausted::infinipath(case, scales) {
+    if exhausted::infinipath(case, scales) || exhausted::bounce(case, scales) {
         return;
     }
     if let Some(symptom) = of_dma_buf(case) {
