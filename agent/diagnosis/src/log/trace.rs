@@ -146,8 +146,8 @@ impl Report {
             .rfind("+0x")
             .map(|at| line[..at].rfind([' ', ':']).map_or(0, |begin| begin + 1));
         match place.filter(|_| {
-            let is_own = call(&line).is_some() || self.work.is_none() && is_call(&line);
-            is_own && !is_call(&self.text) && call(&self.text).is_none()
+            let is_built_in = || self.work.is_none() && is_call(&line) && !is_call(&self.text);
+            call(&self.text).is_none() && (call(&line).is_some() || is_built_in())
         }) {
             Some(begin) => format!("{} in {}", self.text.trim_end(), line[begin..].trim_end()),
             None => match &self.work {
