@@ -144,9 +144,6 @@ pub struct Log {
     /// Whether a tool listed an active port.
     #[serde(skip)]
     pub active_port: bool,
-    /// Whether lines show that the node which wrote them has an adapter: a driver or a list names it, a tool lists its port or its device nodes.
-    #[serde(skip)]
-    pub shows_adapter: bool,
     /// Whether a line names a GPU.
     #[serde(skip)]
     pub names_gpu: bool,
@@ -281,9 +278,9 @@ impl LogReader {
         let successes = self.recogniser.successes();
         successes.one_node = self.log.nodes == Some(1);
         self.log.active_port = successes.active_port;
-        let marks = self.log.marks;
-        self.log.shows_adapter =
-            self.log.active_port || marks.lists_adapter || marks.has_nodes || self.owners.has_ours();
+        let marks = &mut self.log.marks;
+        marks.shows_adapter =
+            successes.active_port || marks.lists_adapter || marks.has_nodes || self.owners.has_ours();
         successes.excuse(&mut self.log.symptoms);
         successes.all_down(&mut self.log.symptoms);
         if !self.log.marks.layers.is_ethernet() {

@@ -46,7 +46,7 @@ pub(crate) fn of(node: &Node, log: &Log) -> Origin {
         return Origin::Elsewhere(format!("it names {device}, which this node does not have"));
     }
     // The log misses what this node does not have.
-    if is_without_rdma(node) && !foreign && !log.shows_adapter && misses_devices(log) {
+    if is_without_rdma(node) && !foreign && !log.marks.shows_adapter && misses_devices(log) {
         return Origin::Here;
     }
     if is_without_rdma(node) {

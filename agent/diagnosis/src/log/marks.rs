@@ -43,6 +43,9 @@ pub struct Marks {
     /// A list of PCI functions has an RDMA adapter.
     #[serde(skip)]
     pub lists_adapter: bool,
+    /// Lines show that the node which wrote them has an adapter: a driver or a list names it, a tool lists its port or its device nodes.
+    #[serde(skip)]
+    pub shows_adapter: bool,
     /// A list of device nodes has those of an RDMA device.
     #[serde(skip)]
     pub has_nodes: bool,
