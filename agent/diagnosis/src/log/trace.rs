@@ -133,7 +133,7 @@ impl Report {
         }
     }
 
-    /// What it shows, whose trace concerns RDMA in this line. What a module warned of, apart from one that is being loaded, is not known.
+    /// What it shows, whose trace concerns RDMA in this line. What a module that was loaded before warned of is not known.
     pub(super) fn kind_at(&self, bytes: &[u8]) -> K {
         let is_call = self.kind == K::ModuleMismatch && loads(&String::from_utf8_lossy(bytes)).is_none();
         if is_call { K::Unrecognised } else { self.kind }
