@@ -291,7 +291,8 @@ fn is_dead(words: &[&str]) -> bool {
                 .windows(2)
                 .any(|pair| pair == ["no", "response"] || pair == ["no", "answer"])
         };
-        is_silent || is_down || reports || has_error || is_stopped || has_no_answer
+        let is_unusable = matches!(rest, ["is", "not", "usable", ..] | ["is", "unusable", ..]);
+        is_silent || is_down || reports || has_error || is_stopped || has_no_answer || is_unusable
     })
 }
 
@@ -339,6 +340,7 @@ mod tests {
             "6,1,1,-;ionic 0000:8c:00.0: FW Down: Stopping LIFs",
             "qede 0000:3b:00.0: The MFW is unresponsive",
             "mana 7870:00:00.0: device is dead",
+            "habanalabs 0000:1a:00.0: Failed to initialize hl2. Device is NOT usable !",
             "[qed_mcp_cmd_and_union:612(eth0)]MFW failed to respond [cmd 0x0200, param 0x0].",
             "erdma 0000:00:07.0: no response from the firmware",
             "mlx5_core 0000:14:00.0: mlx5_unload_one:1435:(pid 7): firmware does not respond",

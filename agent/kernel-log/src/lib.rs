@@ -26,6 +26,6 @@ pub use gpu::{Xid, xid};
 pub use host_memory::is_of_host_memory;
 pub use modules::{is_rdma_consumer, is_rdma_core, is_rdma_module, is_software_rdma};
 pub use origin::{is_adapter, is_address, writers};
-pub use record::{Form, Record, kept, split};
+pub use record::{Form, Record, kept, lines_of, split};
 pub use speaker::is_known;
 pub use trace::{Call, Reports, is_concerned, is_part};

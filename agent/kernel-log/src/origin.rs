@@ -7,7 +7,7 @@
 use crate::{event::Device, gpu};
 
 /// Drivers of RDMA adapters, and of the network functions below them, as they name themselves in messages.
-const ADAPTERS: [&str; 46] = [
+const ADAPTERS: [&str; 47] = [
     "cxi_core",
     "cxi_ss1",
     "mlx5_core",
@@ -54,6 +54,8 @@ const ADAPTERS: [&str; 46] = [
     "cxgb4vf",
     "iw_nes",
     "ib_mthca",
+    // Gaudi: accelerators whose own ports are the adapters.
+    "habanalabs",
 ];
 
 /// What else begins messages that [`Message::parse`] takes, in lower case.
@@ -187,18 +189,40 @@ fn of_peer_memory(text: &str) -> Option<Message<'_>> {
 /// `PCI 0040:01:00.0#10000: EEH: Invoking mlx5_core->…`, before Linux 5.4 `EEH: PE#800000 (PCI 0384:80:00.0): Invoking …`: what Power does
 /// about a PCIe error (Enhanced Error Handling, `arch/powerpc/kernel/eeh_driver.c`).
 fn of_eeh(text: &str) -> Option<Message<'_>> {
-    let (address, rest) = if let Some(rest) = text.strip_prefix("EEH: PE#") {
-        rest.split_once(" (PCI ")?.1.split_once("): ")?
-    } else {
-        let (address, rest) = text.strip_prefix("PCI ")?.split_once('#')?;
-        (address, rest.split_once(": EEH: ")?.1)
+    let by = |device, text| {
+        Some(Message {
+            writer: Writer::Pci,
+            driver: "EEH",
+            device: Some(device),
+            text,
+        })
     };
-    Some(Message {
-        writer: Writer::Pci,
-        driver: "EEH",
-        device: Some(full_address(address)?),
-        text: rest,
-    })
+    if let Some((address, rest)) = text
+        .strip_prefix("EEH: PE#")
+        .and_then(|rest| rest.split_once(" (PCI ")?.1.split_once("): "))
+    {
+        return by(full_address(address)?, rest);
+    }
+    if let Some(rest) = text.strip_prefix("EEH: ") {
+        return by(of_bridge(rest)?, rest);
+    }
+    let (address, rest) = text.strip_prefix("PCI ")?.split_once('#')?;
+    by(full_address(address)?, rest.split_once(": EEH: ")?.1)
+}
+
+/// What Power isolates, a host bridge (PHB) or a part below it (PE): `Frozen PHB#28-PE#10000 detected`, `Frozen PE#fd on PHB#1 detected`, `Fenced
+/// PHB#2 detected`. The number of the bridge is the PCI domain. Below a hypervisor, that of the part is the address of its function: bus, slot and
+/// function in 8, 5 and 3 bits above a byte. Otherwise only the bridge is known, whose port is the first function of the domain.
+fn of_bridge(text: &str) -> Option<Device> {
+    let number = |label: &str| {
+        let (_, rest) = text.split_once(label)?;
+        let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+        u32::from_str_radix(&rest[..end], 16).ok()
+    };
+    let domain = number("PHB#")?;
+    let part = number("PE#").filter(|part| *part > 0xffff).unwrap_or(0) >> 8;
+    let (bus, slot, function) = (part >> 8 & 0xff, part >> 3 & 0x1f, part & 7);
+    full_address(&format!("{domain:04x}:{bus:02x}:{slot:02x}.{function}"))
 }
 
 /// `driver device: …`, `driver address netdev: …`, `infiniband mlx5_0: …`.

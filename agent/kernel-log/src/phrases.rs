@@ -284,6 +284,11 @@ pub(crate) static PCI: LazyLock<Table> = LazyLock::new(|| {
         (&["not ready", "after", "giving up"], Some(PciFatal)),
         // Power: the kernel reports an error to the driver, and how it ended.
         (&["invoking", "->error_detected("], Some(PciFatal)),
+        (&["frozen", "phb#", "detected"], Some(PciFatal)),
+        (&["frozen", "pe#", "detected"], Some(PciFatal)),
+        (&["fenced phb#", "detected"], Some(PciFatal)),
+        (&["phb#", "failure detected"], Some(PciFatal)),
+        (&["unable to recover from failure"], Some(PciFatal)),
         (&["driver reports", "disconnect"], Some(PciFatal)),
         (&["invoking", "->resume("], Some(Started)),
     ])

@@ -82,6 +82,30 @@ impl std::fmt::Display for Header {
     }
 }
 
+/// The lines of a message that a driver wrote as one record, with what is before each of them; the kernel writes line breaks as `\x0a`:
+/// `NVRM: … is invalid:\x0aNVRM: BAR1 is 0M @ 0x0`. Empty if the record is one line. Each line begins with the name of the same driver, because a
+/// text that a user chose may have line breaks, too.
+pub fn lines_of(record: &str) -> Vec<String> {
+    const BREAK: &str = "\\x0a";
+    let first = record.lines().next().unwrap_or_default();
+    if !first.contains(BREAK) {
+        return Vec::new();
+    }
+    let (header, text) = split(first);
+    let text = bounded(text);
+    let lines: Vec<&str> = text.split(BREAK).map(str::trim_start).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    let driver = text.split_once(": ").map(|(driver, _)| driver).unwrap_or_default();
+    let is_said = |line: &&str| line.strip_prefix(driver).is_some_and(|rest| rest.starts_with(": "));
+    if driver.is_empty() || !speaker::is_known(text) || !lines.iter().all(is_said) {
+        return Vec::new();
+    }
+    // What was left of the priority and time of the record.
+    let whole = record.split_once(';').filter(|_| Header::split(first).is_some());
+    let before = whole.map_or(header, |(before, _)| format!("{before};"));
+    lines.into_iter().map(|line| format!("{before}{line}")).collect()
+}
+
 /// How the records of a file begin. Only the kernel writes the beginning of a record. The text of a record may contain a
 /// line break that a process chose, so a line without the beginning that the others have is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,6 +240,25 @@ mod tests {
             assert_eq!(kept(line), shown);
             assert_eq!(kept(shown), shown);
             assert_eq!(Record::parse(&kept(line)), Record::parse(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_record_may_have_several_lines_of_one_driver() {
+        let record = r"3,9,5000,-;NVRM: This region is invalid:\x0aNVRM: BAR1 is 0M @ 0x0 (PCI:0000:14:00.0)";
+        assert_eq!(
+            lines_of(record),
+            [
+                "3,9,5000,-;NVRM: This region is invalid:",
+                "3,9,5000,-;NVRM: BAR1 is 0M @ 0x0 (PCI:0000:14:00.0)"
+            ]
+        );
+        for record in [
+            "3,9,5000,-;NVRM: loading",
+            r"3,9,5000,-;usb 1-1: Product: x\x0aNVRM: BAR1 is 0M @ 0x0 (PCI:0000:14:00.0)",
+            r"3,9,5000,-;NVRM: x\x0amlx5_core 0000:14:00.0: device's health compromised",
+        ] {
+            assert!(lines_of(record).is_empty(), "{record}");
         }
     }
 

@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
         let (_, call) = text.rsplit_once(" in ")?;
         // KASAN of older kernels adds the address.
         let call = call.split_once(" at addr ").map_or(call, |(call, _)| call);
-        Self::parse(call)
+        Self::parse(call).or_else(|| work(call))
     }
 }
 
@@ -105,6 +105,21 @@ enum Part<'a> {
     At(Option<Call<'a>>),
     /// A call of the trace that is certain.
     Called(Call<'a>),
+    /// The work that the kernel did for a module: function and module, as the kernel writes them.
+    Work(&'a str),
+}
+
+/// The function of a module in `Workqueue: events dtr_cma_connect_work_fn [drbd_transport_rdma]`, as [`Call`] without its place.
+fn work(text: &str) -> Option<Call<'_>> {
+    let (function, rest) = text.rsplit_once(" [")?;
+    let module = rest.strip_suffix(']')?;
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+    let is_function = !function.is_empty() && function.len() <= 512 && function.bytes().all(is_part);
+    (is_function && is_name(module)).then_some(Call {
+        function,
+        module: Some(module),
+        text,
+    })
 }
 
 impl<'a> Part<'a> {
@@ -123,6 +138,10 @@ impl<'a> Part<'a> {
         }
         if OTHERS.iter().any(|begin| text.starts_with(begin)) || text.starts_with("---[ end trace") {
             return Some(Self::End);
+        }
+        if let Some(rest) = text.strip_prefix("Workqueue: ") {
+            let (_, called) = rest.split_once(' ')?;
+            return work(called.trim_end()).map(|call| Self::Work(call.text));
         }
         // `? f+0x1/0x2` is what happens to be on the stack.
         Call::parse(without_address(text)).map(Self::Called)
@@ -171,6 +190,8 @@ struct Open {
     heading: String,
     time: Option<u64>,
     records: u32,
+    /// What the kernel did when it happened.
+    work: Option<String>,
     /// Its place is known: what follows repeats it.
     is_done: bool,
 }
@@ -212,6 +233,7 @@ impl Reports {
             heading,
             time: record.time,
             records: 0,
+            work: None,
             is_done: false,
         };
         match Part::of(record.text)? {
@@ -240,7 +262,19 @@ impl Reports {
                 self.open = None;
                 None
             }
-            Part::At(None) => None,
+            Part::Work(call) => {
+                self.open.as_mut()?.work = Some(call.to_owned());
+                None
+            }
+            // A jump to an address that is no function, `RIP: 0010:0x0`: only the work shows whose it was.
+            Part::At(None) => {
+                let is_crash = |open: &&mut Open| !open.is_done && open.kind == EventKind::ModuleCrashed;
+                let open = self.open.as_mut().filter(is_crash)?;
+                let call = work(open.work.as_deref()?)?;
+                let is_of_rdma = is_concerned(open.kind, call.module?, call.function);
+                open.is_done = is_of_rdma;
+                is_of_rdma.then(|| format!("{} in {}", open.heading, call.text))
+            }
             Part::At(Some(call)) | Part::Called(call) => {
                 // A function of the kernel itself does what the first module of the trace asked for.
                 let module = call.module?;

@@ -86,11 +86,10 @@ pub struct Module {
 impl Source for Modules {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
         const PATH: &str = "/proc/modules";
-        // A running kernel without the file was built without modules; a tree without it is incomplete.
-        let text = if scope.root().is_live() {
-            scope.optional_file(PATH)
-        } else {
-            scope.required_file(PATH)
+        // A running kernel without the file was built without modules; a tree without it is incomplete, unless it shows the same.
+        let text = match scope.optional_file(PATH) {
+            Fact::Absent if !scope.root().is_live() && !is_without_modules(scope) => scope.required_file(PATH),
+            text => text,
         };
         let loaded = text.and_then(|text| match names(&text) {
             Ok(names) => Fact::Known(
@@ -166,6 +165,18 @@ impl Modules {
     pub fn is_ofed(&self) -> Option<bool> {
         self.has("mlx_compat")
     }
+}
+
+/// Whether a kernel has the RDMA core and none of the modules that could be loaded: only those have a state (`initstate`).
+fn is_without_modules(scope: &Scope<'_>) -> bool {
+    let present = scope.entries("/sys/module");
+    let present = present.known().map_or(&[][..], Vec::as_slice);
+    let is_built_in = |name: &String| {
+        let state = scope.optional(&format!("/sys/module/{name}/initstate"));
+        state == Fact::Absent
+    };
+    let mut known = present.iter().filter(|name| KNOWN.contains(&name.as_str()));
+    present.iter().any(|name| name == "ib_core") && known.all(is_built_in)
 }
 
 /// The modules in `/proc/modules` with their users (`-` for none), or the first invalid line. Only name and size are checked:

@@ -8,7 +8,7 @@ use rdma_health_kernel::{
 use crate::{Function, Node};
 
 /// Drivers of RDMA devices only. Other drivers of RDMA adapters also drive plain network functions.
-const RDMA_ONLY: [&str; 16] = [
+const RDMA_ONLY: [&str; 17] = [
     "mlx5",
     "mlx4",
     "bnxt_re",
@@ -25,6 +25,7 @@ const RDMA_ONLY: [&str; 16] = [
     "mana_ib",
     "erdma",
     "ocrdma",
+    "habanalabs",
 ];
 
 /// What the RDMA core calls itself in messages about a device.

@@ -7,7 +7,7 @@ const NO_IOMMU: &str = "Switch the IOMMU of the host on: enable VT-d or AMD-Vi i
     ls /sys/kernel/iommu_groups must list groups. Load vfio-pci; where the hypervisor runs in a container or pod, it needs /dev/vfio/vfio and the \
     group of the function there. In a virtual machine, give the machine an IOMMU (intel-iommu or virtio-iommu).";
 /// The step where the firmware of the host forbids it.
-const HOST: &str = "The firmware of the host stands in the way. Without interrupt remapping, switch x2APIC or interrupt remapping on in its setup and update it; only if all guests     are trusted, options vfio_iommu_type1 allow_unsafe_interrupts=1 in /etc/modprobe.d does without. An RMRR means that the host keeps memory of the     device for its management: switch that off for the slot (shared memory features, on HPE by conrep or the setup), or use another slot.";
+const HOST: &str = "The firmware of the host stands in the way. Without interrupt remapping, switch x2APIC or interrupt remapping on in its setup and update it; only if all guests are trusted, options vfio_iommu_type1 allow_unsafe_interrupts=1 in /etc/modprobe.d does without. An RMRR means that the host keeps memory of the device for its management: switch that off for the slot (shared memory features, on HPE by conrep or the setup), or use another slot.";
 /// The step where another machine has the function.
 const IN_USE: &str = "Another virtual machine, or the host, has the function. The message names it, or virsh dumpxml VM | grep -A4 hostdev shows which machine it is. \
     Take it from that one (virsh detach-device, or shut it down), or give this one a function that is free. Managers that share a host must not \

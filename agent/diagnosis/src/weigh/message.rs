@@ -428,7 +428,7 @@ pub(crate) fn in_use(case: &Case<'_>, scales: &mut Scales) {
     let of_settings = |symptom: &Symptom| symptom.text.contains("when RDMA is active");
     if case.seen(&[SymptomKind::ModuleInUse]).any(of_settings) {
         scales.next_step = Some(
-            "The driver of the network card changes this only while RDMA does not use the card: set it before irdma is loaded (a udev rule or a unit before             it), or stop what uses RDMA, modprobe -r irdma, change it, and modprobe irdma again. If a tool such as TuneD sets it, leave the interface out             of its profile."
+            "The driver of the network card changes this only while RDMA does not use the card: set it before irdma is loaded (a udev rule or a unit before it), or stop what uses RDMA, modprobe -r irdma, change it, and modprobe irdma again. If a tool such as TuneD sets it, leave the interface out of its profile."
                 .into(),
         );
     }

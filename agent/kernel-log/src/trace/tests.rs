@@ -64,6 +64,16 @@ fn a_crash_is_that_of_the_first_module() {
             ],
             "hns_roce_hw_v2",
         ),
+        // A jump to nowhere: only the work that the kernel did names a module.
+        (
+            &[
+                "BUG: kernel NULL pointer dereference, address: 0000000000000000",
+                "Oops: 0010 [#2] SMP NOPTI",
+                "Workqueue: events dtr_cma_connect_work_fn [drbd_transport_rdma]",
+                "RIP: 0010:0x0",
+            ],
+            "drbd_transport_rdma",
+        ),
     ] {
         assert_eq!(
             only(lines),

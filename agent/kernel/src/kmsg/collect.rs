@@ -6,7 +6,8 @@ use std::{
 };
 
 use rdma_health_kernel_log::{
-    Device, Event, EventKind, Form, Record, Reports, is_known, is_part, kept, of_record, split,
+    Device, Event, EventKind, Form, Record, Reports, is_known, is_part, kept, lines_of,
+    of_record, split,
 };
 
 use super::{Log, TOPICS};
@@ -21,7 +22,8 @@ const LAST_LINES: usize = 24;
 /// The record as it is kept; `None` if it is neither about a device or topic that readers use nor a part of a report that they join.
 pub(crate) fn relevant(record: &str) -> Option<String> {
     let parsed = Record::parse(record)?;
-    let is_relevant = of_record(&parsed).is_some() || topic(&parsed).is_some() || is_part(&parsed);
+    let is_of_lines = || lines_of(record).iter().any(|line| relevant(line).is_some());
+    let is_relevant = of_record(&parsed).is_some() || topic(&parsed).is_some() || is_part(&parsed) || is_of_lines();
     is_relevant.then(|| kept(record))
 }
 
@@ -116,21 +118,12 @@ impl Records for Collected {
         }
         self.previous = None;
         self.records += 1;
-        let Some(parsed) = Record::parse(record) else {
-            return;
-        };
-        let joined = self.reports.add(&parsed);
-        if self.reports.has_begun() {
-            self.header = split(record).0;
+        let lines = lines_of(record);
+        if lines.is_empty() {
+            self.message(record);
         }
-        if let Some(message) = joined {
-            self.joined(&(split(record).0 + &message));
-        } else if let Some(report) = of_record(&parsed) {
-            self.event((report.kind, report.device), report.driver, record);
-        } else if let Some(topic) = topic(&parsed) {
-            let place = self.records;
-            let record = kept(record);
-            self.topics.entry(topic).or_default().add(Kept { place, record });
+        for line in lines {
+            self.message(&line);
         }
     }
 
@@ -161,6 +154,26 @@ impl Records for Collected {
 }
 
 impl Collected {
+    /// A message of the kernel, with what is before it.
+    fn message(&mut self, record: &str) {
+        let Some(parsed) = Record::parse(record) else {
+            return;
+        };
+        let joined = self.reports.add(&parsed);
+        if self.reports.has_begun() {
+            self.header = split(record).0;
+        }
+        if let Some(message) = joined {
+            self.joined(&(split(record).0 + &message));
+        } else if let Some(report) = of_record(&parsed) {
+            self.event((report.kind, report.device), report.driver, record);
+        } else if let Some(topic) = topic(&parsed) {
+            let place = self.records;
+            let record = kept(record);
+            self.topics.entry(topic).or_default().add(Kept { place, record });
+        }
+    }
+
     /// A message that joins a report.
     fn joined(&mut self, record: &str) {
         let report = Record::parse(record).and_then(|parsed| of_record(&parsed));

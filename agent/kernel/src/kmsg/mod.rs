@@ -26,7 +26,7 @@ use crate::{
 pub(crate) const KMSG: &str = "/dev/kmsg";
 
 /// Words that mark a line that is kept although it is not an event.
-const TOPICS: [&str; 26] = [
+const TOPICS: [&str; 27] = [
     "iommu",
     "DMAR",
     "AMD-Vi",
@@ -50,6 +50,7 @@ const TOPICS: [&str; 26] = [
     // A PCI function got no address range; since Linux 6.9, and before.
     "can't assign; no space",
     "no space for [mem",
+    "]: failed to assign",
     // The reason why the driver of an adapter offers no RDMA.
     "RDMA is not supported",
     // The kernel refuses a module because of its signature.

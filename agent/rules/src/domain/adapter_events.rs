@@ -25,6 +25,7 @@ static PAST: Exception = Exception {
 mod driver_errors;
 mod not_started;
 
+pub(super) use self::not_started::without_range;
 pub use self::{driver_errors::DRIVER_ERRORS, not_started::ADAPTER_NOT_STARTED};
 
 const FALSE_ALARMS: &str = "Only messages that the kernel itself wrote count, not those that a process wrote to the kernel log, \

@@ -7,7 +7,10 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer,
-    domain::logged::{Part, STARTED_AGAIN, faults, is_past, said},
+    domain::{
+        adapter_events::without_range,
+        logged::{Part, STARTED_AGAIN, faults, is_past, said},
+    },
     draft::Draft,
     policy::Exception,
 };
@@ -18,7 +21,7 @@ static LINK: Exception = Exception {
 };
 
 static PAST: Exception = Exception {
-    condition: "if the last message is more than a day old, or no RDMA device uses the GPUs",
+    condition: "if the last message is more than a day old and a driver holds the GPU, or no RDMA device uses the GPUs",
     severities: Severities::INFO,
 };
 
@@ -65,12 +68,19 @@ fn gpu_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
             .is_some_and(|function| function.lent_to.is_some());
         let exception = if fault.is_over {
             Some(&STARTED_AGAIN)
-        } else if is_past(node, fault) || !node.hcas().any(|hca| !hca.is_software()) {
+        } else if is_past(node, fault) && !is_still_without(node, fault) || !node.hcas().any(|hca| !hca.is_software()) {
             Some(&PAST)
         } else {
             (fault.event.kind == EventKind::GpuLinkError).then_some(&LINK)
         };
-        let finding = if fault.event.message.contains(WITHOUT_RANGE) {
+        // Without a driver, what the PCI core had no room for explains why the driver gave up.
+        let is_driven = fault.function.as_ref().is_some_and(|function| function.driver.is_some());
+        let unassigned = without_range(node, fault).filter(|_| !is_driven);
+        let finding = match unassigned {
+            Some(line) => finding.evidence("/dev/kmsg", line),
+            None => finding,
+        };
+        let finding = if fault.event.message.contains(WITHOUT_RANGE) || unassigned.is_some() {
             let what = "the firmware of the machine gave its memory no address range (BAR), so its driver cannot use it";
             let finding = finding.message(said(fault, what));
             finding.case(FindingCase::NoAddressRange).remedy(NO_ADDRESS_RANGE)
@@ -79,6 +89,15 @@ fn gpu_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
         };
         (!is_lent).then(|| finding.exception(exception))
     })
+}
+
+/// Whether the GPU is gone, or no driver holds it: what the kernel logged is still so, however long ago it was.
+fn is_still_without(node: &Node, fault: &DeviceEvent<'_>) -> bool {
+    match (&fault.function, &fault.event.device) {
+        (Some(function), _) => function.driver.is_none(),
+        (None, Device::Pci(address)) => node.pci.has(address) == Some(false),
+        _ => false,
+    }
 }
 
 /// What NVIDIA's driver writes about a GPU to whose memory the firmware of the machine gave no address range.

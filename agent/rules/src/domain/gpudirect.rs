@@ -2,6 +2,7 @@
 
 use rdma_health_node::{
     Node,
+    infiniband::Hca,
     nvidia::PeerMemory,
     platform::{Cluster, Distribution},
     words::count,
@@ -34,7 +35,7 @@ pub static PEER_MEMORY_MISSING: Rule = Rule {
         host: "modprobe nvidia_peermem; echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf. If modprobe \
             reports 'Invalid argument', see peer-memory-install-order.",
     },
-    false_alarms: "Silent without NVIDIA GPUs, without physical RDMA devices, and where peer-memory-install-order \
+    false_alarms: "Silent without NVIDIA GPUs, without physical RDMA devices that can access their memory (the first EFA, of p3dn, cannot), and where peer-memory-install-order \
         names the cause.",
     inputs: &[Writer::HostRoot],
     judge: peer_memory_missing,
@@ -48,6 +49,9 @@ static NO_DRIVER: Exception = Exception {
     severities: NO_PATH.not_auto(),
 };
 
+/// Vendor and device of the first generation of EFA, as in p3dn: it cannot access the memory of GPUs.
+const FIRST_EFA: (u16, u16) = (0x1d0f, 0xefa0);
+
 fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
     const NVIDIA: u16 = 0x10de;
     if load_failure(node).is_some() {
@@ -58,7 +62,15 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         .filter(|gpu| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&NVIDIA)))
         .filter(|gpu| !gpu.is_without_gpudirect())
         .count();
-    let nics = node.hcas().filter(|hca| !hca.is_software()).count();
+    let functions = node.functions();
+    let is_incapable = |hca: &Hca| {
+        let mut of_hca = functions.iter().filter(|function| function.names.contains(&hca.name.as_str()));
+        of_hca.any(|function| function.ids() == Some(FIRST_EFA))
+    };
+    let nics = node
+        .hcas()
+        .filter(|hca| !hca.is_software() && !is_incapable(hca))
+        .count();
     let (driver, exception) = match node.pci.nvidia_driver.known() {
         Some(driver) => {
             let kind = if driver.open { "open" } else { "proprietary" };

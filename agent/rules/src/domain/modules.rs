@@ -48,7 +48,7 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
     },
     false_alarms: "Not judged: functions bound to vfio-pci, which are meant for another user; functions without a driver, \
         unless they have no other use (EFA, erdma, PVRDMA), or no RDMA device exists and they are the adapters of GPUs, InfiniBand, or NVIDIA's of \
-        which no driver holds one; rdma_ucm on nodes with EFA or Omni-Path only; \
+        which no driver holds one; rdma_ucm on nodes with EFA, Omni-Path or Gaudi only; \
         virtual functions, which may be in the network namespace of a pod; functions of a RoCE bond, which share one \
         RDMA device; functions whose device may be in the network namespace of a pod (exclusive RDMA \
         namespaces); and devices that the configuration excludes.",
@@ -113,7 +113,7 @@ fn rdma_modules_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
 /// `rdma_ucm` is missing although devices exist that programs connect to with `rdma_cm`.
 fn rdma_cm_missing(node: &Node) -> Option<Draft> {
     /// Drivers of devices without `rdma_cm`.
-    const WITHOUT: [&str; 3] = ["efa", "hfi1", "usnic_verbs"];
+    const WITHOUT: [&str; 5] = ["efa", "hfi1", "usnic_verbs", "habanalabs", "habanalabs_ib"];
     let uses = |driver: &String| !WITHOUT.contains(&driver.as_str());
     // What controls NVSwitches needs datagrams to the subnet manager only.
     let is_of_jobs = |port: &Port<'_>| !port.hca.is_software() && !node.controls_nvswitch(port);

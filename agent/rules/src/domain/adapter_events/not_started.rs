@@ -144,7 +144,7 @@ fn is_without_memory(node: &Node, fault: &DeviceEvent<'_>) -> bool {
 }
 
 /// The message that says that a function got no address range for its registers.
-fn without_range<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
+pub(in crate::domain) fn without_range<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
     let address = address_of(fault)?;
     let says = |line: &&String| {
         let Some((_, rest)) = line.split_once(address) else {

@@ -187,7 +187,7 @@ const DID_NOT_BIND: Remedy = Remedy {
 /// What to do where the driver of a function is loaded and does not hold it.
 const NO_DRIVER_BOUND: Remedy = Remedy {
     any: "Read why MODULE did not take the adapter (journalctl -k | grep -e ADDRESS -e MODULE), then let it try again. If MODULE does not know the \
-        adapter (modinfo MODULE | grep alias), update it. If it fails again, update or reset the firmware of the adapter; a power cycle (not a         reboot) also resets it.",
+        adapter (modinfo MODULE | grep alias), update it. If it fails again, update or reset the firmware of the adapter; a power cycle (not a reboot) also resets it.",
     host: "echo ADDRESS > /sys/bus/pci/drivers_probe; cat /sys/bus/pci/devices/ADDRESS/driver_override",
     ..Remedy::all("")
 };
