@@ -116,7 +116,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         .iter()
         .filter(|finding| finding.severity > Severity::Info)
     {
-        let covered = observed::of_rule(finding.rule, node)
+        let covered = observed::of_finding(finding, node)
             .iter()
             .any(|kind| explained.contains(kind));
         if !covered && claimed.insert(finding.rule.id) {

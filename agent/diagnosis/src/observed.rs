@@ -1,19 +1,23 @@
 //! Symptoms on the node itself: failed probes, and measurements that are worse than they should be.
 
-use rdma_health_node::{Node, failure::in_words, node::Probe};
+use rdma_health_node::{DeviceEvent, Node, failure::in_words, kmsg::EventKind, node::Probe};
 use rdma_health_protocol::{Errno, ProbeFailure, Stage};
 use rdma_health_rules::{
-    Finding, Rule,
+    Finding, FindingCase, Rule, Severity,
     domain::{measured, probe},
 };
 
-use crate::job_view;
-use crate::symptom::{Named, Symptom, SymptomKind};
+use crate::{
+    job_view,
+    log::LogReader,
+    symptom::{Grade, Named, Symptom, SymptomKind},
+};
 
 /// The symptoms on the node itself.
 pub(super) fn symptoms(node: &Node, findings: &[Finding]) -> Vec<Symptom> {
     let mut symptoms: Vec<Symptom> = node.loopbacks().filter_map(failed).collect();
     symptoms.extend(job_view::symptoms(node));
+    symptoms.extend(findings.iter().flat_map(|finding| of_service(node, finding)));
     for finding in findings {
         let Some(kind) = slow(finding.rule) else { continue };
         let named = Named {
@@ -31,8 +35,48 @@ pub(super) fn symptoms(node: &Node, findings: &[Finding]) -> Vec<Symptom> {
     symptoms
 }
 
-/// The symptoms behind findings of this rule.
-pub(super) fn of_rule(rule: &Rule, node: &Node) -> Vec<SymptomKind> {
+/// What the services of the kernel report, read as a log of them would be: their messages, and what drivers reported just before.
+fn of_service(node: &Node, finding: &Finding) -> Vec<Symptom> {
+    const BEFORE: u64 = 10;
+    if finding.case != Some(FindingCase::OfService) || finding.severity == Severity::Info {
+        return Vec::new();
+    }
+    let events = node.device_events();
+    let is_own = |event: &DeviceEvent<'_>| {
+        event.is_of_service() && Some(event.event.device.to_string()) == finding.subject.device
+    };
+    let Some(own) = events.iter().find(|event| is_own(event)) else {
+        return Vec::new();
+    };
+    let mut reader = LogReader::default();
+    for other in events.iter().filter(|other| other.event.order <= own.event.order) {
+        let is_near = match (other.event.last, own.event.last) {
+            (Some(before), Some(at)) => before <= at && at - before <= BEFORE,
+            _ => is_own(other),
+        };
+        if is_near && other.event.kind == EventKind::DriverError {
+            reader.feed(other.event.message.as_bytes());
+            reader.feed(b"\n");
+        }
+    }
+    let symptoms = reader.finish().symptoms;
+    let known = symptoms.into_iter().filter(|symptom| symptom.grade > Grade::Unrecognised);
+    known
+        .map(|symptom| Symptom {
+            source: "/dev/kmsg".to_owned(),
+            line: None,
+            ..symptom
+        })
+        .collect()
+}
+
+/// The symptoms behind a finding.
+pub(super) fn of_finding(finding: &Finding, node: &Node) -> Vec<SymptomKind> {
+    let of_service = of_service(node, finding);
+    if !of_service.is_empty() {
+        return of_service.iter().map(|symptom| symptom.kind).collect();
+    }
+    let rule = finding.rule;
     if *rule == probe::FAILED {
         let kind = |probe: &Probe| Some(kind(probe.report.stage, probe.failure()?));
         return node.loopbacks().filter_map(kind).collect();

@@ -75,7 +75,7 @@ pub fn problems<'a>(node: &Node, findings: &'a [Finding], diagnosis: &'a Diagnos
 
 /// The position of the first cause that explains a finding.
 fn best_cause(node: &Node, finding: &Finding, causes: &[Cause]) -> Option<usize> {
-    let kinds = observed::of_rule(finding.rule, node);
+    let kinds = observed::of_finding(finding, node);
     causes.iter().position(|cause| {
         let explains = cause.findings.contains(&finding.rule.id)
             || kinds.iter().any(|kind| cause.explains.contains(kind));

@@ -1,7 +1,7 @@
 //! What a message of the kernel log reports.
 
 use crate::{
-    denial,
+    consumer, denial,
     event::{Device, EventKind},
     failure, gpu,
     host_memory::is_of_host_memory,
@@ -68,6 +68,8 @@ pub fn of_record(record: &Record<'_>) -> Option<Report> {
     }
     match judge_record(record) {
         Judgement::Event(report) => Some(report),
+        // Only on the node that wrote them: a log given by the user is read with more context.
+        Judgement::Unknown if !is_about_a_process(record.text) => consumer::report(record),
         Judgement::Harmless | Judgement::Unlisted | Judgement::Unknown => None,
     }
 }

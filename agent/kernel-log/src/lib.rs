@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod classify;
+mod consumer;
 mod denial;
 mod event;
 mod failure;

@@ -1,7 +1,7 @@
 //! What the kernel logged about the adapters and GPUs of the node.
 
 use rdma_health_kernel::{
-    kmsg::{Device, Event, EventClass, EventKind, is_adapter},
+    kmsg::{Device, Event, EventClass, EventKind, is_adapter, is_rdma_consumer, is_software_rdma},
     pci::Role,
 };
 
@@ -52,7 +52,20 @@ pub struct DeviceEvent<'a> {
     pub is_over: bool,
 }
 
+/// Whether a service of the kernel that uses RDMA, or RDMA in software, wrote a message.
+fn is_service(event: &Event) -> bool {
+    let Device::Driver(module) = &event.device else {
+        return false;
+    };
+    is_rdma_consumer(module) || is_software_rdma(module)
+}
+
 impl DeviceEvent<'_> {
+    /// Whether it is about a service of the kernel that uses RDMA (`nvme_rdma`, `rpcrdma`), or RDMA in software, and not about an adapter.
+    pub fn is_of_service(&self) -> bool {
+        is_service(self.event)
+    }
+
     /// The name of its device in findings: that of the function, otherwise the one that the kernel used.
     pub fn subject(&self) -> String {
         match &self.function {
@@ -184,6 +197,8 @@ impl Node {
         );
         let of_node = match event.kind {
             EventKind::AccessDenied => true,
+            // A service of the kernel, or RDMA in software.
+            EventKind::DriverError | EventKind::Started => is_service(event),
             EventKind::ModuleMismatch | EventKind::ModuleCrashed | EventKind::ModuleHung => {
                 !is_adapter(&event.driver)
                     || functions

@@ -161,6 +161,8 @@ pub enum FindingCase {
     RegistrationRefused,
     /// `driver-errors-logged`: there is no address range for virtual functions.
     NoRoomForVfs,
+    /// `driver-errors-logged`: a service of the kernel that uses RDMA reports a failure.
+    OfService,
     /// `driver-errors-logged`: all others.
     UnknownError,
 }

@@ -4,7 +4,7 @@ use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer,
-    domain::logged::{is_older, said},
+    domain::logged::{is_older, is_past, said},
     draft::Draft,
     policy::Exception,
 };
@@ -15,7 +15,7 @@ use super::{adapter_faults, not_started::VERSIONS};
 pub static DRIVER_ERRORS: Rule = Rule {
     id: "driver-errors-logged",
     domain: Domain::Kernel,
-    policy: Policy::of(Severities::INFO).except(&[&NO_MORE_REGIONS, &NO_MORE_QUEUES, &NO_ROOM_FOR_VFS]),
+    policy: Policy::of(Severities::INFO).except(&[&NO_MORE_REGIONS, &NO_MORE_QUEUES, &NO_ROOM_FOR_VFS, &OF_A_SERVICE]),
     title: "An RDMA driver logged errors whose meaning is not known",
     explanation: "The kernel log contains errors of an RDMA driver that are not among those that this program knows, or calls that \
         the firmware refused. Many are the result of a request that an application made and do not concern the adapter. If the firmware \
@@ -24,7 +24,7 @@ pub static DRIVER_ERRORS: Rule = Rule {
     remedy: Remedy::all(
         "Read them: journalctl -k -b -p err | grep ADDRESS. If jobs fail at the same time, keep them for the vendor.",
     ),
-    false_alarms: "Info, except for refused registrations of memory, for queues that the driver could not create again and again, and for virtual functions that could not be created. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
+    false_alarms: "Info, except for failures of what uses RDMA in the kernel and has not said that it works again, for refused registrations of memory, for queues that the driver could not create again and again, and for virtual functions that could not be created. Refused reads of registers (ACCESS_REG), which monitoring causes on some adapters, are left out.",
     inputs: &[Writer::Hardware, Writer::Job],
     judge: driver_errors,
 };
@@ -32,6 +32,17 @@ pub static DRIVER_ERRORS: Rule = Rule {
 fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::DriverError, EventKind::ResourceLimit];
     adapter_faults(node, &DRIVER_ERRORS, &kinds, |fault, finding| {
+        if fault.is_of_service() {
+            let what = "this part of the kernel, which uses RDMA or offers it in software, reports a failure";
+            let finding = finding.case(FindingCase::OfService).message(said(fault, what)).fill("MODULE", fault.subject());
+            let is_now = !fault.is_over && !is_past(node, fault);
+            return Some(finding.remedy(SERVICE).exception(is_now.then_some(&OF_A_SERVICE)));
+        }
+        if is_without_vectors(fault) {
+            let what = "the kernel created no virtual functions, because the adapter has no interrupt vectors (MSI-X) left for them";
+            let finding = finding.case(FindingCase::WithoutResources).message(said(fault, what));
+            return Some(finding.remedy(NO_VECTORS).exception(&NO_ROOM_FOR_VFS));
+        }
         if is_without_room_for_vfs(fault) {
             return Some(
                 finding
@@ -67,10 +78,39 @@ static NO_MORE_QUEUES: Exception = Exception {
     severities: Severities::WARNING,
 };
 
-static NO_ROOM_FOR_VFS: Exception = Exception {
-    condition: "if virtual functions could not be created, because the firmware of the machine left no address range for them, and there are none",
+static OF_A_SERVICE: Exception = Exception {
+    condition: "if a part of the kernel that uses RDMA (nvme_rdma, rpcrdma, LNet) or offers it in software reported a failure in the last day, and not that it works again",
     severities: Severities::WARNING,
 };
+
+/// What to do about a service of the kernel.
+const SERVICE: Remedy = Remedy {
+    any: "Read what MODULE reports and what is logged just before it, on this node and on its server. No program is at fault. If a mount or a volume does not         work, check the path to the server (ping, rping), then connect or mount it again.",
+    host: "journalctl -k -b -p warning | grep -B4 -i -e MODULE -e rdma; rdma link show",
+    ..Remedy::all("")
+};
+
+/// What to do about virtual functions without interrupt vectors.
+const NO_VECTORS: Remedy = Remedy {
+    any: "Free interrupt vectors (MSI-X) of the adapter, then create the virtual functions again: use fewer virtual functions, fewer queues (ethtool -L NETDEV combined         8), or none for RDMA of the physical function if only the virtual functions use it (modprobe -r irdma; devlink dev param set pci/ADDRESS name         enable_rdma for newer drivers). A newer firmware of the adapter may offer more vectors.",
+    host: "lspci -vv -s ADDRESS | grep MSI-X; journalctl -k -b | grep ADDRESS; devlink resource show pci/ADDRESS",
+    ..Remedy::all("")
+};
+
+static NO_ROOM_FOR_VFS: Exception = Exception {
+    condition: "if virtual functions could not be created, because the firmware of the machine left no address range for them, or the adapter has no interrupt vectors left, and there are none",
+    severities: Severities::WARNING,
+};
+
+/// Whether virtual functions were requested and not created, because no interrupt vectors are left for them: `Only 0 MSI-X interrupts available for
+/// SR-IOV. Not enough to support minimum of 2 MSI-X interrupts per VF`.
+fn is_without_vectors(fault: &DeviceEvent<'_>) -> bool {
+    let lower = fault.event.message.to_ascii_lowercase();
+    let is_of_vectors = ["msi-x", "msix", "interrupt", "vectors"]
+        .iter()
+        .any(|word| lower.contains(word));
+    is_of_vectors && is_without_room_for_vfs(fault)
+}
 
 /// Whether virtual functions were requested and not created, because there is no room for their address ranges (`drivers/pci/iov.c`), and none came later.
 fn is_without_room_for_vfs(fault: &DeviceEvent<'_>) -> bool {
