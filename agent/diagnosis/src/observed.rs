@@ -60,7 +60,9 @@ fn of_service(node: &Node, finding: &Finding) -> Vec<Symptom> {
         }
     }
     let symptoms = reader.finish().symptoms;
-    let known = symptoms.into_iter().filter(|symptom| symptom.grade > Grade::Unrecognised);
+    let known = symptoms
+        .into_iter()
+        .filter(|symptom| symptom.grade > Grade::Unrecognised);
     known
         .map(|symptom| Symptom {
             source: "/dev/kmsg".to_owned(),

@@ -60,7 +60,10 @@ fn service(text: &str) -> Option<(&'static str, &str)> {
     }
     let (name, rest) = text.split_once(": ")?;
     // `nvme nvme1: …` is also what a local disk says.
-    if name.strip_prefix("nvme nvme").is_some_and(|number| number.parse::<u16>().is_ok()) {
+    if name
+        .strip_prefix("nvme nvme")
+        .is_some_and(|number| number.parse::<u16>().is_ok())
+    {
         return Some(("nvme_rdma", rest));
     }
     let (_, module) = SERVICES.iter().find(|(begin, _)| *begin == name)?;

@@ -95,8 +95,14 @@ pub fn lines_of(record: &str) -> Vec<String> {
     let text = bounded(text);
     let lines: Vec<&str> = text.split(BREAK).map(str::trim_start).collect();
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
-    let driver = text.split_once(": ").map(|(driver, _)| driver).unwrap_or_default();
-    let is_said = |line: &&str| line.strip_prefix(driver).is_some_and(|rest| rest.starts_with(": "));
+    let driver = text
+        .split_once(": ")
+        .map(|(driver, _)| driver)
+        .unwrap_or_default();
+    let is_said = |line: &&str| {
+        line.strip_prefix(driver)
+            .is_some_and(|rest| rest.starts_with(": "))
+    };
     if driver.is_empty() || !speaker::is_known(text) || !lines.iter().all(is_said) {
         return Vec::new();
     }

@@ -88,7 +88,9 @@ impl Source for Modules {
         const PATH: &str = "/proc/modules";
         // A running kernel without the file was built without modules; a tree without it is incomplete, unless it shows the same.
         let text = match scope.optional_file(PATH) {
-            Fact::Absent if !scope.root().is_live() && !is_without_modules(scope) => scope.required_file(PATH),
+            Fact::Absent if !scope.root().is_live() && !is_without_modules(scope) => {
+                scope.required_file(PATH)
+            }
             text => text,
         };
         let loaded = text.and_then(|text| match names(&text) {

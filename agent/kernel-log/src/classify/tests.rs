@@ -551,8 +551,14 @@ fn power_handles_pcie_errors_by_itself() {
         ("EEH: Frozen PHB#28-PE#10000 detected", "0028:01:00.0 pci-fatal"),
         ("EEH: Frozen PHB#0-PE#1 detected", "0000:00:00.0 pci-fatal"),
         ("EEH: Frozen PE#fd on PHB#1 detected", "0001:00:00.0 pci-fatal"),
-        ("EEH: Fenced PHB#2 detected, location: N/A", "0002:00:00.0 pci-fatal"),
-        ("EEH: PHB#0 failure detected, location: N/A", "0000:00:00.0 pci-fatal"),
+        (
+            "EEH: Fenced PHB#2 detected, location: N/A",
+            "0002:00:00.0 pci-fatal",
+        ),
+        (
+            "EEH: PHB#0 failure detected, location: N/A",
+            "0000:00:00.0 pci-fatal",
+        ),
         (
             "EEH: Unable to recover from failure from PHB#28-PE#10000.",
             "0028:01:00.0 pci-fatal",

@@ -6,8 +6,7 @@ use std::{
 };
 
 use rdma_health_kernel_log::{
-    Device, Event, EventKind, Form, Record, Reports, is_known, is_part, kept, lines_of,
-    of_record, split,
+    Device, Event, EventKind, Form, Record, Reports, is_known, is_part, kept, lines_of, of_record, split,
 };
 
 use super::{Log, TOPICS};
@@ -23,7 +22,8 @@ const LAST_LINES: usize = 24;
 pub(crate) fn relevant(record: &str) -> Option<String> {
     let parsed = Record::parse(record)?;
     let is_of_lines = || lines_of(record).iter().any(|line| relevant(line).is_some());
-    let is_relevant = of_record(&parsed).is_some() || topic(&parsed).is_some() || is_part(&parsed) || is_of_lines();
+    let is_relevant =
+        of_record(&parsed).is_some() || topic(&parsed).is_some() || is_part(&parsed) || is_of_lines();
     is_relevant.then(|| kept(record))
 }
 

@@ -11,8 +11,8 @@ use collect::MAX_DEVICES;
 pub(crate) use collect::{Collected, relevant};
 use rdma_health_kernel_log::split;
 pub use rdma_health_kernel_log::{
-    Call, Device, Event, EventClass, EventKind, Report, classify, is_adapter,
-    is_rdma_consumer, is_software_rdma,
+    Call, Device, Event, EventClass, EventKind, Report, classify, is_adapter, is_rdma_consumer,
+    is_software_rdma,
 };
 
 use serde::{Deserialize, Serialize};

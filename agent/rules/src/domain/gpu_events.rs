@@ -68,13 +68,18 @@ fn gpu_failed(node: &Node, _: &Expectations) -> Vec<Draft> {
             .is_some_and(|function| function.lent_to.is_some());
         let exception = if fault.is_over {
             Some(&STARTED_AGAIN)
-        } else if is_past(node, fault) && !is_still_without(node, fault) || !node.hcas().any(|hca| !hca.is_software()) {
+        } else if is_past(node, fault) && !is_still_without(node, fault)
+            || !node.hcas().any(|hca| !hca.is_software())
+        {
             Some(&PAST)
         } else {
             (fault.event.kind == EventKind::GpuLinkError).then_some(&LINK)
         };
         // Without a driver, what the PCI core had no room for explains why the driver gave up.
-        let is_driven = fault.function.as_ref().is_some_and(|function| function.driver.is_some());
+        let is_driven = fault
+            .function
+            .as_ref()
+            .is_some_and(|function| function.driver.is_some());
         let unassigned = without_range(node, fault).filter(|_| !is_driven);
         let finding = match unassigned {
             Some(line) => finding.evidence("/dev/kmsg", line),

@@ -64,7 +64,9 @@ fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         .count();
     let functions = node.functions();
     let is_incapable = |hca: &Hca| {
-        let mut of_hca = functions.iter().filter(|function| function.names.contains(&hca.name.as_str()));
+        let mut of_hca = functions
+            .iter()
+            .filter(|function| function.names.contains(&hca.name.as_str()));
         of_hca.any(|function| function.ids() == Some(FIRST_EFA))
     };
     let nics = node

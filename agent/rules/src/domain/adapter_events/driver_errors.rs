@@ -15,7 +15,12 @@ use super::{adapter_faults, not_started::VERSIONS};
 pub static DRIVER_ERRORS: Rule = Rule {
     id: "driver-errors-logged",
     domain: Domain::Kernel,
-    policy: Policy::of(Severities::INFO).except(&[&NO_MORE_REGIONS, &NO_MORE_QUEUES, &NO_ROOM_FOR_VFS, &OF_A_SERVICE]),
+    policy: Policy::of(Severities::INFO).except(&[
+        &NO_MORE_REGIONS,
+        &NO_MORE_QUEUES,
+        &NO_ROOM_FOR_VFS,
+        &OF_A_SERVICE,
+    ]),
     title: "An RDMA driver logged errors whose meaning is not known",
     explanation: "The kernel log contains errors of an RDMA driver that are not among those that this program knows, or calls that \
         the firmware refused. Many are the result of a request that an application made and do not concern the adapter. If the firmware \
@@ -34,13 +39,18 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
     adapter_faults(node, &DRIVER_ERRORS, &kinds, |fault, finding| {
         if fault.is_of_service() {
             let what = "this part of the kernel, which uses RDMA or offers it in software, reports a failure";
-            let finding = finding.case(FindingCase::OfService).message(said(fault, what)).fill("MODULE", fault.subject());
+            let finding = finding
+                .case(FindingCase::OfService)
+                .message(said(fault, what))
+                .fill("MODULE", fault.subject());
             let is_now = !fault.is_over && !is_past(node, fault);
             return Some(finding.remedy(SERVICE).exception(is_now.then_some(&OF_A_SERVICE)));
         }
         if is_without_vectors(fault) {
             let what = "the kernel created no virtual functions, because the adapter has no interrupt vectors (MSI-X) left for them";
-            let finding = finding.case(FindingCase::WithoutResources).message(said(fault, what));
+            let finding = finding
+                .case(FindingCase::WithoutResources)
+                .message(said(fault, what));
             return Some(finding.remedy(NO_VECTORS).exception(&NO_ROOM_FOR_VFS));
         }
         if is_without_room_for_vfs(fault) {
