@@ -330,6 +330,39 @@ fn an_adapter_without_an_address_range_needs_no_new_firmware() {
 }
 
 #[test]
+fn what_uses_rdma_in_the_kernel_is_heard_until_it_works_again() {
+    let failed = "nvme nvme1: rdma connection establishment failed (-22)";
+    let again = "nvme nvme1: Successfully reconnected (2 attempts)";
+    let found = |lines: &[(u64, &str)]| of(&logged(lines), &auto(), "driver-errors-logged");
+    assert_eq!(found(&[(2 * DAY - 60, failed)]), ["nvme_rdma warning"]);
+    assert_eq!(found(&[(60, failed)]), ["nvme_rdma info"]);
+    assert_eq!(
+        found(&[(2 * DAY - 60, failed), (2 * DAY - 30, again)]),
+        ["nvme_rdma info"]
+    );
+    let vectors = format!(
+        "{MLX5_0}: Failed to enable SRIOV: Only 0 MSI-X interrupts available. Not enough for 2 per VF"
+    );
+    let findings = findings(
+        &logged(&[(2 * DAY - 60, &vectors)]),
+        &auto(),
+        "driver-errors-logged",
+    );
+    assert!(findings[0].message.contains("MSI-X"), "{}", findings[0].message);
+}
+
+#[test]
+fn firmware_that_was_still_starting_is_tried_again_before_anything_is_replaced() {
+    let line = format!("{MLX5_0}: Firmware over 120000 MS in pre-initializing state, aborting");
+    let node = logged(&[(2 * DAY - 60, &line)]);
+    let remedy = &findings(&node, &auto(), "adapter-not-started")[0].remedy;
+    assert!(
+        remedy.contains("drivers_probe") && !remedy.contains("replace"),
+        "{remedy}"
+    );
+}
+
+#[test]
 fn refused_registrations_are_more_than_an_error_of_one_application() {
     let refused = format!("{MLX5_0}: Failed to process command REG_MR (opcode 7) comp_status 1 err -12");
     let times = |number: usize| {

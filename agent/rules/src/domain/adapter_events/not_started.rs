@@ -84,6 +84,11 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
             return Some(finding.case(FindingCase::WithoutResources).remedy(NO_MEMORY));
         }
         let finding = finding.case(FindingCase::NotStarted);
+        if !node.is_virtual_machine()
+            && let Some(line) = not_ready(node, fault)
+        {
+            return Some(finding.remedy(NOT_READY).evidence("/dev/kmsg", line));
+        }
         Some(finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED)))
     });
     // A missing file is logged where it is missed, and where the driver gives up.
@@ -142,6 +147,20 @@ fn is_without_memory(node: &Node, fault: &DeviceEvent<'_>) -> bool {
         && message.ends_with("-12")
         && !node.device_events().iter().any(is_dead)
 }
+
+/// The message that says that the firmware was still starting when the driver gave up: a DPU starts an operating system of its own.
+fn not_ready<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
+    let address = address_of(fault)?;
+    let is_early = |line: &&String| line.contains(address) && line.contains("pre-initializing state");
+    node.kernel_lines().iter().find(is_early).map(String::as_str)
+}
+
+/// What to do about an adapter whose firmware was not ready.
+const NOT_READY: Remedy = Remedy {
+    any: "The firmware was still starting when the driver gave up. A BlueField needs minutes to start: wait until it is up (its console, or its state in the BMC),         then let the driver try again. If it fails again, power-cycle the node and update the firmware of the adapter.",
+    host: "echo ADDRESS > /sys/bus/pci/drivers_probe; journalctl -k -b | grep ADDRESS",
+    ..Remedy::all("")
+};
 
 /// The message that says that a function got no address range for its registers.
 pub(in crate::domain) fn without_range<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
