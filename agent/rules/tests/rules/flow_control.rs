@@ -135,7 +135,10 @@ fn several_ports_that_share_other_settings_may_be_another_network() {
         of(&node, &auto(), "pfc-unreachable")
     };
     assert_eq!(with(1, "flags\t: fpu hypervisor"), ["mlx5_0:1 warning"]);
-    assert_eq!(with(2, "flags\t: fpu hypervisor"), ["mlx5_0:1 info", "mlx5_1:1 info"]);
+    assert_eq!(
+        with(2, "flags\t: fpu hypervisor"),
+        ["mlx5_0:1 info", "mlx5_1:1 info"]
+    );
     assert_eq!(with(2, "flags\t: fpu"), ["mlx5_0:1 warning", "mlx5_1:1 warning"]);
 }
 
