@@ -43,7 +43,7 @@ const FAILURES: [&str; 9] = [
     "refused",
     "rejected",
 ];
-/// Words of a failure that is no news: the service tries again.
+/// Words of a failure after which the service tries again.
 const RETRIES: [&str; 4] = ["retry", "reconnecting", "will reconnect", "trying again"];
 /// Words that say that a service works.
 const RECOVERIES: [&str; 4] = [

@@ -266,7 +266,7 @@ impl Reports {
                 self.open.as_mut()?.work = Some(call.to_owned());
                 None
             }
-            // A jump to an address that is no function, `RIP: 0010:0x0`: only the work shows whose it was.
+            // A jump to an address outside of every function, `RIP: 0010:0x0`: only the work shows whose it was.
             Part::At(None) => {
                 let is_crash = |open: &&mut Open| !open.is_done && open.kind == EventKind::ModuleCrashed;
                 let open = self.open.as_mut().filter(is_crash)?;

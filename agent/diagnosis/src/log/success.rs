@@ -43,7 +43,7 @@ enum Success {
     LowerMtu,
     /// A program of MPI passed its start: it has a way to reach the other ranks, whatever the library tried before.
     Started,
-    /// The benchmark ended, and says how (the log format of MLPerf).
+    /// The benchmark ended, and says how (the log format of `MLPerf`).
     Ended,
 }
 
@@ -184,7 +184,6 @@ impl Successes {
                 Some((_, Success::TcpEngine)) => self.tcp_engine = Some(line),
                 Some((_, Success::Transport)) => self.transport = Some(line),
                 Some((_, Success::Subnet)) if fabric::is_of_opensm(lower) => self.subnet = Some(line),
-                Some((_, Success::Subnet)) => {}
                 Some((_, Success::NoDatagrams)) => self.no_datagrams = Some(line),
                 Some((_, Success::Served)) => self.served = Some(line),
                 Some((_, Success::LowerMtu)) => self.lower_mtu = Some(line),
@@ -192,7 +191,7 @@ impl Successes {
                 Some((_, Success::Ended)) if rest.contains("\"status\": \"success\"") => {
                     self.finished = Some(line);
                 }
-                Some((_, Success::Ended)) => {}
+                Some((_, Success::Subnet | Success::Ended)) => {}
                 // Behind these words are those of the end.
                 None => self.finished = Some(line),
             }
