@@ -139,11 +139,14 @@ fn shortened(prose: &str, style: Style) -> String {
     let fits = |text: &str| textwrap::wrap(text, style.room()).len() <= LINES_IN_SHORT;
     let mut text = prose.to_owned();
     while !fits(&text) && sentences.len() > 1 {
-        let without_command = sentences
-            .iter()
-            .skip(1)
-            .rposition(|sentence| !has_command(sentence) && !sentence.starts_with("First "));
-        sentences.remove(without_command.map_or(sentences.len() - 1, |at| at + 1));
+        // The first sentence goes last, unless what to do first would go instead.
+        let is_first = |sentence: &&str| sentence.starts_with("First ");
+        let can_go = |keeps_commands: bool| {
+            let rest = sentences.iter().skip(1);
+            rest.rposition(|sentence| !is_first(sentence) && !(keeps_commands && has_command(sentence)))
+        };
+        let at = can_go(true).or_else(|| can_go(false)).map_or(0, |at| at + 1);
+        sentences.remove(at);
         text = format!("{}{MORE}", sentences.join(" "));
     }
     text

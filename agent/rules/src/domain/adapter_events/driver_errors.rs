@@ -1,6 +1,9 @@
 //! Errors of RDMA drivers that are not known, and requests that an adapter or the machine refused.
 
-use rdma_health_node::{DeviceEvent, Node, kmsg::EventKind};
+use rdma_health_node::{
+    DeviceEvent, Node,
+    kmsg::{Device, EventKind, is_software_rdma},
+};
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Writer,
@@ -43,7 +46,10 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
                 .case(FindingCase::OfService)
                 .message(said(fault, what))
                 .fill("MODULE", fault.subject());
-            let is_now = !fault.is_over && !is_past(node, fault);
+            // RDMA in software logs what happens to its network device, too.
+            let is_software =
+                matches!(&fault.event.device, Device::Driver(module) if is_software_rdma(module));
+            let is_now = !fault.is_over && !is_past(node, fault) && !is_software;
             return Some(finding.remedy(SERVICE).exception(is_now.then_some(&OF_A_SERVICE)));
         }
         if is_without_vectors(fault) {
@@ -89,20 +95,20 @@ static NO_MORE_QUEUES: Exception = Exception {
 };
 
 static OF_A_SERVICE: Exception = Exception {
-    condition: "if a part of the kernel that uses RDMA (nvme_rdma, rpcrdma, LNet) or offers it in software reported a failure in the last day, and not that it works again",
+    condition: "if a part of the kernel that uses RDMA (nvme_rdma, rpcrdma, LNet) reported a failure in the last day, and not that it works again",
     severities: Severities::WARNING,
 };
 
 /// What to do about a service of the kernel.
 const SERVICE: Remedy = Remedy {
-    any: "Read what MODULE reports and what is logged just before it, on this node and on its server. No program is at fault. If a mount or a volume does not         work, check the path to the server (ping, rping), then connect or mount it again.",
+    any: "Read what MODULE reports and what is logged just before it, on this node and on its server. No program is at fault. If a mount or a volume does not work, check the path to the server (ping, rping), then connect or mount it again.",
     host: "journalctl -k -b -p warning | grep -B4 -i -e MODULE -e rdma; rdma link show",
     ..Remedy::all("")
 };
 
 /// What to do about virtual functions without interrupt vectors.
 const NO_VECTORS: Remedy = Remedy {
-    any: "Free interrupt vectors (MSI-X) of the adapter, then create the virtual functions again: use fewer virtual functions, fewer queues (ethtool -L NETDEV combined         8), or none for RDMA of the physical function if only the virtual functions use it (modprobe -r irdma; devlink dev param set pci/ADDRESS name         enable_rdma for newer drivers). A newer firmware of the adapter may offer more vectors.",
+    any: "Free interrupt vectors (MSI-X) of the adapter, then create the virtual functions again: use fewer virtual functions, fewer queues (ethtool -L NETDEV combined 8), or none for RDMA of the physical function if only the virtual functions use it (modprobe -r irdma; devlink dev param set pci/ADDRESS name enable_rdma for newer drivers). A newer firmware of the adapter may offer more vectors.",
     host: "lspci -vv -s ADDRESS | grep MSI-X; journalctl -k -b | grep ADDRESS; devlink resource show pci/ADDRESS",
     ..Remedy::all("")
 };

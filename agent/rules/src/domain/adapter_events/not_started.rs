@@ -157,7 +157,7 @@ fn not_ready<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
 
 /// What to do about an adapter whose firmware was not ready.
 const NOT_READY: Remedy = Remedy {
-    any: "The firmware was still starting when the driver gave up. A BlueField needs minutes to start: wait until it is up (its console, or its state in the BMC),         then let the driver try again. If it fails again, power-cycle the node and update the firmware of the adapter.",
+    any: "The firmware was still starting when the driver gave up. A BlueField needs minutes to start: wait until it is up (its console, or its state in the BMC), then let the driver try again. If it fails again, power-cycle the node and update the firmware of the adapter.",
     host: "echo ADDRESS > /sys/bus/pci/drivers_probe; journalctl -k -b | grep ADDRESS",
     ..Remedy::all("")
 };
