@@ -143,7 +143,7 @@ fn shortened(prose: &str, style: Style) -> String {
         let is_first = |sentence: &&str| sentence.starts_with("First ");
         let can_go = |keeps_commands: bool| {
             let mut rest = sentences.iter().skip(1);
-            rest.rposition(|sentence| !is_first(sentence) && !(keeps_commands && has_command(sentence)))
+            rest.rposition(|sentence| !(is_first(sentence) || keeps_commands && has_command(sentence)))
         };
         let at = can_go(true).or_else(|| can_go(false)).map_or(0, |at| at + 1);
         sentences.remove(at);
