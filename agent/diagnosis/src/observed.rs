@@ -43,7 +43,9 @@ fn of_service(node: &Node, finding: &Finding) -> Vec<Symptom> {
     }
     let events = node.device_events();
     let is_own = |event: &DeviceEvent<'_>| {
-        event.is_of_service() && Some(event.event.device.to_string()) == finding.subject.device
+        event
+            .service()
+            .is_some_and(|module| Some(module) == finding.subject.device.as_deref())
     };
     let Some(own) = events.iter().find(|event| is_own(event)) else {
         return Vec::new();

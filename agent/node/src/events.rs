@@ -52,18 +52,19 @@ pub struct DeviceEvent<'a> {
     pub is_over: bool,
 }
 
-/// Whether a service of the kernel that uses RDMA, or RDMA in software, wrote a message.
-fn is_service(event: &Event) -> bool {
-    let Device::Driver(module) = &event.device else {
-        return false;
-    };
-    is_rdma_consumer(module) || is_software_rdma(module)
+/// The module of a service of the kernel that uses RDMA (`nvme_rdma`, `rpcrdma`), or of RDMA in software, if it wrote the message.
+fn service(event: &Event) -> Option<&str> {
+    match &event.device {
+        Device::Driver(module) if is_rdma_consumer(module) || is_software_rdma(module) => Some(module),
+        _ => None,
+    }
 }
 
 impl DeviceEvent<'_> {
-    /// Whether it is about a service of the kernel that uses RDMA (`nvme_rdma`, `rpcrdma`), or RDMA in software, and not about an adapter.
-    pub fn is_of_service(&self) -> bool {
-        is_service(self.event)
+    /// The module that it is about, if that is a service of the kernel that uses RDMA (`nvme_rdma`, `rpcrdma`) or RDMA in software, and no
+    /// adapter.
+    pub fn service(&self) -> Option<&str> {
+        service(self.event)
     }
 
     /// The name of its device in findings: that of the function, otherwise the one that the kernel used.
@@ -198,7 +199,7 @@ impl Node {
         let of_node = match event.kind {
             EventKind::AccessDenied => true,
             // A service of the kernel, or RDMA in software.
-            EventKind::DriverError | EventKind::Started => is_service(event),
+            EventKind::DriverError | EventKind::Started => service(event).is_some(),
             EventKind::ModuleMismatch | EventKind::ModuleCrashed | EventKind::ModuleHung => {
                 !is_adapter(&event.driver)
                     || functions

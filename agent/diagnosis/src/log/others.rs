@@ -58,9 +58,8 @@ const DENIALS: [&str; 7] = ["instead of", "==", "!=", "not", "never", "without",
 /// Whether a text shows that work goes on. A part of another word (`inactive`, `unsuccessful`), a name of a program's source (`PMIX_SUCCESS`) and
 /// a condition of it (`PMIX_SUCCESS == rc`) show nothing.
 fn works(text: &str) -> bool {
-    let before = |at: usize| &text[..at];
-    let is_denied = |at: usize| {
-        let words = before(at)
+    let is_denied = |before: &str| {
+        let words = before
             .trim_end_matches(['"', '\'', '`', ' ', '('])
             .to_ascii_lowercase();
         DENIALS.iter().any(|denial| {
@@ -73,9 +72,9 @@ fn works(text: &str) -> bool {
         if !PROGRESS.get(found.index).is_some_and(|word| is_of_state(word)) {
             return true;
         }
-        let is_condition =
-            text[found.end..].trim_start().starts_with(['=', '!']) && text[found.end..].contains("= ");
-        found.begins(text) && !is_condition && !is_denied(found.start)
+        let rest = &text[found.end..];
+        let is_condition = rest.trim_start().starts_with(['=', '!']) && rest.contains("= ");
+        found.begins(text) && !is_condition && !is_denied(&text[..found.start])
     };
     WORKS.find(text).any(is_shown)
 }

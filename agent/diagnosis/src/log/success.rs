@@ -223,13 +223,13 @@ impl Successes {
                     | K::CreateRefused
                     | K::CreateUnexplained
             );
-            if is_missed && self.started > symptom.line && symptom.line.is_some() {
+            if is_missed && is_later(self.started, symptom) {
                 symptom.grade = symptom.grade.min(Grade::Degraded);
             }
             self.outlast(symptom);
             // NCCL goes on with the devices that it could open.
             let is_left_out = symptom.kind == K::OpenFailed && symptom.software == Some(Software::Nccl);
-            if is_left_out && self.transport > symptom.line && symptom.line.is_some() {
+            if is_left_out && is_later(self.transport, symptom) {
                 symptom.grade = symptom.grade.min(Grade::Degraded);
             }
         }
@@ -253,7 +253,7 @@ impl Successes {
                 | K::RdmaDisabled
                 | K::SocketFallback
         );
-        if !is_of_start || symptom.line.is_none() || self.finished <= symptom.line {
+        if !is_of_start || !is_later(self.finished, symptom) {
             return;
         }
         let most = if self.one_node || self.transport.is_some() {
@@ -287,7 +287,7 @@ impl Successes {
     }
 
     fn voids(&self, symptom: &Symptom) -> bool {
-        let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
+        let before = |success| is_later(success, symptom);
         let is_mild = symptom.grade <= Grade::Degraded;
         match symptom.kind {
             // A line that is not recognised did not keep the job from its end.
@@ -372,7 +372,7 @@ impl Successes {
 
     /// Whether the job reached with other parts what it tried before with the one that the complaint is about.
     fn replaces(&self, symptom: &Symptom) -> bool {
-        let before = |success: Option<u64>| success > symptom.line && symptom.line.is_some();
+        let before = |success| is_later(success, symptom);
         let is_done = || before(self.passed) && self.failed.is_none();
         match symptom.kind {
             // NIXL loads every plugin that it finds, and the job needs one of them.
@@ -409,6 +409,11 @@ impl Successes {
             }
         }
     }
+}
+
+/// Whether a success came after the line of a symptom.
+fn is_later(success: Option<u64>, symptom: &Symptom) -> bool {
+    symptom.line.is_some() && success > symptom.line
 }
 
 /// Whether a program can go on after it: a GID was added, or a function that newer libraries have is missing.

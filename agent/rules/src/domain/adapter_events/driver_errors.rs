@@ -2,7 +2,7 @@
 
 use rdma_health_node::{
     DeviceEvent, Node,
-    kmsg::{Device, EventKind, is_software_rdma},
+    kmsg::{EventKind, is_software_rdma},
 };
 
 use crate::{
@@ -40,16 +40,14 @@ pub static DRIVER_ERRORS: Rule = Rule {
 fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
     let kinds = [EventKind::DriverError, EventKind::ResourceLimit];
     adapter_faults(node, &DRIVER_ERRORS, &kinds, |fault, finding| {
-        if fault.is_of_service() {
+        if let Some(module) = fault.service() {
             let what = "this part of the kernel, which uses RDMA or offers it in software, reports a failure";
             let finding = finding
                 .case(FindingCase::OfService)
                 .message(said(fault, what))
                 .fill("MODULE", fault.subject());
             // RDMA in software logs what happens to its network device, too.
-            let is_software =
-                matches!(&fault.event.device, Device::Driver(module) if is_software_rdma(module));
-            let is_now = !fault.is_over && !is_past(node, fault) && !is_software;
+            let is_now = !fault.is_over && !is_past(node, fault) && !is_software_rdma(module);
             return Some(finding.remedy(SERVICE).exception(is_now.then_some(&OF_A_SERVICE)));
         }
         if is_without_vectors(fault) {
