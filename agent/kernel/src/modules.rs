@@ -169,13 +169,15 @@ impl Modules {
     }
 }
 
-/// Whether a kernel has the RDMA core and none of the modules that could be loaded: only those have a state (`initstate`).
+/// Whether a kernel has the RDMA core and none of the modules that could be loaded. Only those have a state, a size and, where
+/// they can be unloaded, users (`modinfo_attrs` in kernel/module/main.c).
 fn is_without_modules(scope: &Scope<'_>) -> bool {
     let present = scope.entries("/sys/module");
     let present = present.known().map_or(&[][..], Vec::as_slice);
     let is_built_in = |name: &String| {
-        let state = scope.optional(&format!("/sys/module/{name}/initstate"));
-        state == Fact::Absent
+        ["initstate", "coresize", "refcnt"]
+            .iter()
+            .all(|file| scope.optional(&format!("/sys/module/{name}/{file}")) == Fact::Absent)
     };
     let mut known = present.iter().filter(|name| KNOWN.contains(&name.as_str()));
     present.iter().any(|name| name == "ib_core") && known.all(is_built_in)

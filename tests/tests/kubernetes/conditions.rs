@@ -91,7 +91,8 @@ pub fn a_transition_time_survives_a_restart(server: &ApiServer) {
                 .as_str()
                 .is_some_and(|text| text.contains("proc/modules"))
         })
-    });
+    })
+    .expect("the condition names the file");
     let after = node.until("True");
     assert_eq!(before["lastTransitionTime"], after["lastTransitionTime"]);
 }
