@@ -62,8 +62,8 @@ bench: build ## Compare resource usage with node_exporter, and the probe with pe
 	@$(RELEASE)/bench
 
 .PHONY: bench-alerts
-bench-alerts: setup ## Measure how long Prometheus evaluates the rules over 5000 nodes (NODES=…; five minutes)
-	@tests/alerts-bench $(NODES)
+bench-alerts: setup ## Measure how long Prometheus evaluates the rules over 5000 nodes (NODES=…), PERCENT=20 of them faulty; five minutes
+	@tests/alerts-bench $(or $(NODES),5000) $(or $(PERCENT),20)
 
 .PHONY: soak
 soak: build ## Attack an agent and a helper for an hour (MINUTES=60) on a node that changes all the time

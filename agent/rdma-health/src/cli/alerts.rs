@@ -15,6 +15,9 @@ const FLEET: &str = include_str!("alerts/fleet.yaml");
 const OTHERS: &str = include_str!("alerts/others.yaml");
 /// Rules whose problems have another alert.
 const ELSEWHERE: &str = "helper-.*";
+/// With more nodes of one cause, the alerts of the nodes do not wait for `RDMAFleetProblem` to fire: its conditions are met, and
+/// Prometheus would ask all the questions of their texts, some milliseconds for each node, in each evaluation until it does.
+const NO_LONGER_ONE_BY_ONE: u32 = 200;
 
 /// The devices and ports of a problem that has several. A message has no room for more than eight. RDMA devices come before the PCI addresses of
 /// other functions. Matchers for missing labels would be slow: `vector(0)` stands for the findings without a device.
@@ -229,7 +232,8 @@ fn write_alert(
         expr: >-
           node:rdma_problem:max{{{these}{elsewhere}}}
           unless on (cluster, namespace, job, cause) (cause:rdma_fleet_nodes:count
-          and on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", instance=\"\"}})
+          and on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", instance=\"\"}}
+          or cause:rdma_fleet_nodes:count > {NO_LONGER_ONE_BY_ONE})
         for: {minutes}m
         keep_firing_for: 10m
         labels: {{component: rdma, severity: {severity}}}
