@@ -15,8 +15,8 @@ const FLEET: &str = include_str!("alerts/fleet.yaml");
 const OTHERS: &str = include_str!("alerts/others.yaml");
 /// Rules whose problems have another alert.
 const ELSEWHERE: &str = "helper-.*";
-/// With more nodes of one cause, the alerts of the nodes do not wait for `RDMAFleetProblem` to fire: its conditions are met, and
-/// Prometheus would ask all the questions of their texts, some milliseconds for each node, in each evaluation until it does.
+/// With more nodes of one cause, the alerts of the nodes do not even become pending. The conditions of `RDMAFleetProblem` are met, and
+/// until it fires, Prometheus would run the queries in the templates of each alert: some milliseconds per node and evaluation.
 const NO_LONGER_ONE_BY_ONE: u32 = 200;
 
 /// The devices and ports of a problem that has several. A message has no room for more than eight. RDMA devices come before the PCI addresses of
