@@ -67,8 +67,6 @@ def families(node, now):
         yield "rdma_probe_latency_seconds", {**port, "statistic": "median"}, 2e-6
         for counter in COUNTERS:
             yield f"rdma_port_{counter}_total", port, (node * 9 + n) % 100
-        yield "node_device_port:rdma_receive_bytes:rate5m", port, 1e9 + node
-        yield "node_device_port:rdma_transmit_bytes:rate5m", port, 1e9 + node
     for source in SOURCES:
         yield "rdma_health_source_stale", {**name, "source": source}, int(own and source == "pci")
         yield "rdma_health_source_unread_facts", {**name, "source": source}, int(own and source == "pci")

@@ -83,7 +83,8 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMAProbeProblem",
         domains: &[Domain::Probe],
-        value: "{{ with printf \"node_device_port:rdma_probe_bandwidth:ratio_baseline{node=%q,device=%q}\" $labels.node \
+        value: "{{ with printf \"rdma_probe_bandwidth_bytes_per_second{node=%q,device=%q} / \
+            rdma_probe_baseline_bandwidth_bytes_per_second{node=%q,device=%q}\" $labels.node $labels.device $labels.node \
             $labels.device | query }}The last probe reached {{ . | first | value | humanizePercentage }} of the median of earlier \
             ones. {{ end }}",
     },
