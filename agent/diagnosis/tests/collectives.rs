@@ -127,6 +127,24 @@ fn messages_of_each_library_show_their_failure() {
             K::BackendMissing,
         ),
         (
+            "ip-10-0-0-1:1:2 [0] NCCL INFO NET/OFI Selected provider is tcp, fabric is 10.0.0.0/16 (found 1 nics)",
+            K::SocketFallback,
+        ),
+        ("NET/OFI Selected Provider is sockets", K::SocketFallback),
+        ("NET/gIB : No device found", K::NoDevice),
+        (
+            "Error: init_connection_modify_qp: ibv_modify_qp RTR -> RTS: Invalid argument.",
+            K::RtsRefused,
+        ),
+        (
+            "Error: init_connection_modify_qp: ibv_modify_qp INIT -> RTR: Invalid argument.",
+            K::ConnectInvalid,
+        ),
+        (
+            " # RDMA: CQ handle error status: transport retry counter exceeded[0xc], opcode : 0x0",
+            K::Completion(WcStatus::RetryExcErr),
+        ),
+        (
             "ip-10-0-0-1:1:2 [0] init_endpoint:64 NCCL WARN NET/OFI CM: Unable to bind MR to EP. RC: -22, Error: Invalid argument",
             K::RegMrFailed,
         ),
@@ -184,7 +202,7 @@ fn messages_of_each_library_show_their_failure() {
         ),
         (
             "[1700000000.1] [n:1:0] select.c:438 UCX ERROR no active messages transport to n2: self/memory - Destination is unreachable",
-            K::NoDevice,
+            K::SettingUnmatched,
         ),
         (
             "[1700000000.1] [n:1:0] select.c:438 UCX ERROR no active messages transport to n2: rc_mlx5/mlx5_0:1 - Destination is unreachable",
@@ -390,4 +408,22 @@ fn an_option_that_libfabric_does_not_have_is_a_fault_only_where_the_plugin_fails
     ] {
         assert_eq!(primary(quiet), [], "{quiet}");
     }
+}
+
+#[test]
+fn a_provider_without_rdma_excuses_nothing() {
+    let log = |provider: &str| {
+        read(&format!(
+            "n1:1:2 [0] NCCL INFO NET/OFI No eligible providers were found\n\
+             n1:1:2 [0] NCCL INFO NET/OFI Selected provider is {provider}, fabric is 10.0.0.0/16 (found 1 nics)\n\
+             n1:1:2 [0] NCCL INFO Using network AWS Libfabric\n"
+        ))
+    };
+    let failures = |provider: &str| -> Vec<K> {
+        let symptoms = log(provider).symptoms.into_iter();
+        let counted = symptoms.filter(|symptom| symptom.grade > Grade::Note);
+        counted.map(|symptom| symptom.kind).collect()
+    };
+    assert_eq!(failures("efa"), []);
+    assert_eq!(failures("tcp"), [K::NoDevice, K::SocketFallback]);
 }

@@ -101,7 +101,7 @@ fn a_line_is_explained_as_check_reads_it() {
         ),
         (
             "UCX ERROR no active messages transport to <no debug data>: Unsupported operation",
-            K::NoDevice,
+            K::SettingUnmatched,
         ),
         ("EI0006", K::PeerUnreachable),
         ("HcclAllreduce, error code is 9", K::CollectiveTimeout),

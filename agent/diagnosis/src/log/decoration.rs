@@ -120,7 +120,8 @@ fn is_comment(decorated: &str) -> bool {
         return false;
     };
     let first = rest.split(' ').next().unwrap_or_default();
-    let is_label = first.ends_with(':') && !first.contains('_');
+    // A program prints codes: Redis and Valkey mark what they warn of with `#`.
+    let is_label = first.ends_with(':') && !first.contains('_') && !rest.contains("0x");
     let lower = rest.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
     is_label || words.any(|word| REASONS.iter().any(|reason| word.starts_with(reason)))

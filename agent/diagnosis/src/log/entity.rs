@@ -151,6 +151,9 @@ fn transition(lower: &str) -> Option<Transition> {
         ("modify_qp rts", Transition::Rts),
         ("(init)", Transition::Init),
     ];
+    // `RTR -> RTS` as well as `RTR->RTS`.
+    let arrows = lower.contains("-> ").then(|| lower.replace("-> ", "->"));
+    let lower = arrows.as_deref().unwrap_or(lower);
     let is_of_queue = ["qp", "queue pair", "2rtr", "2rts", "2init"]
         .iter()
         .any(|word| lower.contains(word));

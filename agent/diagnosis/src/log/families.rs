@@ -62,6 +62,7 @@ const NCCL: &[Row] = &[
     (&["collective mismatch error"], K::PeerDiffers),
     (&["ej0003:"], K::AddressInUse),
     (&["no device found", "net/ib"], K::NoDevice),
+    (&["no device found", "net/gib"], K::NoDevice),
     // A plugin of NCCL, by its own name.
     (&["no device found", "nccl info"], K::NoDevice),
     (&["unable to open device"], K::OpenFailed),
@@ -87,6 +88,9 @@ const NCCL: &[Row] = &[
     (&["gpu direct rdma disabled", "distance "], K::GdrTooFar),
     (&["gpu direct rdma disabled"], K::GdrDisabled),
     (&["using network socket"], K::SocketFallback),
+    (&["selected provider is tcp"], K::SocketFallback),
+    (&["selected provider is sockets"], K::SocketFallback),
+    (&["selected provider is udp"], K::SocketFallback),
     (&["via net/socket"], K::SocketFallback),
     (
         &["attempted to connect incompatible devices"],

@@ -162,6 +162,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("modifyqp", Connect),
         ("->rtr", Connect),
         ("->rts", Connect),
+        ("-> rtr", Connect),
+        ("-> rts", Connect),
         ("modify qp", Connect),
         ("modify the qp", Connect),
         ("modify queue pair", Connect),

@@ -127,6 +127,8 @@ fn words() -> impl Iterator<Item = &'static str> {
 #[derive(Debug, Default)]
 pub(super) struct Successes {
     provider: Option<u64>,
+    /// libfabric selected a provider without RDMA.
+    tcp_provider: bool,
     plugin: Option<u64>,
     /// The kubelet knows a plugin.
     registered: Option<u64>,
@@ -171,6 +173,8 @@ impl Successes {
         for found in FOUND.find(lower) {
             let rest = &lower[found.end..];
             match WORDS.get(found.index) {
+                // The network of libfabric is whatever it selected before.
+                Some((_, Success::Provider)) if self.tcp_provider || is_tcp(rest) => self.tcp_provider = true,
                 Some((_, Success::Provider)) => self.provider = Some(line),
                 // `exposing "0" devices`, `exposing devices:  []`.
                 Some((_, Success::Plugin))
@@ -409,6 +413,13 @@ impl Successes {
             }
         }
     }
+}
+
+/// Whether the name of a provider of libfabric that follows is one without RDMA: `tcp, fabric is 10.0.0.0/16 (found 1 nics)`.
+fn is_tcp(rest: &str) -> bool {
+    ["tcp", "sockets", "udp"]
+        .iter()
+        .any(|name| rest.starts_with(name))
 }
 
 /// Whether a success came after the line of a symptom.

@@ -304,10 +304,13 @@ fn without_port<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
             .any(|of| name.starts_with(of))
     };
     let has_none = names().count() > 0 && names().all(|name| is_rdma(name) && !name.contains(':'));
-    let missed =
-        case.symptoms.iter().copied().find(|symptom| {
-            symptom.kind == SymptomKind::NoDevice && symptom.software == Some(Software::Ucx)
-        })?;
+    let missed = case.symptoms.iter().copied().find(|symptom| {
+        let is_missed = matches!(
+            symptom.kind,
+            SymptomKind::NoDevice | SymptomKind::SettingUnmatched
+        );
+        is_missed && symptom.software == Some(Software::Ucx)
+    })?;
     has_none.then_some((missed, devices.as_str()))
 }
 

@@ -336,14 +336,17 @@ pub(in crate::log) fn no_transport(lower: &str) -> Option<(K, usize)> {
     let begins = lower[..at].rfind("no ")?;
     let is_ucx = lower[..begins].contains("ucx") && at - begins < 60;
     let transports = || lower[at..].split([' ', ',']).filter(|word| word.contains('/'));
-    // None of those that the settings allow can do what is needed, wherever the peer is.
-    if transports().next().is_none() {
-        let is_none = is_ucx && lower[at..].contains("unsupported operation");
+    // UCX has TCP and shared memory wherever it runs. Without them, its settings left them out.
+    if transports().all(|word| word.starts_with("self/")) {
+        let is_none = is_ucx
+            && ["unsupported operation", "unreachable"]
+                .iter()
+                .any(|reason| lower[at..].contains(reason));
         // Devices are there, and none of them has what the program asks for.
         let kind = if lower[begins..at].contains("atomic") {
             K::UnsupportedAdapter
         } else {
-            K::NoDevice
+            K::SettingUnmatched
         };
         return is_none.then_some((kind, begins));
     }
