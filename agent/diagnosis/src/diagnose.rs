@@ -30,7 +30,7 @@ use rdma_health_rules::{
     domain::{adapter_events::ADAPTER_FAILED, modules::RDMA_MODULES_MISSING, reading},
 };
 
-use self::parts::{alone, confidence, distinct, ids, severity_of, unexplained};
+use self::parts::{alone, confidence, distinct, ids, severity_of, unexplained, without_rdma};
 use crate::{
     concern,
     effect::Effects,
@@ -131,6 +131,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             .filter(|cause| cause.confidence > Confidence::Unlikely)
             .map(|cause| cause.next_step.clone())
             .or_else(|| unexplained(&symptoms))
+            .or_else(|| without_rdma(&symptoms, log))
             .or_else(|| without_device(node, findings)),
         causes,
         symptoms,

@@ -4,6 +4,7 @@
 //! sequences and endless lines use bounded memory and cause no error.
 
 mod attach;
+mod chosen;
 mod cluster;
 mod codes;
 mod collect;
@@ -161,6 +162,9 @@ pub struct Log {
     pub others: u64,
     /// The version of NCCL that the log names.
     pub nccl: Option<(u32, u32, u32)>,
+    /// Whether the job's settings select TCP in place of RDMA.
+    #[serde(skip)]
+    pub over_tcp: bool,
     /// Where the job runs, as far as its lines show.
     pub marks: Marks,
 }
@@ -277,6 +281,7 @@ impl LogReader {
         }
         let successes = self.recogniser.successes();
         successes.one_node = self.log.nodes == Some(1);
+        successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
         self.log.active_port = successes.active_port;
         let marks = &mut self.log.marks;
         marks.shows_adapter =
@@ -294,6 +299,7 @@ impl LogReader {
         {
             ended::doubt_timeout(&mut self.log.symptoms);
         }
+        chosen::settle(&mut self.log);
         self.recogniser.others().settle(&mut self.log);
         self.log
     }
@@ -395,8 +401,9 @@ impl LogReader {
             self.forgive();
         }
         self.owners.add(&bytes);
-        let has_event = |symptom: &Symptom| success::can_go_on(symptom.kind);
-        if self.log.symptoms.iter().any(has_event) && foreign::goes_on(&bytes) {
+        let may_go_on =
+            |symptom: &Symptom| success::can_go_on(symptom.kind) || success::is_of_start(symptom.kind);
+        if self.log.symptoms.iter().any(may_go_on) && foreign::goes_on(&bytes) {
             self.recogniser.successes().went_on = Some(self.log.lines);
         }
         let mut found = self.recogniser.recognise(&bytes, self.log.lines);

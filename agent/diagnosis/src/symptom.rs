@@ -6,6 +6,7 @@ use serde::Serialize;
 pub(crate) mod completion;
 mod family;
 mod kind;
+mod other;
 mod software;
 
 pub use family::Family;

@@ -93,8 +93,9 @@ fn a_fault_of_another_device_does_not_explain_the_symptom() {
 
 #[test]
 fn a_fault_explains_no_setting_of_the_job() {
-    let disabled = "x:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n";
-    let diagnosis = diagnosed(&[format!("{MLX5_0}: device's health compromised")], disabled);
+    let unmatched =
+        "[1594879245.1] [x:33:0] ucp_context.c:690 UCX  WARN  device 'mlx5_9:1' is not available\n";
+    let diagnosis = diagnosed(&[format!("{MLX5_0}: device's health compromised")], unmatched);
     let explains = |id: &str| {
         let mut causes = diagnosis.causes.iter();
         !causes.find(|cause| cause.id == id).unwrap().explains.is_empty()

@@ -265,7 +265,7 @@ fn what_a_library_lacked_at_the_start_of_a_job_that_succeeded_is_no_failure_of_i
         assert!(alone > Some(Grade::Degraded), "{start}");
         assert_eq!(grade(&format!("{start}{}", end("aborted"))), alone);
         assert_eq!(
-            grade(&format!("{start}{}", end("success"))),
+            grade(&format!("--nnodes=4\n{start}{}", end("success"))),
             Some(Grade::Degraded)
         );
         assert_eq!(
@@ -274,4 +274,133 @@ fn what_a_library_lacked_at_the_start_of_a_job_that_succeeded_is_no_failure_of_i
         );
         assert_eq!(grade(&format!("{}{start}", end("success"))), alone);
     }
+}
+
+/// The highest grade of a log's symptoms.
+fn worst(log: &str) -> Option<Grade> {
+    read(log).symptoms.into_iter().map(|symptom| symptom.grade).max()
+}
+
+#[test]
+fn tcp_that_the_settings_of_a_job_select_is_information() {
+    for selected in [
+        "n1:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n",
+        "n1:1:2 [0] NCCL INFO NCCL_NET set by environment to Socket\n",
+        "mpirun -x FI_PROVIDER=tcp ./app\n",
+        "mpirun -x UCX_TLS=tcp,self,sm ./app\n",
+    ] {
+        let log = format!("{selected}n1:1:2 [0] NCCL INFO Using network Socket\n");
+        assert_eq!(worst(&log), Some(Grade::Note), "{log}");
+        let step = diagnose(&Node::unknown(), &[], Some(&read(&log))).next_step;
+        assert!(step.unwrap().contains("If TCP is intended"), "{log}");
+    }
+    for other in ["UCX_TLS=rc,tcp", "NCCL_NET=IB", "FI_PROVIDER=verbs"] {
+        let log = format!("mpirun -x {other} ./app\nn1:1:2 [0] NCCL INFO Using network Socket\n");
+        assert_eq!(worst(&log), Some(Grade::Degraded), "{log}");
+    }
+}
+
+#[test]
+fn what_the_launcher_complained_of_before_the_job_did_its_work_is_no_failure() {
+    const BOX: &str = "WARNING: There is at least non-excluded one OpenFabrics device found,\nbut there are no active ports detected\n";
+    const MODULE: &str = "A high-performance Open MPI point-to-point messaging module\nwas unable to find any relevant network interfaces:\n\n\
+        Module: OpenFabrics (openib)\n  Host: n1\n\n";
+    const STEPS: &str = "Epoch 3 step 40 loss 2.4\nEpoch 3 step 60 loss 2.3\n";
+    for start in [BOX, MODULE] {
+        assert_eq!(worst(start), Some(Grade::Failure), "{start}");
+        assert_eq!(
+            worst(&format!("{start}Hello, world, I am 1 of 4\n")),
+            Some(Grade::Note)
+        );
+        assert_eq!(worst(&format!("{start}{STEPS}")), Some(Grade::Note));
+        assert_eq!(
+            worst(&format!("torchrun --nnodes=4 x.py\n{start}{STEPS}")),
+            Some(Grade::Degraded)
+        );
+        assert_eq!(worst(&format!("{STEPS}{start}")), Some(Grade::Failure));
+    }
+    let instead = "Another transport will be used instead, although this may result in\nlower performance.\n";
+    assert_eq!(worst(&format!("{MODULE}{instead}")), Some(Grade::Degraded));
+}
+
+#[test]
+fn ranks_that_one_host_lists_are_of_one_node() {
+    let row = |rank: u32, host: &str| {
+        format!("#  Rank  {rank} Group  0 Pid 812 on {host} device  {rank} [0x00] x\n")
+    };
+    let all = |rows: &[(u32, &str)]| {
+        rows.iter()
+            .map(|(rank, host)| row(*rank, host))
+            .collect::<String>()
+    };
+    assert_eq!(read(&all(&[(0, "n1"), (1, "n1")])).nodes, Some(1));
+    assert_eq!(read(&all(&[(0, "n1"), (1, "n2")])).nodes, None);
+    // Those before are of other hosts, perhaps.
+    assert_eq!(read(&all(&[(8, "n2"), (9, "n2")])).nodes, None);
+    assert_eq!(
+        read("num_sockets = 2 num_nodes=2 cores_per_socket=26\n").nodes,
+        None
+    );
+}
+
+#[test]
+fn an_error_of_a_gpu_explains_what_other_ranks_saw_over_sockets() {
+    let peer = "n1:7:9 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1<51159>\n\
+        n1:7:9 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a\n";
+    let memory = "n1:8:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n";
+    assert!(worst(peer) > Some(Grade::Note));
+    let log = format!("{peer}{memory}");
+    assert_eq!(worst(&log), Some(Grade::Note));
+    let step = diagnose(&Node::unknown(), &[], Some(&read(&log))).next_step;
+    assert!(step.unwrap().contains("CUDA or ROCm first"));
+}
+
+#[test]
+fn the_scheduler_says_why_it_ended_a_job() {
+    let aborted = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n";
+    let limit =
+        "slurmstepd: error: *** JOB 812 ON n1 CANCELLED AT 2026-11-22T10:11:12 DUE TO TIME LIMIT ***\n";
+    assert_eq!(worst(aborted), Some(Grade::Unrecognised));
+    assert_eq!(worst(&format!("{aborted}{limit}")), None);
+    assert_eq!(
+        worst(&format!(
+            "ERROR: this application must be run on 2 nodes\n{aborted}{limit}"
+        )),
+        Some(Grade::Unrecognised)
+    );
+}
+
+#[test]
+fn an_attempt_to_connect_that_is_repeated_is_no_failure() {
+    let reset = "[ 82.5] nvme nvme0: rdma_resolve_addr wait failed (-104).\n";
+    let connected =
+        "[ 90.8] nvme nvme0: new ctrl: NQN \"nqn.2014-08.org.nvmexpress.discovery\", addr 10.1.1.5:4420\n";
+    assert_eq!(worst(reset), Some(Grade::Failure));
+    assert_eq!(worst(&format!("{reset}{connected}")), Some(Grade::Note));
+    assert_eq!(
+        worst(&format!("{reset}{}", connected.replace("nvme0", "nvme01"))),
+        Some(Grade::Failure)
+    );
+    let rejected = "[ 82.5] scsi host3: ib_srp: REJ received\n[ 82.5] scsi host3:   REJ reason 0xffffff98\n";
+    let failed = "[ 82.6] scsi host3: ib_srp: Connection 0/8 to 10.1.1.5 failed\n";
+    assert_eq!(worst(rejected), Some(Grade::Unrecognised));
+    assert_eq!(worst(&format!("{rejected}{failed}")), Some(Grade::Failure));
+    assert_eq!(
+        worst(&format!(
+            "{rejected}{failed}[ 92.1] scsi host3: ib_srp: reconnect succeeded\n"
+        )),
+        Some(Grade::Note)
+    );
+}
+
+#[test]
+fn a_warning_of_nccl_did_not_keep_its_ranks_from_each_other() {
+    let warning = "n1:7:9 [2] init.cc:2065 NCCL WARN NEW++: Cannot enable NEW++; environment is not compatible with RDMA\n";
+    assert_eq!(worst(warning), Some(Grade::Unrecognised));
+    assert_eq!(
+        worst(&format!(
+            "{warning}n1:7:9 [2] NCCL INFO comm 0x1 rank 2 nranks 4 - Init COMPLETE\n"
+        )),
+        Some(Grade::Note)
+    );
 }

@@ -359,6 +359,7 @@ fn symptom(symptom: &Symptom) -> String {
         (None, _) => String::new(),
     };
     let weight = match symptom.grade {
+        Grade::Note if matches!(symptom.kind, SymptomKind::RdmaDisabled) => " (information)",
         Grade::Note if !symptom.kind.is_of_other() => " (without consequence)",
         _ => "",
     };

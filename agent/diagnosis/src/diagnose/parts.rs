@@ -5,6 +5,7 @@ use rdma_health_rules::{Evidence, Finding, Rule, Severity};
 use super::{MAX_EVIDENCE, MAX_SUBJECTS};
 use crate::{
     known::Link,
+    log::Log,
     outcome::{Cause, Confidence},
     symptom::{Grade, Symptom, SymptomKind},
     weigh::Scales,
@@ -28,6 +29,34 @@ pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
         "Nothing on this node explains the failure now. Read what the kernel logged when it happened (journalctl -k --since TIME), and run \
         rdma-health check on the other nodes of the job."
             .into()
+    })
+}
+
+/// The next step where a log shows an error that is not of RDMA, or a job that its settings keep from RDMA, and nothing else.
+pub(super) fn without_rdma(symptoms: &[Symptom], log: Option<&Log>) -> Option<String> {
+    let mut of_log = symptoms.iter().filter(|symptom| symptom.line.is_some());
+    if of_log.clone().any(|symptom| symptom.grade > Grade::Note) {
+        return None;
+    }
+    if let Some(step) = of_log.clone().find_map(|symptom| symptom.kind.step_of_other()) {
+        return Some(step.to_owned());
+    }
+    let is_of_choice = |symptom: &Symptom| {
+        matches!(
+            symptom.kind,
+            SymptomKind::RdmaDisabled | SymptomKind::SocketFallback
+        )
+    };
+    let log = log.filter(|log| log.over_tcp && log.nodes != Some(1))?;
+    let setting = ["NCCL_NET", "FI_PROVIDER", "UCX_TLS"]
+        .iter()
+        .find(|name| log.settings.contains_key(**name))
+        .unwrap_or(&"NCCL_IB_DISABLE");
+    of_log.any(is_of_choice).then(|| {
+        format!(
+            "If TCP is intended, nothing: the settings of the job select it ({setting}), which costs most of the bandwidth of an RDMA adapter and time of the CPUs. \
+            To use RDMA, unset {setting} where the job runs."
+        )
     })
 }
 

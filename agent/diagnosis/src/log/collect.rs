@@ -39,8 +39,9 @@ impl LogReader {
                     | SymptomKind::NoListener
                     | SymptomKind::ConnectTimedOut
                     | SymptomKind::PeerUnreachable
-            ) && name == super::connection::OF_SMB;
-            if (is_lost || is_attempt) && symptom.text.to_ascii_lowercase().contains(name) {
+            ) && (name == super::connection::OF_SMB
+                || super::connection::is_of_attempts(name));
+            if (is_lost || is_attempt) && names(&symptom.text.to_ascii_lowercase(), name) {
                 symptom.grade = Grade::Note;
             }
         }
@@ -134,4 +135,10 @@ impl LogReader {
             self.log.dropped += 1;
         }
     }
+}
+
+/// Whether a text has a name that is not the beginning of another one.
+fn names(text: &str, name: &str) -> bool {
+    text.match_indices(name)
+        .any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }

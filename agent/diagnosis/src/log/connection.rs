@@ -13,6 +13,9 @@ pub(super) const ANCHORS: &[&str] = &[
     "removing ctrl",
     "connection restored to",
     ESTABLISHED,
+    CREATED,
+    LOGGED_IN,
+    RECONNECTED,
 ];
 
 /// What a client of Lustre reports once it is connected again.
@@ -20,6 +23,11 @@ const RESTORED: &str = ": connection restored to ";
 
 /// What the client of SMB reports once it is connected over RDMA.
 const ESTABLISHED: &str = "rdma transport established";
+/// What the kernel reports of a controller of NVMe once it is connected.
+const CREATED: &str = ": new ctrl: nqn ";
+/// What it reports of a host of SRP once its target accepted the login, at first and again.
+const LOGGED_IN: &str = ": srp.t10:";
+const RECONNECTED: &str = ": ib_srp: reconnect succeeded";
 /// What begins the lines of the client of SMB. It names no server there.
 pub(super) const OF_SMB: &str = "cifs: vfs: ";
 
@@ -28,6 +36,9 @@ pub(super) const OF_SMB: &str = "cifs: vfs: ";
 pub(super) fn restored(lower: &str) -> Option<&str> {
     if lower.contains(OF_SMB) && lower.contains(ESTABLISHED) {
         return Some(OF_SMB);
+    }
+    if let Some(name) = started(lower) {
+        return Some(name);
     }
     if let Some((_, rest)) = lower.split_once(RESTORED) {
         let (_, peer) = rest.split_once("(at ")?;
@@ -39,6 +50,22 @@ pub(super) fn restored(lower: &str) -> Option<&str> {
     }
     let (before, _) = lower.split_once(": successfully reconnected")?;
     before.rsplit(' ').next().filter(|name| name.starts_with("nvme"))
+}
+
+/// The controller of NVMe or the host of SRP that is connected now: `nvme nvme0: new ctrl: NQN "…"`, `scsi host7: SRP.T10:…`. What it reported
+/// before were attempts.
+fn started(lower: &str) -> Option<&str> {
+    let before = [CREATED, LOGGED_IN, RECONNECTED]
+        .iter()
+        .find_map(|words| lower.split_once(words))?
+        .0;
+    before.rsplit(' ').next().filter(|name| is_of_attempts(name))
+}
+
+/// Whether a name is one of what the kernel connects again and again: `nvme0`, `host7`.
+pub(super) fn is_of_attempts(name: &str) -> bool {
+    let number = ["nvme", "host"].iter().find_map(|kind| name.strip_prefix(kind));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The client of Lustre whose connection is there again, perhaps with the other server of a pair: `scratch-OST0001-osc-ffff8fe2c5b4e000`.
@@ -71,6 +98,16 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_there_again_is_told_from_one_that_closed() {
+        assert_eq!(
+            restored(
+                "[ 8201.1] nvme nvme0: new ctrl: nqn \"nqn.2014-08.org.nvmexpress.discovery\", addr 10.1.1.5:4420"
+            ),
+            Some("nvme0")
+        );
+        assert_eq!(
+            restored("[ 8201.1] scsi host7: srp.t10:0002c90300a1b2c3"),
+            Some("host7")
+        );
         let line = "[ 9231.119] rpcrdma: connection to 10.3.0.1:20049 on mlx5_0, memreg 'frwr', 128 credits";
         assert_eq!(restored(line), Some("10.3.0.1:20049"));
         assert_eq!(

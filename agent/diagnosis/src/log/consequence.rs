@@ -164,6 +164,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         open_without_memory,
         end_endpoint,
         lnet::end_start,
+        later::doubt_rejection,
         later::end_fabric,
         later::pass_over,
     ] {
@@ -273,7 +274,7 @@ fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
     // NCCL's processes also talk over sockets of TCP. What they see of the one that ended may come first: each writes for itself.
     let of_socket = |symptom: &Symptom| {
         kind == K::ComputeError
-            && matches!(symptom.kind, K::PeerClosed | K::Unrecognised)
+            && matches!(symptom.kind, K::PeerClosed | K::JobFailed | K::Unrecognised)
             && symptom.named.device.is_none()
             && symptom.text.to_ascii_lowercase().contains("nccl warn socket")
     };

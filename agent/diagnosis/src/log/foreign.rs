@@ -164,9 +164,18 @@ pub(super) fn misses_other_file(lower: &str) -> bool {
         word.starts_with('/')
     };
     let is_in_place = || PLACES.iter().any(|place| lower.contains(place));
-    lower.contains("no such file")
-        && !is_in_place()
-        && (!["device", "uverbs", "hca"].into_iter().any(is_device) || lower.split(' ').any(is_path))
+    lower.contains("no such file") && misses_attribute(lower)
+        || lower.contains("no such file")
+            && !is_in_place()
+            && (!["device", "uverbs", "hca"].into_iter().any(is_device) || lower.split(' ').any(is_path))
+}
+
+/// Whether a line in lower case names an attribute of the PCI function of an RDMA device, which a kernel or a driver may not have:
+/// `/sys/class/infiniband/mlx4_0/device/current_link_speed`.
+fn misses_attribute(lower: &str) -> bool {
+    let rest = lower.split_once("/sys/class/infiniband/").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split_once('/'))
+        .is_some_and(|(_, attribute)| attribute.starts_with("device/"))
 }
 
 /// Whether a line in lower case is of a transport over TCP.
@@ -361,6 +370,14 @@ mod tests {
                 false,
             ),
             ("sriov: no such device", false),
+            (
+                "/sys/class/infiniband/mlx4_0/device/current_link_speed: no such file or directory",
+                true,
+            ),
+            (
+                "/sys/class/infiniband/mlx4_0/ports/1/state: no such file or directory",
+                false,
+            ),
         ] {
             assert_eq!(misses_other_file(line), expected, "{line}");
         }

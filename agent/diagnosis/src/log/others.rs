@@ -1,6 +1,8 @@
 //! Failures that name nothing of RDMA. Where a log shows no other, they are reported as not recognised: the program failed, and it is not
 //! known of what.
 
+mod scheduler;
+
 use std::sync::LazyLock;
 
 use super::{
@@ -89,6 +91,10 @@ fn is_of_state(word: &str) -> bool {
 pub(super) struct Others {
     count: u64,
     first: Vec<Symptom>,
+    /// The number of those in which the scheduler reports that it ends the job.
+    of_end: u64,
+    /// Whether one of its lines says why.
+    ended: bool,
 }
 
 impl Others {
@@ -105,9 +111,10 @@ impl Others {
             // The kernel complains of many parts of a computer that have nothing to do with a job.
             && !is_of_kernel(line.text)
             && named(line).function.is_none();
-        if !is_one || works(&line.lower) {
+        if !is_one || works(&line.lower) || scheduler::is_harmless(&line.lower) {
             return;
         }
+        self.of_end += u64::from(scheduler::is_of_end(&line.lower));
         self.keep(line, number);
     }
 
@@ -122,15 +129,20 @@ impl Others {
 
     /// Forgets what came before a line in lower case that shows that work goes on.
     pub(super) fn went_on(&mut self, text: &str) {
+        self.ended |= scheduler::names_reason(text);
         if self.count > 0 && works(text) {
-            *self = Self::default();
+            *self = Self {
+                ended: self.ended,
+                ..Self::default()
+            };
         }
     }
 
     /// Reports them if the log shows no other failure.
     pub(super) fn settle(self, log: &mut Log) {
         let is_other = |symptom: &Symptom| symptom.grade > symptom::Grade::Note || symptom.kind.is_of_other();
-        if self.count == 0 || log.document || log.symptoms.iter().any(is_other) {
+        let is_explained = self.ended && self.of_end == self.count;
+        if self.count == 0 || is_explained || log.document || log.symptoms.iter().any(is_other) {
             return;
         }
         log.symptoms

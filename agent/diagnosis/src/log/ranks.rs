@@ -19,6 +19,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "nranks ",
     " lo:127.",
     "detected ",
+    " pid ",
 ];
 /// What stands before the network that NCCL uses, in lower case.
 const USING: &str = "using network ";
@@ -63,6 +64,43 @@ pub(super) struct Ranks {
     versions: BTreeSet<(u32, u32, u32)>,
     /// The networks that NCCL uses on each host.
     networks: BTreeMap<String, BTreeSet<String>>,
+    /// What nccl-tests lists of its ranks.
+    table: Table,
+}
+
+/// The list of ranks that nccl-tests prints: `#  Rank  3 Group  0 Pid 812 on n1 device  3 [0x00] NVIDIA H100`.
+#[derive(Debug, Default)]
+struct Table {
+    first: Option<u64>,
+    rows: u64,
+    hosts: BTreeSet<String>,
+}
+
+impl Table {
+    fn add(&mut self, text: &str, lower: &str) {
+        // What stands before a line of a launcher is already gone, the mark of a comment perhaps not.
+        let row = lower.trim_start_matches(['#', ' ']);
+        let Some(rank) = row.strip_prefix("rank ").and_then(number) else {
+            return;
+        };
+        let Some(host) = lower
+            .find(" on ")
+            .filter(|_| lower.contains(" pid "))
+            .and_then(|at| word(&text[at + " on ".len()..]))
+        else {
+            return;
+        };
+        self.first.get_or_insert(rank);
+        self.rows += 1;
+        if self.hosts.len() < 2 {
+            self.hosts.insert(host.to_owned());
+        }
+    }
+
+    /// Whether its ranks are on one host. Where the first rows are missing, fewer than those that are there.
+    fn is_within(&self) -> bool {
+        self.hosts.len() == 1 && self.rows > 1 && self.first.is_some_and(|first| first < self.rows)
+    }
 }
 
 impl Ranks {
@@ -92,6 +130,7 @@ impl Ranks {
                 of_host.insert(name.to_owned());
             }
         }
+        self.table.add(text, lower);
         let Some(all) = after(lower, "nranks ").and_then(number) else {
             return;
         };
@@ -145,7 +184,7 @@ impl Ranks {
         let counted = u32::try_from(self.hosts.len()).ok().filter(|hosts| *hosts > 1);
         self.printed
             .max(counted)
-            .or((one_host && is_complete || is_within).then_some(1))
+            .or((one_host && is_complete || is_within || self.table.is_within()).then_some(1))
     }
 }
 
@@ -167,6 +206,10 @@ fn printed(lower: &str) -> Option<u32> {
             .any(|word| rest[digits..].trim_start().starts_with(word));
         number(rest).filter(|_| is_nodes)
     };
+    // Those of the memory of one machine: `num_sockets = 2 num_nodes=2`.
+    if ["socket", "numa"].iter().any(|word| lower.contains(word)) {
+        return None;
+    }
     let nodes = labelled().or_else(detected)?;
     u32::try_from(nodes).ok().filter(|nodes| *nodes > 0)
 }

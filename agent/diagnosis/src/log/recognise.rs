@@ -424,6 +424,7 @@ impl Recogniser {
             outside.then(joined).flatten()
         })?;
         let line = Lower::of(&joined);
+        self.successes.add(&line.lower, number);
         let known = match wrapped::said(&line.lower) {
             Some(None) => {
                 self.frame.recognised();

@@ -114,6 +114,18 @@ pub(super) fn fact(line: &Lower<'_>) -> Option<Fact> {
 }
 
 impl Log {
+    /// The transports that `UCX_TLS` selects, where none of them uses RDMA.
+    pub(crate) fn without_rdma(&self) -> Option<&str> {
+        const OF_RDMA: [&str; 7] = ["all", "rc", "dc", "ud", "ib", "srd", "gga"];
+        let transports = self.settings.get("UCX_TLS")?;
+        let is_of_rdma = |name: &str| {
+            let name = name.trim_start_matches('\\');
+            OF_RDMA.iter().any(|of| name.starts_with(of))
+        };
+        let is_list = !transports.starts_with(['^', '$', '<']);
+        (is_list && !transports.split(',').any(is_of_rdma)).then_some(transports.as_str())
+    }
+
     /// The transports that `UCX_TLS` selects, where none of them leaves the node.
     pub(crate) fn within_node(&self) -> Option<&str> {
         const OF_NETWORK: [&str; 12] = [

@@ -4,10 +4,12 @@
 //! of an adapter that they leave out. Such a complaint counts unless a later line shows that its purpose was reached.
 
 mod ports;
+mod start;
 
 use std::sync::LazyLock;
 
 use self::ports::Ports;
+pub(super) use self::start::is_of_start;
 use super::{
     components, fabric,
     grade::{Level, level},
@@ -43,8 +45,12 @@ enum Success {
     LowerMtu,
     /// A program of MPI passed its start: it has a way to reach the other ranks, whatever the library tried before.
     Started,
-    /// The benchmark ended, and says how (the log format of `MLPerf`).
+    /// A program writes as JSON that it ended, and how.
     Ended,
+    /// MPI uses another transport in place of the one that found no adapter.
+    Replaced,
+    /// The ranks of a communicator of NCCL reached each other.
+    Initialised,
 }
 
 /// Words, in lower case.
@@ -93,9 +99,11 @@ const WORDS: &[(&str, Success)] = &[
     ("hello world", Success::Started),
     ("hello, world", Success::Started),
     ("hello from ", Success::Started),
-    ("\"run_stop\"", Success::Ended),
+    ("\"status\": \"success\"", Success::Ended),
+    ("\"status\":\"success\"", Success::Ended),
+    ("another transport will be used instead", Success::Replaced),
     ("application startup complete", Success::Served),
-    ("init complete", Success::Served),
+    ("init complete", Success::Initialised),
     ("test complete", Success::Served),
     ("transfer complete", Success::Served),
 ];
@@ -145,6 +153,8 @@ pub(super) struct Successes {
     failed: Option<u64>,
     waiting: Waiting,
     finished: Option<u64>,
+    replaced: Option<u64>,
+    initialised: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
     /// The subnet manager has an active port.
@@ -154,6 +164,8 @@ pub(super) struct Successes {
     ports: Ports,
     /// The job has one node only.
     pub(super) one_node: bool,
+    /// The log shows no other host than one.
+    pub(super) one_host: bool,
 }
 
 impl Successes {
@@ -192,9 +204,12 @@ impl Successes {
                 Some((_, Success::Served)) => self.served = Some(line),
                 Some((_, Success::LowerMtu)) => self.lower_mtu = Some(line),
                 Some((_, Success::Started)) => self.started = Some(line),
-                Some((_, Success::Ended)) if rest.contains("\"status\": \"success\"") => {
-                    self.finished = Some(line);
+                Some((_, Success::Replaced)) => self.replaced = Some(line),
+                Some((_, Success::Initialised)) => {
+                    self.served = Some(line);
+                    self.initialised = Some(line);
                 }
+                Some((_, Success::Ended)) if names_end(lower) => self.finished = Some(line),
                 Some((_, Success::Subnet | Success::Ended)) => {}
                 // Behind these words are those of the end.
                 None => self.finished = Some(line),
@@ -240,34 +255,6 @@ impl Successes {
         self.outlive(symptoms);
     }
 
-    /// Lowers what a library complained of at the start of a job that ended as it should. It counts only as a job without RDMA, and not at all
-    /// if the job had RDMA, or needed none within its node.
-    fn outlast(&self, symptom: &mut Symptom) {
-        let is_of_start = matches!(
-            symptom.kind,
-            K::PortNotActive
-                | K::SettingUnmatched
-                | K::DeviceAbsent
-                | K::OpenFailed
-                | K::NoDevice
-                | K::NoLibrary
-                | K::NoProvider
-                | K::BackendMissing
-                | K::BackendFailed
-                | K::RdmaDisabled
-                | K::SocketFallback
-        );
-        if !is_of_start || !is_later(self.finished, symptom) {
-            return;
-        }
-        let most = if self.one_node || self.transport.is_some() {
-            Grade::Note
-        } else {
-            Grade::Degraded
-        };
-        symptom.grade = symptom.grade.min(most);
-    }
-
     /// A port of InfiniBand whose physical link is up has a logical state, too, as soon as the function has one: it is down where a virtual
     /// function was not configured.
     pub(super) fn unconfigured(&self, symptoms: &mut [Symptom]) {
@@ -296,6 +283,8 @@ impl Successes {
         match symptom.kind {
             // A line that is not recognised did not keep the job from its end.
             K::Unrecognised if before(self.finished) => true,
+            // Nor did a warning of NCCL keep its ranks from each other.
+            K::Unrecognised if symptom.software == Some(Software::Nccl) => before(self.initialised),
             // Within one node NCCL uses NVLink, PCIe or shared memory, whatever network it would have used.
             K::NoDevice
             | K::SocketFallback
@@ -420,6 +409,13 @@ fn is_tcp(rest: &str) -> bool {
     ["tcp", "sockets", "udp"]
         .iter()
         .any(|name| rest.starts_with(name))
+}
+
+/// Whether a line in lower case names the end of a run: `"key": "run_stop"`, `"event":"training_end"`.
+fn names_end(lower: &str) -> bool {
+    ["stop\"", "end\"", "finish", "complete", "done\""]
+        .iter()
+        .any(|word| lower.contains(word))
 }
 
 /// Whether a success came after the line of a symptom.

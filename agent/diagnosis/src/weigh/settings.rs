@@ -331,19 +331,13 @@ fn left_out<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
 
 /// The transports of UCX that a setting selects without those of RDMA, where UCX then has none for what the program needs.
 fn without_rdma<'a>(case: &Case<'a>) -> Option<(&'a Symptom, &'a str)> {
-    const OF_RDMA: [&str; 7] = ["all", "rc", "dc", "ud", "ib", "srd", "gga"];
-    let transports = case.log?.settings.get("UCX_TLS")?;
-    let is_of_rdma = |name: &str| {
-        let name = name.trim_start_matches('\\');
-        OF_RDMA.iter().any(|of| name.starts_with(of))
-    };
+    let transports = case.log?.without_rdma()?;
     let missed = case.symptoms.iter().copied().find(|symptom| {
         symptom.kind == SymptomKind::NoDevice
             && symptom.software == Some(Software::Ucx)
             && symptom.text.contains(" transport to ")
     })?;
-    let has_none = !transports.starts_with(['^', '$', '<']) && !transports.split(',').any(is_of_rdma);
-    has_none.then_some((missed, transports.as_str()))
+    Some((missed, transports))
 }
 
 /// The transports of UCX that a setting selects, all of them within a node, where UCX then finds no way to a peer.

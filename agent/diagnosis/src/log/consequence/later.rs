@@ -43,3 +43,20 @@ pub(super) fn pass_over(symptoms: &mut [Symptom]) {
         }
     }
 }
+
+/// The client of SRP tries again after most rejections of its login, and reports a connection that failed in the end: a rejection alone shows no
+/// failure.
+pub(super) fn doubt_rejection(symptoms: &mut [Symptom]) {
+    let is_rejection = |symptom: &Symptom| {
+        symptom.kind == K::ConnectRefused && symptom.text.contains("ib_srp: REJ received")
+    };
+    if symptoms
+        .iter()
+        .any(|symptom| symptom.grade > Grade::Unrecognised && !is_rejection(symptom))
+    {
+        return;
+    }
+    for symptom in symptoms.iter_mut().filter(|symptom| is_rejection(symptom)) {
+        symptom.grade = symptom.grade.min(Grade::Unrecognised);
+    }
+}

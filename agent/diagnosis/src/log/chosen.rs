@@ -1,0 +1,51 @@
+//! A job whose settings select TCP: what it then does without is its user's decision and no failure.
+
+use super::Log;
+use crate::symptom::{Grade, Symptom, SymptomKind as K};
+
+/// Whether the settings that the log shows select TCP in place of RDMA.
+pub(super) fn selects_tcp(log: &Log) -> bool {
+    let value = |name: &str| {
+        log.settings
+            .get(name)
+            .map(|value| value.to_ascii_lowercase())
+            .unwrap_or_default()
+    };
+    // `tcp;ofi_rxm`
+    let provider = value("FI_PROVIDER");
+    let transports = value("UCX_TLS");
+    // What else is in such a list stays within a node.
+    let over_tcp = transports.split(',').any(|name| name == "tcp") && log.without_rdma().is_some();
+    log.symptoms.iter().any(is_disabled)
+        || value("NCCL_NET") == "socket"
+        || matches!(provider.split(';').next(), Some("tcp" | "sockets"))
+        || over_tcp
+}
+
+/// Whether a setting disables RDMA in NCCL.
+fn is_disabled(symptom: &Symptom) -> bool {
+    symptom.kind == K::RdmaDisabled && symptom.text.to_ascii_lowercase().contains("nccl_ib_disable")
+}
+
+/// Makes notes of what a job does without that selects TCP, if it reports nothing else.
+pub(super) fn settle(log: &mut Log) {
+    let is_of_choice = |symptom: &Symptom| {
+        is_disabled(symptom)
+            || symptom.grade <= Grade::Degraded
+                && matches!(
+                    symptom.kind,
+                    K::SocketFallback | K::NoDevice | K::NoLibrary | K::NoProvider | K::GdrDisabled
+                )
+    };
+    let all = log
+        .symptoms
+        .iter()
+        .all(|symptom| symptom.grade <= Grade::Note || is_of_choice(symptom));
+    log.over_tcp = selects_tcp(log);
+    if !(all && log.over_tcp) {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        symptom.grade = symptom.grade.min(Grade::Note);
+    }
+}
