@@ -303,7 +303,7 @@ fn tcp_that_the_settings_of_a_job_select_is_information() {
 #[test]
 fn what_the_launcher_complained_of_before_the_job_did_its_work_is_no_failure() {
     const BOX: &str = "WARNING: There is at least non-excluded one OpenFabrics device found,\nbut there are no active ports detected\n";
-    const MODULE: &str = "A high-performance Open MPI point-to-point messaging module\nwas unable to find any relevant network interfaces:\n\n\
+    const MODULE: &str = "----------------------------------------------------------------------\nA high-performance Open MPI point-to-point messaging module\nwas unable to find any relevant network interfaces:\n\n\
         Module: OpenFabrics (openib)\n  Host: n1\n\n";
     const STEPS: &str = "Epoch 3 step 40 loss 2.4\nEpoch 3 step 60 loss 2.3\n";
     for start in [BOX, MODULE] {

@@ -113,6 +113,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || is_without_plugin(symptom) && (after(plugin) || symptom.kind == K::SettingUnmatched && plugin.is_some())
             || repeats_creation(symptom) && after(created)
             || symptom.kind == K::ConnectFailed && symptom.named.errno.is_none() && after(refused_peer)
+            || symptom.kind == K::AddressUnresolved && after(without) && symptom.text.contains("request failed on listener")
             // UCX repeats the status of a connection for which it has no device.
             || symptom.kind == K::PeerUnreachable && after(without) && symptom.text.contains("estination is unreachable")
             || symptom.kind == K::NoMemory && after(refused_command)

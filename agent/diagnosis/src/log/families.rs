@@ -122,7 +122,8 @@ const NCCL: &[Row] = &[
     (&["nccl warn", "network", "not found"], K::SettingUnmatched),
     (&["failed to initialize any net plugin"], K::NoDevice),
     // Another program, or another job, answered.
-    (&["nccl warn", "wrong type"], K::ExchangeFailed),
+    // A process of the same job, as its magic number shows, that expected another kind of connection.
+    (&["nccl warn", "wrong type"], K::PeerDiffers),
     (&["nccl warn", "wrong magic"], K::ExchangeFailed),
     (&["sharp coll init error"], K::SharpUnavailable),
     (&["sharp_get_job", "failed"], K::SharpUnavailable),
@@ -193,7 +194,8 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["transports can listen for connections"], K::AddressUnresolved),
     (&["destination is unreachable"], K::PeerUnreachable),
     (&["endpoint timeout"], K::PeerUnreachable),
-    (&["received packet mismatch"], K::PeerClosed),
+    // The other end does not know, or no longer, what this one was told of it.
+    (&["received packet mismatch"], K::PeerDiffers),
     (&["rdma", "handshake", "failed"], K::ConnectFailed),
 ];
 

@@ -58,8 +58,6 @@ pub(super) struct Ranks {
     network: bool,
     /// The number of nodes that a launcher or a framework prints.
     printed: Option<u32>,
-    /// Whether NCCL found an interface for its connections over TCP.
-    bootstrap: bool,
     /// The versions of NCCL.
     versions: BTreeSet<(u32, u32, u32)>,
     /// The networks that NCCL uses on each host.
@@ -115,9 +113,6 @@ impl Ranks {
         .iter()
         .any(|words| lower.contains(words));
         self.printed = self.printed.max(printed(lower));
-        self.bootstrap |= ["bootstrap : using ", "bootstrap: using "]
-            .iter()
-            .any(|words| lower.contains(words));
         if let Some(version) = nccl_version(lower).filter(|_| self.versions.len() < MOST) {
             self.versions.insert(version);
         }
@@ -147,11 +142,6 @@ impl Ranks {
         if let Some(host) = host(text).filter(|_| self.hosts.len() < MOST) {
             self.hosts.insert(host);
         }
-    }
-
-    /// Whether NCCL found an interface for its connections over TCP.
-    pub(super) fn has_bootstrap(&self) -> bool {
-        self.bootstrap
     }
 
     /// The versions of NCCL that lines name.

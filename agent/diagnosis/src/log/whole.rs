@@ -56,12 +56,9 @@ fn of_files(log: &mut Log) {
     }
 }
 
-/// NCCL has an interface, and the address that another rank sent has another form: that rank has another version of NCCL, or another network.
+/// The address that another rank sent has another form: that rank has another version of NCCL, or another network. What this rank has is not in it.
 fn of_family(log: &mut Log, ranks: &Ranks) {
-    let is_sent = |text: &str| text.contains("ncclSocketInit") && text.contains("family");
-    if !ranks.has_bootstrap() {
-        return;
-    }
+    let is_sent = |text: &str| text.contains("connecting to address") && text.contains("family");
     for symptom in &mut log.symptoms {
         if symptom.kind == K::NoSocketInterface && is_sent(&symptom.text) {
             symptom.kind = K::PeerDiffers;

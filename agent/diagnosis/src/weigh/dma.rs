@@ -371,7 +371,8 @@ const REBUILD: &str = "Build the module again for the RDMA modules that are load
 /// The module is not installed for the kernel that runs.
 const NOT_INSTALLED: &str = "Install the module for the kernel that runs: it comes with the kernel modules of the NVIDIA driver from 470 on (dkms status; reinstall \
     nvidia-dkms or kmod-nvidia). An installer that found no RDMA headers leaves it out: install the RDMA driver package first. Debian's packages call it \
-    nvidia-current-peermem. With NVIDIA's open kernel modules and Linux 5.12 or later, libraries can use DMA-BUF instead, which needs no module.";
+    nvidia-current-peermem. With NVIDIA's open kernel modules and Linux 5.12 or later, libraries can use DMA-BUF instead, which needs no module. \
+    Where a container installs the GPU driver (GPU Operator), install nothing on the node: the module comes with its driver pod, which must build it (restart that pod).";
 
 /// A separate package builds the older module.
 const REBUILD_OWN: &str = "Build nv_peer_mem again, against the RDMA modules and the GPU driver that are installed now: dkms status, then dkms remove and dkms install of \

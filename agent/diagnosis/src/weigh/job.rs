@@ -43,7 +43,7 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         scales.unseen("providers of libfabric where the job runs (fi_info -l)");
         return;
     }
-    if let Some(step) = without_provider(case) {
+    if let Some(step) = without_provider(case).or_else(|| without_transport(case)) {
         scales.insisted_step = Some(step.to_owned());
     }
     if case.log.is_some_and(|log| log.marks.names_device) {
@@ -130,6 +130,17 @@ fn without_provider(case: &Case<'_>) -> Option<&'static str> {
         leaves out the rest. verbs finds a port only if its network device has an IP address: on InfiniBand set one up with IPoIB (modprobe ib_ipoib, ip addr add). \
         If it finds nothing, check ls /dev/infiniband; if it finds the port, the program asks for another domain, address or capability."
     })
+}
+
+/// What to do where UCX lists what it has, and none of it is of RDMA: either no device is there, or its own part for RDMA.
+fn without_transport(case: &Case<'_>) -> Option<&'static str> {
+    case.seen(&[SymptomKind::NoDevice])
+        .any(|symptom| symptom.software == Some(Software::Ucx) && symptom.text.contains("one or more of"))
+        .then_some(
+            "UCX lists what it can use, and nothing of RDMA is among it. Where the job runs, compare ibv_devinfo with ucx_info -d | grep -i transport. If ibv_devinfo lists \
+            devices and ucx_info no rc, ud or dc, this UCX has no RDMA: install one that was built with libibverbs (--with-verbs), with its module libuct_ib. If ibv_devinfo lists \
+            none, the job runs without the devices: in a pod request the RDMA resource, start another container with --device /dev/infiniband.",
+        )
 }
 
 /// What to do where containers see only the RDMA devices of their own network namespace.

@@ -348,11 +348,21 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
         case.seen(&[SymptomKind::PeerDiffers])
             .any(|symptom| symptom.text.contains(words))
     };
-    if says("ncclSocketInit") || says("NCCL uses network") {
+    if ["connecting to address", "NCCL uses network", "wrong type"]
+        .into_iter()
+        .any(says)
+    {
         scales.insisted_step = Some(
             "Run all ranks with the same version of NCCL, the same plugin and the same network: compare the lines NCCL version, NET/Plugin and Using network \
             of all hosts. A container or a Python environment with another NCCL, a plugin (libnccl-net.so) that one host does not have, or NCCL_NET and \
             NCCL_IB_DISABLE on one host only make the difference. Ranks that differ send each other addresses that they do not understand, or wait for ever."
+                .into(),
+        );
+    }
+    if says("packet mismatch") {
+        scales.insisted_step = Some(
+            "One end of Mooncake's connection has stale data of the other: a process was restarted under the same address, or two use the same name. Stop all processes of \
+            the job, clear the metadata server (or use a new session), then start them again with the same version of Mooncake on all nodes."
                 .into(),
         );
     }
