@@ -47,9 +47,16 @@ pub(crate) fn lower_others(
         }
     }
     for symptom in symptoms {
+        if !names_adapter && is_of_other_bridge(symptom, writer) {
+            let least = if may_hide_adapter(symptom, writer) {
+                Grade::Unrecognised
+            } else {
+                Grade::Note
+            };
+            symptom.grade = symptom.grade.min(least);
+        }
         if !has_rdma && is_of_other_bond(symptom, writer, marks)
             || is_optional_provider(symptom, user)
-            || !names_adapter && is_of_other_bridge(symptom, writer)
             || is_here && is_of_start(symptom, node)
             || is_of_another_function(symptom, node, writer)
             || is_here && is_passthrough(symptom, node)
@@ -175,6 +182,16 @@ fn is_of_other_bridge(symptom: &Symptom, writer: &Node) -> bool {
     let is_of_ours = writer.functions().iter().any(|known| known.address == *function);
     let is_itself = symptom.text.contains(&format!("pcieport {function}"));
     !is_of_ours && (is_itself || writer.pci.has(function) == Some(true))
+}
+
+/// Whether a port of PCIe cut off what is below it, and the facts do not show what that is.
+fn may_hide_adapter(symptom: &Symptom, writer: &Node) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    let is_cut_off = ["containment", "(fatal)", "err_fatal"]
+        .iter()
+        .any(|words| lower.contains(words));
+    let function = symptom.named.function.as_deref();
+    is_cut_off && function.is_none_or(|function| writer.pci.has(function) != Some(true))
 }
 
 /// Whether a link went down while the node started, and all ports are active now.

@@ -132,7 +132,8 @@ fn misses_devices(log: &Log) -> bool {
             )
     };
     // The hook runs where a container asks for adapters, and fails for many reasons.
-    let is_of_hook = |symptom: &Symptom| symptom.text.contains("hooks.d/99-mellanox");
+    let is_of_hook =
+        |symptom: &Symptom| symptom.text.contains("hooks.d/") && symptom.text.contains("mellanox");
     let names_one = |symptom: &Symptom| {
         is_of_hook(symptom) || symptom.named.device.is_some() || symptom.named.function.is_some()
     };

@@ -404,3 +404,25 @@ fn a_warning_of_nccl_did_not_keep_its_ranks_from_each_other() {
         Some(Grade::Note)
     );
 }
+
+#[test]
+fn what_two_ends_disagree_about_is_no_fault_of_one_of_them() {
+    for line in [
+        "n1:1:2 [0] NCCL WARN Message truncated : receiving 1048576 bytes instead of 65536\n",
+        "n1:1:2 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3\n",
+        "n1:1:2 [0] NCCL WARN ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)\n",
+        "rdma_endpoint.cpp:472] Invalid argument: received packet mismatch\nworker_pool.cpp:242] Worker: Cannot make connection for endpoint: 10.1.1.5:1@rdma2\n",
+    ] {
+        assert_eq!(first(line), Some("peer-settings"), "{line}");
+    }
+}
+
+#[test]
+fn a_port_of_pcie_that_cut_off_what_is_below_it_is_not_passed_over() {
+    let contained = "[ 216.6] pcieport 0000:a9:10.0: DPC: containment event, status:0x2009 source:0x0000\n";
+    let grade = |log: &str| {
+        let symptoms = diagnose(&Node::unknown(), &[], Some(&read(log))).symptoms;
+        symptoms.into_iter().map(|symptom| symptom.grade).max()
+    };
+    assert_eq!(grade(contained), Some(Grade::Unrecognised));
+}

@@ -169,8 +169,8 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["no rdma device"], K::NoDevice),
     (&["no rdma devices"], K::NoDevice),
     // The hook of enroot that gives a container its adapters.
-    (&["hooks.d/99-mellanox", "unbound variable"], K::NoDevice),
-    (&["hooks.d/99-mellanox", "exited with"], K::NoDevice),
+    (&["hooks.d/", "mellanox", "unbound variable"], K::NoDevice),
+    (&["hooks.d/", "mellanox", "exited with"], K::NoDevice),
     (&["unknown mellanox device id"], K::NoDevice),
     (&["client switching from rdmacm to tcp"], K::SocketFallback),
     (&["no available rnic"], K::NoDevice),

@@ -386,7 +386,7 @@ fn adapters_subnet_managers_gpus_and_other_programs_are_not_passed_over() {
         ),
         (
             "n1:10:20 [0] socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
-            K::ExchangeFailed,
+            K::PeerDiffers,
         ),
         (
             "[rank0]: DistBackendError: NCCL error in: x, remote process exited, NCCL version 2.21.5",

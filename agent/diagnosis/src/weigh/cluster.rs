@@ -55,7 +55,7 @@ pub(super) fn start_step(symptom: &Symptom) -> Option<&'static str> {
     if let Some(step) = pods::start(&text) {
         return Some(step);
     }
-    if text.contains("99-mellanox") {
+    if text.contains("hooks.d/") && text.contains("mellanox") {
         return Some(
             "Update enroot on the node: old versions of its hook for adapters (/etc/enroot/hooks.d/99-mellanox.sh) mount directories that newer kernels do not have. \
             MELLANOX_VISIBLE_DEVICES=none starts the container without RDMA, which shows whether the hook is the reason; the lines before name what it could not mount.",

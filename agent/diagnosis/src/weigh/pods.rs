@@ -215,7 +215,7 @@ pub(super) fn start(text: &str) -> Option<&'static str> {
             Correct it or leave it out (env | grep MELLANOX, srun --export); all gives every adapter, none starts the container without RDMA.",
         ),
         (
-            &["99-mellanox.sh: line"],
+            &["mellanox.sh: line"],
             "Name the adapters for the container: MELLANOX_VISIBLE_DEVICES=0,1 (those of ibv_devices), or none to start without RDMA. The hook of enroot \
             found a PCI function that has a verbs file but no device in this namespace: compare ls /sys/class/infiniband with ls /sys/class/infiniband_verbs.",
         ),
