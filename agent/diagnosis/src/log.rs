@@ -162,9 +162,9 @@ pub struct Log {
     pub others: u64,
     /// The version of NCCL that the log names.
     pub nccl: Option<(u32, u32, u32)>,
-    /// Whether the job's settings select TCP in place of RDMA.
+    /// The setting of the job that selects TCP in place of RDMA.
     #[serde(skip)]
-    pub over_tcp: bool,
+    pub over_tcp: Option<&'static str>,
     /// Where the job runs, as far as its lines show.
     pub marks: Marks,
 }

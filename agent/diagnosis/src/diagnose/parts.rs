@@ -47,11 +47,7 @@ pub(super) fn without_rdma(symptoms: &[Symptom], log: Option<&Log>) -> Option<St
             SymptomKind::RdmaDisabled | SymptomKind::SocketFallback
         )
     };
-    let log = log.filter(|log| log.over_tcp && log.nodes != Some(1))?;
-    let setting = ["NCCL_NET", "FI_PROVIDER", "UCX_TLS"]
-        .iter()
-        .find(|name| log.settings.contains_key(**name))
-        .unwrap_or(&"NCCL_IB_DISABLE");
+    let setting = log.filter(|log| log.nodes != Some(1))?.over_tcp?;
     of_log.any(is_of_choice).then(|| {
         format!(
             "If TCP is intended, nothing: the settings of the job select it ({setting}), which costs most of the bandwidth of an RDMA adapter and time of the CPUs. \

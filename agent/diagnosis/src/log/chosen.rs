@@ -3,8 +3,8 @@
 use super::Log;
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
 
-/// Whether the settings that the log shows select TCP in place of RDMA.
-pub(super) fn selects_tcp(log: &Log) -> bool {
+/// The setting that the log shows and that selects TCP in place of RDMA.
+fn setting(log: &Log) -> Option<&'static str> {
     let value = |name: &str| {
         log.settings
             .get(name)
@@ -13,13 +13,17 @@ pub(super) fn selects_tcp(log: &Log) -> bool {
     };
     // `tcp;ofi_rxm`
     let provider = value("FI_PROVIDER");
-    let transports = value("UCX_TLS");
     // What else is in such a list stays within a node.
-    let over_tcp = transports.split(',').any(|name| name == "tcp") && log.without_rdma().is_some();
-    log.symptoms.iter().any(is_disabled)
-        || value("NCCL_NET") == "socket"
-        || matches!(provider.split(';').next(), Some("tcp" | "sockets"))
-        || over_tcp
+    let over_tcp = || value("UCX_TLS").split(',').any(|name| name == "tcp") && log.without_rdma().is_some();
+    if log.symptoms.iter().any(is_disabled) {
+        Some("NCCL_IB_DISABLE")
+    } else if value("NCCL_NET") == "socket" {
+        Some("NCCL_NET")
+    } else if matches!(provider.split(';').next(), Some("tcp" | "sockets")) {
+        Some("FI_PROVIDER")
+    } else {
+        over_tcp().then_some("UCX_TLS")
+    }
 }
 
 /// Whether a setting disables RDMA in NCCL.
@@ -41,8 +45,8 @@ pub(super) fn settle(log: &mut Log) {
         .symptoms
         .iter()
         .all(|symptom| symptom.grade <= Grade::Note || is_of_choice(symptom));
-    log.over_tcp = selects_tcp(log);
-    if !(all && log.over_tcp) {
+    log.over_tcp = setting(log);
+    if !all || log.over_tcp.is_none() {
         return;
     }
     for symptom in &mut log.symptoms {

@@ -133,6 +133,10 @@ fn words() -> impl Iterator<Item = &'static str> {
 
 /// The last lines that show each success.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was seen so far, each independent of the others"
+)]
 pub(super) struct Successes {
     provider: Option<u64>,
     /// libfabric selected a provider without RDMA.
