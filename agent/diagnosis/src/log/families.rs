@@ -194,7 +194,7 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["transports can listen for connections"], K::AddressUnresolved),
     (&["destination is unreachable"], K::PeerUnreachable),
     (&["endpoint timeout"], K::PeerUnreachable),
-    // The other end does not know, or no longer, what this one was told of it.
+    // The other end has other data of this one, or none any longer.
     (&["received packet mismatch"], K::PeerDiffers),
     (&["rdma", "handshake", "failed"], K::ConnectFailed),
 ];
